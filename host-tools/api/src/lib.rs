@@ -1,0 +1,1 @@
+//! Types, paths and client of the service node's HTTP API.

@@ -1,0 +1,2 @@
+//! Control tool of Coppice clusters.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Serves one pset: files, program pages, standard streams, heartbeats.
+fn main() {}

@@ -1,0 +1,2 @@
+//! coppiced: database, scheduler and machines of one cluster.
+fn main() {}

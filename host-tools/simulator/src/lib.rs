@@ -1,0 +1,1 @@
+//! Deterministic simulator of the protocols over bad networks.

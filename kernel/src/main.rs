@@ -1,0 +1,2 @@
+//! The compute-node kernel: assembles hal and core.
+fn main() {}

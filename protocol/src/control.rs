@@ -1,0 +1,164 @@
+//! The control protocol between a node and its I/O node: launch, kill, heartbeat, results, RAS events.
+//!
+//! Runs in a [`crate::session`] on [`crate::limits::CONTROL_PORT`]. Launch, kill and job-ended are idempotent: a node
+//! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, ProgramId, Rank};
+use crate::ras::RasEvent;
+
+/// From the I/O node to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToNode {
+    /// Answer with [`ToIoNode::Pong`] at once.
+    Ping {
+        /// Grows by one at each ping of a session.
+        sequence: u64,
+        /// The host's `CLOCK_REALTIME`, ns since 1970.
+        realtime_ns: u64,
+    },
+    /// Start a process.
+    Launch(Launch),
+    /// End a job's processes as if by this Linux signal.
+    Kill {
+        /// The job to end.
+        job: JobId,
+        /// Signal number the exit is recorded with.
+        signal: u8,
+    },
+    /// Leave QEMU with a status.
+    PowerOff,
+}
+
+/// From a node to its I/O node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToIoNode {
+    /// First message of a control session: the node takes jobs from now on.
+    Ready(NodeStatus),
+    /// Answer to a ping.
+    Pong {
+        /// The ping's number.
+        sequence: u64,
+        /// Memory as it is now.
+        memory: MemoryStatus,
+    },
+    /// The process exists and its first instruction is about to run.
+    Launched {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+    },
+    /// The process is gone, and so is all it had on the node.
+    Ended(RankReport),
+    /// Something worth recording.
+    Ras(RasEvent),
+}
+
+/// What a node says of itself when it is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Version of the kernel.
+    pub kernel: String,
+    /// Kernel entry → ready, ns of the node's clock.
+    pub boot_ns: u64,
+    /// Memory as it is now.
+    pub memory: MemoryStatus,
+}
+
+/// Memory of a node, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Usable memory the machine has.
+    pub total: u64,
+    /// Memory the kernel keeps: image, tables, heap, buffers.
+    pub kernel: u64,
+    /// Frames nobody uses.
+    pub free: u64,
+}
+
+/// One process to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The job.
+    pub job: JobId,
+    /// This process's rank.
+    pub rank: Rank,
+    /// Ranks in the job.
+    pub size: u32,
+    /// The program.
+    pub program: ProgramId,
+    /// Length of the program's file, bytes.
+    pub program_bytes: u64,
+    /// Path of the program as the user gave it, for `AT_EXECFN` and messages.
+    pub path: String,
+    /// Arguments; the first is the program's name.
+    pub arguments: Vec<String>,
+    /// Environment, `NAME=VALUE`.
+    pub environment: Vec<String>,
+    /// Working directory, an absolute path inside the job's root.
+    pub directory: String,
+    /// User and group id the program sees.
+    pub user: u32,
+    /// Group id the program sees.
+    pub group: u32,
+    /// File mode creation mask.
+    pub umask: u32,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// It called exit with this status.
+    Status(u8),
+    /// A signal ended it.
+    Signal(u8),
+    /// It could not be started; [`RankReport::reason`] says why.
+    NotStarted,
+}
+
+/// What became of one rank, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankReport {
+    /// The job.
+    pub job: JobId,
+    /// The rank.
+    pub rank: Rank,
+    /// How it ended.
+    pub exit: Exit,
+    /// One line that says why, when it is not obvious.
+    pub reason: Option<String>,
+    /// Launch message received → first user instruction, ns.
+    pub launch_ns: u64,
+    /// First user instruction → end, ns.
+    pub run_ns: u64,
+    /// Page faults taken.
+    pub page_faults: u64,
+    /// Of those, on instruction fetches.
+    pub instruction_faults: u64,
+    /// Program pages fetched from the I/O node (read-ahead included).
+    pub pages_fetched: u64,
+    /// Most memory frames the process had, in 4 KiB pages.
+    pub pages_peak: u64,
+    /// Bytes the program wrote by shipped calls.
+    pub bytes_written: u64,
+    /// Bytes the program read by shipped calls.
+    pub bytes_read: u64,
+    /// System calls made: (number, how often, of those answered ENOSYS because Coppice does not have the call).
+    pub syscalls: Vec<SyscallCount>,
+}
+
+/// How often a rank made one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyscallCount {
+    /// Linux's number for x86-64; −1 for all numbers beyond [`crate::limits::SYSCALL_NUMBERS_MAX`].
+    pub number: i32,
+    /// How often it was made.
+    pub calls: u64,
+    /// How often it was refused because Coppice does not have it.
+    pub unknown: u64,
+}

@@ -1,0 +1,24 @@
+//! Everything nodes and host say to each other, sans-IO: no sockets, no clocks, no randomness in here.
+//!
+//! | module | between | what |
+//! | --- | --- | --- |
+//! | [`personality`] | service node → node, at boot | who the node is, whom to call, with which key |
+//! | [`session`] | node ↔ I/O node | framing, challenge handshake, authentication |
+//! | [`control`] | node ↔ I/O node | launch, kill, heartbeat, job results, RAS events |
+//! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
+//! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
+//! | [`program`] | – | what a static program is, and why a file is not one |
+#![no_std]
+
+extern crate alloc;
+
+pub mod control;
+pub mod frame;
+pub mod ids;
+pub mod limits;
+pub mod personality;
+pub mod program;
+pub mod pset;
+pub mod ras;
+pub mod session;
+pub mod ship;

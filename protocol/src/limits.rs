@@ -1,0 +1,56 @@
+//! Every limit of the protocols, in one place, with what happens at it.
+
+/// Longest message body (the postcard part), bytes. A longer one is not sent (`E2BIG` to the program, an error to the
+/// user); a peer that announces one is disconnected.
+pub const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// Most raw bytes behind one message. Longer reads and writes are split by the node. Announcing more: disconnected.
+pub const BULK_BYTES_MAX: usize = 128 * 1024;
+
+/// Longest path a program may pass, bytes with the terminating zero, as in Linux: `ENAMETOOLONG`.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Longest single path component, bytes: `ENAMETOOLONG`.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Arguments and environment of a job together, bytes. Refused at submission.
+pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+
+/// Program pages asked for in one request.
+pub const PAGES_PER_REQUEST_MAX: u16 = 32;
+
+/// Requests a node may have under way on its shipping connection; further ones wait in the node.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 16;
+
+/// Open handles of one rank at the I/O node: `EMFILE`.
+pub const HANDLES_PER_RANK_MAX: usize = 1024;
+
+/// Output bytes of a job that the I/O node may have sent and the user not yet taken; then writers wait.
+pub const OUTPUT_WINDOW_BYTES: usize = 1024 * 1024;
+
+/// Input bytes buffered for a job at the I/O node; then the sender waits.
+pub const INPUT_WINDOW_BYTES: usize = 256 * 1024;
+
+/// Bytes of text in a RAS event; longer ones are cut.
+pub const RAS_TEXT_BYTES_MAX: usize = 512;
+
+/// RAS events a node keeps while it cannot send them; the oldest go first, and the number lost is reported.
+pub const RAS_QUEUE_MAX: usize = 64;
+
+/// Distinct system-call numbers counted per rank; the rest are counted together under number −1.
+pub const SYSCALL_NUMBERS_MAX: usize = 512;
+
+/// TCP port of the I/O node's control service.
+pub const CONTROL_PORT: u16 = 7001;
+
+/// TCP port of the I/O node's function-shipping service.
+pub const SHIP_PORT: u16 = 7002;
+
+/// How often the I/O node asks each node whether it is alive, ns.
+pub const HEARTBEAT_INTERVAL_NS: u64 = 2_000_000_000;
+
+/// A node that answered nothing for this long is dead to its pset, ns.
+pub const HEARTBEAT_DEAD_NS: u64 = 12_000_000_000;
+
+/// A connection whose handshake is not done after this is closed, ns.
+pub const HANDSHAKE_TIMEOUT_NS: u64 = 5_000_000_000;

@@ -1,0 +1,232 @@
+//! Between the service node and the I/O node of a pset: over the I/O node's standard input and output, which end with
+//! either of them, so that an I/O node never outlives its service node.
+//!
+//! Each message is a little-endian `u32` length (at most [`MESSAGE_BYTES_MAX`]) and that many bytes of postcard. The
+//! first message to the I/O node is [`ToPset::Configure`].
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::{NodeStatus, RankReport};
+use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use crate::personality::NodeKey;
+use crate::ras::RasEvent;
+use crate::ship::Stream;
+
+/// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
+pub const VERSION: u16 = 1;
+
+/// Longest message, bytes; a longer one is an error that ends the connection.
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// From the service node to an I/O node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToPset {
+    /// Who you are. Always first, once.
+    Configure {
+        /// [`VERSION`].
+        version: u16,
+        /// The pset.
+        pset: PsetId,
+        /// Largest IP packet on the I/O node's link, bytes.
+        mtu: u16,
+        /// Unix datagram socket to bind: frames from the fabric arrive here.
+        socket: String,
+        /// Unix datagram socket of the fabric's port to send frames to.
+        fabric: String,
+    },
+    /// This boot of a node may connect with this key. Replaces any earlier boot of the node, whose connections are cut.
+    AddNode {
+        /// The node.
+        node: NodeId,
+        /// Its boot.
+        generation: Generation,
+        /// Its key.
+        key: NodeKey,
+    },
+    /// The node is gone: cut its connections and forget its key.
+    RemoveNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// Start a job on nodes of this pset.
+    Start(StartJob),
+    /// End a job's ranks on this pset as if by this signal.
+    Kill {
+        /// The job.
+        job: JobId,
+        /// Linux signal number.
+        signal: u8,
+    },
+    /// All ranks of the job have been heard of: free its files, root and buffers.
+    Forget {
+        /// The job.
+        job: JobId,
+    },
+    /// Standard input for the job's input rank.
+    Input {
+        /// The job.
+        job: JobId,
+        /// The bytes; empty: the end.
+        bytes: Vec<u8>,
+    },
+    /// The user took that many bytes of the job's output: room in its window again.
+    OutputTaken {
+        /// The job.
+        job: JobId,
+        /// How many, bytes.
+        bytes: u32,
+    },
+    /// End: tell every node to power off, then exit.
+    Shutdown,
+}
+
+/// A job as an I/O node needs it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StartJob {
+    /// The job.
+    pub job: JobId,
+    /// Ranks in the whole job.
+    pub size: u32,
+    /// Directory of the host that the job sees as `/`.
+    pub root: String,
+    /// The program.
+    pub program: ProgramId,
+    /// Length of the program, bytes.
+    pub program_bytes: u64,
+    /// A file of the host that holds the program's bytes and does not change.
+    pub program_file: String,
+    /// The program's path as the user gave it.
+    pub path: String,
+    /// Arguments; the first is the program's name.
+    pub arguments: Vec<String>,
+    /// Environment for all ranks, `NAME=VALUE`.
+    pub environment: Vec<String>,
+    /// Working directory, absolute inside the root.
+    pub directory: String,
+    /// User the program sees.
+    pub user: u32,
+    /// Group the program sees.
+    pub group: u32,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Rank that gets standard input, if any; the others read its end at once.
+    pub input_rank: Option<Rank>,
+    /// The ranks on this pset and their nodes.
+    pub members: Vec<(Rank, NodeId)>,
+}
+
+/// From an I/O node to the service node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromPset {
+    /// Configured, and the sockets are bound.
+    Listening,
+    /// A node has authenticated on both connections and is ready for jobs.
+    NodeReady {
+        /// The node.
+        node: NodeId,
+        /// Its boot.
+        generation: Generation,
+        /// What it said of itself.
+        status: NodeStatus,
+    },
+    /// A node that was ready is not reachable any more.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// Its boot.
+        generation: Generation,
+        /// Why, one line.
+        reason: String,
+    },
+    /// A rank's process exists.
+    Launched {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+    },
+    /// A rank's process is gone.
+    Ended {
+        /// Where it was.
+        node: NodeId,
+        /// What became of it.
+        report: RankReport,
+    },
+    /// A rank could not be started on this pset (root unreadable, node gone, …).
+    Refused {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Why, one line.
+        reason: String,
+    },
+    /// Output of a rank. At most [`crate::limits::OUTPUT_WINDOW_BYTES`] of a job are under way before
+    /// [`ToPset::OutputTaken`] says they were taken.
+    Output {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Which stream.
+        stream: Stream,
+        /// The bytes, never empty.
+        bytes: Vec<u8>,
+    },
+    /// The input rank has read that many bytes: the sender may send as many more (it starts with
+    /// [`crate::limits::INPUT_WINDOW_BYTES`]).
+    InputTaken {
+        /// The job.
+        job: JobId,
+        /// How many, bytes.
+        bytes: u32,
+    },
+    /// Something worth recording about a node.
+    Ras {
+        /// The node.
+        node: NodeId,
+        /// The event.
+        event: RasEvent,
+    },
+}
+
+/// Why a message could not be read or written.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PsetError {
+    /// Longer than [`MESSAGE_BYTES_MAX`].
+    #[error("message of {0} bytes is over the limit")]
+    TooLong(usize),
+    /// Not a message of this protocol.
+    #[error("message is damaged")]
+    Damaged,
+}
+
+/// One message with its length in front.
+///
+/// # Errors
+/// [`PsetError::TooLong`].
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PsetError> {
+    let mut bytes = postcard::to_extend(message, Vec::from([0u8; 4])).map_err(|_| PsetError::Damaged)?;
+    let length = bytes.len() - 4;
+    let prefix = u32::try_from(length).ok().filter(|_| length <= MESSAGE_BYTES_MAX).ok_or(PsetError::TooLong(length))?;
+    bytes[..4].copy_from_slice(&prefix.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Takes the first whole message off `buffer`, if there is one, and says how many bytes it took.
+///
+/// # Errors
+/// [`PsetError`]; the connection is then of no more use.
+pub fn decode<'a, T: Deserialize<'a>>(buffer: &'a [u8]) -> Result<Option<(T, usize)>, PsetError> {
+    let Some((prefix, rest)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*prefix) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(PsetError::TooLong(length));
+    }
+    let Some(body) = rest.get(..length) else { return Ok(None) };
+    let message = postcard::from_bytes(body).map_err(|_| PsetError::Damaged)?;
+    Ok(Some((message, 4 + length)))
+}

@@ -1,0 +1,64 @@
+//! RAS events: reliability, availability, serviceability. What went wrong, where, how bad.
+
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, Rank};
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Something degraded that still works.
+    Warn,
+    /// A job or a connection was lost.
+    Error,
+    /// A node was lost.
+    Fatal,
+}
+
+/// What happened, as a name that does not change: tools search for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RasKind {
+    /// A program was ended by a fault of its own (null pointer, illegal instruction, …).
+    ProgramFault,
+    /// A program used a system call that Coppice does not have.
+    UnknownSyscall,
+    /// A node ran out of memory for a program.
+    OutOfMemory,
+    /// The kernel of a node panicked.
+    KernelPanic,
+    /// A node's machine ended or stopped answering.
+    NodeLost,
+    /// A node was booted and reported ready.
+    NodeReady,
+    /// An I/O node ended or stopped answering.
+    IoNodeLost,
+    /// A peer failed to authenticate.
+    BadPeer,
+    /// Events were lost because a queue was full.
+    EventsLost,
+    /// The service node was restarted and found traces of an earlier life.
+    Recovery,
+}
+
+/// One event as a node reports it. Node and time are added by whoever records it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RasEvent {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What happened.
+    pub kind: RasKind,
+    /// The job it happened to, if any.
+    pub job: Option<JobId>,
+    /// The rank it happened to, if any.
+    pub rank: Option<Rank>,
+    /// Address that was touched, if that is what went wrong.
+    pub address: Option<u64>,
+    /// Instruction that did it.
+    pub instruction: Option<u64>,
+    /// One line for people, at most [`crate::limits::RAS_TEXT_BYTES_MAX`] bytes.
+    pub text: String,
+}

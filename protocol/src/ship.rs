@@ -1,0 +1,378 @@
+//! Function shipping: system calls on files that the I/O node executes for a node, and the pages of programs.
+//!
+//! Runs in a [`crate::session`] on [`crate::limits::SHIP_PORT`]. Every request is answered once, under the request's
+//! id; replies may overtake each other. Offsets of open files live in the node, so reads and writes name theirs and can
+//! be repeated. Paths are sent as the program gave them, except that a path relative to the working directory is sent
+//! absolute: `/` is the job's root directory and nothing outside it can be named. Raw bytes (data read and written,
+//! directory entries, link targets, pages) travel behind the message ("bulk").
+
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, ProgramId, Rank};
+
+/// An open file or directory of one rank at the I/O node. Never reused within a rank's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Handle(pub u32);
+
+/// Whose file table and root a request means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    /// The job.
+    pub job: JobId,
+    /// The rank.
+    pub rank: Rank,
+}
+
+/// Where a path starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// Directory a relative path starts from; `None`: the job's root.
+    pub directory: Option<Handle>,
+    /// The path. Linux's are bytes; only UTF-8 ones are supported (`EILSEQ` otherwise).
+    pub path: String,
+}
+
+/// Which of the standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// A request with the rank it is made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// For whom.
+    pub owner: Owner,
+    /// What.
+    pub call: Call,
+}
+
+/// What a node can ask for. Flags, modes and masks have Linux's x86-64 values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// Pages of the program's file → [`Reply::Data`]; a page beyond the end is not sent, the last may be short.
+    Pages {
+        /// The program.
+        program: ProgramId,
+        /// First 4 KiB page of the file.
+        first: u32,
+        /// How many, at most [`crate::limits::PAGES_PER_REQUEST_MAX`].
+        count: u16,
+    },
+    /// open(2) → [`Reply::Opened`].
+    Open {
+        /// The file.
+        at: Location,
+        /// `O_*` flags.
+        flags: u32,
+        /// Mode of a new file, umask already applied.
+        mode: u32,
+    },
+    /// Gives a handle back → [`Reply::Done`].
+    Close(Handle),
+    /// pread(2) → [`Reply::Data`].
+    Read {
+        /// From which file.
+        file: Handle,
+        /// Where, bytes.
+        offset: u64,
+        /// How much at most, bytes.
+        length: u32,
+    },
+    /// pwrite(2) of the bulk bytes → [`Reply::Written`].
+    Write {
+        /// To which file.
+        file: Handle,
+        /// Where, bytes; `None`: at the end (`O_APPEND`).
+        offset: Option<u64>,
+    },
+    /// Standard input → [`Reply::Data`], empty at its end; waits until there is some.
+    Input {
+        /// How much at most, bytes.
+        length: u32,
+    },
+    /// Is there standard input to read (or its end)? → [`Reply::Count`] 1 or 0; waits until there is, or `wait_ms`.
+    InputReady {
+        /// How long to wait, ms.
+        wait_ms: u32,
+    },
+    /// The bulk bytes to standard output or error → [`Reply::Written`]; waits while the user does not take them.
+    Print(Stream),
+    /// Metadata by path → [`Reply::Status`].
+    Stat {
+        /// The file.
+        at: Location,
+        /// Follow a symbolic link at the end.
+        follow: bool,
+    },
+    /// Metadata of an open file → [`Reply::Status`].
+    HandleStat(Handle),
+    /// statfs(2) by path → [`Reply::FileSystem`].
+    FileSystem(Location),
+    /// fstatfs(2) → [`Reply::FileSystem`].
+    HandleFileSystem(Handle),
+    /// faccessat2(2) → [`Reply::Done`].
+    Access {
+        /// The file.
+        at: Location,
+        /// `R_OK`, `W_OK`, `X_OK`, `F_OK`.
+        mode: u32,
+        /// `AT_SYMLINK_NOFOLLOW` and the like.
+        flags: u32,
+    },
+    /// Directory entries as getdents64(2) lays them out → [`Reply::Entries`] with bulk; empty at the end.
+    List {
+        /// The directory.
+        directory: Handle,
+        /// Where to go on: 0 or what an earlier reply said (`d_off` of its last entry).
+        position: u64,
+        /// How many bytes at most.
+        length: u32,
+    },
+    /// readlink(2) → [`Reply::Data`].
+    ReadLink(Location),
+    /// The directory's path from the job's root, with no links in it → [`Reply::Path`]; `ENOTDIR` if it is none.
+    Resolve(Location),
+    /// mkdir(2) → [`Reply::Done`].
+    MakeDirectory {
+        /// The new directory.
+        at: Location,
+        /// Its mode, umask already applied.
+        mode: u32,
+    },
+    /// unlink(2), or rmdir(2) → [`Reply::Done`].
+    Remove {
+        /// What to remove.
+        at: Location,
+        /// It is a directory.
+        directory: bool,
+    },
+    /// renameat2(2) → [`Reply::Done`].
+    Rename {
+        /// Old name.
+        from: Location,
+        /// New name.
+        to: Location,
+        /// `RENAME_NOREPLACE`, `RENAME_EXCHANGE`.
+        flags: u32,
+    },
+    /// linkat(2) → [`Reply::Done`].
+    Link {
+        /// Existing file.
+        from: Location,
+        /// New name.
+        to: Location,
+        /// Follow a symbolic link at the end of `from`.
+        follow: bool,
+    },
+    /// symlink(2) → [`Reply::Done`].
+    SymbolicLink {
+        /// What the link says.
+        target: String,
+        /// The link.
+        at: Location,
+    },
+    /// truncate(2) → [`Reply::Done`].
+    Truncate {
+        /// The file.
+        at: Location,
+        /// Its new length, bytes.
+        length: u64,
+    },
+    /// ftruncate(2) → [`Reply::Done`].
+    HandleTruncate {
+        /// The file.
+        file: Handle,
+        /// Its new length, bytes.
+        length: u64,
+    },
+    /// fallocate(2) → [`Reply::Done`].
+    Allocate {
+        /// The file.
+        file: Handle,
+        /// `FALLOC_FL_*`.
+        mode: u32,
+        /// Start, bytes.
+        offset: u64,
+        /// Length, bytes.
+        length: u64,
+    },
+    /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE` → [`Reply::Count`] with the offset found.
+    SeekData {
+        /// The file.
+        file: Handle,
+        /// Where to start, bytes.
+        offset: u64,
+        /// Look for a hole instead of data.
+        hole: bool,
+    },
+    /// fsync(2) or fdatasync(2) → [`Reply::Done`].
+    Synchronise {
+        /// The file.
+        file: Handle,
+        /// The data alone.
+        data_only: bool,
+    },
+    /// fchmodat(2) → [`Reply::Done`].
+    ChangeMode {
+        /// The file.
+        at: Location,
+        /// Its new mode.
+        mode: u32,
+    },
+    /// fchmod(2) → [`Reply::Done`].
+    HandleChangeMode {
+        /// The file.
+        file: Handle,
+        /// Its new mode.
+        mode: u32,
+    },
+    /// utimensat(2) → [`Reply::Done`].
+    ChangeTimes {
+        /// The file.
+        at: Location,
+        /// Access time.
+        accessed: TimeChange,
+        /// Modification time.
+        modified: TimeChange,
+        /// Follow a symbolic link at the end.
+        follow: bool,
+    },
+    /// futimens(3) → [`Reply::Done`].
+    HandleChangeTimes {
+        /// The file.
+        file: Handle,
+        /// Access time.
+        accessed: TimeChange,
+        /// Modification time.
+        modified: TimeChange,
+    },
+    /// `F_SETFL` of the flags the I/O node must know (`O_APPEND` is the node's own) → [`Reply::Done`].
+    SetFlags {
+        /// The file.
+        file: Handle,
+        /// `O_*` flags.
+        flags: u32,
+    },
+}
+
+/// A new file time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeChange {
+    /// Leave it (`UTIME_OMIT`).
+    Omit,
+    /// The I/O node's clock (`UTIME_NOW`).
+    Now,
+    /// This time.
+    To(Timestamp),
+}
+
+/// A file time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timestamp {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// And nanoseconds, below 10⁹.
+    pub nanoseconds: u32,
+}
+
+/// Answer to a [`Call`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It was done.
+    Done,
+    /// The bulk bytes are the answer.
+    Data,
+    /// That many bytes of the request's bulk were written.
+    Written {
+        /// How many, bytes.
+        bytes: u32,
+        /// File offset behind the last byte (what an appending file's offset becomes).
+        end: u64,
+    },
+    /// A number.
+    Count(u64),
+    /// The file is open.
+    Opened {
+        /// Its handle.
+        handle: Handle,
+        /// What it is.
+        status: FileStatus,
+    },
+    /// What a file is.
+    Status(FileStatus),
+    /// What a file system is.
+    FileSystem(FileSystemStatus),
+    /// Directory entries are in the bulk bytes.
+    Entries {
+        /// Position to go on from.
+        next: u64,
+    },
+    /// A path from the job's root, starting with `/`.
+    Path(String),
+    /// It failed with this Linux errno.
+    Failed(u16),
+}
+
+/// Metadata of a file, as statx(2) has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Device the file is on, major and minor as Linux encodes them in `st_dev`.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Type and permissions (`st_mode`).
+    pub mode: u32,
+    /// Hard links.
+    pub links: u64,
+    /// Owner.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+    /// Device it stands for, if it is a special file.
+    pub special_device: u64,
+    /// Length, bytes.
+    pub size: u64,
+    /// Preferred size of reads and writes, bytes.
+    pub block_size: u32,
+    /// Allocated, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last access.
+    pub accessed: Timestamp,
+    /// Last modification of the data.
+    pub modified: Timestamp,
+    /// Last modification of the metadata.
+    pub changed: Timestamp,
+    /// Creation, where the file system knows it.
+    pub created: Option<Timestamp>,
+}
+
+/// What statfs(2) says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystemStatus {
+    /// Magic number of the type.
+    pub kind: u64,
+    /// Block size, bytes.
+    pub block_size: u64,
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Blocks free.
+    pub blocks_free: u64,
+    /// Blocks free for ordinary users.
+    pub blocks_available: u64,
+    /// Inodes in all.
+    pub files: u64,
+    /// Inodes free.
+    pub files_free: u64,
+    /// Longest name, bytes.
+    pub name_bytes_max: u64,
+    /// Fragment size, bytes.
+    pub fragment_size: u64,
+    /// Mount flags.
+    pub flags: u64,
+}

@@ -1,0 +1,1 @@
+//! What a machine consists of, as types; launching, QMP, accelerator probe.

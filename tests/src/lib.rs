@@ -1,0 +1,1 @@
+//! Whole-cluster tests on real QEMU nodes.

@@ -1,0 +1,2 @@
+//! Set-up, build, demo, test, bench, tidy.
+fn main() {}
