@@ -1,2 +1,55 @@
-//! Set-up, build, demo, test, bench, tidy.
-fn main() {}
+//! The project's only build script: `cargo xtask --help`.
+//!
+//! | command | module |
+//! | --- | --- |
+//! | `setup` – install what this machine lacks | [`setup`] |
+//! | `build` – node image and host tools | [`build`] |
+//! | `demo` – boot four nodes and run a real program | [`demo`] |
+//! | `test` – everything CI runs | [`test`] |
+//! | `bench` – figures, each beside what it is compared to | [`bench`] |
+//! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
+
+mod bench;
+mod build;
+mod command;
+mod demo;
+mod setup;
+mod test;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, shows, tests and measures Coppice.
+#[derive(Parser)]
+#[command(name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what this machine lacks: rustup targets and, when root, Debian packages
+    Setup,
+    /// Build the node's boot image and the host tools into target/release
+    Build,
+    /// Set up, build, boot 4 nodes and run a real program on them
+    Demo,
+    /// Set up, build, and run the whole test suite
+    Test(test::Options),
+    /// Measure; prints each figure with what it is compared to
+    Bench(bench::Options),
+    /// Check formatting, lints, dependency arrows and file sizes
+    Tidy,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Setup => setup::everything(),
+        Task::Build => setup::for_build().and_then(|()| build::everything()).map(drop),
+        Task::Demo => demo::run_all(),
+        Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Tidy => tidy::run(),
+    }
+}

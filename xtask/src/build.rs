@@ -1,0 +1,54 @@
+//! From source to `target/release`: the kernel, the boot image that carries it, and the host tools beside it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::command::{cargo, run, target};
+
+/// Target of everything that runs on a node.
+pub(crate) const NODE_TARGET: &str = "x86_64-unknown-none";
+
+/// What a build leaves behind.
+pub(crate) struct Built {
+    /// The control tool; everything else lies beside it.
+    pub(crate) coppice: PathBuf,
+}
+
+/// Builds everything a user runs.
+///
+/// # Errors
+/// If a step fails.
+pub(crate) fn everything() -> Result<Built> {
+    let release = target().join("release");
+    let node = target().join(NODE_TARGET).join("release");
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--target",
+        NODE_TARGET,
+        "--package",
+        "coppice-kernel",
+    ]))?;
+    run(cargo(&[
+        "build",
+        "--release",
+        "--target",
+        NODE_TARGET,
+        "--package",
+        "coppice-boot",
+    ])
+    .env("COPPICE_KERNEL_ELF", node.join("coppice-kernel")))?;
+    run(&mut cargo(&["build", "--release"]))?;
+    install(&node.join("coppice-boot"), &release.join("coppice-node.elf"))?;
+    Ok(Built {
+        coppice: release.join("coppice"),
+    })
+}
+
+/// Puts a file in place whole: a cluster that boots at this moment sees the old one or the new one.
+fn install(from: &Path, to: &Path) -> Result<()> {
+    let staged = to.with_extension("new");
+    std::fs::copy(from, &staged).with_context(|| format!("cannot copy {} to {}", from.display(), staged.display()))?;
+    std::fs::rename(&staged, to).with_context(|| format!("cannot rename {} to {}", staged.display(), to.display()))
+}

@@ -1,0 +1,94 @@
+//! What a fresh machine lacks: rustup targets, and Debian packages when we may install them.
+
+use anyhow::{Result, bail};
+
+use crate::command::{command, output, run};
+
+/// Targets of the node's code and of the static Rust test programs.
+const TARGETS: &[&str] = &["x86_64-unknown-none", "x86_64-unknown-linux-musl"];
+
+/// A program we call and the Debian package that brings it.
+struct Package {
+    program: &'static str,
+    name: &'static str,
+}
+
+const FOR_RUN: &[Package] = &[
+    Package {
+        program: "/usr/bin/qemu-system-x86_64",
+        name: "qemu-system-x86",
+    },
+    Package {
+        program: "/bin/busybox",
+        name: "busybox-static",
+    },
+];
+
+const FOR_TESTS: &[Package] = &[
+    Package {
+        program: "/usr/bin/gcc",
+        name: "gcc",
+    },
+    Package {
+        program: "/usr/lib/x86_64-linux-gnu/libc.a",
+        name: "libc6-dev",
+    },
+    Package {
+        program: "/usr/bin/musl-gcc",
+        name: "musl-tools",
+    },
+];
+
+/// The rustup targets; all that a build needs.
+///
+/// # Errors
+/// If rustup cannot install them.
+pub(crate) fn for_build() -> Result<()> {
+    let installed = output(&mut command("rustup", &["target", "list", "--installed"]))?;
+    let missing: Vec<&str> = TARGETS
+        .iter()
+        .copied()
+        .filter(|target| !installed.lines().any(|line| line == *target))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    run(command("rustup", &["target", "add"]).args(missing))
+}
+
+/// What booting nodes and running programs on them needs besides.
+///
+/// # Errors
+/// If something is missing and this user cannot install it; says the command that does.
+pub(crate) fn for_run() -> Result<()> {
+    for_build()?;
+    packages(FOR_RUN)
+}
+
+/// What the whole test suite needs.
+///
+/// # Errors
+/// As [`for_run`].
+pub(crate) fn everything() -> Result<()> {
+    for_run()?;
+    packages(FOR_TESTS)
+}
+
+fn packages(wanted: &[Package]) -> Result<()> {
+    let missing: Vec<&str> = wanted
+        .iter()
+        .filter(|package| !std::path::Path::new(package.program).exists())
+        .map(|package| package.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !rustix::process::geteuid().is_root() {
+        bail!("missing on this machine: {list}; install with: sudo apt-get install {list}");
+    }
+    run(&mut command("apt-get", &["update", "-q"]))?;
+    run(command("apt-get", &["install", "-q", "-y", "--no-install-recommends"])
+        .args(missing)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}

@@ -1,0 +1,146 @@
+//! `cargo xtask test`: everything. Host tests, simulator, then clusters of real QEMU nodes; ends with one count.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::command::{cargo, root};
+use crate::{build, setup, tidy};
+
+/// What to test.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only tests whose name contains this
+    filter: Option<String>,
+    /// Leave out formatting, lints and layering
+    #[arg(long)]
+    no_tidy: bool,
+    /// Leave out the tests that need QEMU
+    #[arg(long)]
+    host_only: bool,
+}
+
+/// Host crates whose tests need nothing but this machine.
+const HOST_PACKAGES: &[&str] = &[
+    "coppice-protocol",
+    "coppice-endpoint",
+    "coppice-hal",
+    "coppice-core",
+    "coppice-simulator",
+    "coppice-api",
+    "coppice-fabric",
+    "coppice-io-node",
+    "coppice-qemu",
+    "coppice-service-node",
+    "coppice",
+];
+
+/// Sum of the runner's own result lines.
+#[derive(Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+/// Runs the suite.
+///
+/// # Errors
+/// If anything could not be set up or built, or a test failed.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    setup::everything()?;
+    if !options.no_tidy {
+        tidy::run()?;
+    }
+    let mut count = Count::default();
+    let mut failures = Vec::new();
+
+    let mut host = cargo(&["test", "--no-fail-fast"]);
+    HOST_PACKAGES.iter().for_each(|package| {
+        host.args(["--package", package]);
+    });
+    run_tests(host, options, "host", &mut count, &mut failures)?;
+
+    if !options.host_only {
+        build::everything()?;
+        // Two clusters at a time at most: more only take the two cores from each other.
+        let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
+        cluster.env("RUST_TEST_THREADS", "2");
+        run_tests(cluster, options, "cluster", &mut count, &mut failures)?;
+    }
+
+    println!(
+        "\n{} passed, {} failed, {} skipped",
+        count.passed, count.failed, count.ignored
+    );
+    if !failures.is_empty() || count.failed > 0 {
+        bail!("failed: {}", failures.join(", "));
+    }
+    if count.passed == 0 {
+        bail!("no test matched");
+    }
+    Ok(())
+}
+
+/// Runs one `cargo test`, shows its output as it comes and adds its result lines to the count.
+fn run_tests(
+    mut command: Command,
+    options: &Options,
+    name: &str,
+    count: &mut Count,
+    failures: &mut Vec<String>,
+) -> Result<()> {
+    command
+        .args(options.filter.as_slice())
+        .current_dir(root())
+        .stdout(Stdio::piped());
+    eprintln!("== {name} tests");
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo has no standard output")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read cargo's output")?;
+        let mut out = std::io::stdout().lock();
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
+        count.add(&String::from_utf8_lossy(&line));
+    }
+    if !child.wait()?.success() {
+        failures.push(format!("{name} tests"));
+    }
+    Ok(())
+}
+
+impl Count {
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`; other lines change nothing.
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        let number_before = |word: &str| {
+            result
+                .split([';', '.'])
+                .find_map(|part| part.trim().strip_suffix(word))
+                .and_then(|number| number.trim().parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        self.passed += number_before("passed");
+        self.failed += number_before("failed");
+        self.ignored += number_before("ignored");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Count;
+
+    #[test]
+    fn adds_up_result_lines() {
+        let mut count = Count::default();
+        count.add("running 3 tests");
+        count.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        count.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 9 filtered out; finished in 1.50s");
+        assert_eq!((count.passed, count.failed, count.ignored), (7, 2, 1));
+    }
+}

@@ -1,0 +1,173 @@
+//! What a reader relies on and the compiler does not check: formatting, lints, dependency arrows, where `unsafe` lives,
+//! file sizes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::build::NODE_TARGET;
+use crate::command::{cargo, command, output, root, run as execute};
+
+/// Longest source file, lines.
+const FILE_LINES_MAX: usize = 500;
+
+/// Longest line, characters.
+const LINE_CHARACTERS_MAX: usize = 120;
+
+/// Which of our crates each of our crates may depend on (ARCHITECTURE.md, "Dependencies").
+const ARROWS: &[(&str, &[&str])] = &[
+    ("coppice-protocol", &[]),
+    ("coppice-endpoint", &[]),
+    ("coppice-hal", &[]),
+    ("coppice-core", &["coppice-protocol", "coppice-endpoint", "coppice-hal"]),
+    ("coppice-kernel", &["coppice-core", "coppice-hal"]),
+    ("coppice-boot", &[]),
+    ("coppice-qemu", &[]),
+    ("coppice-fabric", &[]),
+    ("coppice-api", &[]),
+    ("coppice-io-node", &["coppice-protocol", "coppice-endpoint"]),
+    (
+        "coppice-service-node",
+        &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"],
+    ),
+    ("coppice", &["coppice-api", "coppice-qemu"]),
+    ("coppice-simulator", &["coppice-protocol"]),
+    ("coppice-tests", &["coppice-qemu", "coppice-api"]),
+    ("xtask", &["coppice-qemu"]),
+];
+
+/// Formatting, our own checks, then clippy for host and node code.
+///
+/// # Errors
+/// Lists what is not as it should be.
+pub(crate) fn run() -> Result<()> {
+    let mut complaints = arrows()?;
+    complaints.extend(sources()?);
+    if !complaints.is_empty() {
+        bail!("tidy:\n  {}", complaints.join("\n  "));
+    }
+    execute(&mut cargo(&["fmt", "--all", "--check"]))?;
+    let deny = ["--", "--deny", "warnings"];
+    execute(
+        cargo(&["clippy", "--quiet", "--workspace", "--all-targets"])
+            .args(["--exclude", "coppice-kernel", "--exclude", "coppice-boot"])
+            .args(deny),
+    )?;
+    let node = ["clippy", "--quiet", "--release", "--target", NODE_TARGET];
+    execute(cargo(&node).args(["--package", "coppice-kernel"]).args(deny))?;
+    // The loader embeds a kernel when it is built; to be checked it needs any file in that place.
+    let placeholder = tempfile::NamedTempFile::new()?;
+    execute(
+        cargo(&node)
+            .args(["--package", "coppice-boot"])
+            .args(deny)
+            .env("COPPICE_KERNEL_ELF", placeholder.path()),
+    )
+}
+
+/// Complaints about dependencies between our crates that [`ARROWS`] does not have.
+fn arrows() -> Result<Vec<String>> {
+    let text = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text).context("cargo metadata printed no JSON")?;
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut complaints = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some(may) = allowed.get(name) else {
+            complaints.push(format!("crate {name} has no entry in xtask's table of dependencies"));
+            continue;
+        };
+        let ours = package["dependencies"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|dependency| dependency["kind"].is_null() && !dependency["path"].is_null())
+            .filter_map(|dependency| dependency["name"].as_str());
+        complaints.extend(
+            ours.filter(|dependency| !may.contains(dependency))
+                .map(|dependency| format!("crate {name} must not depend on {dependency}")),
+        );
+    }
+    Ok(complaints)
+}
+
+/// Complaints about source files.
+fn sources() -> Result<Vec<String>> {
+    let listed = output(&mut command(
+        "git",
+        &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"],
+    ))?;
+    let mut complaints = Vec::new();
+    for name in listed.lines() {
+        // A file that was deleted and not yet committed as such.
+        let Ok(text) = std::fs::read_to_string(root().join(name)) else {
+            continue;
+        };
+        complaints.extend(
+            source(Path::new(name), &text)
+                .into_iter()
+                .map(|what| format!("{name}{what}")),
+        );
+    }
+    Ok(complaints)
+}
+
+/// Complaints about one source file, each starting with where in it.
+fn source(name: &Path, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let lines = text.lines().count();
+    if lines > FILE_LINES_MAX {
+        complaints.push(format!(": {lines} lines; at most {FILE_LINES_MAX}"));
+    }
+    if !text.starts_with("//!") && !text.starts_with("#!") {
+        complaints.push(": does not start with what the module is about (//!)".into());
+    }
+    let may_be_unsafe = name.starts_with("boot") || name.starts_with("kernel/hal") || name.starts_with("tests/guests");
+    for (number, line) in text.lines().enumerate() {
+        let at = number + 1;
+        if line.chars().count() > LINE_CHARACTERS_MAX {
+            complaints.push(format!(":{at}: longer than {LINE_CHARACTERS_MAX} characters"));
+        }
+        let code = line.split("//").next().unwrap_or_default();
+        if !may_be_unsafe
+            && ["unsafe {", "unsafe fn", "unsafe impl"]
+                .iter()
+                .any(|word| code.contains(word))
+        {
+            complaints.push(format!(":{at}: unsafe code outside boot/ and kernel/hal"));
+        }
+        if ["todo!(", "unimplemented!(", "dbg!("]
+            .iter()
+            .any(|word| code.contains(word))
+        {
+            complaints.push(format!(":{at}: unfinished"));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::source;
+
+    #[test]
+    fn complains_about_what_it_should() {
+        assert!(source(Path::new("a.rs"), "//! Fine.\nfn main() {}\n").is_empty());
+        assert_eq!(source(Path::new("a.rs"), "fn main() {}\n").len(), 1);
+        let block = format!("//! Fine.\nfn f() {{ {} {{}} }}\n", "unsafe");
+        assert_eq!(source(Path::new("kernel/core/src/a.rs"), &block).len(), 1);
+        assert!(source(Path::new("kernel/hal/src/a.rs"), &block).is_empty());
+        assert_eq!(
+            source(Path::new("a.rs"), &format!("//! {}\n", "x".repeat(120))).len(),
+            1
+        );
+        assert_eq!(
+            source(Path::new("a.rs"), &format!("//! Long.\n{}", "\n".repeat(500))).len(),
+            1
+        );
+    }
+}
