@@ -22,3 +22,4 @@ pub mod pset;
 pub mod ras;
 pub mod session;
 pub mod ship;
+pub mod syscalls;
