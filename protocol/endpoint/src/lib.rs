@@ -1,2 +1,28 @@
 //! Async TCP over smoltcp, the same for a node and for its I/O node.
+//!
+//! A [`Stack`] owns a network device and moves frames and connections on whenever somebody calls [`Stack::poll`]; time
+//! is an argument. Whoever owns the device drives the stack: poll, then wait for the first of a received frame, the
+//! time that `poll` returned, and [`Stack::on_work`]'s waker (an application queued something), then poll again.
+//!
+//! Applications await [`Stack::connect`], [`TcpListener::accept`] and a [`TcpStream`]'s reads and writes on any
+//! executor. Locks are held for short, bounded work only and never while waiting.
+//!
+//! Two things differ from an everyday stack. Ethernet addresses are computed from IPv4 addresses
+//! ([`coppice_protocol::ids::MacAddress::of`]), so there is no address resolution and nothing to wait for before the
+//! first packet. And all of TCP's clocks run [`limits::TIME_SCALE`] times faster than the standard's, whose one-second
+//! least retransmission time is made for the world and not for one machine room.
 #![no_std]
+
+extern crate alloc;
+
+mod error;
+mod ethernet;
+pub mod limits;
+mod listener;
+mod stack;
+mod stream;
+
+pub use error::NetError;
+pub use listener::{Peer, TcpListener};
+pub use stack::{BufferSizes, Config, Stack};
+pub use stream::TcpStream;
