@@ -1,0 +1,372 @@
+//! Physical memory in frames of 4 KiB and in aligned blocks of up to 4 MiB (a buddy system), reached through the direct
+//! map.
+//!
+//! Two things hold at all times:
+//! - **A frame that is handed out is all zeros.** It is zeroed when its last handle goes, so what a program left in it is
+//!   gone before anybody else can get it; memory that nobody had since the kernel started is zeroed when first taken.
+//! - **A frame is free, or somebody holds a [`Frame`] (or a page-table entry made from one).** Handles count references
+//!   in the pool's metadata; only the last one's end frees, so nothing is freed twice or while in use.
+//!
+//! Nobody ever has a Rust reference to a frame's bytes while a [`Frame`] exists: programs write to them at any time.
+//! Bytes are copied in and out.
+//!
+//! The kernel keeps a reserve: frames for programs and their page tables are refused while only
+//! [`FramePool::reserve_frames`] are left, so that a program that eats all memory ends alone.
+
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+use spin::Mutex;
+
+use self::buddy::FreeLists;
+pub use self::buddy::ORDER_MAX;
+use self::info::FrameInfo;
+pub use self::info::FrameKind;
+use crate::addr::{LARGE_BYTES, PAGE_BYTES};
+
+mod buddy;
+#[cfg(not(target_os = "none"))]
+mod host;
+mod info;
+mod set_up;
+
+pub use self::set_up::PhysicalRange;
+
+/// Order of a 2 MiB block.
+pub const ORDER_LARGE: u8 = (LARGE_BYTES / PAGE_BYTES).trailing_zeros() as u8;
+
+/// Memory kept for the kernel when programs have taken the rest, bytes; an eighth of the memory if that is less.
+/// Programs then get `OutOfMemory`.
+pub const RESERVE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// All frames of the machine.
+pub struct FramePool {
+    /// Where physical address 0 appears in the direct map.
+    direct_map: *mut u8,
+    /// Physical frame number that `info[0]` describes; a multiple of the largest block.
+    first: u64,
+    /// One record per frame, holes in the memory included.
+    info: &'static [FrameInfo],
+    /// Frames that are free or handed out.
+    total: u32,
+    /// Frames the records themselves take up.
+    info_frames: u32,
+    /// Frames only the kernel may take.
+    reserve: u32,
+    /// The free blocks.
+    free: Mutex<FreeLists>,
+}
+
+// SAFETY: the pointer is only an address to compute others from; the memory behind it is handed out frame by frame under
+// the lock and the reference counts, which are atomic.
+unsafe impl Send for FramePool {}
+// SAFETY: as above; every method takes the lock or touches atomics and frames the caller holds.
+unsafe impl Sync for FramePool {}
+
+/// How many frames are used for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All frames the pool has.
+    pub total: u32,
+    /// Nobody's.
+    pub free: u32,
+    /// The kernel's own: heap, buffers, and the records of the frames.
+    pub kernel: u32,
+    /// Page tables of programs.
+    pub tables: u32,
+    /// Programs' memory.
+    pub user: u32,
+    /// Programs' pages as their file has them.
+    pub pristine: u32,
+}
+
+impl FramePool {
+    /// Takes a frame for `kind`; it is all zeros. `None` when there is none left, or none but the kernel's reserve and
+    /// `kind` is not the kernel's.
+    #[must_use]
+    pub fn alloc(&'static self, kind: FrameKind) -> Option<Frame> {
+        self.alloc_block(kind, 0)
+    }
+
+    /// Takes an aligned block of 2 MiB; otherwise as [`FramePool::alloc`].
+    #[must_use]
+    pub fn alloc_large(&'static self, kind: FrameKind) -> Option<Frame> {
+        self.alloc_block(kind, ORDER_LARGE)
+    }
+
+    /// Takes `2^order` frames that lie one behind the other, aligned to their size; otherwise as [`FramePool::alloc`].
+    /// `None` also for orders above [`ORDER_MAX`].
+    #[must_use]
+    pub fn alloc_block(&'static self, kind: FrameKind, order: u8) -> Option<Frame> {
+        let spare = if kind == FrameKind::Kernel { 0 } else { self.reserve };
+        let index = self.free.lock().take(self.info, order, spare)?;
+        let block = self.info.get(index as usize..index as usize + (1 << order))?;
+        for (info, number) in block.iter().zip(index..) {
+            if !info.take_clean() {
+                // SAFETY: the frame was free a moment ago and is ours now.
+                unsafe { ptr::write_bytes(self.bytes_of(number), 0, PAGE_BYTES) };
+            }
+        }
+        self.info[index as usize].hand_out(kind, order);
+        Some(Frame { pool: self, index })
+    }
+
+    /// Frames that are nobody's now, the reserve included.
+    #[must_use]
+    pub fn free_frames(&self) -> u32 {
+        self.free.lock().free_frames()
+    }
+
+    /// Frames a program could get now.
+    #[must_use]
+    pub fn available_frames(&self) -> u32 {
+        self.free_frames().saturating_sub(self.reserve)
+    }
+
+    /// All frames the pool has.
+    #[must_use]
+    pub fn total_frames(&self) -> u32 {
+        self.total
+    }
+
+    /// Frames that only the kernel may take.
+    #[must_use]
+    pub fn reserve_frames(&self) -> u32 {
+        self.reserve
+    }
+
+    /// Who has how many frames. Looks at every block: for reports, not for fast paths.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let lists = self.free.lock();
+        let mut usage = Usage {
+            total: self.total,
+            free: lists.free_frames(),
+            kernel: self.info_frames,
+            ..Usage::default()
+        };
+        let mut index = 0;
+        while let Some(info) = self.info.get(index) {
+            let (kind, frames) = info.block();
+            match kind {
+                Some(FrameKind::Kernel) => usage.kernel += frames,
+                Some(FrameKind::Table) => usage.tables += frames,
+                Some(FrameKind::User) => usage.user += frames,
+                Some(FrameKind::Pristine) => usage.pristine += frames,
+                None => {}
+            }
+            index += frames as usize;
+        }
+        usage
+    }
+
+    /// Physical address of memory of this pool that [`Frame::into_memory`] gave away; `None` for any other memory.
+    #[must_use]
+    pub fn physical_address<T>(&self, memory: *const T) -> Option<u64> {
+        let address = memory.addr().checked_sub(self.direct_map.addr())? as u64;
+        let index = (address / PAGE_BYTES as u64).checked_sub(self.first)?;
+        (index < self.info.len() as u64).then_some(address)
+    }
+
+    /// Where the bytes of frame `index` are.
+    fn bytes_of(&self, index: u32) -> *mut u8 {
+        self.at(self.physical(index))
+    }
+
+    /// Where the byte at a physical address is.
+    pub(crate) fn at(&self, physical: u64) -> *mut u8 {
+        self.direct_map.wrapping_add(physical as usize)
+    }
+
+    /// Physical address of frame `index`.
+    fn physical(&self, index: u32) -> u64 {
+        (self.first + u64::from(index)) * PAGE_BYTES as u64
+    }
+
+    /// Record of the frame at a physical address of this pool.
+    ///
+    /// # Panics
+    /// If the address is not the pool's; only addresses from [`Frame::into_entry`] come here.
+    pub(crate) fn counter(&self, physical: u64) -> &AtomicU32 {
+        self.info[self.index(physical)].word()
+    }
+
+    /// Index of the record of the frame at a physical address.
+    fn index(&self, physical: u64) -> usize {
+        (physical / PAGE_BYTES as u64 - self.first) as usize
+    }
+
+    /// Zeroes a block whose last handle is gone and makes it free.
+    fn release(&self, index: u32) {
+        let order = self.info[index as usize].take_back();
+        for number in index..index + (1 << order) {
+            // SAFETY: the last handle is gone, no page table maps the frame (its entries hold handles), so nobody else
+            // can reach these bytes.
+            unsafe { ptr::write_bytes(self.bytes_of(number), 0, PAGE_BYTES) };
+            self.info[number as usize].set_clean();
+        }
+        self.free.lock().give(self.info, index, order);
+    }
+}
+
+/// A counted handle on a frame, or on an aligned block of frames. Cloning counts up; the block is zeroed and freed when
+/// the last handle goes.
+pub struct Frame {
+    /// Where it came from.
+    pool: &'static FramePool,
+    /// Record of the (first) frame.
+    index: u32,
+}
+
+impl Frame {
+    /// Physical address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.pool.physical(self.index)
+    }
+
+    /// Length, bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        PAGE_BYTES << self.info().order()
+    }
+
+    /// What it is used for.
+    #[must_use]
+    pub fn kind(&self) -> FrameKind {
+        self.info().kind()
+    }
+
+    /// Says what it is used for from now on.
+    pub fn set_kind(&self, kind: FrameKind) {
+        self.info().set_kind(kind);
+    }
+
+    /// The owner's note on this frame; 0 at first.
+    #[must_use]
+    pub fn tag(&self) -> u32 {
+        self.info().word().load(Ordering::Relaxed)
+    }
+
+    /// Leaves a note on this frame, shared by all its handles.
+    pub fn set_tag(&self, tag: u32) {
+        self.info().word().store(tag, Ordering::Relaxed);
+    }
+
+    /// Whether another handle or a page-table entry holds it too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.info().references().load(Ordering::Acquire) > 1
+    }
+
+    /// Copies bytes from `offset` on out of the frame.
+    ///
+    /// # Panics
+    /// If the frame has no such bytes.
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        assert!(
+            offset.checked_add(out.len()).is_some_and(|end| end <= self.len()),
+            "read beyond a frame"
+        );
+        // SAFETY: inside the frame, which lives as long as the handle; `out` is Rust's memory and cannot overlap it.
+        unsafe { ptr::copy_nonoverlapping(self.bytes().add(offset), out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies bytes into the frame from `offset` on.
+    ///
+    /// # Panics
+    /// If the frame has no room for them.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(
+            offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len()),
+            "write beyond a frame"
+        );
+        // SAFETY: inside the frame, which lives as long as the handle; `bytes` is Rust's memory and cannot overlap it.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
+    }
+
+    /// Makes this frame's bytes those of `other`.
+    ///
+    /// # Panics
+    /// If they are not of one size.
+    pub fn copy_from(&self, other: &Self) {
+        assert_eq!(self.len(), other.len(), "copy between frames of different sizes");
+        // SAFETY: both are whole frames held by handles. `copy` allows that both are the same frame.
+        unsafe { ptr::copy(other.bytes(), self.bytes(), self.len()) };
+    }
+
+    /// Zeroes all of it.
+    pub fn zero(&self) {
+        // SAFETY: the whole frame, held by this handle.
+        unsafe { ptr::write_bytes(self.bytes(), 0, self.len()) };
+    }
+
+    /// The memory itself, for good and all zeros if nothing was written: for the heap, buffers, rings. Never freed.
+    ///
+    /// # Errors
+    /// Gives the handle back if there are others.
+    pub fn into_memory(self) -> Result<&'static mut [u8], Self> {
+        if self.is_shared() {
+            return Err(self);
+        }
+        let (bytes, length) = (self.bytes(), self.len());
+        core::mem::forget(self);
+        // SAFETY: this was the only handle and its count never falls to 0 now, so the block belongs to the slice alone.
+        Ok(unsafe { core::slice::from_raw_parts_mut(bytes, length) })
+    }
+
+    /// Turns the handle into the physical address of a page-table entry, which holds the reference from now on.
+    pub(crate) fn into_entry(self) -> u64 {
+        let address = self.address();
+        core::mem::forget(self);
+        address
+    }
+
+    /// Takes the reference of a page-table entry back.
+    ///
+    /// # Safety
+    /// `physical` came from [`Frame::into_entry`] of a frame of `pool`, and the entry is gone.
+    pub(crate) unsafe fn from_entry(pool: &'static FramePool, physical: u64) -> Self {
+        Self {
+            pool,
+            index: pool.index(physical) as u32,
+        }
+    }
+
+    /// The record.
+    fn info(&self) -> &'static FrameInfo {
+        &self.pool.info[self.index as usize]
+    }
+
+    /// Where its bytes are.
+    fn bytes(&self) -> *mut u8 {
+        self.pool.bytes_of(self.index)
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        let before = self.info().references().fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "a frame has too many holders");
+        Self {
+            pool: self.pool,
+            index: self.index,
+        }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if self.info().references().fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            self.pool.release(self.index);
+        }
+    }
+}
+
+impl core::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Frame({:#x}, {:?})", self.address(), self.kind())
+    }
+}

@@ -1,0 +1,94 @@
+//! The free blocks: one doubly linked list per order, linked through the frames' records so that free memory itself stays
+//! untouched (and zero). A block's buddy is found by flipping one bit of its index.
+
+use super::info::FrameInfo;
+
+/// Order of the largest blocks: 4 MiB.
+pub const ORDER_MAX: u8 = 10;
+
+/// End of a list.
+const NONE: u32 = u32::MAX;
+
+/// Heads of the lists of free blocks. Indices count records; the first record's frame is aligned to the largest block.
+pub(super) struct FreeLists {
+    /// First free block of each order.
+    heads: [u32; ORDER_MAX as usize + 1],
+    /// Frames in all lists.
+    free: u32,
+}
+
+impl FreeLists {
+    /// Nothing is free.
+    pub(super) const fn new() -> Self {
+        Self {
+            heads: [NONE; ORDER_MAX as usize + 1],
+            free: 0,
+        }
+    }
+
+    /// Number of free frames.
+    pub(super) fn free_frames(&self) -> u32 {
+        self.free
+    }
+
+    /// Takes a block of `order`, splitting a larger one if need be. `None` if there is none or fewer than `spare` frames
+    /// would be left.
+    pub(super) fn take(&mut self, info: &[FrameInfo], order: u8, spare: u32) -> Option<u32> {
+        if order > ORDER_MAX || self.free < spare.checked_add(1 << order)? {
+            return None;
+        }
+        let mut found = order;
+        while self.heads[found as usize] == NONE {
+            found += 1;
+            if found > ORDER_MAX {
+                return None;
+            }
+        }
+        let index = self.heads[found as usize];
+        self.unlink(info, index, found);
+        while found > order {
+            found -= 1;
+            self.link(info, index + (1 << found), found);
+        }
+        self.free -= 1 << order;
+        Some(index)
+    }
+
+    /// Adds a free block and merges it with its free buddies.
+    pub(super) fn give(&mut self, info: &[FrameInfo], mut index: u32, mut order: u8) {
+        self.free += 1 << order;
+        while order < ORDER_MAX {
+            let buddy = index ^ (1 << order);
+            if !info.get(buddy as usize).is_some_and(|info| info.heads_free(order)) {
+                break;
+            }
+            self.unlink(info, buddy, order);
+            index &= !(1 << order);
+            order += 1;
+        }
+        self.link(info, index, order);
+    }
+
+    /// Puts a block at the front of its list: what was freed last is still in the cache.
+    fn link(&mut self, info: &[FrameInfo], index: u32, order: u8) {
+        let next = self.heads[order as usize];
+        info[index as usize].set_free(order, NONE, next);
+        if next != NONE {
+            info[next as usize].set_previous(index);
+        }
+        self.heads[order as usize] = index;
+    }
+
+    /// Takes a block out of its list.
+    fn unlink(&mut self, info: &[FrameInfo], index: u32, order: u8) {
+        let (previous, next) = info[index as usize].clear_free();
+        if previous == NONE {
+            self.heads[order as usize] = next;
+        } else {
+            info[previous as usize].set_next(next);
+        }
+        if next != NONE {
+            info[next as usize].set_previous(previous);
+        }
+    }
+}

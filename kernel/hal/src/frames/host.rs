@@ -1,0 +1,43 @@
+//! A pool on the host, so that everything above it is tested with real frames and real page tables.
+
+extern crate alloc;
+
+use alloc::alloc::{Layout, alloc, handle_alloc_error};
+use alloc::boxed::Box;
+use core::iter;
+
+use super::{FramePool, ORDER_MAX, PhysicalRange};
+use crate::addr::PAGE_BYTES;
+
+/// Physical address of the first byte of a host pool. Not 0, so that nothing mistakes offsets for addresses.
+const FIRST: usize = 16 * 1024 * 1024;
+
+/// What memory holds before anybody had it: not zeros, as on a machine that was reset.
+const LEFT_OVER: u8 = 0xa5;
+
+impl FramePool {
+    /// A pool of its own with about `bytes` of memory, for tests. It is never freed.
+    ///
+    /// # Panics
+    /// If `bytes` is too small to hold the frames' records.
+    #[must_use]
+    pub fn for_host(bytes: usize) -> &'static Self {
+        let align = PAGE_BYTES << ORDER_MAX;
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
+        let layout = Layout::from_size_align(bytes.max(PAGE_BYTES), align).expect("a pool smaller than memory");
+        // SAFETY: the layout is not of size 0.
+        let memory = unsafe { alloc(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        // SAFETY: it was just allocated with this size.
+        unsafe { memory.write_bytes(LEFT_OVER, bytes) };
+        let range = PhysicalRange {
+            start: FIRST as u64,
+            end: (FIRST + bytes) as u64,
+        };
+        // SAFETY: the memory is allocated, never freed and nobody else's; physical address FIRST is its first byte.
+        let pool = unsafe { Self::from_memory(iter::once(range), memory.wrapping_sub(FIRST)) };
+        Box::leak(Box::new(pool.expect("room for the records of the frames")))
+    }
+}

@@ -1,0 +1,286 @@
+//! A program's page table: the four levels the processor walks, in frames of the pool.
+//!
+//! The lower half is the program's. The upper half is the kernel's, the same in every table: its top-level entries are
+//! copied when a table is made, so the kernel must have made all the top-level entries it will ever need before that.
+//!
+//! An entry that is not 0 holds a reference on its frame, whether the processor may use it or not (a page without any
+//! access is kept, as `PROT_NONE` wants it). What the hardware cannot say is in the entry's software bits: [`Marks`].
+//! Each table counts its entries in its frame's record, so an empty table is freed at once.
+//!
+//! The kernel never follows a program's addresses itself: it looks a page up here and copies through the direct map.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub use self::entry::{Access, Entry, Marks};
+use self::entry::{PARENT, Raw};
+use crate::addr::{PageRange, UserPage};
+use crate::frames::{Frame, FrameKind, FramePool};
+
+mod cpu;
+mod entry;
+mod mapped;
+mod walk;
+
+pub use self::mapped::Mapped;
+pub use self::walk::{EntryMut, Verdict};
+
+/// Entries in a table.
+const ENTRIES: usize = 512;
+
+/// Entries of the top-level table that are the program's.
+const USER_ENTRIES: usize = ENTRIES / 2;
+
+/// Level of the top table; level 0 holds the entries of pages.
+const TOP: u32 = 3;
+
+/// A program's page table. Dropping it drops all its frames.
+pub struct PageTable {
+    /// Where its frames come from.
+    pool: &'static FramePool,
+    /// Physical address of the top-level table.
+    root: u64,
+}
+
+/// There was no frame for a table. The frame that was to be mapped comes back.
+#[derive(Debug)]
+pub struct NoTable(pub Frame);
+
+impl PageTable {
+    /// A table with nothing in the user's half. `None` if there is no frame for it.
+    #[must_use]
+    pub fn new(pool: &'static FramePool) -> Option<Self> {
+        let root = pool.alloc(FrameKind::Table)?.into_entry();
+        let table = Self { pool, root };
+        if let Some(kernel) = cpu::kernel_root() {
+            for index in USER_ENTRIES..ENTRIES {
+                let entry = table.slot(kernel, index).load(Ordering::Relaxed);
+                table.slot(root, index).store(entry, Ordering::Relaxed);
+            }
+        }
+        Some(table)
+    }
+
+    /// Makes this the table of the core that runs, if it is not.
+    pub fn activate(&self) {
+        // SAFETY: the kernel's half is that of every table, so the kernel's code, stack and data stay where they are.
+        unsafe { cpu::load_root(self.root) };
+    }
+
+    /// Maps `page` to `frame`. What was mapped there before comes back.
+    ///
+    /// # Errors
+    /// [`NoTable`] with the frame if there is no memory for a table on the way; nothing has changed then.
+    ///
+    /// # Panics
+    /// If `frame` is a block of more than one page.
+    pub fn map(
+        &mut self,
+        page: UserPage,
+        frame: Frame,
+        access: Access,
+        marks: Marks,
+    ) -> Result<Option<Frame>, NoTable> {
+        assert!(frame.len() == crate::addr::PAGE_BYTES, "a page is mapped to one frame");
+        let Some(leaf_table) = self.tables_for(page) else {
+            return Err(NoTable(frame));
+        };
+        let slot = self.slot(leaf_table, index_at(page.number(), 0));
+        let new = Raw::page(frame.into_entry(), access, marks);
+        let old = Raw(slot.swap(new.0, Ordering::Relaxed));
+        if old.is_empty() {
+            self.pool.counter(leaf_table).fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        self.forget(page, old);
+        // SAFETY: the entry that held this reference was just replaced.
+        Ok(Some(unsafe { Frame::from_entry(self.pool, old.address()) }))
+    }
+
+    /// Makes sure that a later [`PageTable::map`] of `page` finds its tables. Undone by [`PageTable::prune`]. Returns
+    /// whether it worked.
+    #[must_use]
+    pub fn prepare(&mut self, page: UserPage) -> bool {
+        self.tables_for(page).is_some()
+    }
+
+    /// Frees the tables on the way to `page` that hold nothing.
+    pub fn prune(&mut self, page: UserPage) {
+        let mut path = [self.root; TOP as usize + 1];
+        let mut lowest = TOP;
+        while lowest > 0 {
+            let entry = Raw(self
+                .slot(path[lowest as usize], index_at(page.number(), lowest))
+                .load(Ordering::Relaxed));
+            if entry.is_empty() {
+                break;
+            }
+            lowest -= 1;
+            path[lowest as usize] = entry.address();
+        }
+        for level in lowest..TOP {
+            let table = path[level as usize];
+            if self.pool.counter(table).load(Ordering::Relaxed) != 0 {
+                break;
+            }
+            let parent = path[level as usize + 1];
+            self.slot(parent, index_at(page.number(), level + 1))
+                .store(0, Ordering::Relaxed);
+            self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
+            self.flush(page);
+            // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of it.
+            drop(unsafe { Frame::from_entry(self.pool, table) });
+        }
+    }
+
+    /// Takes the page out of the table.
+    pub fn unmap(&mut self, page: UserPage) -> Option<Frame> {
+        self.take(page).map(|(frame, _)| frame)
+    }
+
+    /// Takes the page out of the table together with what its entry said.
+    pub fn take(&mut self, page: UserPage) -> Option<(Frame, Entry)> {
+        let leaf_table = self.leaf_table(page)?;
+        let old = Raw(self
+            .slot(leaf_table, index_at(page.number(), 0))
+            .swap(0, Ordering::Relaxed));
+        if old.is_empty() {
+            return None;
+        }
+        self.forget(page, old);
+        if self.pool.counter(leaf_table).fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.prune(page);
+        }
+        // SAFETY: the entry that held this reference was just cleared.
+        let frame = unsafe { Frame::from_entry(self.pool, old.address()) };
+        Some((frame, old.decode()))
+    }
+
+    /// What the table says of a page; `None` if it holds no frame.
+    #[must_use]
+    pub fn entry(&self, page: UserPage) -> Option<Entry> {
+        let raw = Raw(self.leaf(page)?.load(Ordering::Relaxed));
+        (!raw.is_empty()).then(|| raw.decode())
+    }
+
+    /// A handle on the page's frame.
+    #[must_use]
+    pub fn frame(&self, page: UserPage) -> Option<Frame> {
+        self.lookup(page).map(|mapped| mapped.frame())
+    }
+
+    /// The page, for looking at it and copying from and to it.
+    #[must_use]
+    pub fn lookup(&self, page: UserPage) -> Option<Mapped<'_>> {
+        let slot = self.leaf(page)?;
+        let raw = Raw(slot.load(Ordering::Relaxed));
+        (!raw.is_empty()).then(|| Mapped::new(self.pool, slot, raw))
+    }
+
+    /// Changes what may be done with a page. Returns whether it is in the table.
+    pub fn protect(&mut self, page: UserPage, access: Access, marks: Marks) -> bool {
+        let Some(slot) = self.leaf(page) else { return false };
+        let old = Raw(slot.load(Ordering::Relaxed));
+        if old.is_empty() {
+            return false;
+        }
+        slot.store(old.with(access, marks).0, Ordering::Relaxed);
+        self.forget(page, old);
+        true
+    }
+
+    /// The first page of the range that holds a frame.
+    #[must_use]
+    pub fn first_in(&self, range: PageRange) -> Option<UserPage> {
+        let mut number = range.first_number();
+        'restart: while number < range.end_number() {
+            let mut table = self.root;
+            for level in (0..=TOP).rev() {
+                let entry = Raw(self.slot(table, index_at(number, level)).load(Ordering::Relaxed));
+                if entry.is_empty() {
+                    // On to the first page of the next entry at this level.
+                    number = ((number >> (9 * level)) + 1) << (9 * level);
+                    continue 'restart;
+                }
+                table = entry.address();
+            }
+            return UserPage::containing(number * crate::addr::PAGE_BYTES as u64);
+        }
+        None
+    }
+
+    /// The slot of a page's entry, if there is a table that has it.
+    fn leaf(&self, page: UserPage) -> Option<&AtomicU64> {
+        self.leaf_table(page)
+            .map(|table| self.slot(table, index_at(page.number(), 0)))
+    }
+
+    /// Physical address of the lowest table on the way to a page.
+    fn leaf_table(&self, page: UserPage) -> Option<u64> {
+        let mut table = self.root;
+        for level in (1..=TOP).rev() {
+            let entry = Raw(self.slot(table, index_at(page.number(), level)).load(Ordering::Relaxed));
+            if entry.is_empty() {
+                return None;
+            }
+            table = entry.address();
+        }
+        Some(table)
+    }
+
+    /// As [`PageTable::leaf_table`], making the tables that are missing. `None`, and nothing changed, if there is no frame.
+    fn tables_for(&mut self, page: UserPage) -> Option<u64> {
+        let mut table = self.root;
+        for level in (1..=TOP).rev() {
+            let slot = self.slot(table, index_at(page.number(), level));
+            let entry = Raw(slot.load(Ordering::Relaxed));
+            if !entry.is_empty() {
+                table = entry.address();
+                continue;
+            }
+            let Some(frame) = self.pool.alloc(FrameKind::Table) else {
+                self.prune(page);
+                return None;
+            };
+            let child = frame.into_entry();
+            slot.store(child | PARENT, Ordering::Relaxed);
+            self.pool.counter(table).fetch_add(1, Ordering::Relaxed);
+            table = child;
+        }
+        Some(table)
+    }
+
+    /// One entry of the table at a physical address.
+    fn slot(&self, table: u64, index: usize) -> &AtomicU64 {
+        let entry = self.pool.at(table).cast::<u64>().wrapping_add(index % ENTRIES);
+        // SAFETY: `table` is a table of this tree (or the kernel's top-level table), which lives as long as `self`; all
+        // accesses to tables are atomic, the processor's too.
+        unsafe { AtomicU64::from_ptr(entry) }
+    }
+
+    /// Makes the processor forget `page` if it may remember what `old` said.
+    fn forget(&self, page: UserPage, old: Raw) {
+        if old.is_present() {
+            self.flush(page);
+        }
+    }
+
+    /// Makes the processor forget `page` and the tables on the way to it, if this is the table it uses. (Any other
+    /// table's entries are forgotten when it is loaded.)
+    fn flush(&self, page: UserPage) {
+        cpu::flush(self.root, page);
+    }
+}
+
+impl Drop for PageTable {
+    fn drop(&mut self) {
+        cpu::leave_root(self.root);
+        self.walk(PageRange::ALL, |_, _| Verdict::Drop);
+        // SAFETY: no processor uses the table any more, and `self`, which held the reference, is at its end.
+        drop(unsafe { Frame::from_entry(self.pool, self.root) });
+    }
+}
+
+/// Index into the table of a level on the way to a page.
+fn index_at(page_number: u64, level: u32) -> usize {
+    (page_number >> (9 * level)) as usize % ENTRIES
+}

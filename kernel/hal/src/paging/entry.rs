@@ -1,0 +1,141 @@
+//! The bits of an entry, in the hardware's layout.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// What a program may do with a page.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Access: u8 {
+        /// Read. The processor grants it with any of the others.
+        const READ = 1;
+        /// Write.
+        const WRITE = 2;
+        /// Fetch instructions.
+        const EXECUTE = 4;
+    }
+}
+
+bitflags! {
+    /// What the kernel notes about a page in its entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Marks: u8 {
+        /// The frame holds what the program's file says and was never writable since.
+        const PRISTINE = 1;
+        /// A write must go to a copy of the frame.
+        const COPY_ON_WRITE = 2;
+        /// The frame came from a file.
+        const FILE = 4;
+    }
+}
+
+/// The processor may use the entry.
+const PRESENT: u64 = 1 << 0;
+/// Writes are allowed.
+const WRITABLE: u64 = 1 << 1;
+/// Programs may use it.
+const USER: u64 = 1 << 2;
+/// The processor used it.
+const ACCESSED: u64 = 1 << 5;
+/// The processor wrote through it.
+const DIRTY: u64 = 1 << 6;
+/// First of the three bits that hold [`Marks`].
+const MARKS_SHIFT: u32 = 9;
+/// The three bits.
+const MARKS: u64 = 0b111 << MARKS_SHIFT;
+/// The entry holds a frame, even if it is not present.
+const HELD: u64 = 1 << 52;
+/// No instruction may be fetched.
+const NO_EXECUTE: u64 = 1 << 63;
+/// The physical address.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// Flags of an entry that points to a table: everything is allowed there and decided at the page's own entry.
+pub(super) const PARENT: u64 = PRESENT | WRITABLE | USER;
+
+/// What an entry of the table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What the processor lets the program do.
+    pub access: Access,
+    /// What the kernel noted.
+    pub marks: Marks,
+    /// Whether the page was used since the bit was last cleared.
+    pub accessed: bool,
+    /// Whether the page was written since the bit was last cleared.
+    pub dirty: bool,
+}
+
+/// An entry as it lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Raw(pub(super) u64);
+
+impl Raw {
+    /// Entry of a page.
+    pub(super) fn page(address: u64, access: Access, marks: Marks) -> Self {
+        Self(address | HELD).with(access, marks)
+    }
+
+    /// The same frame, with other rights and marks. Accessed and dirty stay.
+    pub(super) fn with(self, access: Access, marks: Marks) -> Self {
+        let mut raw = self.0 & (ADDRESS | HELD | ACCESSED | DIRTY) | u64::from(marks.bits()) << MARKS_SHIFT;
+        if !access.is_empty() {
+            raw |= PRESENT | USER;
+        }
+        if access.contains(Access::WRITE) {
+            raw |= WRITABLE;
+        }
+        if !access.contains(Access::EXECUTE) {
+            raw |= NO_EXECUTE;
+        }
+        Self(raw)
+    }
+
+    /// Holds nothing.
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The processor may have it in its memory of translations.
+    pub(super) fn is_present(self) -> bool {
+        self.0 & PRESENT != 0
+    }
+
+    /// Physical address of the frame or table.
+    pub(super) fn address(self) -> u64 {
+        self.0 & ADDRESS
+    }
+
+    /// What the processor lets the program do.
+    pub(super) fn access(self) -> Access {
+        if !self.is_present() {
+            return Access::empty();
+        }
+        let mut access = Access::READ;
+        access.set(Access::WRITE, self.0 & WRITABLE != 0);
+        access.set(Access::EXECUTE, self.0 & NO_EXECUTE == 0);
+        access
+    }
+
+    /// The kernel's notes.
+    pub(super) fn marks(self) -> Marks {
+        Marks::from_bits_truncate(((self.0 & MARKS) >> MARKS_SHIFT) as u8)
+    }
+
+    /// Bits that say the page was used and written.
+    pub(super) const WRITTEN: u64 = ACCESSED | DIRTY;
+
+    /// The same without "was written".
+    pub(super) fn clean(self) -> Self {
+        Self(self.0 & !DIRTY)
+    }
+
+    /// All of it.
+    pub(super) fn decode(self) -> Entry {
+        Entry {
+            access: self.access(),
+            marks: self.marks(),
+            accessed: self.0 & ACCESSED != 0,
+            dirty: self.0 & DIRTY != 0,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A page found in a table: what every copy between kernel and program goes through.
+
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::entry::Raw;
+use super::{Access, Marks};
+use crate::addr::PAGE_BYTES;
+use crate::frames::{Frame, FramePool};
+
+/// A page that holds a frame, borrowed from its table.
+pub struct Mapped<'a> {
+    /// The table's pool.
+    pool: &'static FramePool,
+    /// Its entry.
+    slot: &'a AtomicU64,
+    /// The entry when it was looked up.
+    raw: Raw,
+}
+
+impl<'a> Mapped<'a> {
+    /// The page whose entry is at `slot`.
+    pub(super) fn new(pool: &'static FramePool, slot: &'a AtomicU64, raw: Raw) -> Self {
+        Self { pool, slot, raw }
+    }
+
+    /// What the processor lets the program do with it.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        self.raw.access()
+    }
+
+    /// What the kernel noted.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.raw.marks()
+    }
+
+    /// A handle on its frame.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        // SAFETY: the entry holds a reference and stays, so this one is only borrowed to be cloned, never dropped.
+        let borrowed = core::mem::ManuallyDrop::new(unsafe { Frame::from_entry(self.pool, self.raw.address()) });
+        Frame::clone(&borrowed)
+    }
+
+    /// Copies bytes from `offset` on out of the page.
+    ///
+    /// # Panics
+    /// If they are not all in the page.
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        assert!(
+            offset.checked_add(out.len()).is_some_and(|end| end <= PAGE_BYTES),
+            "read beyond a page"
+        );
+        // SAFETY: inside the frame, which the entry holds while the table is borrowed; `out` is Rust's own memory.
+        unsafe { ptr::copy_nonoverlapping(self.bytes().add(offset), out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies bytes into the page from `offset` on and notes that it was written, as the processor would.
+    ///
+    /// # Panics
+    /// If they do not all fit into the page.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(
+            offset.checked_add(bytes.len()).is_some_and(|end| end <= PAGE_BYTES),
+            "write beyond a page"
+        );
+        self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
+        // SAFETY: as in `read`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
+    }
+
+    /// Where the page's bytes are.
+    fn bytes(&self) -> *mut u8 {
+        self.pool.at(self.raw.address())
+    }
+}
