@@ -13,6 +13,8 @@ pub(crate) const NODE_TARGET: &str = "x86_64-unknown-none";
 pub(crate) struct Built {
     /// The control tool; everything else lies beside it.
     pub(crate) coppice: PathBuf,
+    /// The boot image of a node.
+    pub(crate) image: PathBuf,
 }
 
 /// Builds everything a user runs.
@@ -22,28 +24,13 @@ pub(crate) struct Built {
 pub(crate) fn everything() -> Result<Built> {
     let release = target().join("release");
     let node = target().join(NODE_TARGET).join("release");
-    run(&mut cargo(&[
-        "build",
-        "--release",
-        "--target",
-        NODE_TARGET,
-        "--package",
-        "coppice-kernel",
-    ]))?;
-    run(cargo(&[
-        "build",
-        "--release",
-        "--target",
-        NODE_TARGET,
-        "--package",
-        "coppice-boot",
-    ])
-    .env("COPPICE_KERNEL_ELF", node.join("coppice-kernel")))?;
+    run(&mut cargo(&["build", "--release", "--target", NODE_TARGET, "--package", "coppice-kernel"]))?;
+    run(cargo(&["build", "--release", "--target", NODE_TARGET, "--package", "coppice-boot"])
+        .env("COPPICE_KERNEL_ELF", node.join("coppice-kernel")))?;
     run(&mut cargo(&["build", "--release"]))?;
-    install(&node.join("coppice-boot"), &release.join("coppice-node.elf"))?;
-    Ok(Built {
-        coppice: release.join("coppice"),
-    })
+    let image = release.join("coppice-node.elf");
+    install(&node.join("coppice-boot"), &image)?;
+    Ok(Built { coppice: release.join("coppice"), image })
 }
 
 /// Puts a file in place whole: a cluster that boots at this moment sees the old one or the new one.

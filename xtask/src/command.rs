@@ -7,10 +7,7 @@ use anyhow::{Context, Result, bail};
 
 /// The workspace's root directory.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .map(Path::to_path_buf)
-        .unwrap_or_default()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// Where cargo puts what it builds: `CARGO_TARGET_DIR`, or `target` in the workspace.
@@ -50,10 +47,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// If it cannot be started or does not succeed.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = describe(command);
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{line}`"))?;
     if !output.status.success() {
         bail!("`{line}` failed: {}", output.status);
     }

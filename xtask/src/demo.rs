@@ -19,16 +19,11 @@ const PROGRAM: &str = "/bin/busybox";
 /// If something is missing that cannot be installed, or a step failed.
 fn show(coppice: &Path) -> Result<()> {
     let files = tempfile::tempdir().context("cannot make a directory for the demo's files")?;
-    let text: String = (1..=20_000)
-        .map(|line| format!("line {line} of a file on the host\n"))
-        .collect();
+    let text: String = (1..=20_000).map(|line| format!("line {line} of a file on the host\n")).collect();
     std::fs::write(files.path().join("input.txt"), text)?;
     let tool = |arguments: &[&str]| {
         let mut command = std::process::Command::new(coppice);
-        command
-            .args(["--cluster", CLUSTER])
-            .args(arguments)
-            .current_dir(files.path());
+        command.args(["--cluster", CLUSTER]).args(arguments).current_dir(files.path());
         command
     };
 
@@ -36,29 +31,11 @@ fn show(coppice: &Path) -> Result<()> {
     run(&mut tool(&["up", "--nodes", "4"]))?;
     let shown = (|| {
         eprintln!("\n-- an unmodified static Linux program on all four, reading a file of the host");
-        run(&mut tool(&[
-            "run",
-            "-n",
-            "4",
-            "--label",
-            PROGRAM,
-            "sha256sum",
-            "/input.txt",
-        ]))?;
+        run(&mut tool(&["run", "-n", "4", "--label", PROGRAM, "sha256sum", "/input.txt"]))?;
         eprintln!("\n-- the same on the host");
-        run(std::process::Command::new(PROGRAM)
-            .args(["sha256sum", "input.txt"])
-            .current_dir(files.path()))?;
+        run(std::process::Command::new(PROGRAM).args(["sha256sum", "input.txt"]).current_dir(files.path()))?;
         eprintln!("\n-- it writes files, too");
-        run(&mut tool(&[
-            "run",
-            PROGRAM,
-            "sort",
-            "-r",
-            "-o",
-            "/sorted.txt",
-            "/input.txt",
-        ]))?;
+        run(&mut tool(&["run", PROGRAM, "sort", "-r", "-o", "/sorted.txt", "/input.txt"]))?;
         run(&mut tool(&["run", PROGRAM, "ls", "-l", "/"]))?;
         eprintln!("\n-- what the cluster remembers");
         run(&mut tool(&["nodes"]))?;

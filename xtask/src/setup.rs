@@ -14,29 +14,14 @@ struct Package {
 }
 
 const FOR_RUN: &[Package] = &[
-    Package {
-        program: "/usr/bin/qemu-system-x86_64",
-        name: "qemu-system-x86",
-    },
-    Package {
-        program: "/bin/busybox",
-        name: "busybox-static",
-    },
+    Package { program: "/usr/bin/qemu-system-x86_64", name: "qemu-system-x86" },
+    Package { program: "/bin/busybox", name: "busybox-static" },
 ];
 
 const FOR_TESTS: &[Package] = &[
-    Package {
-        program: "/usr/bin/gcc",
-        name: "gcc",
-    },
-    Package {
-        program: "/usr/lib/x86_64-linux-gnu/libc.a",
-        name: "libc6-dev",
-    },
-    Package {
-        program: "/usr/bin/musl-gcc",
-        name: "musl-tools",
-    },
+    Package { program: "/usr/bin/gcc", name: "gcc" },
+    Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
+    Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
 ];
 
 /// The rustup targets; all that a build needs.
@@ -45,11 +30,8 @@ const FOR_TESTS: &[Package] = &[
 /// If rustup cannot install them.
 pub(crate) fn for_build() -> Result<()> {
     let installed = output(&mut command("rustup", &["target", "list", "--installed"]))?;
-    let missing: Vec<&str> = TARGETS
-        .iter()
-        .copied()
-        .filter(|target| !installed.lines().any(|line| line == *target))
-        .collect();
+    let missing: Vec<&str> =
+        TARGETS.iter().copied().filter(|target| !installed.lines().any(|line| line == *target)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -71,10 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         run_tests(cluster, options, "cluster", &mut count, &mut failures)?;
     }
 
-    println!(
-        "\n{} passed, {} failed, {} skipped",
-        count.passed, count.failed, count.ignored
-    );
+    println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.ignored);
     if !failures.is_empty() || count.failed > 0 {
         bail!("failed: {}", failures.join(", "));
     }
@@ -92,10 +89,7 @@ fn run_tests(
     count: &mut Count,
     failures: &mut Vec<String>,
 ) -> Result<()> {
-    command
-        .args(options.filter.as_slice())
-        .current_dir(root())
-        .stdout(Stdio::piped());
+    command.args(options.filter.as_slice()).current_dir(root()).stdout(Stdio::piped());
     eprintln!("== {name} tests");
     let mut child = command.spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no standard output")?;

@@ -28,10 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-fabric", &[]),
     ("coppice-api", &[]),
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint"]),
-    (
-        "coppice-service-node",
-        &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"],
-    ),
+    ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),
     ("coppice-simulator", &["coppice-protocol"]),
     ("coppice-tests", &["coppice-qemu", "coppice-api"]),
@@ -59,12 +56,7 @@ pub(crate) fn run() -> Result<()> {
     execute(cargo(&node).args(["--package", "coppice-kernel"]).args(deny))?;
     // The loader embeds a kernel when it is built; to be checked it needs any file in that place.
     let placeholder = tempfile::NamedTempFile::new()?;
-    execute(
-        cargo(&node)
-            .args(["--package", "coppice-boot"])
-            .args(deny)
-            .env("COPPICE_KERNEL_ELF", placeholder.path()),
-    )
+    execute(cargo(&node).args(["--package", "coppice-boot"]).args(deny).env("COPPICE_KERNEL_ELF", placeholder.path()))
 }
 
 /// Complaints about dependencies between our crates that [`ARROWS`] does not have.
@@ -95,21 +87,14 @@ fn arrows() -> Result<Vec<String>> {
 
 /// Complaints about source files.
 fn sources() -> Result<Vec<String>> {
-    let listed = output(&mut command(
-        "git",
-        &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"],
-    ))?;
+    let listed = output(&mut command("git", &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]))?;
     let mut complaints = Vec::new();
     for name in listed.lines() {
         // A file that was deleted and not yet committed as such.
         let Ok(text) = std::fs::read_to_string(root().join(name)) else {
             continue;
         };
-        complaints.extend(
-            source(Path::new(name), &text)
-                .into_iter()
-                .map(|what| format!("{name}{what}")),
-        );
+        complaints.extend(source(Path::new(name), &text).into_iter().map(|what| format!("{name}{what}")));
     }
     Ok(complaints)
 }
@@ -131,17 +116,10 @@ fn source(name: &Path, text: &str) -> Vec<String> {
             complaints.push(format!(":{at}: longer than {LINE_CHARACTERS_MAX} characters"));
         }
         let code = line.split("//").next().unwrap_or_default();
-        if !may_be_unsafe
-            && ["unsafe {", "unsafe fn", "unsafe impl"]
-                .iter()
-                .any(|word| code.contains(word))
-        {
+        if !may_be_unsafe && ["unsafe {", "unsafe fn", "unsafe impl"].iter().any(|word| code.contains(word)) {
             complaints.push(format!(":{at}: unsafe code outside boot/ and kernel/hal"));
         }
-        if ["todo!(", "unimplemented!(", "dbg!("]
-            .iter()
-            .any(|word| code.contains(word))
-        {
+        if ["todo!(", "unimplemented!(", "dbg!("].iter().any(|word| code.contains(word)) {
             complaints.push(format!(":{at}: unfinished"));
         }
     }
@@ -161,13 +139,7 @@ mod tests {
         let block = format!("//! Fine.\nfn f() {{ {} {{}} }}\n", "unsafe");
         assert_eq!(source(Path::new("kernel/core/src/a.rs"), &block).len(), 1);
         assert!(source(Path::new("kernel/hal/src/a.rs"), &block).is_empty());
-        assert_eq!(
-            source(Path::new("a.rs"), &format!("//! {}\n", "x".repeat(120))).len(),
-            1
-        );
-        assert_eq!(
-            source(Path::new("a.rs"), &format!("//! Long.\n{}", "\n".repeat(500))).len(),
-            1
-        );
+        assert_eq!(source(Path::new("a.rs"), &format!("//! {}\n", "x".repeat(120))).len(), 1);
+        assert_eq!(source(Path::new("a.rs"), &format!("//! Long.\n{}", "\n".repeat(500))).len(), 1);
     }
 }

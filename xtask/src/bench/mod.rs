@@ -1,20 +1,102 @@
 //! `cargo xtask bench`: figures measured in this run, each beside a peer or a bound.
+//!
+//! Instruction counts come from machines under `-icount shift=0`, whose clock is the number of instructions executed;
+//! they do not move with the load of the measuring machine. Everything else is wall time and printed with its peer
+//! measured in the same run.
 
-use anyhow::Result;
+mod cluster;
+mod guest;
+mod io;
+mod launch;
+mod linux;
+mod node;
+
+use anyhow::{Result, bail};
 use clap::Args;
+
+use crate::{build, setup};
 
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only figures whose name contains this
-    filter: Option<String>,
+    /// Only the group with this name: node, launch or io
+    group: Option<String>,
 }
+
+/// One measured number and what it is to be held against.
+pub(crate) struct Figure {
+    /// What was measured.
+    name: &'static str,
+    /// The number with its unit.
+    measured: String,
+    /// The peer or bound, measured or stated, with its unit.
+    beside: String,
+    /// What the project wants to reach.
+    wanted: &'static str,
+}
+
+/// A group of figures that share a cluster.
+type Group = fn(&build::Built) -> Result<Vec<Figure>>;
+
+const GROUPS: &[(&str, Group)] = &[("node", node::figures), ("launch", launch::figures), ("io", io::figures)];
 
 /// Measures and prints.
 ///
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let _ = &options.filter;
+    let groups: Vec<_> =
+        GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();
+    if groups.is_empty() {
+        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
+        bail!("no such group of figures; there are: {}", names.join(", "));
+    }
+    setup::everything()?;
+    let built = build::everything()?;
+    let mut figures = Vec::new();
+    for (name, group) in groups {
+        eprintln!("== measuring: {name}");
+        figures.extend(group(&built)?);
+    }
+    print(&figures);
     Ok(())
+}
+
+fn print(figures: &[Figure]) {
+    let width = |column: fn(&Figure) -> &str, title: &str| {
+        figures.iter().map(|figure| column(figure).chars().count()).max().unwrap_or(0).max(title.len())
+    };
+    let name = width(|figure| figure.name, "figure");
+    let measured = width(|figure| &figure.measured, "measured");
+    let beside = width(|figure| &figure.beside, "beside");
+    println!("\n{:name$}  {:measured$}  {:beside$}  wanted", "figure", "measured", "beside");
+    for figure in figures {
+        println!("{:name$}  {:measured$}  {:beside$}  {}", figure.name, figure.measured, figure.beside, figure.wanted);
+    }
+}
+
+/// A large count, with thin groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let (head, tail) = digits.split_at(first);
+    let mut groups: Vec<&str> = Vec::new();
+    if !head.is_empty() {
+        groups.push(head);
+    }
+    groups.extend(tail.as_bytes().chunks(3).filter_map(|chunk| std::str::from_utf8(chunk).ok()));
+    groups.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn groups_digits() {
+        assert_eq!(
+            [grouped(7), grouped(123), grouped(1234), grouped(1_610_000_000)],
+            ["7", "123", "1 234", "1 610 000 000"]
+        );
+    }
 }

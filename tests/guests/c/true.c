@@ -1,0 +1,2 @@
+/* Does nothing, successfully. */
+int main(void) { return 0; }

@@ -1,0 +1,78 @@
+//! Programs that run on nodes, compiled from `tests/guests` when a test first wants them.
+//!
+//! They are ordinary Linux programs; the same file runs on the host.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Debian's busybox: an unmodified static glibc program with 270 commands in it.
+pub const BUSYBOX: &str = "/bin/busybox";
+
+/// What a guest is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Toolchain {
+    /// gcc and glibc, linked at a fixed address.
+    Glibc,
+    /// gcc and glibc, position-independent.
+    GlibcPie,
+    /// gcc and musl.
+    Musl,
+    /// Rust's std on musl (position-independent by default).
+    Rust,
+    /// Rust's std on glibc.
+    RustGlibc,
+    /// gcc and glibc, dynamically linked: what a node must refuse.
+    Dynamic,
+}
+
+/// One compiler at a time, so that two tests do not write one file.
+static COMPILING: Mutex<()> = Mutex::new(());
+
+/// The compiled program `tests/guests/{c,rust}/NAME`.
+///
+/// # Panics
+/// If the compiler is missing or complains.
+#[track_caller]
+pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
+    let _one = COMPILING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests");
+    let output = crate::cluster::binaries().join("../guests");
+    std::fs::create_dir_all(&output).expect("directory for guests");
+    let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
+    let c = sources.join("c").join(format!("{name}.c"));
+    let rust = sources.join("rust").join(format!("{name}.rs"));
+    let source = if matches!(toolchain, Toolchain::Rust | Toolchain::RustGlibc) { &rust } else { &c };
+    if is_newer(&output, source) {
+        return output;
+    }
+    // Compiled beside its place and moved there, so that a test that is interrupted leaves no half program.
+    let staged = output.with_extension("new");
+    let mut command = match toolchain {
+        Toolchain::Glibc => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie"]),
+        Toolchain::GlibcPie => compiler("gcc", &["-O2", "-Wall", "-static-pie", "-fPIE"]),
+        Toolchain::Musl => compiler("musl-gcc", &["-O2", "-Wall", "-static"]),
+        Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
+        Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
+        Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
+    };
+    command.arg(source).arg("-o").arg(&staged);
+    if matches!(toolchain, Toolchain::Glibc | Toolchain::GlibcPie | Toolchain::Musl) {
+        command.arg("-lm");
+    }
+    let ran = crate::cluster::finish(command);
+    assert_eq!(ran.status, 0, "cannot compile {name} ({toolchain:?}): {}", ran.stderr);
+    std::fs::rename(&staged, &output).expect("move the program into place");
+    output
+}
+
+fn compiler(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.args(arguments);
+    command
+}
+
+fn is_newer(output: &Path, source: &Path) -> bool {
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified());
+    matches!((changed(output), changed(source)), (Ok(output), Ok(source)) if output >= source)
+}

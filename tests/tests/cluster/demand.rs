@@ -1,0 +1,52 @@
+//! Demand paging: only touched pages come over the network, and `coppice job` says how many did.
+
+use coppice_tests::Cluster;
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+
+/// Numbers of the one rank of the last job.
+fn report(cluster: &Cluster, field: &str) -> u64 {
+    let job = cluster.last_job();
+    job["rank_reports"][0][field].as_u64().unwrap_or_else(|| panic!("no {field} in {job}"))
+}
+
+#[test]
+fn untouched_pages_are_not_fetched() {
+    let cluster = Cluster::up(1);
+    let _ = cluster.run(&[BUSYBOX, "true"]).success();
+    let file_pages = std::fs::metadata(BUSYBOX).expect("busybox").len().div_ceil(4096);
+    let fetched = report(&cluster, "pages_fetched");
+    assert!(fetched > 4, "{fetched} pages fetched");
+    assert!(fetched < file_pages / 2, "{fetched} of {file_pages} pages fetched for `true`");
+    assert!(report(&cluster, "page_faults") > 0);
+    // Untouched heap and zero pages cost nothing: far less memory than the program reserves.
+    assert!(report(&cluster, "pages_peak") < 1000);
+}
+
+#[test]
+fn job_counts_calls_and_bytes() {
+    let cluster = Cluster::up(1);
+    std::fs::write(cluster.root().join("in"), vec![7u8; 1_000_000]).expect("file");
+    let _ = cluster.run(&[BUSYBOX, "dd", "if=in", "of=out", "bs=100000"]).success();
+    assert!(report(&cluster, "bytes_read") >= 1_000_000);
+    assert!(report(&cluster, "bytes_written") >= 1_000_000);
+    let job = cluster.last_job();
+    let calls = |name: &str| {
+        let all = job["rank_reports"][0]["syscalls"].as_array().expect("calls").clone();
+        all.iter().find(|call| call["name"] == name).map_or(0, |call| call["calls"].as_u64().expect("count"))
+    };
+    assert_eq!(calls("write"), 10 + 3.min(calls("write").saturating_sub(10)), "{job}");
+    assert!(calls("read") >= 10, "{job}");
+}
+
+/// A call that Coppice does not have answers ENOSYS and is visible by number.
+#[test]
+fn unknown_calls_are_counted() {
+    let cluster = Cluster::up(1);
+    let path = program("unknown_call", Toolchain::Musl);
+    let ran = cluster.run(&[&*path.to_string_lossy()]).success();
+    assert_eq!(ran.text(), "refused with ENOSYS\n");
+    let job = cluster.last_job();
+    let calls = job["rank_reports"][0]["syscalls"].as_array().expect("calls");
+    let unknown = calls.iter().find(|call| call["number"] == 153).unwrap_or_else(|| panic!("no vhangup in {job}"));
+    assert_eq!((unknown["calls"].as_u64(), unknown["unknown"].as_u64()), (Some(2), Some(2)), "{job}");
+}

@@ -1,0 +1,12 @@
+//! Real programs on clusters of real QEMU nodes, under TCG, driven through `coppice` as a user drives it.
+
+mod bad_input;
+mod busybox;
+mod cluster_life;
+mod demand;
+mod faults;
+mod guests;
+mod hostile;
+mod jobs;
+mod scale;
+mod streams;

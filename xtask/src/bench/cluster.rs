@@ -1,0 +1,89 @@
+//! A cluster for one measurement, in a home of its own, down again when it is over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::build::Built;
+
+/// A cluster that is up.
+pub(crate) struct Cluster {
+    coppice: PathBuf,
+    home: TempDir,
+    root: TempDir,
+    /// How long `up` took until all nodes were ready.
+    pub(crate) up_time: Duration,
+}
+
+impl Cluster {
+    /// Brings a cluster up.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub(crate) fn up(built: &Built, arguments: &[&str]) -> Result<Self> {
+        let home = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp")?;
+        let mut cluster =
+            Self { coppice: built.coppice.clone(), home, root: tempfile::tempdir()?, up_time: Duration::ZERO };
+        let start = Instant::now();
+        cluster.output(&[&["up", "--accel", "tcg"], arguments].concat())?;
+        cluster.up_time = start.elapsed();
+        Ok(cluster)
+    }
+
+    /// The directory that jobs see as `/`.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Runs the control tool and returns what it printed.
+    ///
+    /// # Errors
+    /// If it fails; with what it said.
+    pub(crate) fn output(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.command(arguments).output().context("cannot start coppice")?;
+        if !output.status.success() {
+            let error = String::from_utf8_lossy(&output.stderr);
+            bail!("`coppice {}` failed: {}", arguments.join(" "), error.trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A listing as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::output`].
+    pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let text = self.output(&[arguments, &["--json"]].concat())?;
+        serde_json::from_str(&text).context("coppice printed no JSON")
+    }
+
+    /// How long a command of the control tool takes.
+    ///
+    /// # Errors
+    /// As [`Self::output`].
+    pub(crate) fn time(&self, arguments: &[&str]) -> Result<Duration> {
+        let start = Instant::now();
+        self.output(arguments)?;
+        Ok(start.elapsed())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.coppice);
+        command
+            .args(arguments)
+            .env("COPPICE_HOME", self.home.path())
+            .current_dir(self.root.path())
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.command(&["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}

@@ -1,0 +1,85 @@
+//! How long a user waits: for a cluster to come up, for a job to run.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::Figure;
+use super::cluster::Cluster;
+use super::guest::compile;
+use crate::build::Built;
+
+/// Nodes of the measured cluster.
+const NODES: u32 = 16;
+
+/// Runs measured; the median counts.
+const RUNS: usize = 7;
+
+/// All figures of launching.
+///
+/// # Errors
+/// If a measurement fails.
+pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
+    let program = compile("true")?;
+    let path = program.to_str().context("path is not UTF-8")?;
+    let machines = bare_machines(&built.image)?;
+    let nodes = NODES.to_string();
+    let cluster = Cluster::up(built, &["--nodes", &nodes])?;
+    let up = cluster.up_time;
+    let first = cluster.time(&["run", "-n", &nodes, path])?;
+    let later = median((0..RUNS).map(|_| cluster.time(&["run", "-n", &nodes, path])).collect::<Result<_>>()?);
+    let empty = median((0..RUNS).map(|_| cluster.time(&["nodes"])).collect::<Result<_>>()?);
+    Ok(vec![
+        Figure {
+            name: "up of 16 nodes until all are ready, wall",
+            measured: format!("{:.2} s", up.as_secs_f64()),
+            beside: format!("16 machines that end at once, 2 at a time: {:.2} s", machines.as_secs_f64()),
+            wanted: "≤ 6 s",
+        },
+        Figure {
+            name: "run of `true` on 16 nodes, first time, wall",
+            measured: format!("{:.3} s", first.as_secs_f64()),
+            beside: format!("`coppice nodes`: {:.3} s", empty.as_secs_f64()),
+            wanted: "–",
+        },
+        Figure {
+            name: "run of `true` on 16 nodes, later, median of 7, wall",
+            measured: format!("{:.3} s", later.as_secs_f64()),
+            beside: format!("`coppice nodes`: {:.3} s", empty.as_secs_f64()),
+            wanted: "≤ 0.5 s",
+        },
+    ])
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// What as many machines cost that get nowhere: QEMU, firmware and the boot image, which ends its machine at once because
+/// it was given no personality.
+fn bare_machines(image: &Path) -> Result<Duration> {
+    let start = Instant::now();
+    for _ in 0..NODES / 2 {
+        let pair: Vec<_> = (0..2).map(|_| bare_machine(image)).collect::<Result<_>>()?;
+        for mut machine in pair {
+            machine.wait()?;
+        }
+    }
+    Ok(start.elapsed())
+}
+
+fn bare_machine(image: &Path) -> Result<Child> {
+    Command::new("timeout")
+        .args(["10", "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-m", "64M"])
+        .args(["-nodefaults", "-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"])
+        .arg("-kernel")
+        .arg(image)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start QEMU")
+}
