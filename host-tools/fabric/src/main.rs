@@ -1,2 +1,2 @@
-//! User-space Ethernet switch for QEMU dgram netdevs.
+//! `coppice-fabric`: the switch process. Commands on standard input, replies and events on standard output.
 fn main() {}

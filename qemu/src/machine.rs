@@ -1,0 +1,372 @@
+//! A machine as a value, and the QEMU command line it means.
+//!
+//! Every device is named: QEMU's defaults are off, so a machine has what is written here and nothing else. What a
+//! compute node does not need (USB, SATA, PS/2 timers, SMM) is left out, because each costs start-up or idle time.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// I/O port of the device that ends the machine with a status; see [`crate::launch::Exit`].
+pub const DEBUG_EXIT_PORT: u16 = 0xf4;
+
+/// Translated code QEMU keeps per machine unless told otherwise, MiB. QEMU's own default is 1 GiB, too much for 32
+/// machines on one host.
+pub const TRANSLATION_CACHE_MIB_DEFAULT: u32 = 32;
+
+/// Least memory of a machine, bytes.
+pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
+
+/// Most memory of a machine, bytes.
+pub const MEMORY_BYTES_MAX: u64 = 1024 * 1024 * MIB;
+
+/// Most processors of a machine.
+pub const CPUS_MAX: u16 = 64;
+
+const MIB: u64 = 1024 * 1024;
+
+/// What executes the machine's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accelerator {
+    /// QEMU's translator, which works everywhere.
+    Tcg,
+    /// The processor itself.
+    Kvm,
+}
+
+impl std::fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        })
+    }
+}
+
+/// A machine to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// What its process is called in lists of processes.
+    pub name: String,
+    /// Memory, bytes; a multiple of 1 MiB within [`MEMORY_BYTES_MIN`] and [`MEMORY_BYTES_MAX`].
+    pub memory_bytes: u64,
+    /// Processors, 1 to [`CPUS_MAX`].
+    pub cpus: u16,
+    /// What executes its instructions.
+    pub accelerator: Accelerator,
+    /// The image that is entered first: an ELF with a PVH note.
+    pub kernel: PathBuf,
+    /// A file the image finds in memory.
+    pub initrd: Option<PathBuf>,
+    /// Its network interface.
+    pub nic: Option<Nic>,
+    /// Where its serial line goes.
+    pub serial: Serial,
+    /// Where QMP is offered.
+    pub qmp: QmpChannel,
+    /// Make its clock count instructions, so that figures do not move with the host's load. Only under TCG.
+    pub icount: bool,
+    /// Translated code kept, MiB. Only under TCG.
+    pub translation_cache_mib: u32,
+    /// Confine QEMU with its seccomp filter.
+    pub sandbox: bool,
+}
+
+/// A virtio network interface whose wire is a pair of unix datagram sockets, one frame per datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest packet behind the Ethernet header, bytes, which the guest is told.
+    pub mtu: u16,
+    /// The socket QEMU makes.
+    pub local: PathBuf,
+    /// The socket QEMU sends to.
+    pub remote: PathBuf,
+}
+
+/// Where a serial line goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Serial {
+    /// Nowhere.
+    Null,
+    /// To QEMU's standard output, for its parent. Not together with [`QmpChannel::Stdio`].
+    Stdio,
+    /// Into a file.
+    File {
+        /// The file, made if it does not exist.
+        path: PathBuf,
+        /// Keep what it holds and write behind it.
+        append: bool,
+    },
+}
+
+/// Where QMP is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QmpChannel {
+    /// Nowhere.
+    None,
+    /// On QEMU's standard input and output, which nobody but its parent has, and which leaves no file.
+    Stdio,
+    /// On a unix socket, for one client at a time.
+    Socket(PathBuf),
+}
+
+/// Why a machine cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// Memory outside the limits or no multiple of 1 MiB.
+    #[error("a machine cannot have {0} bytes of memory: give a whole number of MiB from 16 to 1048576")]
+    Memory(u64),
+    /// Number of processors outside the limits.
+    #[error("a machine cannot have {0} processors: give 1 to {CPUS_MAX}")]
+    Cpus(u16),
+    /// Counting instructions needs the translator.
+    #[error("instructions can be counted under tcg only, not under kvm")]
+    IcountNeedsTcg,
+    /// Two things on one channel.
+    #[error("the serial line and QMP cannot both be on standard input and output")]
+    StdioTwice,
+    /// A socket path that does not fit a socket address.
+    #[error("the socket path {} is longer than 107 bytes: use a directory with a shorter name", .0.display())]
+    SocketPath(PathBuf),
+    /// A path QEMU's options cannot carry.
+    #[error("the path {} has a line break, which QEMU does not take", .0.display())]
+    Path(PathBuf),
+}
+
+impl Machine {
+    /// A machine of one processor that enters `kernel`, without network, serial line or QMP.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        kernel: impl Into<PathBuf>,
+        memory_bytes: u64,
+        accelerator: Accelerator,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            memory_bytes,
+            cpus: 1,
+            accelerator,
+            kernel: kernel.into(),
+            initrd: None,
+            nic: None,
+            serial: Serial::Null,
+            qmp: QmpChannel::None,
+            icount: false,
+            translation_cache_mib: TRANSLATION_CACHE_MIB_DEFAULT,
+            sandbox: true,
+        }
+    }
+
+    /// Files that QEMU makes for this machine and that are worthless once it ended: its sockets.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        let nic = self.nic.iter().map(|nic| nic.local.clone());
+        let qmp = match &self.qmp {
+            QmpChannel::Socket(path) => Some(path.clone()),
+            QmpChannel::None | QmpChannel::Stdio => None,
+        };
+        nic.chain(qmp).collect()
+    }
+
+    /// QEMU's arguments for this machine, without the program itself.
+    ///
+    /// # Errors
+    /// What is wrong with the machine as described.
+    pub fn arguments(&self) -> Result<Vec<OsString>, MachineError> {
+        self.check()?;
+        let mut arguments = Arguments(Vec::new());
+        // No monitor, network, display, floppy or CD drive that is not asked for, and no file of the user's choosing.
+        arguments.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot");
+        arguments.option("-display", "none");
+        arguments.option("-name", Value::new(&self.name)?);
+        self.processor(&mut arguments);
+        arguments.option("-m", format!("size={}M", self.memory_bytes / MIB));
+        arguments.path("-kernel", &self.kernel);
+        if let Some(initrd) = &self.initrd {
+            arguments.path("-initrd", initrd);
+        }
+        self.channels(&mut arguments)?;
+        arguments.option(
+            "-device",
+            format!("isa-debug-exit,iobase={DEBUG_EXIT_PORT:#x},iosize=0x04"),
+        );
+        if let Some(nic) = &self.nic {
+            nic.arguments(&mut arguments)?;
+        }
+        if self.sandbox {
+            // Spawning is refused, becoming someone else too: QEMU has no helper to start here.
+            arguments.option(
+                "-sandbox",
+                "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+            );
+        }
+        Ok(arguments.0)
+    }
+
+    fn check(&self) -> Result<(), MachineError> {
+        if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&self.memory_bytes) || !self.memory_bytes.is_multiple_of(MIB)
+        {
+            return Err(MachineError::Memory(self.memory_bytes));
+        }
+        if !(1..=CPUS_MAX).contains(&self.cpus) {
+            return Err(MachineError::Cpus(self.cpus));
+        }
+        if self.icount && self.accelerator != Accelerator::Tcg {
+            return Err(MachineError::IcountNeedsTcg);
+        }
+        if self.serial == Serial::Stdio && self.qmp == QmpChannel::Stdio {
+            return Err(MachineError::StdioTwice);
+        }
+        let remote = self.nic.iter().map(|nic| nic.remote.clone());
+        match self
+            .leftovers()
+            .into_iter()
+            .chain(remote)
+            .find(|path| path.as_os_str().len() > 107)
+        {
+            Some(path) => Err(MachineError::SocketPath(path)),
+            None => Ok(()),
+        }
+    }
+
+    fn processor(&self, arguments: &mut Arguments) {
+        arguments.option(
+            "-machine",
+            "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,pit=off,hpet=off,graphics=off,dump-guest-core=off",
+        );
+        match self.accelerator {
+            Accelerator::Tcg => {
+                // One thread for all processors: machines are many and host processors few.
+                let cache = self.translation_cache_mib;
+                arguments.option("-accel", format!("tcg,thread=single,tb-size={cache}"));
+                arguments.option("-cpu", "max");
+            }
+            Accelerator::Kvm => {
+                arguments.option("-accel", "kvm");
+                arguments.option("-cpu", "host");
+            }
+        }
+        if self.icount {
+            arguments.option("-icount", "shift=0,sleep=off");
+        }
+        arguments.option("-smp", format!("cpus={}", self.cpus));
+    }
+
+    fn channels(&self, arguments: &mut Arguments) -> Result<(), MachineError> {
+        match &self.serial {
+            Serial::Null => {
+                arguments.option("-serial", "null");
+            }
+            Serial::Stdio => {
+                arguments
+                    .option("-chardev", "stdio,id=serial,signal=off")
+                    .option("-serial", "chardev:serial");
+            }
+            Serial::File { path, append } => {
+                let append = if *append { "on" } else { "off" };
+                arguments.option(
+                    "-chardev",
+                    Value::text("file,id=serial,path=")
+                        .path(path)?
+                        .and(&format!(",append={append}")),
+                );
+                arguments.option("-serial", "chardev:serial");
+            }
+        }
+        match &self.qmp {
+            QmpChannel::None => return Ok(()),
+            QmpChannel::Stdio => arguments.option("-chardev", "stdio,id=qmp,signal=off"),
+            QmpChannel::Socket(path) => arguments.option(
+                "-chardev",
+                Value::text("socket,id=qmp,path=")
+                    .path(path)?
+                    .and(",server=on,wait=off"),
+            ),
+        };
+        arguments.option("-mon", "chardev=qmp,mode=control");
+        Ok(())
+    }
+}
+
+impl Nic {
+    fn arguments(&self, arguments: &mut Arguments) -> Result<(), MachineError> {
+        let wire = Value::text("dgram,id=wire,local.type=unix,local.path=").path(&self.local)?;
+        arguments.option(
+            "-netdev",
+            wire.and(",remote.type=unix,remote.path=").path(&self.remote)?,
+        );
+        let [a, b, c, d, e, f] = self.mac;
+        let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+        // romfile= : no boot ROM to load. host_mtu tells the guest how long its frames may be.
+        let mtu = self.mtu;
+        arguments.option(
+            "-device",
+            format!("virtio-net-pci,netdev=wire,mac={mac},romfile=,host_mtu={mtu}"),
+        );
+        Ok(())
+    }
+}
+
+/// A command line being written.
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn flag(&mut self, flag: &str) -> &mut Self {
+        self.0.push(flag.into());
+        self
+    }
+
+    fn option(&mut self, flag: &str, value: impl Into<OsString>) -> &mut Self {
+        self.flag(flag).0.push(value.into());
+        self
+    }
+
+    /// An option that takes a whole path, where a comma means nothing.
+    fn path(&mut self, flag: &str, path: &Path) -> &mut Self {
+        self.option(flag, path)
+    }
+}
+
+/// A value of comma-separated `key=value` pairs being written.
+struct Value(Vec<u8>);
+
+impl Value {
+    /// A text that may hold anything.
+    fn new(text: &str) -> Result<Self, MachineError> {
+        Self(Vec::new()).path(Path::new(text))
+    }
+
+    /// Pairs that are ours.
+    fn text(pairs: &str) -> Self {
+        Self(pairs.as_bytes().to_vec())
+    }
+
+    fn and(mut self, pairs: &str) -> Self {
+        self.0.extend_from_slice(pairs.as_bytes());
+        self
+    }
+
+    /// A path inside a value: QEMU reads two commas as one that belongs to the value.
+    fn path(mut self, path: &Path) -> Result<Self, MachineError> {
+        for byte in path.as_os_str().as_bytes() {
+            match byte {
+                b'\n' | b'\r' => return Err(MachineError::Path(path.to_owned())),
+                b',' => self.0.extend_from_slice(b",,"),
+                byte => self.0.push(*byte),
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl From<Value> for OsString {
+    fn from(value: Value) -> Self {
+        Self::from_vec(value.0)
+    }
+}
