@@ -2,5 +2,9 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 pub mod errno;
+pub mod executor;
+pub mod limits;

@@ -1,0 +1,30 @@
+//! The per-core executor: everything a core does is a task here, user threads included.
+//!
+//! A task runs until it awaits; nothing preempts it except that user mode returns on an interrupt. When no task is
+//! ready the core halts until an interrupt comes: there is no tick, and the one alarm is armed only while somebody
+//! sleeps. Tasks stay on the core they were spawned on.
+//!
+//! On the host the same code runs each test thread as a core with a simulated clock, which jumps to the next timer when
+//! nothing is ready, so that tests take no time and always go the same way.
+
+pub mod channel;
+mod combine;
+mod core_state;
+pub mod oneshot;
+mod platform;
+mod task;
+mod timer;
+mod wait;
+
+pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
+#[cfg(target_os = "none")]
+pub use core_state::run;
+#[cfg(not(target_os = "none"))]
+pub use core_state::{Stalled, run_to_end};
+pub use core_state::{nic_interrupt, now_ns};
+pub use task::{TaskHandle, TooManyTasks, spawn};
+pub use timer::{Sleep, sleep, sleep_until};
+pub use wait::{Notify, WaitQueue};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! One core's tasks and timers, and the loop that runs them.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use spin::Mutex;
+
+use super::platform;
+use super::task::Task;
+use super::timer::Timers;
+use super::wait::Notify;
+
+/// What one core has to do.
+pub(super) struct CoreState {
+    /// Tasks that were woken and not yet polled, each at most once.
+    pub(super) ready: Mutex<VecDeque<Arc<Task>>>,
+    pub(super) timers: Timers,
+    pub(super) tasks_alive: AtomicUsize,
+    /// When the alarm will ring, ns; [`Timers::NEVER`]: it is not armed.
+    alarm_ns: AtomicU64,
+    nic: Notify,
+}
+
+impl CoreState {
+    const fn new() -> Self {
+        Self {
+            ready: Mutex::new(VecDeque::new()),
+            timers: Timers::new(),
+            tasks_alive: AtomicUsize::new(0),
+            alarm_ns: AtomicU64::new(Timers::NEVER),
+            nic: Notify::new(),
+        }
+    }
+
+    /// Looks at interrupts and timers, then polls one ready task. False: there was none.
+    fn turn(&self) -> bool {
+        if platform::take_nic_interrupt() {
+            self.nic.notify();
+        }
+        if self.timers.next_ns() != Timers::NEVER {
+            self.timers.fire(platform::now_ns());
+        }
+        self.arm();
+        let task = self.ready.lock().pop_front();
+        match task {
+            Some(task) => {
+                task.poll();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sets the alarm to the next timer, if it is not already: a task may stay in user mode until an interrupt.
+    fn arm(&self) {
+        let next_ns = self.timers.next_ns();
+        if self.alarm_ns.load(Ordering::Relaxed) != next_ns {
+            self.alarm_ns.store(next_ns, Ordering::Relaxed);
+            platform::set_alarm((next_ns != Timers::NEVER).then_some(next_ns));
+        }
+    }
+}
+
+#[cfg(target_os = "none")]
+pub(super) fn current() -> &'static CoreState {
+    use crate::limits::CORES_MAX;
+    static CORES: [CoreState; CORES_MAX] = [const { CoreState::new() }; CORES_MAX];
+    // The boot core is the only one that is started.
+    &CORES[0]
+}
+
+#[cfg(not(target_os = "none"))]
+pub(super) fn current() -> &'static CoreState {
+    use alloc::boxed::Box;
+    std::thread_local! {
+        static CORE: &'static CoreState = Box::leak(Box::new(CoreState::new()));
+    }
+    CORE.with(|core| *core)
+}
+
+/// Monotonic time of this core, ns since boot; simulated on the host.
+#[must_use]
+pub fn now_ns() -> u64 {
+    platform::now_ns()
+}
+
+/// Waits for the network card's next interrupt; one that came since the last call counts.
+pub async fn nic_interrupt() {
+    current().nic.notified().await;
+}
+
+/// Runs this core's tasks for ever.
+#[cfg(target_os = "none")]
+pub fn run() -> ! {
+    let core = current();
+    loop {
+        if !core.turn() {
+            // Interrupts are off from the look at them above to the halt, so none is missed.
+            platform::wait_for_interrupt();
+        }
+    }
+}
+
+/// Nothing is ready, nobody sleeps, and the future is not done.
+#[cfg(not(target_os = "none"))]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stalled;
+
+/// Runs this thread's tasks until `future` is done; simulated time jumps whenever nothing is ready.
+///
+/// # Errors
+/// [`Stalled`] if nothing can ever happen again.
+#[cfg(not(target_os = "none"))]
+pub fn run_to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Result<T, Stalled> {
+    let core = current();
+    let (sender, mut receiver) = super::oneshot::channel();
+    let root = super::task::spawn(async move {
+        // The receiver is below and lives on.
+        let _ = sender.send(future.await);
+    });
+    root.map_err(|_| Stalled)?;
+    loop {
+        if let Some(output) = receiver.take() {
+            return Ok(output);
+        }
+        if !core.turn() {
+            match core.timers.next_ns() {
+                Timers::NEVER => return Err(Stalled),
+                next_ns => platform::advance_to(next_ns),
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A task: a future, whether it is queued, and the core it belongs to.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+
+use spin::Mutex;
+
+use super::core_state::{CoreState, current};
+use crate::limits::TASKS_MAX;
+
+type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One task.
+pub(super) struct Task {
+    core: &'static CoreState,
+    /// It is in the ready queue.
+    queued: AtomicBool,
+    slot: Mutex<Slot>,
+}
+
+/// Where a task's future is.
+enum Slot {
+    Waiting(TaskFuture),
+    /// Taken out to be polled, right now.
+    Polled,
+    /// Done or aborted.
+    Gone,
+}
+
+impl Task {
+    /// Polls the future, outside the lock, so that it may do anything, even abort itself.
+    pub(super) fn poll(self: Arc<Self>) {
+        self.queued.store(false, Ordering::Release);
+        let taken = {
+            let mut slot = self.slot.lock();
+            match core::mem::replace(&mut *slot, Slot::Polled) {
+                Slot::Waiting(future) => Some(future),
+                other => {
+                    *slot = other;
+                    None
+                }
+            }
+        };
+        let Some(mut future) = taken else { return };
+        let waker = Waker::from(Arc::clone(&self));
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut slot = self.slot.lock();
+        match (polled, &*slot) {
+            (Poll::Pending, Slot::Polled) => *slot = Slot::Waiting(future),
+            _ => {
+                *slot = Slot::Gone;
+                drop(slot);
+                drop(future);
+                self.core.tasks_alive.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            let core = self.core;
+            core.ready.lock().push_back(self);
+        }
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.core.ready.lock().push_back(Arc::clone(self));
+        }
+    }
+}
+
+/// A spawned task. Dropping the handle leaves the task alone.
+pub struct TaskHandle(Arc<Task>);
+
+impl TaskHandle {
+    /// Drops the task's future where it waits, or, if it is the one that runs, as soon as it awaits.
+    pub fn abort(&self) {
+        let taken = core::mem::replace(&mut *self.0.slot.lock(), Slot::Gone);
+        if let Slot::Waiting(future) = taken {
+            drop(future);
+            self.0.core.tasks_alive.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the task is done or aborted.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        matches!(*self.0.slot.lock(), Slot::Gone)
+    }
+}
+
+/// [`TASKS_MAX`] is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many tasks")]
+pub struct TooManyTasks;
+
+/// Starts a task on this core. It is polled for the first time when the others that are ready have been.
+///
+/// # Errors
+/// [`TooManyTasks`] at the limit; the future is dropped.
+pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
+    let core = current();
+    if core.tasks_alive.load(Ordering::Relaxed) >= TASKS_MAX {
+        return Err(TooManyTasks);
+    }
+    core.tasks_alive.fetch_add(1, Ordering::Relaxed);
+    let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
+    let task = Arc::new(Task { core, queued: AtomicBool::new(false), slot });
+    task.wake_by_ref();
+    Ok(TaskHandle(task))
+}

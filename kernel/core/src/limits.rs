@@ -1,0 +1,35 @@
+//! Every limit of the kernel's own machinery, in one place, with what happens at it. Those of the protocols are in
+//! [`coppice_protocol::limits`].
+
+/// Tasks alive on one core. Beyond, [`crate::executor::spawn`] refuses.
+pub const TASKS_MAX: usize = 256;
+
+/// Cores a node may have.
+pub const CORES_MAX: usize = 64;
+
+/// Receive and transmit buffer of the function-shipping connection, bytes each.
+pub const SHIP_BUFFER_BYTES: usize = 256 * 1024;
+
+/// Receive and transmit buffer of the control connection, bytes each.
+pub const CONTROL_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Bytes of frames that a session may have queued before callers wait for it to send some.
+pub const QUEUED_BYTES_MAX: usize = 192 * 1024;
+
+/// How long a shipped call waits for the connection to the I/O node to come (back), ns; then `EIO`.
+pub const SHIP_CONNECT_WAIT_NS: u64 = 5_000_000_000;
+
+/// How long a connection to the I/O node may take to be made and to be greeted, ns.
+pub const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// First pause before another attempt to connect, ns. It doubles at each failure …
+pub const RECONNECT_PAUSE_NS: u64 = 20_000_000;
+
+/// … up to this, ns.
+pub const RECONNECT_PAUSE_NS_MAX: u64 = 1_000_000_000;
+
+/// Messages that tasks may have queued for the control connection; further ones wait, RAS events are counted as lost.
+pub const CONTROL_QUEUE_MAX: usize = 32;
+
+/// Most verbose text the agent puts into a report, bytes; longer ones are cut.
+pub const REASON_BYTES_MAX: usize = 512;
