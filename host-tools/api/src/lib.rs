@@ -1,1 +1,23 @@
 //! Types, paths and client of the service node's HTTP API.
+//!
+//! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
+//! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
+//! [`job`], [`ras`], [`program`]); what a running job writes comes as binary frames ([`stream`]), so that output is
+//! neither encoded nor copied more than needed. [`client`] is the typed way to all of it.
+
+pub mod body;
+pub mod client;
+pub mod cluster;
+pub mod error;
+pub mod job;
+pub mod limits;
+pub mod node;
+pub mod paths;
+pub mod program;
+pub mod ras;
+pub mod signal;
+pub mod stream;
+
+pub use client::Client;
+pub use error::ApiError;
+pub use paths::{ClusterName, ClusterPaths, PathError};

@@ -1,0 +1,279 @@
+//! Typed client of the API. One connection per request: they are local, cheap, and end with whoever made them.
+
+use std::io;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use crate::body::ChannelBody;
+use crate::cluster::ClusterView;
+use crate::error::{ApiError, Refusal};
+use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
+use crate::limits::ANSWER_BYTES_MAX;
+use crate::node::NodeView;
+use crate::paths::ClusterPaths;
+use crate::program::ProgramView;
+use crate::ras::{RasQuery, RasView};
+use crate::stream::{StreamDecoder, StreamFrame};
+
+/// Pieces of standard input that wait between reader and connection.
+const INPUT_PIECES_MAX: usize = 2;
+
+/// Asks one cluster's service node.
+#[derive(Clone, Debug)]
+pub struct Client {
+    paths: ClusterPaths,
+}
+
+impl Client {
+    /// A client of the cluster with these paths; connects to nothing yet.
+    #[must_use]
+    pub fn new(paths: ClusterPaths) -> Self {
+        Self { paths }
+    }
+
+    /// The cluster's paths.
+    #[must_use]
+    pub fn paths(&self) -> &ClusterPaths {
+        &self.paths
+    }
+
+    /// The cluster as a whole.
+    ///
+    /// # Errors
+    /// [`ApiError`], as for every request.
+    pub async fn cluster(&self) -> Result<ClusterView, ApiError> {
+        self.get("/v1/cluster").await
+    }
+
+    /// The cluster as it is now, and again whenever it changes, until it is down.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn watch(&self) -> Result<Watch, ApiError> {
+        let response = self.send(Method::GET, "/v1/cluster/watch", Full::<Bytes>::default()).await?;
+        Ok(Watch { body: response.into_body(), buffer: Vec::new() })
+    }
+
+    /// Ends the cluster. Answered at once; [`Watch`] ends when all is gone.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn down(&self) -> Result<(), ApiError> {
+        self.post("/v1/cluster/down", &()).await
+    }
+
+    /// The nodes in order.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn nodes(&self) -> Result<Vec<NodeView>, ApiError> {
+        self.get("/v1/nodes").await
+    }
+
+    /// Boots a node anew; a job that has it ends.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such node.
+    pub async fn reboot(&self, node: u32) -> Result<(), ApiError> {
+        self.post(&format!("/v1/nodes/{node}/reboot"), &()).await
+    }
+
+    /// The newest jobs, the newest last.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn jobs(&self, query: &JobsQuery) -> Result<Vec<JobView>, ApiError> {
+        let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
+        self.get(&format!("/v1/jobs{limit}")).await
+    }
+
+    /// One job with its ranks.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job.
+    pub async fn job(&self, job: u64) -> Result<JobDetail, ApiError> {
+        self.get(&format!("/v1/jobs/{job}")).await
+    }
+
+    /// Submits a job. Its stream must be opened soon, or it is killed.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] with the reason: not a static program, too many ranks, queue full, …
+    pub async fn submit(&self, submission: &Submission) -> Result<Submitted, ApiError> {
+        self.post("/v1/jobs", submission).await
+    }
+
+    /// Opens a job's stream. Dropping it before the job ended kills the job.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn stream(&self, job: u64) -> Result<JobStream, ApiError> {
+        let response = self.send(Method::GET, &format!("/v1/jobs/{job}/stream"), Full::<Bytes>::default()).await?;
+        Ok(JobStream { body: response.into_body(), decoder: StreamDecoder::default() })
+    }
+
+    /// Sends standard input as it comes out of `feed`'s sender; done when the job has it all or takes no more.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn input(&self, job: u64, feed: ChannelBody) -> Result<(), ApiError> {
+        let response = self.send(Method::PUT, &format!("/v1/jobs/{job}/input"), feed).await?;
+        read_json(response).await
+    }
+
+    /// A body for [`Client::input`] and the sender that feeds it.
+    #[must_use]
+    pub fn input_feed() -> (tokio::sync::mpsc::Sender<Bytes>, ChannelBody) {
+        ChannelBody::new(INPUT_PIECES_MAX)
+    }
+
+    /// Ends a job as if by a signal.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job, or it has ended.
+    pub async fn kill(&self, job: u64, order: KillOrder) -> Result<(), ApiError> {
+        self.post(&format!("/v1/jobs/{job}/kill"), &order).await
+    }
+
+    /// The newest RAS events, the newest last.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn ras(&self, query: &RasQuery) -> Result<Vec<RasView>, ApiError> {
+        let mut parameters = Vec::new();
+        parameters.extend(query.limit.map(|limit| format!("limit={limit}")));
+        parameters.extend(query.node.map(|node| format!("node={node}")));
+        parameters.extend(query.job.map(|job| format!("job={job}")));
+        self.get(&format!("/v1/ras?{}", parameters.join("&"))).await
+    }
+
+    /// The programs that were run.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn programs(&self) -> Result<Vec<ProgramView>, ApiError> {
+        self.get("/v1/programs").await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        read_json(self.send(Method::GET, path, Full::<Bytes>::default()).await?).await
+    }
+
+    async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ApiError> {
+        let json = serde_json::to_vec(body).map_err(|error| ApiError::Damaged(error.to_string()))?;
+        read_json(self.send(Method::POST, path, Full::new(Bytes::from(json))).await?).await
+    }
+
+    /// Sends a request; an answer other than success becomes an error.
+    async fn send<B>(&self, method: Method, path: &str, body: B) -> Result<Response<Incoming>, ApiError>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let stream = UnixStream::connect(self.paths.api_socket()).await.map_err(|error| self.connect_error(error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "coppice")
+            .header("content-type", "application/json")
+            .body(body)
+            .map_err(|error| ApiError::Damaged(error.to_string()))?;
+        let response = sender.send_request(request).await?;
+        if response.status().is_success() { Ok(response) } else { Err(read_refusal(response).await) }
+    }
+
+    fn connect_error(&self, error: io::Error) -> ApiError {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ApiError::NotUp(self.paths.name().to_string())
+            }
+            _ => ApiError::Connect(error),
+        }
+    }
+}
+
+/// The stream of a running job.
+#[derive(Debug)]
+pub struct JobStream {
+    body: Incoming,
+    decoder: StreamDecoder,
+}
+
+impl JobStream {
+    /// The next frame; nothing when the stream is over. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ApiError::Connection`] if the stream broke off, [`ApiError::Damaged`].
+    pub async fn next_frame(&mut self) -> Result<Option<StreamFrame>, ApiError> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame().map_err(|error| ApiError::Damaged(error.to_string()))? {
+                return Ok(Some(frame));
+            }
+            match self.body.frame().await.transpose()? {
+                Some(frame) => frame.data_ref().into_iter().for_each(|bytes| self.decoder.feed(bytes)),
+                None if self.decoder.is_cut() => return Err(ApiError::Connection("stream broke off".into())),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// A cluster's states, one after the other.
+#[derive(Debug)]
+pub struct Watch {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The next state; nothing when the service node is gone. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ApiError::Connection`], [`ApiError::Damaged`].
+    pub async fn next_state(&mut self) -> Result<Option<ClusterView>, ApiError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return serde_json::from_slice(&line).map(Some).map_err(|error| ApiError::Damaged(error.to_string()));
+            }
+            if self.buffer.len() > ANSWER_BYTES_MAX {
+                return Err(ApiError::Damaged("state without an end".into()));
+            }
+            match self.body.frame().await.transpose()? {
+                Some(frame) => frame.data_ref().into_iter().for_each(|bytes| self.buffer.extend_from_slice(bytes)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+async fn read_body(response: Response<Incoming>) -> Result<Bytes, ApiError> {
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    Ok(body.map_err(|error| ApiError::Connection(error.to_string()))?.to_bytes())
+}
+
+async fn read_json<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ApiError> {
+    let body = read_body(response).await?;
+    serde_json::from_slice(&body).map_err(|error| ApiError::Damaged(error.to_string()))
+}
+
+async fn read_refusal(response: Response<Incoming>) -> ApiError {
+    let status = response.status();
+    match read_body(response).await {
+        Ok(body) => match serde_json::from_slice::<Refusal>(&body) {
+            Ok(refusal) => ApiError::Refused { status: status.as_u16(), message: refusal.error },
+            Err(_) if status == StatusCode::NOT_FOUND => ApiError::Damaged("no such request".into()),
+            Err(_) => ApiError::Damaged(format!("status {status}")),
+        },
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,175 @@
+//! Jobs: what is asked for, what became of it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
+pub const EXIT_COPPICE: u8 = 125;
+
+/// A job to run. It is attached to whoever submits it: when the stream of its output is not opened soon, or is closed
+/// before the job ended, the job is killed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submission {
+    /// The program's file on the host, absolute.
+    pub program: PathBuf,
+    /// The program's path as the user gave it.
+    pub name: String,
+    /// Arguments, the program's name not included.
+    pub arguments: Vec<String>,
+    /// Environment, `NAME=VALUE`.
+    pub environment: Vec<String>,
+    /// Directory of the host that the job sees as `/`, absolute.
+    pub root: PathBuf,
+    /// Working directory inside the root, absolute.
+    pub directory: String,
+    /// Ranks, one per node.
+    pub ranks: u32,
+    /// Rank that reads the standard input, if any.
+    pub input_rank: Option<u32>,
+    /// Kill the job when it ran that long, ms.
+    pub timeout_ms: Option<u64>,
+    /// File mode creation mask.
+    pub umask: u32,
+}
+
+/// Answer to a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The job's number.
+    pub job: u64,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobState {
+    /// Waits for nodes.
+    Queued,
+    /// Has nodes; not all ranks run yet.
+    Starting,
+    /// All ranks were started.
+    Running,
+    /// Nothing of it is left on any node.
+    Ended,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Its number.
+    pub job: u64,
+    /// How far it is.
+    pub state: JobState,
+    /// The program's path as the user gave it.
+    pub name: String,
+    /// Arguments, the program's name not included.
+    pub arguments: Vec<String>,
+    /// Hash of the program, hexadecimal.
+    pub program: String,
+    /// Directory of the host that the job sees as `/`.
+    pub root: PathBuf,
+    /// Working directory inside the root.
+    pub directory: String,
+    /// Ranks it has.
+    pub ranks: u32,
+    /// Its block: the node of each rank, once it has nodes.
+    pub nodes: Vec<u32>,
+    /// When it was submitted, ns since 1970.
+    pub submitted_at_ns: u64,
+    /// When it was given nodes, ns since 1970.
+    pub started_at_ns: Option<u64>,
+    /// When it ended, ns since 1970.
+    pub ended_at_ns: Option<u64>,
+    /// What `run` exits with: the highest exit status of the ranks, 128 + signal for a rank that a signal ended;
+    /// [`EXIT_COPPICE`] if a rank was lost or could not be started.
+    pub exit_status: Option<u8>,
+    /// Why it ended, if not by its ranks' own exits. One line.
+    pub reason: Option<String>,
+}
+
+/// One job with all of its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobDetail {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobView,
+    /// What became of each rank, in order; ranks that still run are missing.
+    pub rank_reports: Vec<RankView>,
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RankOutcome {
+    /// It exited.
+    Exited,
+    /// A signal ended it.
+    Signalled,
+    /// It could not be started.
+    NotStarted,
+    /// Its node was lost.
+    Lost,
+}
+
+/// What became of one rank, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankView {
+    /// The rank.
+    pub rank: u32,
+    /// The node it ran on.
+    pub node: u32,
+    /// How it ended.
+    pub outcome: RankOutcome,
+    /// Its exit status, if it exited.
+    pub exit: Option<u8>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<u8>,
+    /// Why, one line, when that is not obvious.
+    pub reason: Option<String>,
+    /// Launch message received → first instruction, ns.
+    pub launch_ns: u64,
+    /// First instruction → end, ns.
+    pub run_ns: u64,
+    /// Page faults taken.
+    pub page_faults: u64,
+    /// Of those, on instruction fetches.
+    pub instruction_faults: u64,
+    /// Program pages fetched from the I/O node.
+    pub pages_fetched: u64,
+    /// Most memory it had, in pages of 4 KiB.
+    pub pages_peak: u64,
+    /// Bytes read by shipped system calls.
+    pub bytes_read: u64,
+    /// Bytes written by shipped system calls.
+    pub bytes_written: u64,
+    /// System calls it made.
+    pub syscalls: Vec<SyscallView>,
+}
+
+/// How often a rank made one system call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyscallView {
+    /// Linux's number for x86-64; −1 for all numbers too large to be counted one by one.
+    pub number: i32,
+    /// Its name; nothing for a number Linux does not have.
+    pub name: Option<String>,
+    /// How often it was made.
+    pub calls: u64,
+    /// How often it was refused because Coppice does not have it.
+    pub unknown: u64,
+}
+
+/// An order to end a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KillOrder {
+    /// Linux signal number that the exits are recorded with, 1 to 64.
+    pub signal: u8,
+}
+
+/// How many jobs to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobsQuery {
+    /// At most that many, the newest.
+    pub limit: Option<u32>,
+}

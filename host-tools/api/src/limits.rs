@@ -1,0 +1,38 @@
+//! Limits of the API, and what happens at each.
+
+/// Longest JSON body of a request, bytes: arguments and environment of a job with room to spare. Longer: refused.
+pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest JSON answer the client reads, bytes; a listing asks for fewer rows to stay below.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Longest piece of output or event in one stream frame, bytes. The sender splits; a receiver that sees a longer one
+/// gives the stream up.
+pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest name of a cluster, bytes.
+pub const CLUSTER_NAME_BYTES_MAX: usize = 32;
+
+/// Longest path of a Unix socket on Linux, bytes without the terminating zero.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Longest name of a socket below a cluster's runtime directory, bytes with the slash in front.
+pub const SOCKET_NAME_BYTES_MAX: usize = 16;
+
+/// Most nodes of a cluster.
+pub const NODES_MAX: u32 = 1024;
+
+/// Most nodes of one pset.
+pub const PSET_NODES_MAX: u32 = 256;
+
+/// Least memory of a node, bytes.
+pub const NODE_MEMORY_BYTES_MIN: u64 = 32 << 20;
+
+/// Most memory of a node, bytes: what lies below the PCI hole of the machine.
+pub const NODE_MEMORY_BYTES_MAX: u64 = 2 << 30;
+
+/// Rows a listing gives if it is not asked for another number.
+pub const LISTING_ROWS_DEFAULT: u32 = 100;
+
+/// Rows a listing gives at most.
+pub const LISTING_ROWS_MAX: u32 = 100_000;

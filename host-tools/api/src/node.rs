@@ -1,0 +1,66 @@
+//! Compute nodes.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What a node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// Waits until fewer others are booting.
+    Waiting,
+    /// Its machine was started.
+    Booting,
+    /// Takes a job.
+    Ready,
+    /// Belongs to a job.
+    Busy,
+    /// Its machine is being ended.
+    Stopping,
+    /// Given up: it did not get ready several times running.
+    Failed,
+    /// Not running: the cluster is down.
+    Off,
+}
+
+/// One compute node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its number.
+    pub node: u32,
+    /// Number of the pset it belongs to.
+    pub pset: u32,
+    /// What it is doing.
+    pub state: NodeState,
+    /// The job it belongs to.
+    pub job: Option<u64>,
+    /// How often it was booted in the life of the cluster's database.
+    pub generation: u32,
+    /// Its address in the cluster's network.
+    pub address: Ipv4Addr,
+    /// Version of its kernel, once it was ready.
+    pub kernel: Option<String>,
+    /// Kernel entry → ready at its last boot, ns of the node's clock.
+    pub boot_ns: Option<u64>,
+    /// Its memory when it got ready.
+    pub memory: Option<MemoryView>,
+    /// Hash of the last program it ran, hexadecimal.
+    pub last_program: Option<String>,
+    /// Process id of its QEMU, while there is one.
+    pub pid: Option<u32>,
+    /// The file its console is logged to.
+    pub console: PathBuf,
+}
+
+/// Memory of a node, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryView {
+    /// Usable memory the machine has.
+    pub total_bytes: u64,
+    /// What the kernel keeps for itself.
+    pub kernel_bytes: u64,
+    /// What nobody used when the node got ready.
+    pub free_bytes: u64,
+}

@@ -1,0 +1,372 @@
+//! Where everything of a cluster lies on the host.
+//!
+//! | what | `COPPICE_HOME` set | otherwise |
+//! | --- | --- | --- |
+//! | state: database, programs, logs | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` (`~/.local/state/…`) |
+//! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER`, or `/tmp/coppice-UID/CLUSTER` |
+//!
+//! Both are open to their owner alone. A directory that belongs to somebody else is never used.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::limits::{CLUSTER_NAME_BYTES_MAX, SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+
+/// Name of a cluster that is fit to be a file name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterName(String);
+
+/// Why a cluster's directories cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// The name is not fit to be a file name.
+    #[error(
+        "'{0}' is no name for a cluster; use 1 to {max} letters, digits, '-' and '_', the first a letter or digit",
+        max = CLUSTER_NAME_BYTES_MAX
+    )]
+    Name(String),
+    /// Nothing says where to put things.
+    #[error(
+        "neither COPPICE_HOME nor HOME is set to an absolute path; set COPPICE_HOME to a directory for Coppice's files"
+    )]
+    NoHome,
+    /// Unix sockets in it would have too long a path.
+    #[error(
+        "'{directory}' is too long a path for sockets ({bytes} bytes, at most {max}); set {variable} to a shorter one",
+        max = SOCKET_PATH_BYTES_MAX - SOCKET_NAME_BYTES_MAX
+    )]
+    TooLong {
+        /// The directory.
+        directory: PathBuf,
+        /// Length of its path, bytes.
+        bytes: usize,
+        /// The environment variable that decides it.
+        variable: &'static str,
+    },
+    /// It is not a directory of the user alone.
+    #[error("'{directory}' {problem}; remove it or set COPPICE_HOME to another directory")]
+    Unsafe {
+        /// The directory.
+        directory: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// It cannot be made or read.
+    #[error("cannot use '{directory}': {source}")]
+    Io {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ClusterName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ClusterName {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let goes_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if !starts_well || !goes_well || text.len() > CLUSTER_NAME_BYTES_MAX {
+            return Err(PathError::Name(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The files and directories of one cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterPaths {
+    name: ClusterName,
+    state: PathBuf,
+    runtime: PathBuf,
+    /// Directories above `runtime` that must be the user's alone too, because anyone may write to what is above them.
+    runtime_parent: PathBuf,
+}
+
+impl ClusterPaths {
+    /// Finds the directories of a cluster from the environment; makes nothing.
+    ///
+    /// # Errors
+    /// [`PathError::NoHome`], [`PathError::TooLong`].
+    pub fn find(name: ClusterName) -> Result<Self, PathError> {
+        Self::find_with(name, |variable| std::env::var_os(variable), rustix::process::getuid().as_raw())
+    }
+
+    /// [`ClusterPaths::find`] in a given environment.
+    ///
+    /// # Errors
+    /// As [`ClusterPaths::find`].
+    pub fn find_with(
+        name: ClusterName,
+        environment: impl Fn(&str) -> Option<OsString>,
+        user: u32,
+    ) -> Result<Self, PathError> {
+        // As the XDG specification says: a relative path there is to be ignored.
+        let absolute = |variable| environment(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let (state_parent, runtime_parent, variable) = if let Some(home) = absolute("COPPICE_HOME") {
+            (home.join("state"), home.join("run"), "COPPICE_HOME")
+        } else {
+            let state = absolute("XDG_STATE_HOME")
+                .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+                .ok_or(PathError::NoHome)?;
+            let runtime = absolute("XDG_RUNTIME_DIR").filter(|path| path.is_dir());
+            let (runtime, variable) = match runtime {
+                Some(directory) => (directory.join("coppice"), "XDG_RUNTIME_DIR"),
+                None => (PathBuf::from(format!("/tmp/coppice-{user}")), "COPPICE_HOME"),
+            };
+            (state.join("coppice"), runtime, variable)
+        };
+        let runtime = runtime_parent.join(name.as_str());
+        let bytes = runtime.as_os_str().as_bytes().len();
+        if bytes + SOCKET_NAME_BYTES_MAX > SOCKET_PATH_BYTES_MAX {
+            return Err(PathError::TooLong { directory: runtime, bytes, variable });
+        }
+        Ok(Self { state: state_parent.join(name.as_str()), runtime, runtime_parent, name })
+    }
+
+    /// Makes the directories, open to the user alone, and checks that they belong to the user.
+    ///
+    /// # Errors
+    /// [`PathError::Unsafe`], [`PathError::Io`].
+    pub fn create(&self) -> Result<(), PathError> {
+        for directory in [&self.runtime_parent, &self.state, &self.runtime, &self.consoles(), &self.programs()] {
+            make_private(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the runtime directory, if there is one, belongs to the user alone: what answers on a socket in a
+    /// directory of somebody else is not our service node.
+    ///
+    /// # Errors
+    /// [`PathError::Unsafe`], [`PathError::Io`].
+    pub fn check_runtime(&self) -> Result<(), PathError> {
+        [&self.runtime_parent, &self.runtime]
+            .into_iter()
+            .filter(|path| path.symlink_metadata().is_ok())
+            .try_for_each(|directory| check_private(directory))
+    }
+
+    /// Removes the runtime directory and all sockets in it, and the one above if nothing else is there.
+    ///
+    /// # Errors
+    /// [`PathError::Io`].
+    pub fn remove_runtime(&self) -> Result<(), PathError> {
+        match fs::remove_dir_all(&self.runtime) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&self.runtime, error)),
+            _ => {
+                // Other clusters may live there; then this fails, as it should.
+                let _ = fs::remove_dir(&self.runtime_parent);
+                Ok(())
+            }
+        }
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn name(&self) -> &ClusterName {
+        &self.name
+    }
+
+    /// Directory of everything that outlives `down`.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Directory of the sockets; gone after `down`.
+    #[must_use]
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// The SQLite database.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.state.join("coppice.db")
+    }
+
+    /// Locked by the service node for as long as it lives; its process id is written in it.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("lock")
+    }
+
+    /// Log of the service node.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.state.join("coppiced.log")
+    }
+
+    /// Directory of the programs' bytes, each under its hash.
+    #[must_use]
+    pub fn programs(&self) -> PathBuf {
+        self.state.join("programs")
+    }
+
+    /// Directory of the consoles' logs.
+    #[must_use]
+    pub fn consoles(&self) -> PathBuf {
+        self.state.join("consoles")
+    }
+
+    /// Log of what a node printed on its serial line since it was last booted.
+    #[must_use]
+    pub fn console(&self, node: u32) -> PathBuf {
+        self.consoles().join(format!("node-{node}.log"))
+    }
+
+    /// Socket of the HTTP API.
+    #[must_use]
+    pub fn api_socket(&self) -> PathBuf {
+        self.runtime.join("api.sock")
+    }
+
+    /// Socket of a machine's QMP monitor.
+    #[must_use]
+    pub fn qmp_socket(&self, node: u32) -> PathBuf {
+        self.runtime.join(format!("n{node}.qmp"))
+    }
+
+    /// Ramdisk of a node while it is being booted.
+    #[must_use]
+    pub fn personality(&self, node: u32) -> PathBuf {
+        self.runtime.join(format!("n{node}.personality"))
+    }
+}
+
+/// Makes a directory with its parents; the directory itself open to the user alone.
+fn make_private(directory: &Path) -> Result<(), PathError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| io_error(directory, error))?;
+    check_private(directory)
+}
+
+/// Is this a directory, not a link to one, that only the user may enter?
+fn check_private(directory: &Path) -> Result<(), PathError> {
+    let metadata = directory.symlink_metadata().map_err(|error| io_error(directory, error))?;
+    let problem = if !metadata.is_dir() {
+        "is not a directory"
+    } else if metadata.uid() != rustix::process::getuid().as_raw() {
+        "belongs to another user"
+    } else if metadata.mode() & 0o077 != 0 {
+        "is open to other users (chmod 700 closes it)"
+    } else {
+        return Ok(());
+    };
+    Err(PathError::Unsafe { directory: directory.to_owned(), problem })
+}
+
+fn io_error(directory: &Path, source: io::Error) -> PathError {
+    PathError::Io { directory: directory.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn name(text: &str) -> ClusterName {
+        text.parse().expect("valid name")
+    }
+
+    fn find(variables: &[(&str, &str)]) -> Result<ClusterPaths, PathError> {
+        let lookup = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted).map(|(_, v)| OsString::from(v));
+        ClusterPaths::find_with(name("default"), lookup, 1000)
+    }
+
+    #[test]
+    fn names_that_are_paths_are_refused() {
+        for bad in ["", ".", "..", "a/b", "-x", "_x", "a b", "ü", &"x".repeat(33)] {
+            assert!(bad.parse::<ClusterName>().is_err(), "{bad}");
+        }
+        for good in ["a", "default", "Test-2_b", "7"] {
+            assert_eq!(name(good).as_str(), good);
+        }
+    }
+
+    #[test]
+    fn coppice_home_decides_alone() {
+        let paths = find(&[("COPPICE_HOME", "/x"), ("HOME", "/home/u"), ("XDG_STATE_HOME", "/s")]).expect("paths");
+        assert_eq!(paths.state(), Path::new("/x/state/default"));
+        assert_eq!(paths.runtime(), Path::new("/x/run/default"));
+    }
+
+    #[test]
+    fn without_it_the_xdg_directories_do() {
+        let paths = find(&[("HOME", "/home/u"), ("XDG_RUNTIME_DIR", "/no/such/directory")]).expect("paths");
+        assert_eq!(paths.state(), Path::new("/home/u/.local/state/coppice/default"));
+        assert_eq!(paths.runtime(), Path::new("/tmp/coppice-1000/default"));
+        let paths = find(&[("XDG_STATE_HOME", "/s"), ("XDG_RUNTIME_DIR", "/tmp")]).expect("paths");
+        assert_eq!(paths.state(), Path::new("/s/coppice/default"));
+        assert_eq!(paths.runtime(), Path::new("/tmp/coppice/default"));
+        assert!(matches!(find(&[("COPPICE_HOME", "relative")]), Err(PathError::NoHome)));
+    }
+
+    #[test]
+    fn a_path_too_long_for_sockets_says_what_to_shorten() {
+        let long = format!("/{}", "d".repeat(90));
+        let error = find(&[("COPPICE_HOME", &long)]).expect_err("too long");
+        let text = error.to_string();
+        assert!(text.contains("set COPPICE_HOME to a shorter one") && !text.contains('\n'), "{text}");
+        let fits = format!("/{}", "d".repeat(107 - SOCKET_NAME_BYTES_MAX - "//run/default".len()));
+        assert!(find(&[("COPPICE_HOME", &fits)]).is_ok());
+    }
+
+    #[test]
+    fn directories_are_private_and_checked() {
+        let home = tempfile::tempdir().expect("directory");
+        let text = home.path().to_str().expect("UTF-8").to_owned();
+        let lookup = |wanted: &str| (wanted == "COPPICE_HOME").then(|| OsString::from(&text));
+        let user = rustix::process::getuid().as_raw();
+        let paths = ClusterPaths::find_with(name("c"), lookup, user).expect("paths");
+        paths.create().expect("created");
+        assert_eq!(fs::metadata(paths.runtime()).expect("runtime").mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(paths.programs()).expect("programs").mode() & 0o777, 0o700);
+        paths.check_runtime().expect("private");
+        fs::set_permissions(paths.runtime(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        assert!(matches!(paths.create(), Err(PathError::Unsafe { .. })));
+        fs::remove_dir(paths.runtime()).expect("removed");
+        std::os::unix::fs::symlink("/tmp", paths.runtime()).expect("link");
+        assert!(matches!(paths.check_runtime(), Err(PathError::Unsafe { .. })));
+    }
+
+    #[test]
+    fn removing_leaves_other_clusters() {
+        let home = tempfile::tempdir().expect("directory");
+        let text = home.path().to_str().expect("UTF-8").to_owned();
+        let lookup = |wanted: &str| (wanted == "COPPICE_HOME").then(|| OsString::from(&text));
+        let user = rustix::process::getuid().as_raw();
+        let one = ClusterPaths::find_with(name("one"), lookup, user).expect("paths");
+        let two = ClusterPaths::find_with(name("two"), lookup, user).expect("paths");
+        one.create().expect("created");
+        two.create().expect("created");
+        one.remove_runtime().expect("removed");
+        assert!(!one.runtime().exists() && two.runtime().exists() && one.state().exists());
+        two.remove_runtime().expect("removed");
+        two.remove_runtime().expect("removed twice");
+        assert!(!home.path().join("run").exists());
+    }
+}

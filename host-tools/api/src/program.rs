@@ -1,0 +1,20 @@
+//! Programs the service node keeps.
+
+use serde::{Deserialize, Serialize};
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramView {
+    /// BLAKE3 hash of its bytes, hexadecimal.
+    pub hash: String,
+    /// Length of its file, bytes.
+    pub bytes: u64,
+    /// Memory its segments take when all of it was touched, bytes.
+    pub memory_bytes: u64,
+    /// Where it was last submitted from.
+    pub path: String,
+    /// When it was last used, ns since 1970.
+    pub used_at_ns: u64,
+    /// Whether its bytes are still in the store.
+    pub stored: bool,
+}
