@@ -54,3 +54,18 @@ pub const HEARTBEAT_DEAD_NS: u64 = 12_000_000_000;
 
 /// A connection whose handshake is not done after this is closed, ns.
 pub const HANDSHAKE_TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// Longest body of a handshake frame, bytes. Announcing more: disconnected.
+pub const HANDSHAKE_BODY_BYTES_MAX: usize = 64;
+
+/// Bytes queued in a session above which whoever sends waits until some have left.
+pub const SEND_QUEUE_BYTES: usize = 512 * 1024;
+
+/// Bytes queued in a session above which it takes no further message (`SendError::Full`).
+pub const SEND_QUEUE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest program file, bytes. Refused at submission.
+pub const PROGRAM_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Loadable segments of a program. Refused at submission.
+pub const PROGRAM_SEGMENTS_MAX: usize = 16;

@@ -211,7 +211,10 @@ pub enum PsetError {
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PsetError> {
     let mut bytes = postcard::to_extend(message, Vec::from([0u8; 4])).map_err(|_| PsetError::Damaged)?;
     let length = bytes.len() - 4;
-    let prefix = u32::try_from(length).ok().filter(|_| length <= MESSAGE_BYTES_MAX).ok_or(PsetError::TooLong(length))?;
+    let prefix = u32::try_from(length)
+        .ok()
+        .filter(|_| length <= MESSAGE_BYTES_MAX)
+        .ok_or(PsetError::TooLong(length))?;
     bytes[..4].copy_from_slice(&prefix.to_le_bytes());
     Ok(bytes)
 }
@@ -221,12 +224,16 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PsetError> {
 /// # Errors
 /// [`PsetError`]; the connection is then of no more use.
 pub fn decode<'a, T: Deserialize<'a>>(buffer: &'a [u8]) -> Result<Option<(T, usize)>, PsetError> {
-    let Some((prefix, rest)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
+    let Some((prefix, rest)) = buffer.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
     let length = u32::from_le_bytes(*prefix) as usize;
     if length > MESSAGE_BYTES_MAX {
         return Err(PsetError::TooLong(length));
     }
-    let Some(body) = rest.get(..length) else { return Ok(None) };
+    let Some(body) = rest.get(..length) else {
+        return Ok(None);
+    };
     let message = postcard::from_bytes(body).map_err(|_| PsetError::Damaged)?;
     Ok(Some((message, 4 + length)))
 }

@@ -1,0 +1,194 @@
+//! What is to go out: encoded frames in pieces, so that neither sending nor queueing moves bytes that lie already.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use postcard::ser_flavors::Flavor;
+use serde::Serialize;
+
+use crate::frame::{self, HEADER_BYTES, Header};
+use crate::limits::BODY_BYTES_MAX;
+use crate::session::error::SendError;
+
+/// Small frames are collected in one piece up to about this many bytes, so that they leave in one write.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// Encoded frames in the order they leave.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    /// Never holds an empty piece.
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes of the first piece that have left.
+    sent: usize,
+    /// Bytes in all pieces that have not left.
+    queued: usize,
+}
+
+impl Outbound {
+    /// The bytes that leave next; empty only if there are none.
+    pub(crate) fn transmit(&self) -> &[u8] {
+        self.pieces
+            .front()
+            .and_then(|piece| piece.get(self.sent..))
+            .unwrap_or_default()
+    }
+
+    /// The first `count` bytes of what is queued have left.
+    pub(crate) fn consume(&mut self, count: usize) {
+        let mut count = count.min(self.queued);
+        self.queued -= count;
+        while let Some(piece) = self.pieces.front() {
+            let left = piece.len() - self.sent;
+            if count < left {
+                self.sent += count;
+                return;
+            }
+            count -= left;
+            self.sent = 0;
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Bytes that have not left.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued
+    }
+
+    /// A piece with room for a frame's first `bytes` bytes: the last one, if it has not grown large.
+    fn piece(&mut self, bytes: usize) -> Result<Vec<u8>, SendError> {
+        let mut piece = match self.pieces.back() {
+            Some(last) if last.len() + bytes <= PIECE_BYTES => self.pieces.pop_back().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        match piece.try_reserve(bytes) {
+            Ok(()) => Ok(piece),
+            Err(_) => {
+                self.put_back(piece);
+                Err(SendError::OutOfMemory)
+            }
+        }
+    }
+
+    fn put_back(&mut self, piece: Vec<u8>) {
+        if !piece.is_empty() {
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// Queues a frame whose header says all but the lengths.
+    pub(crate) fn push<T: Serialize + ?Sized>(
+        &mut self,
+        mut header: Header,
+        key: Option<&[u8; 32]>,
+        body: Body<'_, T>,
+        bulk: Bulk<'_>,
+        bulk_covered: bool,
+    ) -> Result<(), SendError> {
+        // Bulk bytes that belong to somebody else are copied once, behind the body.
+        let copied = if let Bulk::Borrowed(bytes) = &bulk {
+            bytes.len()
+        } else {
+            0
+        };
+        let mut piece = self.piece(HEADER_BYTES + TYPICAL_BODY_BYTES + copied)?;
+        let start = piece.len();
+        piece.extend_from_slice(&[0; HEADER_BYTES]);
+        if let Err(error) = body.append_to(&mut piece) {
+            piece.truncate(start);
+            self.put_back(piece);
+            return Err(error);
+        }
+        header.body_bytes = piece.len() - start - HEADER_BYTES;
+        header.bulk_bytes = bulk.bytes().len();
+        let mut encoded = header.encode();
+        if let Some(key) = key {
+            let body = &piece[start + HEADER_BYTES..];
+            let covered = if bulk_covered { bulk.bytes() } else { &[] };
+            let mac = frame::mac(key, &encoded, [body, covered]);
+            frame::put_mac(&mut encoded, &mac);
+        }
+        piece[start..start + HEADER_BYTES].copy_from_slice(&encoded);
+        self.queued += HEADER_BYTES + header.body_bytes + header.bulk_bytes;
+        match bulk {
+            Bulk::Borrowed(bytes) => {
+                piece.extend_from_slice(bytes);
+                self.pieces.push_back(piece);
+            }
+            Bulk::Owned(bytes) => {
+                self.pieces.push_back(piece);
+                self.put_back(bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Room made for a body before it is known how long it is, bytes; longer ones grow the piece.
+const TYPICAL_BODY_BYTES: usize = 64;
+
+/// Bulk bytes on their way out.
+pub(crate) enum Bulk<'a> {
+    /// The caller's.
+    Borrowed(&'a [u8]),
+    /// Ours: queued as they are.
+    Owned(Vec<u8>),
+}
+
+impl Bulk<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// A body on its way out.
+pub(crate) enum Body<'a, T: ?Sized> {
+    /// Its postcard form.
+    Message(&'a T),
+    /// These bytes.
+    Bytes(&'a [u8]),
+}
+
+impl<T: Serialize + ?Sized> Body<'_, T> {
+    /// Appends the body, at most [`BODY_BYTES_MAX`] bytes of it.
+    fn append_to(&self, piece: &mut Vec<u8>) -> Result<(), SendError> {
+        let limit = piece.len() + BODY_BYTES_MAX;
+        let mut tail = Tail { bytes: piece, limit };
+        match self {
+            Self::Message(message) => postcard::serialize_with_flavor(message, tail),
+            Self::Bytes(bytes) => tail.try_extend(bytes),
+        }
+        .map_err(|_| SendError::TooLong {
+            part: "message",
+            limit: BODY_BYTES_MAX,
+        })
+    }
+}
+
+/// Postcard output that appends to a vector up to a limit.
+struct Tail<'a> {
+    bytes: &'a mut Vec<u8>,
+    limit: usize,
+}
+
+impl Flavor for Tail<'_> {
+    type Output = ();
+
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        if self.bytes.len() + data.len() > self.limit || self.bytes.try_reserve(data.len()).is_err() {
+            return Err(postcard::Error::SerializeBufferFull);
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.try_extend(&[data])
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
