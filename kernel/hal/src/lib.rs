@@ -1,6 +1,41 @@
-//! The only kernel crate that may say unsafe: a safe API above the machine.
+//! The only kernel crate that may say `unsafe`: a safe API above the machine.
+//!
+//! A processor core is used in one manner. The kernel runs with interrupts off, on one stack per core; it gives the core
+//! to a program with [`user::UserThread::enter`], which returns when the program wants or did something, or an interrupt
+//! came; when there is nothing to do it waits in [`cpu::wait_for_interrupt`]. Interrupts arrive in those two places
+//! only, and their handlers do no more than note that they came ([`irq`]).
+//!
+//! What belongs to a core (its current thread, descriptor tables, alarm, pending interrupts) is kept per core.
+//!
+//! On the host the crate has the same API, so that what is above it can be tested there: [`frames`] and [`paging`] are
+//! the real ones, time is the host's, and there is neither a network card nor a way into a program.
 #![no_std]
+
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 pub mod addr;
 pub mod frames;
 pub mod paging;
+pub mod user;
+
+#[cfg(target_os = "none")]
+mod machine;
+#[cfg(target_os = "none")]
+pub use machine::{BOOTLOADER_CONFIG, cpu, heap, irq, nic, panic, power, random, start, time};
+
+#[cfg(not(target_os = "none"))]
+mod host;
+#[cfg(not(target_os = "none"))]
+pub use host::{cpu, heap, irq, nic, panic, power, random, time};
+
+/// What the kernel above finds when the machine is set up.
+pub struct Machine {
+    /// All memory that is not taken yet.
+    pub frames: &'static frames::FramePool,
+    /// What the loader brought for this node; empty if it brought nothing.
+    pub personality: &'static [u8],
+    /// The network card, if there is one that works; the log says why not.
+    pub nic: Option<nic::Nic>,
+}

@@ -1,0 +1,20 @@
+//! The host's processor, of which nothing is used.
+
+use std::time::Duration;
+
+/// What programs are told in `AT_HWCAP`: the feature bits of CPUID leaf 1, register EDX. None on the host.
+#[must_use]
+pub fn hwcap() -> u32 {
+    0
+}
+
+/// Number of the core this runs on.
+#[must_use]
+pub fn index() -> usize {
+    0
+}
+
+/// Sleeps for a short time, as if an interrupt had come.
+pub fn wait_for_interrupt() {
+    std::thread::sleep(Duration::from_micros(100));
+}
