@@ -104,13 +104,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
-        Self::Hello,
-        Self::Challenge,
-        Self::Confirm,
-        Self::Message,
-        Self::Refusal,
-    ];
+    const ALL: [Self; 5] = [Self::Hello, Self::Challenge, Self::Confirm, Self::Message, Self::Refusal];
 
     const fn code(self) -> u8 {
         match self {
@@ -198,15 +192,7 @@ pub(crate) fn check_prefix(prefix: &[u8; PREFIX_BYTES]) -> Result<(), FrameError
 impl Header {
     /// A header whose lengths are still to come.
     pub(crate) const fn new(kind: Kind, direction: Direction, session: u64, sequence: u64, id: u64) -> Self {
-        Self {
-            kind,
-            direction,
-            session,
-            sequence,
-            id,
-            body_bytes: 0,
-            bulk_bytes: 0,
-        }
+        Self { kind, direction, session, sequence, id, body_bytes: 0, bulk_bytes: 0 }
     }
 
     /// Understands the bytes of a header; the second value is its MAC.
@@ -216,14 +202,9 @@ impl Header {
             return Err(FrameError::Magic);
         }
         if wire.version.get() != VERSION {
-            return Err(FrameError::Version {
-                theirs: wire.version.get(),
-            });
+            return Err(FrameError::Version { theirs: wire.version.get() });
         }
-        let kind = Kind::ALL
-            .into_iter()
-            .find(|kind| kind.code() == wire.kind)
-            .ok_or(FrameError::Kind(wire.kind))?;
+        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(FrameError::Kind(wire.kind))?;
         let direction = [Direction::Up, Direction::Down]
             .into_iter()
             .find(|direction| direction.code() == wire.direction)

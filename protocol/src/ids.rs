@@ -76,17 +76,19 @@ impl fmt::Display for MacAddress {
 pub const NETWORK_PREFIX: u8 = 8;
 
 impl NodeId {
-    /// The node's address in the cluster's network: `10.64.0.1` counted up by the node's number.
+    /// The node's address in the cluster's network: `10.64.0.1` counted up by the node's number, which has to be below
+    /// [`crate::limits::NODES_MAX`] to be one in that network.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(0x0a40_0001 + self.0)
+        Ipv4Addr::from_bits(0x0a40_0001_u32.wrapping_add(self.0))
     }
 }
 
 impl PsetId {
-    /// The I/O node's address in the cluster's network: `10.0.0.1` counted up by the pset's number.
+    /// The I/O node's address in the cluster's network: `10.0.0.1` counted up by the pset's number, which has to be
+    /// below [`crate::limits::PSETS_MAX`] to stay clear of the nodes'.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(0x0a00_0001 + self.0)
+        Ipv4Addr::from_bits(0x0a00_0001_u32.wrapping_add(self.0))
     }
 }

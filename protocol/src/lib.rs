@@ -11,8 +11,6 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 pub mod control;
 pub mod frame;

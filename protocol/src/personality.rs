@@ -8,6 +8,7 @@ use core::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Generation, MacAddress, NodeId, PsetId};
+use crate::limits::MTU_BYTES_MIN;
 
 /// First bytes of a personality; the last one is its version.
 pub const MAGIC: [u8; 8] = *b"COPPICE\x01";
@@ -60,14 +61,16 @@ pub enum PersonalityError {
     /// It is cut short or damaged.
     #[error("personality is damaged")]
     Damaged,
+    /// It says something that no node can be told.
+    #[error("personality has an impossible {0}")]
+    Impossible(&'static str),
 }
 
 impl Personality {
     /// The bytes to put into the node's ramdisk.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Serialising plain data into a growing vector has no way to fail.
-        postcard::to_extend(self, MAGIC.to_vec()).unwrap_or_default()
+        postcard::to_extend(self, MAGIC.to_vec()).expect("plain data into a growing vector has no way to fail")
     }
 
     /// Reads a personality from the start of `bytes`.
@@ -76,7 +79,28 @@ impl Personality {
     /// [`PersonalityError`] if the bytes are something else or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, PersonalityError> {
         let body = bytes.strip_prefix(&MAGIC).ok_or(PersonalityError::Magic)?;
-        let (personality, _padding) = postcard::take_from_bytes(body).map_err(|_| PersonalityError::Damaged)?;
+        let (personality, _padding): (Self, _) =
+            postcard::take_from_bytes(body).map_err(|_| PersonalityError::Damaged)?;
+        personality.check()?;
         Ok(personality)
+    }
+
+    /// What a network stack would stumble over.
+    fn check(&self) -> Result<(), PersonalityError> {
+        let is_station = |address: Ipv4Addr| {
+            !(address.is_unspecified() || address.is_broadcast() || address.is_multicast() || address.is_loopback())
+        };
+        let MacAddress(mac) = self.mac;
+        let checks = [
+            (is_station(self.address), "address of the node"),
+            (is_station(self.io_node), "address of the I/O node"),
+            ((1..=32).contains(&self.prefix), "network prefix"),
+            (mac[0] & 1 == 0 && mac != [0; 6], "Ethernet address"),
+            (self.mtu >= MTU_BYTES_MIN, "MTU"),
+        ];
+        match checks.into_iter().find(|(possible, _)| !possible) {
+            Some((_, what)) => Err(PersonalityError::Impossible(what)),
+            None => Ok(()),
+        }
     }
 }

@@ -211,10 +211,8 @@ pub enum PsetError {
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PsetError> {
     let mut bytes = postcard::to_extend(message, Vec::from([0u8; 4])).map_err(|_| PsetError::Damaged)?;
     let length = bytes.len() - 4;
-    let prefix = u32::try_from(length)
-        .ok()
-        .filter(|_| length <= MESSAGE_BYTES_MAX)
-        .ok_or(PsetError::TooLong(length))?;
+    let prefix =
+        u32::try_from(length).ok().filter(|_| length <= MESSAGE_BYTES_MAX).ok_or(PsetError::TooLong(length))?;
     bytes[..4].copy_from_slice(&prefix.to_le_bytes());
     Ok(bytes)
 }
@@ -234,6 +232,8 @@ pub fn decode<'a, T: Deserialize<'a>>(buffer: &'a [u8]) -> Result<Option<(T, usi
     let Some(body) = rest.get(..length) else {
         return Ok(None);
     };
-    let message = postcard::from_bytes(body).map_err(|_| PsetError::Damaged)?;
-    Ok(Some((message, 4 + length)))
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(Some((message, 4 + length))),
+        _ => Err(PsetError::Damaged),
+    }
 }

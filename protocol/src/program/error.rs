@@ -165,9 +165,8 @@ impl Kind {
             return kind;
         }
         // Bytes of 0x80 and more are in any UTF-8 text that is not English.
-        let is_text = start
-            .iter()
-            .all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b | 0x20..=0x7e | 0x80..));
+        let is_text =
+            start.iter().all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b | 0x20..=0x7e | 0x80..));
         if is_text { Self::Text } else { Self::Unknown }
     }
 }

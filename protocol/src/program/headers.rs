@@ -37,11 +37,7 @@ impl Headers {
         }
         let identity = |index: usize| start.get(index).copied().unwrap_or_default();
         if start.len() < ELF_HEADER_BYTES {
-            return Err(ProgramError::Truncated {
-                what: "headers",
-                needed: ELF_HEADER_BYTES as u64,
-                file_bytes,
-            });
+            return Err(ProgramError::Truncated { what: "headers", needed: ELF_HEADER_BYTES as u64, file_bytes });
         }
         check_machine(start)?;
         let (identity_bytes, tail) = start.split_at(abi::EI_NIDENT);
@@ -64,16 +60,9 @@ impl Headers {
             other => return Err(ProgramError::UnknownType(other)),
         };
         let table = read_table(&parsed, start, file_bytes)?;
-        let headers = Self {
-            placement,
-            entry: parsed.e_entry,
-            table_offset: parsed.e_phoff,
-            table,
-        };
+        let headers = Self { placement, entry: parsed.e_entry, table_offset: parsed.e_phoff, table };
         if let Some(interpreter) = headers.find(abi::PT_INTERP) {
-            return Err(ProgramError::Dynamic {
-                interpreter: interpreter_name(interpreter, start),
-            });
+            return Err(ProgramError::Dynamic { interpreter: interpreter_name(interpreter, start) });
         }
         if headers.entry == 0 {
             return Err(ProgramError::NoEntry);
@@ -105,11 +94,7 @@ fn check_machine(start: &[u8]) -> Result<(), ProgramError> {
         _ => return Err(ProgramError::Damaged("byte order")),
     };
     let bytes = [start[MACHINE_OFFSET], start[MACHINE_OFFSET + 1]];
-    let machine = if big_endian {
-        u16::from_be_bytes(bytes)
-    } else {
-        u16::from_le_bytes(bytes)
-    };
+    let machine = if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
     if machine != abi::EM_X86_64 {
         return Err(ProgramError::WrongMachine(Machine(machine)));
     }
@@ -118,11 +103,7 @@ fn check_machine(start: &[u8]) -> Result<(), ProgramError> {
         abi::ELFCLASS64 => {}
         _ => return Err(ProgramError::Damaged("class")),
     }
-    if big_endian {
-        Err(ProgramError::BigEndian)
-    } else {
-        Ok(())
-    }
+    if big_endian { Err(ProgramError::BigEndian) } else { Ok(()) }
 }
 
 /// Where the machine is named, in either class.
@@ -140,27 +121,16 @@ fn read_table(
         return Err(ProgramError::Damaged("size of program headers"));
     }
     let table_bytes = u64::from(header.e_phnum) * u64::from(PROGRAM_HEADER_BYTES);
-    let end = header
-        .e_phoff
-        .checked_add(table_bytes)
-        .ok_or(ProgramError::Damaged("place of program headers"))?;
+    let end = header.e_phoff.checked_add(table_bytes).ok_or(ProgramError::Damaged("place of program headers"))?;
     if end > file_bytes {
-        return Err(ProgramError::Truncated {
-            what: "program headers",
-            needed: end,
-            file_bytes,
-        });
+        return Err(ProgramError::Truncated { what: "program headers", needed: end, file_bytes });
     }
     if end > HEADER_BYTES as u64 {
         return Err(ProgramError::HeadersTooFar);
     }
     // Only short if the caller did not pass what it should.
     let table = start.get(header.e_phoff as usize..end as usize);
-    let table = table.ok_or(ProgramError::Truncated {
-        what: "program headers",
-        needed: end,
-        file_bytes,
-    })?;
+    let table = table.ok_or(ProgramError::Truncated { what: "program headers", needed: end, file_bytes })?;
     Ok(SegmentTable::new(LittleEndian, Class::ELF64, table).iter().collect())
 }
 
@@ -171,12 +141,6 @@ fn interpreter_name(header: &ProgramHeader, start: &[u8]) -> String {
         let range = usize::try_from(header.p_offset).ok()?..usize::try_from(end).ok()?;
         start.get(range)
     });
-    let path = bytes
-        .and_then(|bytes| bytes.split(|byte| *byte == 0).next())
-        .unwrap_or_default();
-    if path.is_empty() {
-        "a dynamic linker".to_owned()
-    } else {
-        path.escape_ascii().to_string()
-    }
+    let path = bytes.and_then(|bytes| bytes.split(|byte| *byte == 0).next()).unwrap_or_default();
+    if path.is_empty() { "a dynamic linker".to_owned() } else { path.escape_ascii().to_string() }
 }

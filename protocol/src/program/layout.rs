@@ -14,11 +14,8 @@ use crate::program::{
 /// The segments in ascending order, where they really lie, and what was added to the addresses in the file.
 pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segment>, u64), ProgramError> {
     // A segment without memory is nothing, whatever else it says.
-    let mut loads: Vec<&ProgramHeader> = headers
-        .table
-        .iter()
-        .filter(|header| header.p_type == abi::PT_LOAD && header.p_memsz != 0)
-        .collect();
+    let mut loads: Vec<&ProgramHeader> =
+        headers.table.iter().filter(|header| header.p_type == abi::PT_LOAD && header.p_memsz != 0).collect();
     if loads.len() > PROGRAM_SEGMENTS_MAX {
         return Err(ProgramError::TooManySegments(loads.len()));
     }
@@ -27,17 +24,9 @@ pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segmen
     let bias = match headers.placement {
         Placement::Fixed => 0,
         Placement::PositionIndependent => {
-            let alignment = loads
-                .iter()
-                .map(|header| header.p_align)
-                .max()
-                .unwrap_or_default()
-                .max(PAGE_BYTES);
+            let alignment = loads.iter().map(|header| header.p_align).max().unwrap_or_default().max(PAGE_BYTES);
             if alignment > ALIGNMENT_MAX || !alignment.is_power_of_two() {
-                return Err(ProgramError::BadSegment {
-                    address: lowest.p_vaddr,
-                    what: "alignment",
-                });
+                return Err(ProgramError::BadSegment { address: lowest.p_vaddr, what: "alignment" });
             }
             LOAD_BASE.wrapping_sub(lowest.p_vaddr & !(alignment - 1))
         }
@@ -53,21 +42,13 @@ pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segmen
 fn segment(header: &ProgramHeader, bias: u64, file_bytes: u64) -> Result<Segment, ProgramError> {
     let address = header.p_vaddr;
     if header.p_filesz > header.p_memsz {
-        return Err(ProgramError::BadSegment {
-            address,
-            what: "longer in the file than in memory",
-        });
+        return Err(ProgramError::BadSegment { address, what: "longer in the file than in memory" });
     }
     if header.p_align > ALIGNMENT_MAX || (header.p_align > 1 && !header.p_align.is_power_of_two()) {
-        return Err(ProgramError::BadSegment {
-            address,
-            what: "alignment",
-        });
+        return Err(ProgramError::BadSegment { address, what: "alignment" });
     }
     // Program headers of a position-independent program count from 0, so what wraps there is no address either.
-    address
-        .checked_add(header.p_memsz)
-        .ok_or(ProgramError::KernelAddress { address })?;
+    address.checked_add(header.p_memsz).ok_or(ProgramError::KernelAddress { address })?;
     let start = address.wrapping_add(bias);
     if start.checked_add(header.p_memsz).is_none_or(|end| end > USER_END) {
         return Err(ProgramError::KernelAddress { address });
@@ -77,16 +58,9 @@ fn segment(header: &ProgramHeader, bias: u64, file_bytes: u64) -> Result<Segment
     }
     if header.p_filesz > 0 {
         let end = header.p_offset.checked_add(header.p_filesz);
-        let end = end.ok_or(ProgramError::BadSegment {
-            address,
-            what: "place in the file",
-        })?;
+        let end = end.ok_or(ProgramError::BadSegment { address, what: "place in the file" })?;
         if end > file_bytes {
-            return Err(ProgramError::Truncated {
-                what: "segments",
-                needed: end,
-                file_bytes,
-            });
+            return Err(ProgramError::Truncated { what: "segments", needed: end, file_bytes });
         }
         if address % PAGE_BYTES != header.p_offset % PAGE_BYTES {
             return Err(ProgramError::Unaligned { address });
@@ -108,10 +82,8 @@ fn segment(header: &ProgramHeader, bias: u64, file_bytes: u64) -> Result<Segment
 /// file; then it belongs to the upper one, as on Linux.
 fn add(segments: &mut Vec<Segment>, mut next: Segment, bias: u64) -> Result<(), ProgramError> {
     if let Some(last) = segments.last_mut() {
-        let overlap = ProgramError::Overlap {
-            first: last.address.wrapping_sub(bias),
-            second: next.address.wrapping_sub(bias),
-        };
+        let overlap =
+            ProgramError::Overlap { first: last.address.wrapping_sub(bias), second: next.address.wrapping_sub(bias) };
         if last.end() > next.address {
             return Err(overlap);
         }
@@ -146,11 +118,7 @@ pub(crate) fn headers_address(headers: &Headers, segments: &[Segment], bias: u64
     if let Some(header) = headers.find(abi::PT_PHDR) {
         let address = header.p_vaddr.wrapping_add(bias);
         let loaded = segments.iter().any(|segment| segment.holds(address, bytes));
-        return if loaded {
-            Ok(Some(address))
-        } else {
-            Err(ProgramError::Damaged("address of program headers"))
-        };
+        return if loaded { Ok(Some(address)) } else { Err(ProgramError::Damaged("address of program headers")) };
     }
     let offset = headers.table_offset;
     let holder = segments
@@ -167,16 +135,12 @@ pub(crate) fn relro(headers: &Headers, segments: &[Segment], bias: u64) -> Resul
     let address = header.p_vaddr.wrapping_add(bias);
     let end = address.checked_add(header.p_memsz).filter(|end| *end <= USER_END);
     let inside = end.is_some_and(|end| {
-        segments
-            .iter()
-            .any(|segment| segment.address <= address && page_ceil(end) <= segment.end_page())
+        segments.iter().any(|segment| segment.address <= address && page_ceil(end) <= segment.end_page())
     });
     if inside {
         Ok(Some((address, header.p_memsz)))
     } else {
-        Err(ProgramError::Damaged(
-            "read-only-after-relocation part outside of all segments",
-        ))
+        Err(ProgramError::Damaged("read-only-after-relocation part outside of all segments"))
     }
 }
 
@@ -195,12 +159,7 @@ pub(crate) fn thread_local(
     let sane = header.p_filesz <= header.p_memsz && alignment.is_power_of_two() && header.p_memsz < USER_END;
     if loaded && sane {
         let (file_bytes, memory_bytes) = (header.p_filesz, header.p_memsz);
-        Ok(Some(ThreadLocal {
-            address,
-            file_bytes,
-            memory_bytes,
-            alignment,
-        }))
+        Ok(Some(ThreadLocal { address, file_bytes, memory_bytes, alignment }))
     } else {
         Err(ProgramError::Damaged("thread-local storage"))
     }

@@ -12,9 +12,6 @@ mod error;
 mod headers;
 mod layout;
 
-#[cfg(test)]
-mod tests;
-
 use alloc::vec::Vec;
 
 pub use self::error::{Kind, ProgramError};
@@ -141,10 +138,7 @@ impl ProgramImage {
     /// Memory of all pages that its segments touch, bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.segments
-            .iter()
-            .map(|segment| segment.end_page() - segment.first_page())
-            .sum()
+        self.segments.iter().map(|segment| segment.end_page() - segment.first_page()).sum()
     }
 
     /// Address behind the last page: where the heap (brk) may start.

@@ -56,15 +56,19 @@ pub enum Refusal {
     /// The node opened the other channel's port.
     #[error("wrong channel for this port")]
     Channel,
+    /// It speaks another version; the node sees which in the refusal's own header.
+    #[error("other version of the protocol")]
+    Version,
 }
 
 impl Refusal {
-    const ALL: [Self; 2] = [Self::UnknownNode, Self::Channel];
+    const ALL: [Self; 3] = [Self::UnknownNode, Self::Channel, Self::Version];
 
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::UnknownNode => 1,
             Self::Channel => 2,
+            Self::Version => 3,
         }
     }
 

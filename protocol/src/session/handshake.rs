@@ -47,16 +47,11 @@ impl Hello {
     }
 
     pub(crate) fn channel(&self) -> Option<Channel> {
-        [Channel::Control, Channel::Ship]
-            .into_iter()
-            .find(|channel| channel.code() == self.channel)
+        [Channel::Control, Channel::Ship].into_iter().find(|channel| channel.code() == self.channel)
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        Identity {
-            node: NodeId(self.node.get()),
-            generation: Generation(self.generation.get()),
-        }
+        Identity { node: NodeId(self.node.get()), generation: Generation(self.generation.get()) }
     }
 
     pub(crate) fn is_well_formed(&self) -> bool {
@@ -85,11 +80,7 @@ impl Keys {
         output.fill(&mut up);
         output.fill(&mut down);
         output.fill(&mut session);
-        Self {
-            up,
-            down,
-            session: u64::from_le_bytes(session),
-        }
+        Self { up, down, session: u64::from_le_bytes(session) }
     }
 
     /// Key of the frames that travel this way.

@@ -44,10 +44,14 @@ pub(crate) trait Gate {
 
 impl Inbound {
     pub(crate) const fn new() -> Self {
-        Self {
-            header: [0; HEADER_BYTES],
-            filled: 0,
-            stage: Stage::Header,
+        Self { header: [0; HEADER_BYTES], filled: 0, stage: Stage::Header }
+    }
+
+    /// Bytes of a frame that are there while the rest is not.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Header => self.filled,
+            Stage::Body(partial) | Stage::Bulk(partial) => HEADER_BYTES + partial.body.len() + partial.bulk.len(),
         }
     }
 
@@ -59,13 +63,7 @@ impl Inbound {
                     Some((header, mac)) => {
                         gate.admit(&header)?;
                         let body = reserve(header.body_bytes)?;
-                        let partial = Partial {
-                            header,
-                            encoded: self.header,
-                            mac,
-                            body,
-                            bulk: Vec::new(),
-                        };
+                        let partial = Partial { header, encoded: self.header, mac, body, bulk: Vec::new() };
                         self.stage = Stage::Body(partial);
                     }
                     None => return Ok(None),
@@ -113,9 +111,7 @@ impl Inbound {
 /// An empty vector with room for exactly `length` bytes.
 fn reserve(length: usize) -> Result<Vec<u8>, SessionError> {
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(length)
-        .map_err(|_| SessionError::OutOfMemory(length))?;
+    bytes.try_reserve_exact(length).map_err(|_| SessionError::OutOfMemory(length))?;
     Ok(bytes)
 }
 

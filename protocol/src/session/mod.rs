@@ -35,7 +35,7 @@ use self::handshake::{Hello, Keys};
 use self::inbound::{Inbound, Partial};
 use self::outbound::{Body, Bulk, Outbound};
 use self::state::{Reception, State};
-use crate::frame::{Direction, Header, Kind};
+use crate::frame::{Direction, FrameError, Header, Kind};
 use crate::ids::{Generation, NodeId};
 use crate::limits::{BULK_BYTES_MAX, HANDSHAKE_TIMEOUT_NS, SEND_QUEUE_BYTES_MAX};
 use crate::personality::NodeKey;
@@ -123,10 +123,7 @@ impl Session {
     #[must_use]
     pub fn connect(channel: Channel, identity: Identity, key: &NodeKey, nonce: [u8; NONCE_BYTES], now_ns: u64) -> Self {
         let hello = Hello::new(channel, identity, nonce);
-        let state = State::Greeted {
-            hello,
-            key: key.clone(),
-        };
+        let state = State::Greeted { hello, key: key.clone() };
         let mut session = Self::new(Reception::new(channel, Direction::Down, state), nonce, now_ns);
         session.identity = Some(identity);
         session.push_handshake(Kind::Hello, None, hello.as_bytes());
@@ -214,6 +211,7 @@ impl Session {
                 Err(error) => Err(error),
             };
             if let Err(error) = accepted {
+                self.refuse_after(error);
                 self.reception.state = State::Failed(error);
                 // What was half received is of no more use.
                 self.inbound = Inbound::new();
@@ -227,11 +225,7 @@ impl Session {
         self.reception.check_frame(&partial)?;
         match partial.header.kind {
             Kind::Hello => {
-                let hello = self.reception.read_hello(&partial).inspect_err(|error| {
-                    if matches!(error, SessionError::Channel { .. }) {
-                        self.refuse(Refusal::Channel);
-                    }
-                })?;
+                let hello = self.reception.read_hello(&partial)?;
                 let identity = hello.identity();
                 self.identity = Some(identity);
                 self.reception.state = State::WantsKey { hello };
@@ -248,11 +242,7 @@ impl Session {
             }
             Kind::Message => {
                 let Partial { header, body, bulk, .. } = partial;
-                self.events.push_back(Event::Frame(Frame {
-                    id: header.id,
-                    body,
-                    bulk,
-                }));
+                self.events.push_back(Event::Frame(Frame { id: header.id, body, bulk }));
             }
             Kind::Refusal => return Err(self.reception.read_refusal(&partial)),
         }
@@ -292,10 +282,7 @@ impl Session {
             return Err(SendError::NotEstablished);
         };
         if bulk.bytes().len() > BULK_BYTES_MAX {
-            return Err(SendError::TooLong {
-                part: "bulk data",
-                limit: BULK_BYTES_MAX,
-            });
+            return Err(SendError::TooLong { part: "bulk data", limit: BULK_BYTES_MAX });
         }
         if self.outbound.queued_bytes() > SEND_QUEUE_BYTES_MAX {
             return Err(SendError::Full);
@@ -303,13 +290,7 @@ impl Session {
         let direction = self.reception.direction.reverse();
         let header = Header::new(Kind::Message, direction, keys.session, self.send_sequence, id);
         let covers_bulk = self.reception.channel.covers_bulk();
-        self.outbound.push(
-            header,
-            Some(keys.of(direction)),
-            Body::Message(message),
-            bulk,
-            covers_bulk,
-        )?;
+        self.outbound.push(header, Some(keys.of(direction)), Body::Message(message), bulk, covers_bulk)?;
         self.send_sequence += 1;
         Ok(())
     }
@@ -321,12 +302,19 @@ impl Session {
         let session = keys.map_or(0, |keys| keys.session);
         let header = Header::new(kind, direction, session, self.send_sequence, 0);
         let key = keys.map(|keys| keys.of(direction));
-        if self
-            .outbound
-            .push(header, key, Body::<()>::Bytes(body), Bulk::Borrowed(&[]), false)
-            .is_ok()
-        {
+        if self.outbound.push(header, key, Body::<()>::Bytes(body), Bulk::Borrowed(&[]), false).is_ok() {
             self.send_sequence += 1;
+        }
+    }
+
+    /// Tells a node what is wrong with its hello, where it can mend that.
+    fn refuse_after(&mut self, error: SessionError) {
+        if matches!(self.reception.state, State::Listening) {
+            match error {
+                SessionError::Channel { .. } => self.refuse(Refusal::Channel),
+                SessionError::Frame(FrameError::Version { .. }) => self.refuse(Refusal::Version),
+                _ => {}
+            }
         }
     }
 
@@ -352,6 +340,12 @@ impl Session {
         self.outbound.queued_bytes()
     }
 
+    /// Bytes of an incoming frame that are there while the rest is not: at most the limits of one body and one bulk.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.inbound.buffered_bytes()
+    }
+
     /// When [`Session::handle_timeout`] wants to be called, on the clock of `now_ns`.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
@@ -370,46 +364,5 @@ impl Session {
             self.reception.state = State::Failed(SessionError::HandshakeTimeout);
         }
         self.failure().map_or(Ok(()), Err)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn hands_shake() {
-        let key = NodeKey([7; 32]);
-        let identity = Identity { node: NodeId(3), generation: Generation(9) };
-        let mut node = Session::connect(Channel::Ship, identity, &key, [1; 16], 0);
-        let mut io = Session::accept(Channel::Ship, [2; 16], 0);
-        for _ in 0..4 {
-            let bytes = node.transmit().to_vec();
-            node.consume(bytes.len());
-            for b in bytes {
-                io.handle_bytes(&[b]).unwrap();
-            }
-            while let Some(event) = io.poll_event() {
-                std::println!("io {event:?}");
-                if let Event::KeyWanted(_) = event {
-                    io.supply_key(Some(&key));
-                }
-                if let Event::Established(_) = event {
-                    io.send(5, "hello", &[1, 2, 3]).unwrap();
-                    io.send(6, "you", &[]).unwrap();
-                    io.send_owned(7, "you", std::vec![8; 9]).unwrap();
-                    assert_eq!(io.queued_bytes(), io.transmit().len() + 9);
-                }
-            }
-            while !io.transmit().is_empty() {
-                let bytes = io.transmit().to_vec();
-                io.consume(bytes.len());
-                node.handle_bytes(&bytes).unwrap();
-            }
-            while let Some(event) = node.poll_event() {
-                std::println!("node {event:?}");
-            }
-        }
-        assert!(io.is_established() && node.is_established());
-        std::println!("{io:?}");
     }
 }

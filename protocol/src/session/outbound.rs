@@ -27,10 +27,7 @@ pub(crate) struct Outbound {
 impl Outbound {
     /// The bytes that leave next; empty only if there are none.
     pub(crate) fn transmit(&self) -> &[u8] {
-        self.pieces
-            .front()
-            .and_then(|piece| piece.get(self.sent..))
-            .unwrap_or_default()
+        self.pieces.front().and_then(|piece| piece.get(self.sent..)).unwrap_or_default()
     }
 
     /// The first `count` bytes of what is queued have left.
@@ -85,11 +82,7 @@ impl Outbound {
         bulk_covered: bool,
     ) -> Result<(), SendError> {
         // Bulk bytes that belong to somebody else are copied once, behind the body.
-        let copied = if let Bulk::Borrowed(bytes) = &bulk {
-            bytes.len()
-        } else {
-            0
-        };
+        let copied = if let Bulk::Borrowed(bytes) = &bulk { bytes.len() } else { 0 };
         let mut piece = self.piece(HEADER_BYTES + TYPICAL_BODY_BYTES + copied)?;
         let start = piece.len();
         piece.extend_from_slice(&[0; HEADER_BYTES]);
@@ -160,9 +153,9 @@ impl<T: Serialize + ?Sized> Body<'_, T> {
             Self::Message(message) => postcard::serialize_with_flavor(message, tail),
             Self::Bytes(bytes) => tail.try_extend(bytes),
         }
-        .map_err(|_| SendError::TooLong {
-            part: "message",
-            limit: BODY_BYTES_MAX,
+        .map_err(|error| match error {
+            postcard::Error::SerializeBufferFull => SendError::TooLong { part: "message", limit: BODY_BYTES_MAX },
+            _ => SendError::OutOfMemory,
         })
     }
 }
@@ -177,9 +170,11 @@ impl Flavor for Tail<'_> {
     type Output = ();
 
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        if self.bytes.len() + data.len() > self.limit || self.bytes.try_reserve(data.len()).is_err() {
+        if data.len() > self.limit - self.bytes.len() {
             return Err(postcard::Error::SerializeBufferFull);
         }
+        // Any other error of postcard's stands for memory: plain data gives it no reason of its own.
+        self.bytes.try_reserve(data.len()).map_err(|_| postcard::Error::SerializeSeqLengthUnknown)?;
         self.bytes.extend_from_slice(data);
         Ok(())
     }

@@ -52,31 +52,22 @@ pub(crate) struct Reception {
 
 impl Reception {
     pub(crate) fn new(channel: Channel, direction: Direction, state: State) -> Self {
-        Self {
-            channel,
-            direction,
-            state,
-            sequence: 0,
-        }
+        Self { channel, direction, state, sequence: 0 }
     }
 
     /// Looks at what only a whole frame shows: the MAC that covers its bulk bytes.
     pub(crate) fn check_frame(&self, partial: &Partial) -> Result<(), SessionError> {
         match &self.state {
-            State::Established { keys } if self.channel.covers_bulk() => self
-                .verify(keys, partial, &partial.bulk)
-                .map_err(|()| SessionError::Authentication),
+            State::Established { keys } if self.channel.covers_bulk() => {
+                self.verify(keys, partial, &partial.bulk).map_err(|()| SessionError::Authentication)
+            }
             _ => Ok(()),
         }
     }
 
     fn verify(&self, keys: &Keys, partial: &Partial, bulk: &[u8]) -> Result<(), ()> {
         let mac = frame::mac(keys.of(self.direction), &partial.encoded, [&partial.body, bulk]);
-        if frame::same_mac(&mac, &partial.mac) {
-            Ok(())
-        } else {
-            Err(())
-        }
+        if frame::same_mac(&mac, &partial.mac) { Ok(()) } else { Err(()) }
     }
 
     pub(crate) fn read_hello(&self, partial: &Partial) -> Result<Hello, SessionError> {
@@ -84,14 +75,9 @@ impl Reception {
             .ok()
             .filter(|hello| hello.is_well_formed() && partial.mac == [0; MAC_BYTES]);
         let hello = hello.ok_or(SessionError::Unexpected("damaged hello"))?;
-        let found = hello
-            .channel()
-            .ok_or(SessionError::Unexpected("hello for an unknown channel"))?;
+        let found = hello.channel().ok_or(SessionError::Unexpected("hello for an unknown channel"))?;
         if found != self.channel {
-            return Err(SessionError::Channel {
-                expected: self.channel,
-                found,
-            });
+            return Err(SessionError::Channel { expected: self.channel, found });
         }
         Ok(hello)
     }
@@ -119,19 +105,13 @@ impl Reception {
     /// The frame shows that its sender has derived the same keys.
     fn prove(&self, keys: Keys, partial: &Partial) -> Result<Keys, SessionError> {
         let proven = partial.header.session == keys.session && self.verify(&keys, partial, &[]).is_ok();
-        if proven {
-            Ok(keys)
-        } else {
-            Err(SessionError::Authentication)
-        }
+        if proven { Ok(keys) } else { Err(SessionError::Authentication) }
     }
 
     pub(crate) fn read_refusal(&self, partial: &Partial) -> SessionError {
         match *partial.body {
-            [code] => Refusal::from_code(code).map_or(
-                SessionError::Unexpected("refusal for an unknown reason"),
-                SessionError::Refused,
-            ),
+            [code] => Refusal::from_code(code)
+                .map_or(SessionError::Unexpected("refusal for an unknown reason"), SessionError::Refused),
             _ => SessionError::Unexpected("damaged refusal"),
         }
     }
@@ -156,25 +136,20 @@ impl Gate for Reception {
             return Err(SessionError::Unexpected("it belongs to another session"));
         }
         if header.sequence != self.sequence {
-            return Err(SessionError::Sequence {
-                expected: self.sequence,
-                found: header.sequence,
-            });
+            return Err(SessionError::Sequence { expected: self.sequence, found: header.sequence });
         }
         let plain = header.id == 0 && header.body_bytes <= HANDSHAKE_BODY_BYTES_MAX && header.bulk_bytes == 0;
         if header.kind != Kind::Message && !plain {
-            return Err(SessionError::Unexpected(
-                "handshake frame with more than a handshake needs",
-            ));
+            return Err(SessionError::Unexpected("handshake frame with more than a handshake needs"));
         }
         Ok(())
     }
 
     fn check_body(&self, partial: &Partial) -> Result<(), SessionError> {
         match &self.state {
-            State::Established { keys } if !self.channel.covers_bulk() => self
-                .verify(keys, partial, &[])
-                .map_err(|()| SessionError::Authentication),
+            State::Established { keys } if !self.channel.covers_bulk() => {
+                self.verify(keys, partial, &[]).map_err(|()| SessionError::Authentication)
+            }
             _ => Ok(()),
         }
     }
