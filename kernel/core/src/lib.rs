@@ -5,6 +5,13 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod agent;
+pub mod clock;
 pub mod errno;
 pub mod executor;
 pub mod limits;
+pub mod memory;
+pub mod net;
+pub mod random;
+pub mod ras;
+pub mod ship;

@@ -13,7 +13,8 @@ pub const SHIP_BUFFER_BYTES: usize = 256 * 1024;
 /// Receive and transmit buffer of the control connection, bytes each.
 pub const CONTROL_BUFFER_BYTES: usize = 32 * 1024;
 
-/// Bytes of frames that a session may have queued before callers wait for it to send some.
+/// Bytes that the function-shipping session may have queued before further calls wait for some to leave. Less than the
+/// protocol's own limit: a node's memory is small.
 pub const QUEUED_BYTES_MAX: usize = 192 * 1024;
 
 /// How long a shipped call waits for the connection to the I/O node to come (back), ns; then `EIO`.
@@ -31,5 +32,5 @@ pub const RECONNECT_PAUSE_NS_MAX: u64 = 1_000_000_000;
 /// Messages that tasks may have queued for the control connection; further ones wait, RAS events are counted as lost.
 pub const CONTROL_QUEUE_MAX: usize = 32;
 
-/// Most verbose text the agent puts into a report, bytes; longer ones are cut.
-pub const REASON_BYTES_MAX: usize = 512;
+/// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first.
+pub const REPORTS_KEPT_MAX: usize = 8;

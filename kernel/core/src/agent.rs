@@ -1,0 +1,81 @@
+//! The control agent: connects to the I/O node, says that the node is ready, does what it is told, and reports.
+//!
+//! What it knows survives its connection: a report is sent again on the next one until the peer's stack has
+//! acknowledged it, and orders may be repeated without harm. So the I/O node may come and go.
+
+mod conversation;
+mod jobs;
+mod outbox;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::ToString;
+use alloc::sync::Arc;
+
+use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
+use coppice_protocol::ids::JobId;
+use coppice_protocol::session::Channel;
+
+pub use self::outbox::Started;
+
+use self::conversation::Conversation;
+use self::jobs::Jobs;
+use self::outbox::Outbox;
+use crate::executor::{self, WaitQueue};
+use crate::net::{Backoff, BoxFuture, Credentials, Dial, Link};
+use crate::ras::RasQueue;
+use crate::ship::{Client, Ship};
+
+/// What runs processes.
+pub trait Processes: Send + Sync {
+    /// Starts a process and runs it to its end; everything it had is gone when the future is done. Tells `started` right
+    /// before the process's first instruction.
+    fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport>;
+
+    /// Ends the processes of `job` as if by `signal`, wherever they are between launch and end.
+    fn kill(&self, job: JobId, signal: u8);
+}
+
+/// What an agent needs to know of its node.
+pub struct Node<P> {
+    /// What proves who the node is.
+    pub credentials: Credentials,
+    /// Where processes get their files from.
+    pub ship: Ship,
+    /// Events to be sent.
+    pub ras: &'static RasQueue,
+    /// How much memory there is, now.
+    pub memory: fn() -> MemoryStatus,
+    /// Leaves the machine.
+    pub power_off: fn(),
+    /// What runs processes.
+    pub processes: P,
+}
+
+/// Runs the agent. Never done, unless the machine is left.
+pub async fn run(dial: impl Dial, node: Node<impl Processes + 'static>) {
+    let Node { credentials, ship, ras, memory, power_off, processes } = node;
+    let outbox = Arc::new(Outbox::new());
+    let mut jobs = Jobs::new(processes, ship, Arc::clone(&outbox));
+    let mut boot_ns = None;
+    let mut backoff = Backoff::new();
+    // Nobody waits for room on the control link: its queue is never long.
+    let drained = Arc::new(WaitQueue::new());
+    loop {
+        let error = match Link::establish(&dial, Channel::Control, &credentials, &drained).await {
+            Ok(link) => {
+                backoff.reset();
+                // Ready is said at every connection; how long the boot took does not change.
+                let boot_ns = *boot_ns.get_or_insert_with(executor::now_ns);
+                let status = NodeStatus { kernel: env!("CARGO_PKG_VERSION").to_string(), boot_ns, memory: memory() };
+                let conversation = Conversation { link: &link, outbox: &outbox, ras, memory, power_off };
+                let error = conversation.hold(status, &mut jobs).await;
+                outbox.connection_lost();
+                error
+            }
+            Err(error) => error,
+        };
+        log::warn!("agent: {error}");
+        backoff.pause().await;
+    }
+}

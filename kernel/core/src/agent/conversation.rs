@@ -1,0 +1,107 @@
+//! One connection's worth of talk with the I/O node.
+
+use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
+use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
+use coppice_protocol::session::{Frame, SendError};
+
+use super::Processes;
+use super::jobs::Jobs;
+use super::outbox::Outbox;
+use crate::clock;
+use crate::executor::{self, Either, race};
+use crate::net::{Link, LinkError};
+use crate::ras::RasQueue;
+
+use alloc::vec::Vec;
+
+/// An established control link and what flows over it.
+pub(super) struct Conversation<'a> {
+    pub(super) link: &'a Link,
+    pub(super) outbox: &'a Outbox,
+    pub(super) ras: &'static RasQueue,
+    pub(super) memory: fn() -> MemoryStatus,
+    pub(super) power_off: fn(),
+}
+
+/// What happened next.
+enum Next {
+    Received(Result<Frame, LinkError>),
+    ToSend(ToIoNode),
+    /// The I/O node, which pings all the time, was silent for too long.
+    Silence,
+}
+
+impl Conversation<'_> {
+    /// Says that the node is ready, then listens and reports until the link breaks.
+    pub(super) async fn hold(&self, status: NodeStatus, jobs: &mut Jobs<impl Processes>) -> LinkError {
+        if let Err(error) = self.send(&ToIoNode::Ready(status)) {
+            log::error!("agent: cannot say ready: {error}");
+        }
+        let mut heard_ns = executor::now_ns();
+        loop {
+            match self.next(heard_ns + HEARTBEAT_DEAD_NS).await {
+                Next::Received(Ok(frame)) => {
+                    heard_ns = executor::now_ns();
+                    if self.link.is_drained() {
+                        self.outbox.confirm();
+                    }
+                    self.obey(&frame, jobs);
+                }
+                Next::Received(Err(error)) => return error,
+                Next::ToSend(message) => match self.send(&message) {
+                    Ok(()) | Err(SendError::NotEstablished) => self.outbox.sent(message),
+                    Err(error) => log::error!("agent: cannot send a message: {error}"),
+                },
+                Next::Silence => return LinkError::Timeout,
+            }
+        }
+    }
+
+    async fn next(&self, deadline_ns: u64) -> Next {
+        let message = async {
+            match race(self.outbox.next(), self.ras.next()).await {
+                Either::First(message) => message,
+                Either::Second(event) => ToIoNode::Ras(event),
+            }
+        };
+        // What is to be sent comes first: a queue that empties now is a queue that does not overflow.
+        let either = race(message, self.link.receive());
+        match executor::timeout_at(deadline_ns, either).await {
+            Ok(Either::First(message)) => Next::ToSend(message),
+            Ok(Either::Second(received)) => Next::Received(received),
+            Err(executor::Elapsed) => Next::Silence,
+        }
+    }
+
+    fn send(&self, message: &ToIoNode) -> Result<(), SendError> {
+        self.link.send(0, message, Vec::new())
+    }
+
+    fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes>) {
+        let sent = match frame.message::<ToNode>() {
+            Ok(ToNode::Ping { sequence, realtime_ns }) => {
+                clock::heard(realtime_ns);
+                self.send(&ToIoNode::Pong { sequence, memory: (self.memory)() })
+            }
+            Ok(ToNode::Launch(launch)) => {
+                jobs.launch(launch);
+                Ok(())
+            }
+            Ok(ToNode::Kill { job, signal }) => {
+                jobs.kill(job, signal);
+                Ok(())
+            }
+            Ok(ToNode::PowerOff) => {
+                (self.power_off)();
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("agent: an order that this node does not understand: {error}");
+                Ok(())
+            }
+        };
+        if let Err(error) = sent {
+            log::error!("agent: cannot answer: {error}");
+        }
+    }
+}

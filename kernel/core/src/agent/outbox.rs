@@ -1,0 +1,91 @@
+//! What the agent has to tell the I/O node for certain: launches and ends.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+use coppice_protocol::control::{RankReport, ToIoNode};
+use coppice_protocol::ids::{JobId, Rank};
+use spin::Mutex;
+
+use crate::executor::WaitQueue;
+use crate::limits::CONTROL_QUEUE_MAX;
+
+/// Messages that are to be sent, and those that were and may still be lost with their connection.
+pub(super) struct Outbox {
+    queues: Mutex<Queues>,
+    changed: WaitQueue,
+}
+
+#[derive(Default)]
+struct Queues {
+    waiting: VecDeque<ToIoNode>,
+    unconfirmed: VecDeque<ToIoNode>,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        Self { queues: Mutex::default(), changed: WaitQueue::new() }
+    }
+
+    /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given up
+    /// by then, as one message needs one order from it.
+    pub(super) fn push(&self, message: ToIoNode) {
+        {
+            let mut queues = self.queues.lock();
+            if queues.waiting.len() >= CONTROL_QUEUE_MAX {
+                queues.waiting.pop_front();
+            }
+            queues.waiting.push_back(message);
+        }
+        self.changed.wake_all();
+    }
+
+    pub(super) fn ended(&self, report: RankReport) {
+        self.push(ToIoNode::Ended(report));
+    }
+
+    /// Waits for the next message to send. Cancel-safe.
+    pub(super) async fn next(&self) -> ToIoNode {
+        self.changed.wait_until(|| self.queues.lock().waiting.pop_front()).await
+    }
+
+    /// The message was sent; it is kept until that is confirmed. At [`CONTROL_QUEUE_MAX`] the oldest counts as arrived.
+    pub(super) fn sent(&self, message: ToIoNode) {
+        let mut queues = self.queues.lock();
+        if queues.unconfirmed.len() >= CONTROL_QUEUE_MAX {
+            queues.unconfirmed.pop_front();
+        }
+        queues.unconfirmed.push_back(message);
+    }
+
+    /// Everything that was sent has arrived.
+    pub(super) fn confirm(&self) {
+        self.queues.lock().unconfirmed.clear();
+    }
+
+    /// What was sent and not confirmed is to be sent again.
+    pub(super) fn connection_lost(&self) {
+        let mut queues = self.queues.lock();
+        while let Some(message) = queues.unconfirmed.pop_back() {
+            queues.waiting.push_front(message);
+        }
+    }
+}
+
+/// Told when a process's first instruction is about to run.
+pub struct Started {
+    outbox: Arc<Outbox>,
+    job: JobId,
+    rank: Rank,
+}
+
+impl Started {
+    pub(super) fn new(outbox: &Arc<Outbox>, job: JobId, rank: Rank) -> Self {
+        Self { outbox: Arc::clone(outbox), job, rank }
+    }
+
+    /// The process's first instruction is about to run.
+    pub fn now(self) {
+        self.outbox.push(ToIoNode::Launched { job: self.job, rank: self.rank });
+    }
+}

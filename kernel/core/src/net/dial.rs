@@ -1,0 +1,94 @@
+//! Connections without the type of the device they run on.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::net::Ipv4Addr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use coppice_endpoint::{BufferSizes, NetError, Stack, TcpStream};
+use smoltcp::phy::Device;
+
+/// A future on the heap.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A connected pair of byte streams.
+pub trait Wire: Send + Sync {
+    /// Whether there are bytes to take (true) or the stream has ended (false).
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>>;
+
+    /// Hands the received bytes to `f` and takes them all.
+    ///
+    /// # Errors
+    /// [`NetError::Reset`] if the connection broke.
+    fn take(&self, f: &mut dyn FnMut(&[u8])) -> Result<(), NetError>;
+
+    /// Writes what there is room for, at least one byte; otherwise the task is woken when there is.
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, NetError>>;
+
+    /// Writes what there is room for now.
+    ///
+    /// # Errors
+    /// [`NetError::Reset`] if the connection broke.
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError>;
+
+    /// Bytes written and not yet acknowledged.
+    fn unacknowledged(&self) -> usize;
+
+    /// Breaks the connection off.
+    fn abort(&self);
+}
+
+impl<D: Device + Send> Wire for TcpStream<D> {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>> {
+        TcpStream::poll_readable(self, context)
+    }
+
+    fn take(&self, f: &mut dyn FnMut(&[u8])) -> Result<(), NetError> {
+        self.take_with(|bytes| {
+            f(bytes);
+            (bytes.len(), ())
+        })
+        .map(|_| ())
+    }
+
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, NetError>> {
+        TcpStream::poll_write(self, context, bytes)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
+        TcpStream::try_write(self, bytes)
+    }
+
+    fn unacknowledged(&self) -> usize {
+        TcpStream::unacknowledged(self)
+    }
+
+    fn abort(&self) {
+        TcpStream::abort(self);
+    }
+}
+
+/// A way to reach the I/O node.
+pub trait Dial: Send + Sync {
+    /// Connects to one of its ports, with buffers of `buffer_bytes` in each direction.
+    fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>>;
+}
+
+/// The I/O node, as seen through a stack.
+pub struct IoNode<D: Device> {
+    /// The stack to connect from.
+    pub stack: Stack<D>,
+    /// The I/O node's address.
+    pub address: Ipv4Addr,
+}
+
+impl<D: Device + Send + 'static> Dial for IoNode<D> {
+    fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
+        let sizes = BufferSizes { receive: buffer_bytes, transmit: buffer_bytes };
+        Box::pin(async move {
+            let stream = self.stack.connect(self.address, port, sizes).await?;
+            Ok(Arc::new(stream) as Arc<dyn Wire>)
+        })
+    }
+}
