@@ -23,11 +23,7 @@ impl UserPage {
     /// The page `address` lies in; `None` at or beyond [`USER_END`].
     #[must_use]
     pub const fn containing(address: u64) -> Option<Self> {
-        if address < USER_END {
-            Some(Self(address >> PAGE_SHIFT))
-        } else {
-            None
-        }
+        if address < USER_END { Some(Self(address >> PAGE_SHIFT)) } else { None }
     }
 
     /// Address of the page's first byte.
@@ -69,10 +65,7 @@ pub struct PageRange {
 
 impl PageRange {
     /// Every page a program can have.
-    pub const ALL: Self = Self {
-        start: 0,
-        end: USER_END >> PAGE_SHIFT,
-    };
+    pub const ALL: Self = Self { start: 0, end: USER_END >> PAGE_SHIFT };
 
     /// The pages that hold the bytes `start..end`; `None` if the range is backwards or passes [`USER_END`].
     #[must_use]
@@ -80,10 +73,7 @@ impl PageRange {
         if start > end || end > USER_END {
             return None;
         }
-        Some(Self {
-            start: start >> PAGE_SHIFT,
-            end: end.div_ceil(PAGE_BYTES as u64),
-        })
+        Some(Self { start: start >> PAGE_SHIFT, end: end.div_ceil(PAGE_BYTES as u64) })
     }
 
     /// Whether there is no page in it.
@@ -110,6 +100,12 @@ impl PageRange {
         self.end
     }
 
+    /// What of the range comes behind a page.
+    #[must_use]
+    pub fn after(self, page: UserPage) -> Self {
+        Self { start: self.start.max(page.0 + 1).min(self.end), end: self.end }
+    }
+
     /// The pages one by one.
     pub fn pages(self) -> impl Iterator<Item = UserPage> {
         (self.start..self.end).map(UserPage)
@@ -118,12 +114,7 @@ impl PageRange {
 
 impl fmt::Debug for PageRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "PageRange({:#x}..{:#x})",
-            self.start << PAGE_SHIFT,
-            self.end << PAGE_SHIFT
-        )
+        write!(f, "PageRange({:#x}..{:#x})", self.start << PAGE_SHIFT, self.end << PAGE_SHIFT)
     }
 }
 

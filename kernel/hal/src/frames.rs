@@ -139,12 +139,8 @@ impl FramePool {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let lists = self.free.lock();
-        let mut usage = Usage {
-            total: self.total,
-            free: lists.free_frames(),
-            kernel: self.info_frames,
-            ..Usage::default()
-        };
+        let mut usage =
+            Usage { total: self.total, free: lists.free_frames(), kernel: self.info_frames, ..Usage::default() };
         let mut index = 0;
         while let Some(info) = self.info.get(index) {
             let (kind, frames) = info.block();
@@ -265,10 +261,7 @@ impl Frame {
     /// # Panics
     /// If the frame has no such bytes.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        assert!(
-            offset.checked_add(out.len()).is_some_and(|end| end <= self.len()),
-            "read beyond a frame"
-        );
+        assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len()), "read beyond a frame");
         // SAFETY: inside the frame, which lives as long as the handle; `out` is Rust's memory and cannot overlap it.
         unsafe { ptr::copy_nonoverlapping(self.bytes().add(offset), out.as_mut_ptr(), out.len()) };
     }
@@ -278,10 +271,7 @@ impl Frame {
     /// # Panics
     /// If the frame has no room for them.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(
-            offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len()),
-            "write beyond a frame"
-        );
+        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len()), "write beyond a frame");
         // SAFETY: inside the frame, which lives as long as the handle; `bytes` is Rust's memory and cannot overlap it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
@@ -328,10 +318,7 @@ impl Frame {
     /// # Safety
     /// `physical` came from [`Frame::into_entry`] of a frame of `pool`, and the entry is gone.
     pub(crate) unsafe fn from_entry(pool: &'static FramePool, physical: u64) -> Self {
-        Self {
-            pool,
-            index: pool.index(physical) as u32,
-        }
+        Self { pool, index: pool.index(physical) as u32 }
     }
 
     /// The record.
@@ -349,10 +336,7 @@ impl Clone for Frame {
     fn clone(&self) -> Self {
         let before = self.info().references().fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX / 2, "a frame has too many holders");
-        Self {
-            pool: self.pool,
-            index: self.index,
-        }
+        Self { pool: self.pool, index: self.index }
     }
 }
 

@@ -108,9 +108,7 @@ impl PageTable {
         let mut path = [self.root; TOP as usize + 1];
         let mut lowest = TOP;
         while lowest > 0 {
-            let entry = Raw(self
-                .slot(path[lowest as usize], index_at(page.number(), lowest))
-                .load(Ordering::Relaxed));
+            let entry = Raw(self.slot(path[lowest as usize], index_at(page.number(), lowest)).load(Ordering::Relaxed));
             if entry.is_empty() {
                 break;
             }
@@ -123,8 +121,7 @@ impl PageTable {
                 break;
             }
             let parent = path[level as usize + 1];
-            self.slot(parent, index_at(page.number(), level + 1))
-                .store(0, Ordering::Relaxed);
+            self.slot(parent, index_at(page.number(), level + 1)).store(0, Ordering::Relaxed);
             self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
             self.flush(page);
             // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of it.
@@ -140,9 +137,7 @@ impl PageTable {
     /// Takes the page out of the table together with what its entry said.
     pub fn take(&mut self, page: UserPage) -> Option<(Frame, Entry)> {
         let leaf_table = self.leaf_table(page)?;
-        let old = Raw(self
-            .slot(leaf_table, index_at(page.number(), 0))
-            .swap(0, Ordering::Relaxed));
+        let old = Raw(self.slot(leaf_table, index_at(page.number(), 0)).swap(0, Ordering::Relaxed));
         if old.is_empty() {
             return None;
         }
@@ -210,8 +205,7 @@ impl PageTable {
 
     /// The slot of a page's entry, if there is a table that has it.
     fn leaf(&self, page: UserPage) -> Option<&AtomicU64> {
-        self.leaf_table(page)
-            .map(|table| self.slot(table, index_at(page.number(), 0)))
+        self.leaf_table(page).map(|table| self.slot(table, index_at(page.number(), 0)))
     }
 
     /// Physical address of the lowest table on the way to a page.

@@ -20,10 +20,7 @@ pub(super) struct FreeLists {
 impl FreeLists {
     /// Nothing is free.
     pub(super) const fn new() -> Self {
-        Self {
-            heads: [NONE; ORDER_MAX as usize + 1],
-            free: 0,
-        }
+        Self { heads: [NONE; ORDER_MAX as usize + 1], free: 0 }
     }
 
     /// Number of free frames.

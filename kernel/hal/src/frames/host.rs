@@ -32,10 +32,7 @@ impl FramePool {
         }
         // SAFETY: it was just allocated with this size.
         unsafe { memory.write_bytes(LEFT_OVER, bytes) };
-        let range = PhysicalRange {
-            start: FIRST as u64,
-            end: (FIRST + bytes) as u64,
-        };
+        let range = PhysicalRange { start: FIRST as u64, end: (FIRST + bytes) as u64 };
         // SAFETY: the memory is allocated, never freed and nobody else's; physical address FIRST is its first byte.
         let pool = unsafe { Self::from_memory(iter::once(range), memory.wrapping_sub(FIRST)) };
         Box::leak(Box::new(pool.expect("room for the records of the frames")))

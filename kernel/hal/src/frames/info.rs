@@ -19,9 +19,7 @@ pub enum FrameKind {
 impl FrameKind {
     /// The kind a record's byte means; `None` if the frame is not handed out.
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Kernel, Self::Table, Self::User, Self::Pristine]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [Self::Kernel, Self::Table, Self::User, Self::Pristine].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

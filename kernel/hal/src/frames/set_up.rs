@@ -39,10 +39,7 @@ impl FramePool {
         direct_map: *mut u8,
     ) -> Option<Self> {
         let block = 1 << ORDER_MAX;
-        let whole = ranges
-            .clone()
-            .map(PhysicalRange::frames)
-            .filter(|(start, end)| start < end);
+        let whole = ranges.clone().map(PhysicalRange::frames).filter(|(start, end)| start < end);
         let first = whole.clone().map(|(start, _)| start).min()? / block * block;
         let last = whole.clone().map(|(_, end)| end).max()?;
         let records = usize::try_from(last - first).ok()?;
@@ -51,9 +48,7 @@ impl FramePool {
         let info_frames = (records * size_of::<FrameInfo>()).div_ceil(PAGE_BYTES) as u64;
         let (home, _) = whole.clone().find(|(start, end)| end - start > info_frames)?;
 
-        let place = direct_map
-            .wrapping_add(usize::try_from(home).ok()? * PAGE_BYTES)
-            .cast::<FrameInfo>();
+        let place = direct_map.wrapping_add(usize::try_from(home).ok()? * PAGE_BYTES).cast::<FrameInfo>();
         // SAFETY: the caller gave us this memory; it is in a usable range, is left out of the free lists below, and is
         // page-aligned. A record of all zeros is a valid one.
         let info: &'static [FrameInfo] = unsafe {
@@ -68,15 +63,7 @@ impl FramePool {
         }
         let total = free.free_frames() + info_frames as u32;
         let reserve = (total / 8).min((RESERVE_BYTES_MAX / PAGE_BYTES) as u32);
-        Some(Self {
-            direct_map,
-            first,
-            info,
-            total,
-            info_frames: info_frames as u32,
-            reserve,
-            free: Mutex::new(free),
-        })
+        Some(Self { direct_map, first, info, total, info_frames: info_frames as u32, reserve, free: Mutex::new(free) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A page found in a table: what every copy between kernel and program goes through.
 
+use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,12 +37,22 @@ impl<'a> Mapped<'a> {
         self.raw.marks()
     }
 
+    /// Whether anybody but this entry holds its frame.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.borrow_frame().is_shared()
+    }
+
     /// A handle on its frame.
     #[must_use]
     pub fn frame(&self) -> Frame {
-        // SAFETY: the entry holds a reference and stays, so this one is only borrowed to be cloned, never dropped.
-        let borrowed = core::mem::ManuallyDrop::new(unsafe { Frame::from_entry(self.pool, self.raw.address()) });
-        Frame::clone(&borrowed)
+        Frame::clone(&self.borrow_frame())
+    }
+
+    /// The entry's own reference, borrowed.
+    fn borrow_frame(&self) -> ManuallyDrop<Frame> {
+        // SAFETY: the entry holds the reference and stays while the table is borrowed; this handle is never dropped.
+        ManuallyDrop::new(unsafe { Frame::from_entry(self.pool, self.raw.address()) })
     }
 
     /// Copies bytes from `offset` on out of the page.
@@ -49,10 +60,7 @@ impl<'a> Mapped<'a> {
     /// # Panics
     /// If they are not all in the page.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        assert!(
-            offset.checked_add(out.len()).is_some_and(|end| end <= PAGE_BYTES),
-            "read beyond a page"
-        );
+        assert!(offset.checked_add(out.len()).is_some_and(|end| end <= PAGE_BYTES), "read beyond a page");
         // SAFETY: inside the frame, which the entry holds while the table is borrowed; `out` is Rust's own memory.
         unsafe { ptr::copy_nonoverlapping(self.bytes().add(offset), out.as_mut_ptr(), out.len()) };
     }
@@ -62,10 +70,7 @@ impl<'a> Mapped<'a> {
     /// # Panics
     /// If they do not all fit into the page.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(
-            offset.checked_add(bytes.len()).is_some_and(|end| end <= PAGE_BYTES),
-            "write beyond a page"
-        );
+        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= PAGE_BYTES), "write beyond a page");
         self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
         // SAFETY: as in `read`.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };

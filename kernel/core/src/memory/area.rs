@@ -1,0 +1,90 @@
+//! One area: a run of pages with the same rights and one kind of content.
+
+use alloc::sync::Arc;
+use core::any::Any;
+
+use coppice_hal::paging::Access;
+
+use super::image::Image;
+
+/// A file that can be mapped. The address space keeps it alive and hands it back in [`super::Fetch`]es; whoever reads
+/// files knows what it is.
+pub trait FileSource: Any + Send + Sync {}
+
+/// What a new mapping shows.
+#[derive(Clone)]
+pub enum Backing {
+    /// Zeros.
+    Zero,
+    /// A file's bytes, read when first touched. The mapping is private: what the program writes stays its own. What is
+    /// written to the file after a page was read is not seen.
+    File {
+        /// The file, open for reading.
+        file: Arc<dyn FileSource>,
+        /// Where in the file the mapping starts, bytes; a multiple of the page size.
+        offset: u64,
+    },
+}
+
+/// Where the pages of an area come from when first touched.
+#[derive(Clone)]
+pub(super) enum Content {
+    /// Zeros.
+    Zero,
+    /// A file from this offset on, bytes.
+    File { file: Arc<dyn FileSource>, offset: u64 },
+    /// The program, from this address of its image on.
+    Program { image: Arc<Image>, address: u64 },
+}
+
+impl Content {
+    /// What is `bytes` further on.
+    pub(super) fn advanced(&self, bytes: u64) -> Self {
+        match self {
+            Self::Zero => Self::Zero,
+            Self::File { file, offset } => Self::File { file: Arc::clone(file), offset: offset + bytes },
+            Self::Program { image, address } => Self::Program { image: Arc::clone(image), address: address + bytes },
+        }
+    }
+
+    /// Whether `next`, lying `bytes` behind the start of this, goes on with the same content.
+    fn continues(&self, bytes: u64, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Zero, Self::Zero) => true,
+            (Self::File { file, offset }, Self::File { file: other, offset: at }) => {
+                Arc::ptr_eq(file, other) && offset + bytes == *at
+            }
+            (Self::Program { image, address }, Self::Program { image: other, address: at }) => {
+                Arc::ptr_eq(image, other) && address + bytes == *at
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An area; its start is its key in [`super::areas::Areas`].
+#[derive(Clone)]
+pub(super) struct Area {
+    /// Address behind its last byte.
+    pub(super) end: u64,
+    /// What the program may do with it.
+    pub(super) access: Access,
+    /// Whether mprotect may make it writable: not if it shows a file shared.
+    pub(super) may_write: bool,
+    /// What it shows before it is written.
+    pub(super) content: Content,
+}
+
+impl Area {
+    /// Whether `next`, which starts where this one (from `start`) ends, could be one area with it.
+    pub(super) fn merges_with(&self, start: u64, next: &Self) -> bool {
+        self.access == next.access
+            && self.may_write == next.may_write
+            && self.content.continues(self.end - start, &next.content)
+    }
+
+    /// Whether the program may use it like that. Anything it may do implies reading, as on the processor.
+    pub(super) fn allows(&self, access: Access) -> bool {
+        !self.access.is_empty() && (self.access | Access::READ).contains(access)
+    }
+}

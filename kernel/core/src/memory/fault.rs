@@ -1,0 +1,177 @@
+//! What to do when a page is touched that the table does not give.
+
+use alloc::sync::Arc;
+
+use coppice_hal::addr::UserPage;
+use coppice_hal::frames::FrameKind;
+use coppice_hal::paging::{Access, Marks};
+
+use super::area::Content;
+use super::fetch::{Fetch, PROGRAM_PAGE};
+use super::image::Image;
+use super::limits::PRISTINE_KEPT_MAX;
+use super::space::{AddressSpace, OutOfMemory};
+
+/// A signal the program gets for touching what it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Linux's signal number.
+    pub number: u8,
+    /// Linux's `si_code`.
+    pub code: i32,
+    /// The address it touched.
+    pub address: u64,
+}
+
+impl Signal {
+    /// `SIGBUS`.
+    pub const BUS: u8 = 7;
+    /// `SIGSEGV`.
+    pub const SEGV: u8 = 11;
+
+    /// Nothing is mapped there (`SEGV_MAPERR`).
+    pub(super) const fn unmapped(address: u64) -> Self {
+        Self { number: Self::SEGV, code: 1, address }
+    }
+
+    /// What is mapped there may not be used like that (`SEGV_ACCERR`).
+    pub(super) const fn forbidden(address: u64) -> Self {
+        Self { number: Self::SEGV, code: 2, address }
+    }
+
+    /// The file has no such page (`BUS_ADRERR`).
+    pub(super) const fn beyond_file(address: u64) -> Self {
+        Self { number: Self::BUS, code: 2, address }
+    }
+}
+
+/// How it goes on after a page was touched.
+pub enum Resolution {
+    /// The page is there now: try again.
+    Ready,
+    /// These bytes must be read and given to [`AddressSpace::install`] first.
+    Fetch(Fetch),
+    /// The program gets this signal.
+    Signal(Signal),
+    /// There is no memory for the page: the program cannot go on.
+    OutOfMemory,
+}
+
+impl From<Result<(), OutOfMemory>> for Resolution {
+    fn from(result: Result<(), OutOfMemory>) -> Self {
+        match result {
+            Ok(()) => Self::Ready,
+            Err(OutOfMemory) => Self::OutOfMemory,
+        }
+    }
+}
+
+impl AddressSpace {
+    /// The program faulted on `address`: counts it and does as [`AddressSpace::resolve`].
+    pub fn fault(&mut self, address: u64, access: Access) -> Resolution {
+        self.stats.faults += 1;
+        if access.contains(Access::EXECUTE) {
+            self.stats.instruction_faults += 1;
+        }
+        self.resolve(address, access)
+    }
+
+    /// Makes the page at `address` usable like that, if it may be.
+    pub fn resolve(&mut self, address: u64, access: Access) -> Resolution {
+        let Some(page) = UserPage::containing(address) else {
+            return Resolution::Signal(Signal::unmapped(address));
+        };
+        let Some((start, area)) = self.areas.find(address) else {
+            return Resolution::Signal(Signal::unmapped(address));
+        };
+        if !area.allows(access) {
+            return Resolution::Signal(Signal::forbidden(address));
+        }
+        let (rights, inside) = (area.access, page.address() - start);
+        if let Some(mapped) = self.table.lookup(page) {
+            if mapped.access().contains(access) {
+                return Resolution::Ready;
+            }
+            return self.make_writable(page, rights).into();
+        }
+        match &area.content {
+            Content::Zero => self.place_zeros(page, rights).into(),
+            Content::File { file, offset } => Resolution::Fetch(self.file_fetch(page, address, file, offset + inside)),
+            Content::Program { image, address: origin } => {
+                let (image, origin) = (Arc::clone(image), origin + inside);
+                self.resolve_program(page, address, rights, &image, origin)
+            }
+        }
+    }
+
+    /// Brings in the image's page at `origin`, to be seen at `page`.
+    fn resolve_program(
+        &mut self,
+        page: UserPage,
+        address: u64,
+        rights: Access,
+        image: &Arc<Image>,
+        origin: u64,
+    ) -> Resolution {
+        let kept = UserPage::containing(origin).and_then(|origin| self.pristine.remove(&origin));
+        if let Some(frame) = kept {
+            self.stats.pages -= 1;
+            return self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE).into();
+        }
+        match self.program_fetch(page, address, image, origin) {
+            Some(fetch) => Resolution::Fetch(fetch),
+            None => self.place_zeros(page, rights).into(),
+        }
+    }
+
+    /// Maps a page of zeros.
+    fn place_zeros(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
+        let frame = self.new_frame(FrameKind::User)?;
+        self.place(page, frame, rights, Marks::empty())
+    }
+
+    /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside, unless
+    /// there are too many of them or no memory for both: then it becomes the program's own.
+    fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
+        let Some(mapped) = self.table.lookup(page) else {
+            return Ok(());
+        };
+        let (marks, shared) = (mapped.marks(), mapped.is_shared());
+        if !marks.contains(Marks::COPY_ON_WRITE) {
+            self.table.protect(page, rights, marks);
+            return Ok(());
+        }
+        let original = mapped.frame();
+        let keep = self
+            .image_page(page)
+            .filter(|_| marks.contains(Marks::PRISTINE) && self.pristine.len() < PRISTINE_KEPT_MAX);
+        let copy = match (keep, shared) {
+            (None, false) => None,
+            (Some(_), false) => self.frames.alloc(FrameKind::User),
+            (_, true) => Some(self.new_frame(FrameKind::User)?),
+        };
+        let Some(copy) = copy else {
+            original.set_kind(FrameKind::User);
+            self.table.protect(page, rights, Marks::empty());
+            return Ok(());
+        };
+        copy.copy_from(&original);
+        // The page has its tables, so this cannot fail for want of one.
+        self.table.map(page, copy, rights, Marks::empty()).map_err(|_| OutOfMemory)?;
+        if let Some(keep) = keep
+            && self.pristine.insert(keep, original).is_none()
+        {
+            self.count_page();
+        }
+        Ok(())
+    }
+
+    /// Which page of the program's image is seen at `page`.
+    fn image_page(&self, page: UserPage) -> Option<UserPage> {
+        let (start, area) = self.areas.find(page.address())?;
+        match &area.content {
+            Content::Program { address, .. } => UserPage::containing(address + (page.address() - start)),
+            Content::Zero | Content::File { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! mprotect: other rights for what is mapped.
+//!
+//! A page of the program that was never written stays pristine whatever its rights, because its entry never lets a write
+//! through: the first one goes to a copy. So "pristine" in an entry always means "never writable since it was fetched".
+
+use coppice_hal::addr::{PageRange, USER_END};
+use coppice_hal::paging::{Access, Marks, Verdict};
+
+use super::limits::PAGE;
+use super::map::{rights, whole_pages};
+use super::space::AddressSpace;
+use crate::errno::Errno;
+
+/// Apply from the start of the area that has the first page (`PROT_GROWSDOWN`, for stacks).
+const FROM_AREA_START: u64 = 0x0100_0000;
+
+impl AddressSpace {
+    /// mprotect(2), with Linux's `PROT_*` bits.
+    ///
+    /// # Errors
+    /// `EINVAL`; `ENOMEM` if not all of the range is mapped (what is mapped before the first hole was changed) or there
+    /// would be too many areas; `EACCES` for writing to a file mapped shared.
+    pub fn protect(&mut self, address: u64, length: u64, protection: u64) -> Result<(), Errno> {
+        let access = rights(protection & !FROM_AREA_START)?;
+        if !address.is_multiple_of(PAGE) {
+            return Err(Errno::EINVAL);
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        let end = address.checked_add(whole_pages(length)?).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
+        let (first, area) = self.areas.find(address).ok_or(Errno::ENOMEM)?;
+        let start = match protection & FROM_AREA_START {
+            0 => address,
+            _ => first,
+        };
+        // The common case changes nothing: no cut, no walk.
+        if area.access == access && area.end >= end {
+            return Ok(());
+        }
+        let mapped = self.areas.covered_up_to(start, end);
+        let refused =
+            access.contains(Access::WRITE) && self.areas.overlapping(start, mapped).any(|(_, area)| !area.may_write);
+        if refused {
+            return Err(Errno::EACCES);
+        }
+        self.areas.check_room(start, mapped, 0)?;
+        self.areas.change(start, mapped, |area| area.access = access);
+        if let Some(range) = PageRange::covering(start, mapped) {
+            self.table.walk(range, |_, entry| {
+                let marks = entry.get().marks;
+                let allowed = match marks.contains(Marks::COPY_ON_WRITE) {
+                    true => access - Access::WRITE,
+                    false => access,
+                };
+                entry.set(allowed, marks);
+                Verdict::Keep
+            });
+        }
+        if mapped < end { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+}

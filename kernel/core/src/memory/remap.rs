@@ -1,0 +1,144 @@
+//! mremap: growing, shrinking and moving. A move takes page-table entries along, never bytes.
+
+use coppice_hal::addr::{PageRange, USER_END, UserPage};
+
+use super::area::Area;
+use super::limits::{MAP_BOTTOM, MAP_TOP, PAGE};
+use super::map::whole_pages;
+use super::space::AddressSpace;
+use crate::errno::Errno;
+
+/// Linux's `MREMAP_*` bits.
+const MAY_MOVE: u64 = 1;
+const FIXED: u64 = 2;
+
+impl AddressSpace {
+    /// mremap(2), with Linux's `MREMAP_*` bits. `new_address` counts with `MREMAP_FIXED` only. Returns the address.
+    ///
+    /// # Errors
+    /// `EINVAL` (also for `MREMAP_DONTUNMAP` and for an old length of 0), `EFAULT` if the old range is not in one area,
+    /// `ENOMEM` if it cannot grow.
+    pub fn remap(
+        &mut self,
+        address: u64,
+        old_length: u64,
+        new_length: u64,
+        flags: u64,
+        new_address: u64,
+    ) -> Result<u64, Errno> {
+        let fixed = flags & FIXED != 0;
+        let aligned = address.is_multiple_of(PAGE) && (!fixed || new_address.is_multiple_of(PAGE));
+        if flags & !(MAY_MOVE | FIXED) != 0 || (fixed && flags & MAY_MOVE == 0) || !aligned {
+            return Err(Errno::EINVAL);
+        }
+        let old = whole_pages(old_length).map_err(|_| Errno::EINVAL)?;
+        let new = whole_pages(new_length).map_err(|_| Errno::EINVAL)?;
+        if old == 0 || new == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let old_end = address.checked_add(old).filter(|end| *end <= USER_END).ok_or(Errno::EINVAL)?;
+        if fixed {
+            return self.remap_to(address, old, new, new_address);
+        }
+        if new <= old {
+            if new < old {
+                self.unmap(address + new, old - new)?;
+            }
+            return if self.areas.covers(address, address + new) { Ok(address) } else { Err(Errno::EFAULT) };
+        }
+        let area = self.single_area(address, old_end)?;
+        let (area_end, writable) = (area.end, area.access);
+        if writable.contains(coppice_hal::paging::Access::WRITE) && self.exceeds_memory(new - old) {
+            return Err(Errno::ENOMEM);
+        }
+        let grown_end = address.checked_add(new).filter(|end| *end <= USER_END);
+        if let Some(end) = grown_end
+            && area_end == old_end
+            && self.areas.is_free(old_end, end)
+        {
+            self.areas.check_room(old_end, end, 1)?;
+            let area = self.continuation(address, old_end, end)?;
+            self.areas.insert(old_end, area);
+            return Ok(address);
+        }
+        if flags & MAY_MOVE == 0 {
+            return Err(Errno::ENOMEM);
+        }
+        let place = self.areas.gap(new, MAP_BOTTOM, MAP_TOP).ok_or(Errno::ENOMEM)?;
+        self.relocate(address, old, new, place)
+    }
+
+    /// `MREMAP_FIXED`: what is at the new place goes.
+    fn remap_to(&mut self, address: u64, old: u64, new: u64, place: u64) -> Result<u64, Errno> {
+        let end = place.checked_add(new).filter(|end| *end <= USER_END).ok_or(Errno::EINVAL)?;
+        if place < address + old && address < end {
+            return Err(Errno::EINVAL);
+        }
+        if place < MAP_BOTTOM {
+            return Err(Errno::EPERM);
+        }
+        let kept = old.min(new);
+        self.single_area(address, address + kept)?;
+        self.unmap(place, new)?;
+        if new < old {
+            self.unmap(address + new, old - new)?;
+        }
+        self.relocate(address, kept, new, place)
+    }
+
+    /// Moves `old` bytes at `address`, which lie in one area, to `place`, where nothing is, as the first of `new` bytes.
+    fn relocate(&mut self, address: u64, old: u64, new: u64, place: u64) -> Result<u64, Errno> {
+        let source = PageRange::covering(address, address + old).ok_or(Errno::EINVAL)?;
+        let area = self.single_area(address, address + old)?.clone();
+        let (start, _) = self.areas.find(address).ok_or(Errno::EFAULT)?;
+        // Two cuts, one area more.
+        self.areas.check_room(address, address + old, 1)?;
+        self.prepare_tables(source, place)?;
+        self.areas.remove(address, address + old);
+        self.areas.insert(place, Area { end: place + new, content: area.content.advanced(address - start), ..area });
+        let mut rest = source;
+        while let Some(page) = self.table.first_in(rest) {
+            let target = place + (page.address() - address);
+            let moved = self.table.take(page).zip(UserPage::containing(target));
+            if let Some(((frame, entry), target)) = moved {
+                // Its tables are there, so this cannot fail for want of one.
+                if self.table.map(target, frame, entry.access, entry.marks).is_err() {
+                    return Err(Errno::ENOMEM);
+                }
+            }
+            rest = rest.after(page);
+        }
+        Ok(place)
+    }
+
+    /// Makes the tables that the pages of `source` need at `place`. Nothing changes if that fails.
+    fn prepare_tables(&mut self, source: PageRange, place: u64) -> Result<(), Errno> {
+        let from = source.first_number() * PAGE;
+        let target = |page: UserPage| UserPage::containing(place + (page.address() - from)).ok_or(Errno::EINVAL);
+        let mut rest = source;
+        while let Some(page) = self.table.first_in(rest) {
+            if !self.table.prepare(target(page)?) {
+                let mut done = source;
+                while let Some(undo) = self.table.first_in(done).filter(|undo| *undo < page) {
+                    self.table.prune(target(undo)?);
+                    done = done.after(undo);
+                }
+                return Err(Errno::ENOMEM);
+            }
+            rest = rest.after(page);
+        }
+        Ok(())
+    }
+
+    /// The one area that has all of a range.
+    fn single_area(&self, start: u64, end: u64) -> Result<&Area, Errno> {
+        let (_, area) = self.areas.find(start).ok_or(Errno::EFAULT)?;
+        if area.end < end { Err(Errno::EFAULT) } else { Ok(area) }
+    }
+
+    /// What comes behind the area that has `address` and ends at `start`, if it goes on to `end`.
+    fn continuation(&self, address: u64, start: u64, end: u64) -> Result<Area, Errno> {
+        let (first, area) = self.areas.find(address).ok_or(Errno::EFAULT)?;
+        Ok(Area { end, content: area.content.advanced(start - first), ..area.clone() })
+    }
+}
