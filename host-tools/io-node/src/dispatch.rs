@@ -1,0 +1,55 @@
+//! The calls on files that are done at once, each to its function in [`crate::files`].
+
+use coppice_protocol::ship::{Call, Reply};
+use rustix::io::Errno;
+
+use crate::files::{Files, Result};
+
+/// Executes a call that needs nothing but the rank's files and waits for nothing. `EINVAL` for any other.
+pub(crate) fn execute(files: &mut Files, call: Call) -> Result<(Reply, Vec<u8>)> {
+    let reply = match call {
+        Call::Open { at, flags, mode } => {
+            let (handle, status) = files.open(&at, flags, mode)?;
+            Reply::Opened { handle, status }
+        }
+        Call::Close(handle) => done(files.close(handle))?,
+        Call::Stat { at, follow } => Reply::Status(files.stat(&at, follow)?),
+        Call::HandleStat(handle) => Reply::Status(files.handle_stat(handle)?),
+        Call::FileSystem(at) => Reply::FileSystem(files.file_system(&at)?),
+        Call::HandleFileSystem(handle) => Reply::FileSystem(files.handle_file_system(handle)?),
+        Call::Access { at, mode, flags } => done(files.access(&at, mode, flags))?,
+        Call::ReadLink(at) => return Ok((Reply::Data, files.read_link(&at)?)),
+        Call::Resolve(at) => Reply::Path(files.resolve(&at)?),
+        Call::MakeDirectory { at, mode } => done(files.make_directory(&at, mode))?,
+        Call::Remove { at, directory } => done(files.remove(&at, directory))?,
+        Call::Rename { from, to, flags } => done(files.rename(&from, &to, flags))?,
+        Call::Link { from, to, follow } => done(files.link(&from, &to, follow))?,
+        Call::SymbolicLink { target, at } => done(files.symbolic_link(&target, &at))?,
+        Call::Truncate { at, length } => done(files.truncate(&at, length))?,
+        Call::HandleTruncate { file, length } => done(files.handle_truncate(file, length))?,
+        Call::SeekData { file, offset, hole } => Reply::Count(files.seek_data(file, offset, hole)?),
+        Call::ChangeMode { at, mode } => done(files.change_mode(&at, mode))?,
+        Call::HandleChangeMode { file, mode } => done(files.handle_change_mode(file, mode))?,
+        Call::ChangeTimes { at, accessed, modified, follow } => {
+            done(files.change_times(&at, accessed, modified, follow))?
+        }
+        Call::HandleChangeTimes { file, accessed, modified } => {
+            done(files.handle_change_times(file, accessed, modified))?
+        }
+        Call::SetFlags { file, flags } => done(files.set_flags(file, flags))?,
+        Call::Pages { .. }
+        | Call::Read { .. }
+        | Call::Write { .. }
+        | Call::Input { .. }
+        | Call::InputReady { .. }
+        | Call::Print(_)
+        | Call::List { .. }
+        | Call::Allocate { .. }
+        | Call::Synchronise { .. } => return Err(Errno::INVAL),
+    };
+    Ok((reply, Vec::new()))
+}
+
+fn done(result: Result<()>) -> Result<Reply> {
+    result.map(|()| Reply::Done)
+}

@@ -1,0 +1,121 @@
+//! Making, removing and renaming names: mkdir(2), unlink(2), rmdir(2), rename(2), link(2), symlink(2), readlink(2).
+
+use std::sync::Arc;
+
+use coppice_protocol::limits::PATH_BYTES_MAX;
+use coppice_protocol::ship::{Handle, Location};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
+use rustix::io::Errno;
+
+use super::walk::{Entry, Last, Place, Tail};
+use super::{Files, Result, descriptor_path};
+
+impl Files {
+    /// A name to change, or how the path ends if not with a name. What the host's kernel keeps is not changed.
+    fn entry(&self, at: &Location) -> Result<core::result::Result<Entry, Last>> {
+        match self.start(at)?.entry(at.path.as_bytes())? {
+            Place::Entry(entry) => {
+                self.root.admit_unknown(&*entry.parent)?;
+                Ok(Ok(entry))
+            }
+            Place::Directory { last, .. } => Ok(Err(last)),
+        }
+    }
+
+    /// As [`Self::entry`], for names that must not exist: those that are no names do.
+    fn new_entry(&self, at: &Location) -> Result<Entry> {
+        self.entry(at)?.map_err(|_| Errno::EXIST)
+    }
+
+    /// readlink(2).
+    pub(crate) fn read_link(&self, at: &Location) -> Result<Vec<u8>> {
+        // An empty path means the link itself that was opened with O_PATH and O_NOFOLLOW.
+        if let (Some(handle), true) = (at.directory, at.path.is_empty()) {
+            return read_link_of(&self.handles.get(handle)?.object);
+        }
+        let found = self.find(at, false)?;
+        match read_link_of(&found) {
+            // An empty path below a descriptor that is no link is "missing", but a name that is no link is "invalid".
+            Err(Errno::NOENT) => Err(Errno::INVAL),
+            result => result,
+        }
+    }
+
+    /// mkdir(2).
+    pub(crate) fn make_directory(&self, at: &Location, mode: u32) -> Result<()> {
+        let Entry { parent, name } = self.new_entry(at)?;
+        rustix::fs::mkdirat(&*parent, name, Mode::from_raw_mode(mode & 0o7777))
+    }
+
+    /// unlink(2), or rmdir(2).
+    pub(crate) fn remove(&self, at: &Location, directory: bool) -> Result<()> {
+        let Entry { parent, name } = match self.entry(at)? {
+            Ok(entry) => entry,
+            Err(_) if !directory => return Err(Errno::ISDIR),
+            Err(Last::Dot) => return Err(Errno::INVAL),
+            Err(Last::DotDot) => return Err(Errno::NOTEMPTY),
+            Err(Last::Root) => return Err(Errno::BUSY),
+        };
+        rustix::fs::unlinkat(&*parent, name, if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() })
+    }
+
+    /// renameat2(2). `RENAME_WHITEOUT` makes a device: `EINVAL`.
+    pub(crate) fn rename(&self, from: &Location, to: &Location, flags: u32) -> Result<()> {
+        let flags = RenameFlags::from_bits_retain(flags);
+        let both = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
+        if !flags.difference(both).is_empty() || flags.contains(both) {
+            return Err(Errno::INVAL);
+        }
+        let (from, to) = (self.entry(from)?, self.entry(to)?);
+        let from = from.map_err(|_| Errno::BUSY)?;
+        let taken = if flags.contains(RenameFlags::NOREPLACE) { Errno::EXIST } else { Errno::BUSY };
+        let to = to.map_err(|_| taken)?;
+        rustix::fs::renameat_with(&*from.parent, from.name, &*to.parent, to.name, flags)
+    }
+
+    /// linkat(2). An empty path with a handle means the handle's own file (`AT_EMPTY_PATH`), such as an unnamed one.
+    pub(crate) fn link(&self, from: &Location, to: &Location, follow: bool) -> Result<()> {
+        if let (Some(handle), true) = (from.directory, from.path.is_empty()) {
+            return self.link_handle(handle, to);
+        }
+        let start = self.start(from)?;
+        let place = start.walk(from.path.as_bytes(), if follow { Tail::Follow } else { Tail::Keep })?;
+        let old = match place {
+            Place::Entry(entry) => entry,
+            Place::Directory { .. } => {
+                self.new_entry(to)?;
+                return Err(Errno::PERM);
+            }
+        };
+        // The old name is looked up before the new one's existence matters.
+        rustix::fs::statat(&*old.parent, &*old.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let new = self.new_entry(to)?;
+        rustix::fs::linkat(&*old.parent, old.name, &*new.parent, new.name, AtFlags::empty())
+    }
+
+    fn link_handle(&self, handle: Handle, to: &Location) -> Result<()> {
+        let object = Arc::clone(&self.handles.get(handle)?.object);
+        let new = self.new_entry(to)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&object)?.st_mode);
+        if kind == FileType::Directory {
+            return Err(Errno::PERM);
+        }
+        rustix::fs::linkat(CWD, descriptor_path(&*object), &*new.parent, new.name, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    /// symlink(2). What the link says is not looked at before it is followed.
+    pub(crate) fn symbolic_link(&self, target: &str, at: &Location) -> Result<()> {
+        if target.is_empty() || target.contains('\0') {
+            return Err(Errno::NOENT);
+        }
+        if target.len() >= PATH_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let Entry { parent, name } = self.new_entry(at)?;
+        rustix::fs::symlinkat(target, &*parent, name)
+    }
+}
+
+fn read_link_of(file: &impl rustix::fd::AsFd) -> Result<Vec<u8>> {
+    Ok(rustix::fs::readlinkat(file, c"", Vec::new())?.into_bytes())
+}

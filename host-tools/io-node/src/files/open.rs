@@ -1,0 +1,153 @@
+//! open(2) and close(2).
+//!
+//! An existing file is found first, with `O_PATH`, which acts on nothing; only a regular file or a directory is then opened
+//! for real, through its descriptor. A new file is made with `O_CREAT|O_EXCL|O_NOFOLLOW`, so it is ours.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use coppice_protocol::ship::{FileStatus, Handle, Location};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::handles::OpenFile;
+use super::status::status_of;
+use super::walk::{Entry, Place, Start, Tail};
+use super::{Files, Result, descriptor_path, errno};
+
+/// Flags that reach the host's open. The node keeps `O_APPEND` to itself (appending writes say so), `O_DIRECT` asks for an
+/// alignment that a copy over the network cannot have, and everything is non-blocking here.
+const PASSED_ON: OFlags =
+    OFlags::RWMODE.union(OFlags::TRUNC).union(OFlags::NOATIME).union(OFlags::SYNC).union(OFlags::DSYNC);
+
+/// Flags of every descriptor.
+const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
+/// How often an open starts again because a file came and went meanwhile.
+const RETRIES_MAX: u32 = 16;
+
+impl Files {
+    /// open(2).
+    pub(crate) fn open(&mut self, at: &Location, flags: u32, mode: u32) -> Result<(Handle, FileStatus)> {
+        self.handles.check_room()?;
+        let flags = OFlags::from_bits_retain(flags);
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let descriptor = self.open_descriptor(at, flags, mode)?;
+        let status = status_of(&descriptor)?;
+        let mut file = OpenFile::new(descriptor, &status, flags);
+        if FileType::from_raw_mode(status.mode) == FileType::Directory && self.root.is(&file.object)? {
+            file.root_inode = Some(status.inode);
+        }
+        Ok((self.handles.insert(file)?, status))
+    }
+
+    /// close(2).
+    pub(crate) fn close(&mut self, handle: Handle) -> Result<()> {
+        self.handles.remove(handle)
+    }
+
+    fn open_descriptor(&self, at: &Location, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let start = self.start(at)?;
+        let path = at.path.as_bytes();
+        if flags.contains(OFlags::PATH) {
+            let found = start.find(path, !flags.contains(OFlags::NOFOLLOW))?;
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode);
+            let wrong = flags.contains(OFlags::DIRECTORY) && kind != FileType::Directory;
+            return if wrong { Err(Errno::NOTDIR) } else { Ok(found) };
+        }
+        if flags.contains(OFlags::TMPFILE) {
+            return self.open_nameless(&start, path, flags, mode);
+        }
+        if !flags.contains(OFlags::CREATE) {
+            return self.open_existing(&start.find(path, !flags.contains(OFlags::NOFOLLOW))?, flags);
+        }
+        if flags.contains(OFlags::DIRECTORY) {
+            return Err(Errno::INVAL);
+        }
+        self.open_or_create(&start, path, flags, mode)
+    }
+
+    /// Opens what was found, if it is a file or directory whose opening does nothing but open it.
+    fn open_existing(&self, found: &OwnedFd, flags: OFlags) -> Result<OwnedFd> {
+        let status = rustix::fs::fstat(found)?;
+        let kind = FileType::from_raw_mode(status.st_mode);
+        if flags.contains(OFlags::DIRECTORY) && kind != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        match kind {
+            FileType::Directory if flags.contains(OFlags::CREATE) => return Err(Errno::ISDIR),
+            FileType::Directory => {}
+            FileType::RegularFile => self.root.admit(found, status.st_dev)?,
+            FileType::Symlink => return Err(Errno::LOOP),
+            // What Linux says of a FIFO without a reader, of a socket, and of a device without a driver.
+            FileType::Fifo | FileType::Socket | FileType::Unknown => return Err(Errno::NXIO),
+            // What it says of devices on a file system mounted without them.
+            FileType::CharacterDevice | FileType::BlockDevice => return Err(Errno::ACCESS),
+        }
+        rustix::fs::open(descriptor_path(found), flags.intersection(PASSED_ON) | ALWAYS, Mode::empty())
+    }
+
+    fn open_or_create(&self, start: &Start<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        let exclusive = flags.contains(OFlags::EXCL);
+        let follow = !exclusive && !flags.contains(OFlags::NOFOLLOW);
+        for _ in 0..RETRIES_MAX {
+            if !exclusive {
+                match start.find(path, follow) {
+                    // A slash behind the name of a file that is to be made is wrong even if it exists.
+                    Ok(_) | Err(Errno::NOTDIR | Errno::NOENT) if path.ends_with(b"/") => return Err(Errno::ISDIR),
+                    Ok(found) => return self.open_existing(&found, flags),
+                    Err(Errno::NOENT) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let place = if follow { start.walk(path, Tail::Follow)? } else { start.entry(path)? };
+            let Entry { parent, name } = match place {
+                Place::Entry(entry) => entry,
+                Place::Directory { .. } if exclusive => return Err(Errno::EXIST),
+                Place::Directory { .. } => return Err(Errno::ISDIR),
+            };
+            if name.ends_with(b"/") {
+                return Err(Errno::ISDIR);
+            }
+            self.root.admit_unknown(&*parent)?;
+            match create(&parent, &name, flags, mode) {
+                // Somebody made it between the look and the making: then it exists after all.
+                Err(Errno::EXIST) if !exclusive => {}
+                result => return result,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// `O_TMPFILE`: a file without a name in a directory.
+    fn open_nameless(&self, start: &Start<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        if !flags.intersects(OFlags::WRONLY | OFlags::RDWR) || flags.contains(OFlags::CREATE) {
+            return Err(Errno::INVAL);
+        }
+        let directory = start.find(path, !flags.contains(OFlags::NOFOLLOW))?;
+        let status = rustix::fs::fstat(&directory)?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        self.root.admit(&directory, status.st_dev)?;
+        let kept = PASSED_ON.difference(OFlags::TRUNC).union(OFlags::EXCL);
+        rustix::fs::open(descriptor_path(&directory), flags.intersection(kept) | OFlags::TMPFILE | ALWAYS, mode)
+    }
+}
+
+/// Makes a new file, which must not exist yet.
+fn create(parent: &cap_std::fs::Dir, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    // The options know nothing of making a file for reading alone; the flags do.
+    let access = flags.intersection(OFlags::RWMODE);
+    let rest = flags.intersection(PASSED_ON).difference(OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);
+    let custom = rest | ALWAYS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let mut options = OpenOptions::new();
+    options
+        .read(access != OFlags::WRONLY)
+        .write(access != OFlags::RDONLY)
+        .mode(mode.as_raw_mode())
+        .custom_flags(custom.bits().cast_signed());
+    Ok(parent.open_with(OsStr::from_bytes(name), &options).map_err(|error| errno(&error))?.into())
+}

@@ -1,0 +1,104 @@
+//! The directory of the host that a job sees as `/`.
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
+
+use super::{Result, descriptor_path, errno};
+
+/// Magic numbers of file systems whose files are doors into the host's kernel, not data. Their entries can be looked
+/// at, but neither opened nor changed: `/proc/self` would be this process, and some files block or act when read.
+const KERNEL_FILE_SYSTEMS: [u64; 12] = [
+    0x0000_9fa0, // proc
+    0x6265_6572, // sysfs
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x7363_6673, // securityfs
+    0x6265_6570, // configfs
+    0x6361_6665, // bpf
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0xf97c_ff8c, // selinuxfs
+    0x0000_1cd1, // devpts
+    0x4249_4e4d, // binfmt_misc
+];
+
+/// What tells one file of the host from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(file: &impl AsFd) -> Result<Self> {
+        let status = rustix::fs::fstat(file)?;
+        Ok(Self { device: status.st_dev, inode: status.st_ino })
+    }
+}
+
+/// An open root directory. It stays the same directory if the host renames it, and is refused (`ESTALE`) once the host
+/// has removed it.
+#[derive(Debug)]
+pub(crate) struct Root {
+    dir: Arc<Dir>,
+    identity: Identity,
+}
+
+impl Root {
+    /// Opens a directory of the host as a root.
+    ///
+    /// # Errors
+    /// The errno of opening it, `EACCES` if it cannot be read and searched or is part of the host's kernel.
+    pub(crate) fn open(path: &str) -> Result<Self> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(|error| errno(&error))?;
+        rustix::fs::accessat(CWD, descriptor_path(&dir), Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
+        if is_kernel_file_system(&dir)? {
+            return Err(Errno::ACCESS);
+        }
+        let identity = Identity::of(&dir)?;
+        Ok(Self { dir: Arc::new(dir), identity })
+    }
+
+    /// The directory, as long as it exists.
+    pub(super) fn dir(&self) -> Result<&Arc<Dir>> {
+        // A removed directory stays open but is an empty husk: say so rather than letting every file be "missing".
+        if rustix::fs::fstat(&self.dir)?.st_nlink == 0 { Err(Errno::STALE) } else { Ok(&self.dir) }
+    }
+
+    /// Is that directory this root?
+    pub(super) fn is(&self, dir: &impl AsFd) -> Result<bool> {
+        Ok(Identity::of(dir)? == self.identity)
+    }
+
+    /// Refuses (`EACCES`) what belongs to one of the host's kernel file systems.
+    pub(super) fn admit(&self, file: &impl AsFd, device: u64) -> Result<()> {
+        if device != self.identity.device && is_kernel_file_system(file)? { Err(Errno::ACCESS) } else { Ok(()) }
+    }
+
+    /// As [`Self::admit`], for a file whose device nobody has looked at yet.
+    pub(super) fn admit_unknown(&self, file: &impl AsFd) -> Result<()> {
+        self.admit(file, rustix::fs::fstat(file)?.st_dev)
+    }
+
+    /// The path of an open file from the root as it is now, without a leading slash; empty for the root itself.
+    /// `ENOENT` if the file lies outside (the host moved it) or was removed.
+    ///
+    /// This is a hint about names only: whoever uses it to open something compares what was opened.
+    pub(super) fn path_of(&self, file: &impl AsRawFd) -> Result<Vec<u8>> {
+        let root = std::fs::read_link(descriptor_path(&*self.dir)).map_err(|error| errno(&error))?;
+        let path = std::fs::read_link(descriptor_path(file)).map_err(|error| errno(&error))?;
+        let below = path.strip_prefix(root).map_err(|_| Errno::NOENT)?;
+        Ok(below.as_os_str().as_bytes().to_vec())
+    }
+}
+
+fn is_kernel_file_system(file: &impl AsFd) -> Result<bool> {
+    let kind = rustix::fs::fstatfs(file)?.f_type;
+    Ok(KERNEL_FILE_SYSTEMS.contains(&u64::from_ne_bytes(kind.to_ne_bytes())))
+}

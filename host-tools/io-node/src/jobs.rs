@@ -1,0 +1,202 @@
+//! The jobs on this pset, with their roots, programs, streams and ranks.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use coppice_protocol::control::Launch;
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::pset::StartJob;
+use coppice_protocol::ship::Owner;
+use tokio::sync::Mutex;
+
+use crate::files::{Files, Root};
+use crate::program::Program;
+use crate::streams::{Input, OutputWindow, Stop};
+
+/// A job, from its start until the service node has heard of all its ranks.
+#[derive(Debug)]
+pub(crate) struct Job {
+    spec: StartJob,
+    program: Program,
+    /// The ranks on this pset.
+    ranks: BTreeMap<Rank, Rc<RankState>>,
+    /// Its output.
+    pub output: OutputWindow,
+    /// Its input.
+    pub input: Input,
+    /// The signal that ends it, once one does.
+    pub killed: Cell<Option<u8>>,
+}
+
+/// A rank of a job on this pset.
+#[derive(Debug)]
+pub(crate) struct RankState {
+    owner: Owner,
+    node: NodeId,
+    /// Root and open files; freed at the rank's end.
+    files: RefCell<Option<Files>>,
+    /// Reached when the rank ends or is killed.
+    pub stop: Stop,
+    /// One piece of output at a time, in the order they came.
+    pub printing: Mutex<()>,
+    launched: Cell<bool>,
+}
+
+impl RankState {
+    /// Whose it is.
+    #[must_use]
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Calls `f` with the rank's files; `None` once it has ended.
+    pub(crate) fn with_files<R>(&self, f: impl FnOnce(&mut Files) -> R) -> Option<R> {
+        self.files.borrow_mut().as_mut().map(f)
+    }
+
+    /// The rank has ended, or never was: frees its files and ends its waits. False if it had ended before.
+    pub(crate) fn end(&self) -> bool {
+        self.stop.stop();
+        self.files.take().is_some()
+    }
+
+    /// Has it ended?
+    #[must_use]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.files.borrow().is_none()
+    }
+
+    /// Its process exists. False if that was known.
+    pub(crate) fn set_launched(&self) -> bool {
+        !self.launched.replace(true)
+    }
+}
+
+impl Job {
+    /// A job of which nothing has been launched yet.
+    #[must_use]
+    pub(crate) fn new(spec: StartJob, root: Root, program: Program) -> Self {
+        let root = Rc::new(root);
+        let ranks = spec.members.iter().map(|&(rank, node)| {
+            let state = RankState {
+                owner: Owner { job: spec.job, rank },
+                node,
+                files: RefCell::new(Some(Files::new(Rc::clone(&root)))),
+                stop: Stop::default(),
+                printing: Mutex::default(),
+                launched: Cell::new(false),
+            };
+            (rank, Rc::new(state))
+        });
+        Self {
+            ranks: ranks.collect(),
+            spec,
+            program,
+            output: OutputWindow::default(),
+            input: Input::default(),
+            killed: Cell::new(None),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub(crate) fn id(&self) -> JobId {
+        self.spec.job
+    }
+
+    /// The program's pages.
+    #[must_use]
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Does that rank read the job's standard input?
+    #[must_use]
+    pub(crate) fn reads_input(&self, rank: Rank) -> bool {
+        self.spec.input_rank == Some(rank)
+    }
+
+    /// The ranks on this pset.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = &Rc<RankState>> {
+        self.ranks.values()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub(crate) fn rank(&self, rank: Rank) -> Option<&Rc<RankState>> {
+        self.ranks.get(&rank)
+    }
+
+    /// What a rank's node needs to launch it.
+    #[must_use]
+    pub(crate) fn launch(&self, rank: Rank) -> Launch {
+        let spec = &self.spec;
+        Launch {
+            job: spec.job,
+            rank,
+            size: spec.size,
+            program: spec.program,
+            program_bytes: spec.program_bytes,
+            path: spec.path.clone(),
+            arguments: spec.arguments.clone(),
+            environment: spec.environment.clone(),
+            directory: spec.directory.clone(),
+            user: spec.user,
+            group: spec.group,
+            umask: spec.umask,
+        }
+    }
+}
+
+/// All jobs on this pset.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    table: HashMap<JobId, Rc<Job>>,
+}
+
+impl Jobs {
+    /// How many there are.
+    #[must_use]
+    pub(crate) fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Adds one.
+    pub(crate) fn insert(&mut self, job: Rc<Job>) {
+        self.table.insert(job.id(), job);
+    }
+
+    /// One of them.
+    #[must_use]
+    pub(crate) fn get(&self, job: JobId) -> Option<Rc<Job>> {
+        self.table.get(&job).cloned()
+    }
+
+    /// Forgets one: whatever of it still waits ends.
+    pub(crate) fn remove(&mut self, job: JobId) -> Option<Rc<Job>> {
+        self.table.remove(&job)
+    }
+
+    /// The ranks on `node` that have not ended, with their jobs.
+    #[must_use]
+    pub(crate) fn on_node(&self, node: NodeId) -> Vec<(Rc<Job>, Rc<RankState>)> {
+        let ranks = self.table.values().flat_map(|job| job.ranks().map(move |rank| (job, rank)));
+        let there = ranks.filter(|(_, rank)| rank.node() == node && !rank.has_ended());
+        there.map(|(job, rank)| (Rc::clone(job), Rc::clone(rank))).collect()
+    }
+
+    /// A rank by its owner, if it runs on `node`: no node speaks for another's ranks.
+    #[must_use]
+    pub(crate) fn rank_on(&self, node: NodeId, owner: Owner) -> Option<(Rc<Job>, Rc<RankState>)> {
+        let job = self.table.get(&owner.job)?;
+        let rank = job.rank(owner.rank).filter(|rank| rank.node() == node)?;
+        Some((Rc::clone(job), Rc::clone(rank)))
+    }
+}

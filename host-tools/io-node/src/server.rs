@@ -1,0 +1,211 @@
+//! What all tasks of the I/O node share, and what happens to nodes and jobs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use coppice_endpoint::Stack;
+use coppice_protocol::control::ToNode;
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
+use coppice_protocol::pset::{FromPset, StartJob};
+use coppice_protocol::ras::RasEvent;
+use coppice_protocol::session::Identity;
+use coppice_protocol::ship::Owner;
+
+use crate::clock::Clock;
+use crate::files::Root;
+use crate::jobs::{Job, Jobs, RankState};
+use crate::limits::{JOBS_MAX, RECONNECT_GRACE};
+use crate::link::Device;
+use crate::nodes::{Loss, Nodes, Readiness};
+use crate::outbox::Outbox;
+use crate::peers::BadPeers;
+use crate::program::Program;
+
+/// Linux's number of the signal that nothing survives.
+const SIGKILL: u8 = 9;
+
+/// The I/O node. No borrow of its tables lives across an await.
+pub(crate) struct Server {
+    /// Its station on the fabric.
+    pub stack: Stack<Device>,
+    /// Its clock.
+    pub clock: Clock,
+    /// To the service node.
+    pub outbox: Outbox,
+    /// The nodes of the pset.
+    pub nodes: RefCell<Nodes>,
+    /// The jobs on them.
+    pub jobs: RefCell<Jobs>,
+    /// Peers that failed to authenticate.
+    pub bad_peers: RefCell<BadPeers>,
+}
+
+impl Server {
+    /// No nodes and no jobs yet.
+    #[must_use]
+    pub(crate) fn new(stack: Stack<Device>, clock: Clock, outbox: Outbox) -> Self {
+        Self {
+            stack,
+            clock,
+            outbox,
+            nodes: RefCell::default(),
+            jobs: RefCell::default(),
+            bad_peers: RefCell::default(),
+        }
+    }
+
+    /// A rank by its owner, if it runs on `node`.
+    pub(crate) fn rank_on(&self, node: NodeId, owner: Owner) -> Option<(Rc<Job>, Rc<RankState>)> {
+        self.jobs.borrow().rank_on(node, owner)
+    }
+
+    /// Passes an event on, its text cut to the limit.
+    pub(crate) async fn report(&self, node: NodeId, mut event: RasEvent) {
+        event.text.truncate(event.text.floor_char_boundary(RAS_TEXT_BYTES_MAX));
+        self.outbox.send(FromPset::Ras { node, event }).await;
+    }
+
+    /// A connection or a word of the node's may have been the last that was missing.
+    pub(crate) async fn check_ready(&self, identity: Identity) {
+        let readiness = self.nodes.borrow_mut().check_ready(identity);
+        match readiness {
+            Readiness::Not => {}
+            Readiness::Now(status) => {
+                let Identity { node, generation } = identity;
+                self.outbox.send(FromPset::NodeReady { node, generation, status }).await;
+            }
+            // What was said on the lost connection may be lost with it; a node that heard it says so again.
+            Readiness::Still => {
+                let ranks = self.jobs.borrow().on_node(identity.node);
+                for (job, rank) in ranks {
+                    self.send_launch_or_kill(&job, &rank).await;
+                }
+            }
+        }
+    }
+
+    /// Waits whether a node comes back that lost a connection.
+    pub(crate) async fn wait_for_return(&self, loss: Loss, identity: Identity, reason: String) {
+        tokio::time::sleep(RECONNECT_GRACE).await;
+        let missing = self.nodes.borrow().is_missing(loss);
+        if missing {
+            self.lose_node(identity, reason).await;
+        }
+    }
+
+    /// A ready node is lost, and its ranks with it. The service node concludes that from the one message.
+    pub(crate) async fn lose_node(&self, identity: Identity, reason: String) {
+        let was_ready = self.nodes.borrow_mut().lose(identity);
+        if was_ready {
+            self.end_ranks_on(identity.node);
+            let Identity { node, generation } = identity;
+            tracing::warn!(%node, %generation, %reason, "node lost");
+            self.outbox.send(FromPset::NodeLost { node, generation, reason }).await;
+        }
+    }
+
+    /// Frees what the ranks on a node had.
+    pub(crate) fn end_ranks_on(&self, node: NodeId) {
+        for (_, rank) in self.jobs.borrow().on_node(node) {
+            rank.end();
+        }
+    }
+
+    /// Starts a job: opens its root and program and launches its ranks.
+    pub(crate) async fn start(&self, spec: StartJob) {
+        let id = spec.job;
+        if self.jobs.borrow().get(id).is_some() {
+            tracing::error!(job = %id, "job was started twice");
+            return;
+        }
+        let members = spec.members.clone();
+        let refusal = if self.jobs.borrow().count() >= JOBS_MAX { Some("the pset has too many jobs") } else { None };
+        let opened = match refusal {
+            Some(refusal) => Err(refusal.to_owned()),
+            None => open_job(&spec).await,
+        };
+        let job = match opened {
+            Ok((root, program)) => Rc::new(Job::new(spec, root, program)),
+            Err(reason) => {
+                for (rank, _) in members {
+                    self.outbox.send(FromPset::Refused { job: id, rank, reason: reason.clone() }).await;
+                }
+                return;
+            }
+        };
+        self.jobs.borrow_mut().insert(Rc::clone(&job));
+        for rank in job.ranks() {
+            self.send_launch_or_kill(&job, rank).await;
+        }
+    }
+
+    /// Tells a rank's node what it shall do: run the rank, or end it if the job was killed.
+    async fn send_launch_or_kill(&self, job: &Job, rank: &RankState) {
+        let Owner { job: id, rank: number } = rank.owner();
+        if let Some(signal) = job.killed.get() {
+            self.send_kill(id, signal, rank.node());
+            return;
+        }
+        let control = self.nodes.borrow().control(rank.node());
+        let reason = match control {
+            Some(line) => match line.send(0, &ToNode::Launch(job.launch(number)), Vec::new()) {
+                Ok(()) => return,
+                Err(error) => format!("cannot launch on node {}: {error}", rank.node()),
+            },
+            // The connection is expected back, and the launch goes out then.
+            None if self.nodes.borrow().is_ready(rank.node()) => return,
+            None => format!("node {} is not ready", rank.node()),
+        };
+        self.refuse(id, number, rank, reason).await;
+    }
+
+    async fn refuse(&self, job: JobId, number: Rank, rank: &RankState, reason: String) {
+        if rank.end() {
+            self.outbox.send(FromPset::Refused { job, rank: number, reason }).await;
+        }
+    }
+
+    fn send_kill(&self, job: JobId, signal: u8, node: NodeId) {
+        let control = self.nodes.borrow().control(node);
+        let sent = control.map(|line| line.send(0, &ToNode::Kill { job, signal }, Vec::new()));
+        if let Some(Err(error)) = sent {
+            tracing::warn!(%node, %job, %error, "kill was not sent");
+        }
+    }
+
+    /// Ends a job's ranks by a signal.
+    pub(crate) fn kill(&self, id: JobId, signal: u8) {
+        let Some(job) = self.jobs.borrow().get(id) else { return };
+        job.killed.set(Some(signal));
+        for rank in job.ranks().filter(|rank| !rank.has_ended()) {
+            rank.stop.stop();
+            self.send_kill(id, signal, rank.node());
+        }
+    }
+
+    /// Frees everything of a job, also of ranks that should not be there any more.
+    pub(crate) fn forget(&self, id: JobId) {
+        let Some(job) = self.jobs.borrow_mut().remove(id) else { return };
+        for rank in job.ranks() {
+            if rank.end() {
+                self.send_kill(id, SIGKILL, rank.node());
+            }
+        }
+    }
+}
+
+/// Opens a job's root and program, on a thread: either may lie on a file system that does not answer.
+async fn open_job(spec: &StartJob) -> Result<(Root, Program), String> {
+    let (root, file) = (spec.root.clone(), spec.program_file.clone());
+    let (id, bytes) = (spec.program, spec.program_bytes);
+    let work = move || {
+        let opened = Root::open(&root).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
+        let program =
+            Program::open(&file, id, bytes).map_err(|error| format!("cannot read program {file}: {error}"))?;
+        Ok((opened, program))
+    };
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(format!("cannot open root and program: {error}")))
+}
