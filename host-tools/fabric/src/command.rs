@@ -223,16 +223,7 @@ impl Dropped {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Self {
-            cut,
-            loss,
-            queue_full,
-            absent,
-            oversize,
-            malformed,
-            spoofed,
-            refused,
-        } = *self;
+        let Self { cut, loss, queue_full, absent, oversize, malformed, spoofed, refused } = *self;
         cut + loss + queue_full + absent + oversize + malformed + spoofed + refused
     }
 }

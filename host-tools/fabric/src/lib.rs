@@ -10,7 +10,23 @@
 //! | [`names`] | link names, socket paths, the text form of an Ethernet address |
 //! | [`limits`] | every bound, with what happens at it |
 //! | [`station`] | the other end of a link, for programs that are a station |
+//! | [`server`] | the loop that waits for frames, time and commands |
+//! | `execute`, `lines` | what commands do; lines in and out |
+//! | `switch`, `addresses`, `link`, `buffers` | forwarding |
+//! | `shaper`, `under_way` | links that are slow or lossy |
+//! | `pcap` | recordings |
 pub mod command;
 pub mod limits;
 pub mod names;
+pub mod server;
 pub mod station;
+
+mod addresses;
+mod buffers;
+mod execute;
+mod lines;
+mod link;
+mod pcap;
+mod shaper;
+mod switch;
+mod under_way;

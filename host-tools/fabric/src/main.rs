@@ -1,2 +1,32 @@
 //! `coppice-fabric`: the switch process. Commands on standard input, replies and events on standard output.
-fn main() {}
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// User-space Ethernet switch of a Coppice cluster.
+///
+/// Takes commands as JSON lines on standard input, answers on standard output, and ends when standard input does.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Options {
+    /// Directory of the links' sockets: NAME.sw is made here, NAME.sock is the station's.
+    #[arg(long, value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Decides which frames are lost on links with loss; the same seed and traffic lose the same frames.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let Options { directory, seed } = Options::parse();
+    match coppice_fabric::server::serve(directory, seed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("coppice-fabric: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -167,14 +167,9 @@ mod tests {
     fn addresses_as_text() {
         let mac = MacAddress([2, 0, 10, 64, 0, 255]);
         assert_eq!(parse_mac(&mac.to_string()), Ok(mac));
-        for bad in [
-            "",
-            "02:00:0a:40:00",
-            "02:00:0a:40:00:01:02",
-            "2:0:a:40:0:1",
-            "+2:00:0a:40:00:01",
-            "02-00-0a-40-00-01",
-        ] {
+        for bad in
+            ["", "02:00:0a:40:00", "02:00:0a:40:00:01:02", "2:0:a:40:0:1", "+2:00:0a:40:00:01", "02-00-0a-40-00-01"]
+        {
             assert!(parse_mac(bad).is_err(), "{bad}");
         }
     }

@@ -45,26 +45,15 @@ impl Station {
     pub fn open(directory: &Path, link: &LinkName) -> Result<Self, StationError> {
         let station_path = link.station_socket(directory)?;
         let switch_path = link.switch_socket(directory)?;
-        let failed = |source| StationError::Socket {
-            path: station_path.clone(),
-            source,
-        };
+        let failed = |source| StationError::Socket { path: station_path.clone(), source };
         match std::fs::remove_file(&station_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
         let receiver = UnixDatagram::bind(&station_path).map_err(failed)?;
         let sender = UnixDatagram::unbound().map_err(failed)?;
-        receiver
-            .set_nonblocking(true)
-            .and_then(|()| sender.set_nonblocking(true))
-            .map_err(failed)?;
-        let station = Self {
-            receiver,
-            sender,
-            station_path,
-            switch_path,
-        };
+        receiver.set_nonblocking(true).and_then(|()| sender.set_nonblocking(true)).map_err(failed)?;
+        let station = Self { receiver, sender, station_path, switch_path };
         // The switch may not be there yet.
         let _later = station.sender.connect(&station.switch_path);
         Ok(station)
@@ -96,12 +85,7 @@ impl Station {
     /// `WouldBlock` if the switch has no room now; `NotFound` or `ConnectionRefused` if there is no switch.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         match self.sender.send(frame) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotConnected
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotConnected) => {
                 self.sender.connect(&self.switch_path)?;
                 self.sender.send(frame).map(drop)
             }
