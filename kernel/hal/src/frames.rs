@@ -29,6 +29,8 @@ mod buddy;
 mod host;
 mod info;
 mod set_up;
+#[cfg(test)]
+mod tests;
 
 pub use self::set_up::PhysicalRange;
 

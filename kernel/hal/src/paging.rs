@@ -19,6 +19,8 @@ use crate::frames::{Frame, FrameKind, FramePool};
 mod cpu;
 mod entry;
 mod mapped;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use self::mapped::Mapped;

@@ -1,0 +1,281 @@
+//! Real tables in real frames against a map of pages.
+
+extern crate std;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::{prop_assert, prop_assert_eq};
+use x86_64::structures::paging::PageTableFlags;
+
+use super::{Access, Entry, Marks, PageTable, Raw, Verdict};
+use crate::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
+use crate::frames::{FrameKind, FramePool};
+
+const MIB: usize = 1024 * 1024;
+
+fn page(number: u64) -> UserPage {
+    UserPage::containing(number * PAGE_BYTES as u64).expect("a user page")
+}
+
+/// The entry as the processor's manual has it.
+fn hardware(access: Access) -> PageTableFlags {
+    PageTableFlags::from_bits_truncate(Raw::page(0x1234_5000, access, Marks::all()).0)
+}
+
+#[test]
+fn entries_say_to_the_processor_what_they_mean() {
+    let user = PageTableFlags::PRESENT | PageTableFlags::USER_ACCESSIBLE;
+    let all = PageTableFlags::PRESENT
+        | PageTableFlags::WRITABLE
+        | PageTableFlags::USER_ACCESSIBLE
+        | PageTableFlags::NO_EXECUTE
+        | PageTableFlags::NO_CACHE
+        | PageTableFlags::GLOBAL
+        | PageTableFlags::HUGE_PAGE;
+    assert_eq!(hardware(Access::READ) & all, user | PageTableFlags::NO_EXECUTE);
+    assert_eq!(
+        hardware(Access::READ | Access::WRITE) & all,
+        user | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE
+    );
+    assert_eq!(hardware(Access::READ | Access::EXECUTE) & all, user);
+    assert!(!hardware(Access::empty()).contains(PageTableFlags::PRESENT));
+    let raw = Raw::page(0x000f_edcb_a987_6000, Access::WRITE, Marks::FILE);
+    assert_eq!(raw.address(), 0x000f_edcb_a987_6000);
+    assert_eq!(raw.access(), Access::READ | Access::WRITE);
+    assert_eq!(raw.marks(), Marks::FILE);
+    assert!(!Raw::page(0, Access::empty(), Marks::empty()).is_empty());
+}
+
+#[test]
+fn a_page_without_rights_keeps_its_frame() {
+    let pool = FramePool::for_host(MIB);
+    let mut table = PageTable::new(pool).expect("memory");
+    let frame = pool.alloc(FrameKind::User).expect("memory");
+    frame.write(0, b"still here");
+    table.map(page(77), frame, Access::READ | Access::WRITE, Marks::FILE).expect("memory");
+    assert!(table.protect(page(77), Access::empty(), Marks::FILE));
+    assert_eq!(
+        table.entry(page(77)),
+        Some(Entry { access: Access::empty(), marks: Marks::FILE, accessed: false, dirty: false })
+    );
+    let mut text = [0; 10];
+    table.lookup(page(77)).expect("held").read(0, &mut text);
+    assert_eq!(&text, b"still here");
+    assert!(!table.protect(page(78), Access::READ, Marks::empty()));
+    assert!(!table.protect(page(77 + (1 << 30)), Access::READ, Marks::empty()));
+}
+
+#[test]
+fn a_kernel_write_marks_the_page_dirty() {
+    let pool = FramePool::for_host(MIB);
+    let mut table = PageTable::new(pool).expect("memory");
+    table.map(page(5), pool.alloc(FrameKind::User).expect("memory"), Access::READ, Marks::empty()).expect("memory");
+    assert!(!table.entry(page(5)).expect("mapped").dirty);
+    table.lookup(page(5)).expect("mapped").write(4095, b"x");
+    assert!(table.entry(page(5)).expect("mapped").dirty);
+    table.walk(PageRange::ALL, |_, entry| {
+        entry.clear_dirty();
+        Verdict::Keep
+    });
+    assert!(!table.entry(page(5)).expect("mapped").dirty);
+}
+
+#[test]
+fn a_map_that_fails_changes_nothing() {
+    let pool = FramePool::for_host(MIB);
+    let mut table = PageTable::new(pool).expect("memory");
+    let mut frames: Vec<_> = std::iter::from_fn(|| pool.alloc(FrameKind::User)).collect();
+    for spare in 0..3 {
+        let frame = frames.pop().expect("some are left");
+        let (free, tables) = (pool.free_frames(), pool.usage().tables);
+        let refused = table.map(page(1 << 30), frame, Access::READ, Marks::empty()).expect_err("no tables to be had");
+        assert_eq!((pool.free_frames(), pool.usage().tables), (free, tables), "with {spare} frames to spare");
+        drop(refused);
+    }
+    drop(frames.pop());
+    let frame = pool.alloc(FrameKind::User).expect("four were freed");
+    table.map(page(1 << 30), frame, Access::READ, Marks::empty()).expect("three tables were free");
+}
+
+#[test]
+fn retention_by_hand_keeps_what_was_not_writable() {
+    // Program P0: pages 0, 1, 3 executable, page 2 writable. Program P1 is gone as a whole.
+    let pool = FramePool::for_host(MIB);
+    let free = pool.free_frames();
+    let mut kept = PageTable::new(pool).expect("memory");
+    let mut other = PageTable::new(pool).expect("memory");
+    let mut at = BTreeMap::new();
+    for number in [0, 1, 3] {
+        let frame = pool.alloc(FrameKind::Pristine).expect("memory");
+        frame.write(0, b"code");
+        at.insert(number, frame.address());
+        kept.map(page(number), frame, Access::READ | Access::EXECUTE, Marks::PRISTINE).expect("memory");
+    }
+    let secret = pool.alloc(FrameKind::User).expect("memory");
+    secret.write(0, b"secret");
+    kept.map(page(2), secret, Access::READ | Access::WRITE, Marks::empty()).expect("memory");
+    for number in 0..4 {
+        let frame = pool.alloc(FrameKind::User).expect("memory");
+        frame.write(0, b"secret");
+        other.map(page(number), frame, Access::READ | Access::WRITE, Marks::empty()).expect("memory");
+    }
+    drop(other);
+    kept.walk(PageRange::ALL, |_, entry| match entry.get().marks.contains(Marks::PRISTINE) {
+        true => Verdict::Keep,
+        false => Verdict::Drop,
+    });
+    assert!(kept.entry(page(2)).is_none());
+    for (number, address) in at {
+        assert_eq!(kept.frame(page(number)).map(|frame| frame.address()), Some(address));
+    }
+    // Three pages and four tables are all that is in use, and the rest reads as zeros.
+    assert_eq!(free - pool.free_frames(), 3 + 4);
+    for frame in std::iter::from_fn(|| pool.alloc(FrameKind::Kernel)).collect::<Vec<_>>() {
+        let mut bytes = [1; PAGE_BYTES];
+        frame.read(0, &mut bytes);
+        assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Map(u64, u8, u8, u8),
+    Unmap(u64),
+    Protect(u64, u8, u8),
+    DropRange(u64, u64),
+    DropMarked(u64, u64, u8),
+    Restrict(u64, u64),
+    Prepare(u64),
+    Write(u64, u8),
+}
+
+/// Page numbers that meet in tables of every level, and the last one there is.
+fn number() -> impl Strategy<Value = u64> {
+    let last = USER_END / PAGE_BYTES as u64;
+    prop_oneof![
+        0_u64..20,
+        500_u64..530,
+        (0_u64..4).prop_map(|index| index << 9),
+        (0_u64..4).prop_map(|index| (index << 18) + 511),
+        (0_u64..255).prop_map(|index| index << 27),
+        (1_u64..3).prop_map(move |back| last - back),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = || (number(), number()).prop_map(|(one, other)| (one.min(other), one.max(other)));
+    prop_oneof![
+        6 => (number(), any::<u8>(), 0_u8..8, 0_u8..8).prop_map(|(n, value, access, marks)| Step::Map(n, value, access, marks)),
+        2 => number().prop_map(Step::Unmap),
+        2 => (number(), 0_u8..8, 0_u8..8).prop_map(|(n, access, marks)| Step::Protect(n, access, marks)),
+        1 => range().prop_map(|(start, end)| Step::DropRange(start, end)),
+        1 => (range(), 0_u8..8).prop_map(|((start, end), marks)| Step::DropMarked(start, end, marks)),
+        1 => range().prop_map(|(start, end)| Step::Restrict(start, end)),
+        1 => number().prop_map(Step::Prepare),
+        2 => (number(), any::<u8>()).prop_map(|(n, value)| Step::Write(n, value)),
+    ]
+}
+
+fn range(start: u64, end: u64) -> PageRange {
+    PageRange::covering(start * PAGE_BYTES as u64, end * PAGE_BYTES as u64).expect("in order")
+}
+
+/// What the processor makes of rights: any include reading.
+fn effective(access: Access) -> Access {
+    if access.is_empty() { access } else { access | Access::READ }
+}
+
+/// Tables that the pages need: one per level and distinct prefix, and the top one.
+fn tables(model: &BTreeMap<u64, (u8, Access, Marks)>) -> u32 {
+    let level = |shift: u32| model.keys().map(|number| number >> shift).collect::<BTreeSet<_>>().len() as u32;
+    1 + level(9) + level(18) + level(27)
+}
+
+proptest! {
+    #[test]
+    fn a_table_says_what_was_put_into_it(steps in proptest::collection::vec(step(), 1..80)) {
+        std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(4 * MIB));
+        let pool = POOL.with(|pool| *pool);
+        let free = pool.free_frames();
+        let mut table = PageTable::new(pool).expect("memory");
+        let mut model: BTreeMap<u64, (u8, Access, Marks)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Map(number, value, access, marks) => {
+                    let (access, marks) = (Access::from_bits_truncate(access), Marks::from_bits_truncate(marks));
+                    let frame = pool.alloc(FrameKind::User).expect("memory");
+                    frame.write(0, &[value; PAGE_BYTES]);
+                    let before = table.map(page(number), frame, access, marks).expect("memory");
+                    let expected = model.insert(number, (value, effective(access), marks));
+                    let mut byte = [0];
+                    let before = before.map(|frame| { frame.read(9, &mut byte); byte[0] });
+                    prop_assert_eq!(before, expected.map(|(value, ..)| value));
+                }
+                Step::Unmap(number) => {
+                    prop_assert_eq!(table.unmap(page(number)).is_some(), model.remove(&number).is_some());
+                }
+                Step::Protect(number, access, marks) => {
+                    let (access, marks) = (Access::from_bits_truncate(access), Marks::from_bits_truncate(marks));
+                    let known = model.get_mut(&number);
+                    prop_assert_eq!(table.protect(page(number), access, marks), known.is_some());
+                    if let Some(known) = known {
+                        (known.1, known.2) = (effective(access), marks);
+                    }
+                }
+                Step::DropRange(start, end) => {
+                    table.walk(range(start, end), |_, _| Verdict::Drop);
+                    model.retain(|number, _| !(start..end).contains(number));
+                }
+                Step::DropMarked(start, end, marks) => {
+                    let marks = Marks::from_bits_truncate(marks);
+                    let mut seen = Vec::new();
+                    table.walk(range(start, end), |page, entry| {
+                        seen.push(page.number());
+                        if entry.get().marks == marks { Verdict::Drop } else { Verdict::Keep }
+                    });
+                    prop_assert_eq!(&seen, &model.range(start..end).map(|(number, _)| *number).collect::<Vec<_>>());
+                    model.retain(|number, known| !((start..end).contains(number) && known.2 == marks));
+                }
+                Step::Restrict(start, end) => {
+                    table.walk(range(start, end), |_, entry| {
+                        entry.set(Access::READ, Marks::COPY_ON_WRITE);
+                        Verdict::Keep
+                    });
+                    for (_, known) in model.range_mut(start..end) {
+                        (known.1, known.2) = (Access::READ, Marks::COPY_ON_WRITE);
+                    }
+                }
+                Step::Prepare(number) => {
+                    prop_assert!(table.prepare(page(number)));
+                    table.prune(page(number));
+                }
+                Step::Write(number, value) => {
+                    let mapped = table.lookup(page(number));
+                    prop_assert_eq!(mapped.is_some(), model.contains_key(&number));
+                    if let (Some(mapped), Some(known)) = (mapped, model.get_mut(&number)) {
+                        mapped.write(0, &[value; PAGE_BYTES]);
+                        known.0 = value;
+                    }
+                }
+            }
+            prop_assert_eq!(free - pool.free_frames(), model.len() as u32 + tables(&model));
+        }
+        for (number, (value, access, marks)) in &model {
+            let mapped = table.lookup(page(*number)).expect("in the model");
+            let mut bytes = [0; 3];
+            mapped.read(PAGE_BYTES - 3, &mut bytes);
+            prop_assert_eq!((bytes, mapped.access(), mapped.marks()), ([*value; 3], *access, *marks));
+        }
+        let mut rest = PageRange::ALL;
+        let mut found = Vec::new();
+        while let Some(page) = table.first_in(rest) {
+            found.push(page.number());
+            rest = rest.after(page);
+        }
+        prop_assert_eq!(found, model.keys().copied().collect::<Vec<_>>());
+        drop(table);
+        prop_assert_eq!(pool.free_frames(), free);
+    }
+}
