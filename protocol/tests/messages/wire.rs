@@ -1,0 +1,238 @@
+//! The bytes of messages as they are now. A change here is a change of the protocol: raise
+//! [`coppice_protocol::frame::VERSION`] (or the personality's, or the pset protocol's) with it.
+
+use core::fmt::Write;
+
+use coppice_protocol::control::{Exit, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::personality::NodeKey;
+use coppice_protocol::pset::{self, FromPset, StartJob, ToPset};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::ship::{
+    Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
+};
+use serde::Serialize;
+
+use crate::strategies::example_personality;
+
+const JOB: JobId = JobId(300);
+const RANK: Rank = Rank(4);
+const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1 };
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn line<T: Serialize>(table: &mut String, name: &str, message: &T) {
+    let body = postcard::to_allocvec(message).expect("plain data");
+    writeln!(table, "{name:<20} {}", hex(&body)).expect("a string takes anything");
+}
+
+fn location() -> Location {
+    Location { directory: Some(Handle(7)), path: "a/b".into() }
+}
+
+fn report() -> RankReport {
+    RankReport {
+        job: JOB,
+        rank: RANK,
+        exit: Exit::Signal(11),
+        reason: Some("why".into()),
+        launch_ns: 1,
+        run_ns: 2,
+        page_faults: 3,
+        instruction_faults: 4,
+        pages_fetched: 5,
+        pages_peak: 6,
+        bytes_written: 7,
+        bytes_read: 8,
+        syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
+    }
+}
+
+fn event() -> RasEvent {
+    RasEvent {
+        severity: Severity::Error,
+        kind: RasKind::ProgramFault,
+        job: Some(JOB),
+        rank: Some(RANK),
+        address: Some(0),
+        instruction: Some(0x40_1000),
+        text: "null".into(),
+    }
+}
+
+fn status() -> FileStatus {
+    FileStatus {
+        device: 1,
+        inode: 2,
+        mode: 0o100_644,
+        links: 3,
+        user: 4,
+        group: 5,
+        special_device: 6,
+        size: 7,
+        block_size: 8,
+        blocks: 9,
+        accessed: Timestamp { seconds: -1, nanoseconds: 10 },
+        modified: Timestamp { seconds: 1, nanoseconds: 11 },
+        changed: Timestamp { seconds: 2, nanoseconds: 12 },
+        created: Some(Timestamp { seconds: 3, nanoseconds: 13 }),
+    }
+}
+
+#[test]
+fn control() {
+    let mut table = String::new();
+    let launch = Launch {
+        job: JOB,
+        rank: RANK,
+        size: 8,
+        program: ProgramId([0xcc; 32]),
+        program_bytes: 5000,
+        path: "p".into(),
+        arguments: vec!["p".into(), "x".into()],
+        environment: vec!["A=B".into()],
+        directory: "/".into(),
+        user: 1000,
+        group: 1001,
+        umask: 0o22,
+    };
+    line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
+    line(&mut table, "Launch", &ToNode::Launch(launch));
+    line(&mut table, "Kill", &ToNode::Kill { job: JOB, signal: 15 });
+    line(&mut table, "PowerOff", &ToNode::PowerOff);
+    line(&mut table, "Ready", &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, memory: MEMORY }));
+    line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
+    line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
+    line(&mut table, "Ended", &ToIoNode::Ended(report()));
+    line(&mut table, "Ras", &ToIoNode::Ras(event()));
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn calls() {
+    let mut table = String::new();
+    let file = Handle(7);
+    let program = ProgramId([0xcc; 32]);
+    let when = TimeChange::To(Timestamp { seconds: 1, nanoseconds: 2 });
+    let calls = [
+        ("Pages", Call::Pages { program, first: 1, count: 2 }),
+        ("Open", Call::Open { at: location(), flags: 1, mode: 2 }),
+        ("Close", Call::Close(file)),
+        ("Read", Call::Read { file, offset: 1, length: 2 }),
+        ("Write", Call::Write { file, offset: Some(1) }),
+        ("Input", Call::Input { length: 1 }),
+        ("InputReady", Call::InputReady { wait_ms: 1 }),
+        ("Print", Call::Print(Stream::Error)),
+        ("Stat", Call::Stat { at: location(), follow: true }),
+        ("HandleStat", Call::HandleStat(file)),
+        ("FileSystem", Call::FileSystem(location())),
+        ("HandleFileSystem", Call::HandleFileSystem(file)),
+        ("Access", Call::Access { at: location(), mode: 1, flags: 2 }),
+        ("List", Call::List { directory: file, position: 1, length: 2 }),
+        ("ReadLink", Call::ReadLink(location())),
+        ("Resolve", Call::Resolve(location())),
+        ("MakeDirectory", Call::MakeDirectory { at: location(), mode: 1 }),
+        ("Remove", Call::Remove { at: location(), directory: true }),
+        ("Rename", Call::Rename { from: location(), to: location(), flags: 1 }),
+        ("Link", Call::Link { from: location(), to: location(), follow: true }),
+        ("SymbolicLink", Call::SymbolicLink { target: "t".into(), at: location() }),
+        ("Truncate", Call::Truncate { at: location(), length: 1 }),
+        ("HandleTruncate", Call::HandleTruncate { file, length: 1 }),
+        ("Allocate", Call::Allocate { file, mode: 1, offset: 2, length: 3 }),
+        ("SeekData", Call::SeekData { file, offset: 1, hole: true }),
+        ("Synchronise", Call::Synchronise { file, data_only: true }),
+        ("ChangeMode", Call::ChangeMode { at: location(), mode: 1 }),
+        ("HandleChangeMode", Call::HandleChangeMode { file, mode: 1 }),
+        (
+            "ChangeTimes",
+            Call::ChangeTimes { at: location(), accessed: TimeChange::Omit, modified: TimeChange::Now, follow: true },
+        ),
+        ("HandleChangeTimes", Call::HandleChangeTimes { file, accessed: when, modified: when }),
+        ("SetFlags", Call::SetFlags { file, flags: 1 }),
+    ];
+    for (name, call) in calls {
+        line(&mut table, name, &Request { owner: Owner { job: JOB, rank: RANK }, call });
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn replies() {
+    let mut table = String::new();
+    let replies = [
+        ("Done", Reply::Done),
+        ("Data", Reply::Data),
+        ("Written", Reply::Written { bytes: 1, end: 2 }),
+        ("Count", Reply::Count(1)),
+        ("Opened", Reply::Opened { handle: Handle(7), status: status() }),
+        ("Status", Reply::Status(status())),
+        ("FileSystem", Reply::FileSystem(FileSystemStatus { kind: 0xef53, flags: 1, ..FileSystemStatus::default() })),
+        ("Entries", Reply::Entries { next: 1 }),
+        ("Path", Reply::Path("/a".into())),
+        ("Failed", Reply::Failed(2)),
+    ];
+    for (name, reply) in replies {
+        line(&mut table, name, &reply);
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn pset() {
+    let mut table = String::new();
+    let node = NodeId(5);
+    let generation = Generation(2);
+    let start = StartJob {
+        job: JOB,
+        size: 8,
+        root: "/r".into(),
+        program: ProgramId([0xcc; 32]),
+        program_bytes: 5000,
+        program_file: "/f".into(),
+        path: "p".into(),
+        arguments: vec!["p".into()],
+        environment: vec!["A=B".into()],
+        directory: "/".into(),
+        user: 1000,
+        group: 1001,
+        umask: 0o22,
+        input_rank: Some(Rank(0)),
+        members: vec![(RANK, node)],
+    };
+    let configure = ToPset::Configure {
+        version: pset::VERSION,
+        pset: PsetId(1),
+        mtu: 9000,
+        socket: "s".into(),
+        fabric: "f".into(),
+    };
+    line(&mut table, "Configure", &configure);
+    line(&mut table, "AddNode", &ToPset::AddNode { node, generation, key: NodeKey([0xaa; 32]) });
+    line(&mut table, "RemoveNode", &ToPset::RemoveNode { node });
+    line(&mut table, "Start", &ToPset::Start(start));
+    line(&mut table, "Kill", &ToPset::Kill { job: JOB, signal: 9 });
+    line(&mut table, "Forget", &ToPset::Forget { job: JOB });
+    line(&mut table, "Input", &ToPset::Input { job: JOB, bytes: vec![1, 2, 255] });
+    line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });
+    line(&mut table, "Shutdown", &ToPset::Shutdown);
+    let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, memory: MEMORY };
+    line(&mut table, "Listening", &FromPset::Listening);
+    line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });
+    line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });
+    line(&mut table, "Launched", &FromPset::Launched { job: JOB, rank: RANK });
+    line(&mut table, "Ended", &FromPset::Ended { node, report: report() });
+    line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });
+    line(&mut table, "Output", &FromPset::Output { job: JOB, rank: RANK, stream: Stream::Output, bytes: vec![10] });
+    line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });
+    line(&mut table, "Ras", &FromPset::Ras { node, event: event() });
+    let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
+    writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn personality() {
+    insta::assert_snapshot!(hex(&example_personality().encode()));
+}
