@@ -27,12 +27,7 @@ pub(crate) struct Framed<D> {
 
 impl<D> Framed<D> {
     pub(crate) fn new(device: D, mac: MacAddress, broadcast: Ipv4Addr) -> Self {
-        Self {
-            device,
-            mac,
-            broadcast,
-            exhausted: false,
-        }
+        Self { device, mac, broadcast, exhausted: false }
     }
 }
 
@@ -42,11 +37,7 @@ fn packet_of(mac: MacAddress, frame: &[u8]) -> &[u8] {
         return &[];
     };
     let for_us = header[..6] == mac.0 || header[..6] == BROADCAST;
-    if for_us && header[12..14] == ETHERTYPE_IPV4 {
-        packet
-    } else {
-        &[]
-    }
+    if for_us && header[12..14] == ETHERTYPE_IPV4 { packet } else { &[] }
 }
 
 impl<D: Device> Device for Framed<D> {
@@ -69,14 +60,7 @@ impl<D: Device> Device for Framed<D> {
     fn receive(&mut self, now: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         let (mac, broadcast) = (self.mac, self.broadcast);
         let (received, transmit) = self.device.receive(now)?;
-        Some((
-            Received { token: received, mac },
-            Transmit {
-                token: transmit,
-                mac,
-                broadcast,
-            },
-        ))
+        Some((Received { token: received, mac }, Transmit { token: transmit, mac, broadcast }))
     }
 
     fn transmit(&mut self, now: Instant) -> Option<Self::TxToken<'_>> {
@@ -123,9 +107,7 @@ impl<T: TxToken> TxToken for Transmit<T> {
 
 /// The Ethernet address a packet must go to.
 fn station_of(packet: &[u8], broadcast: Ipv4Addr) -> [u8; 6] {
-    let octets = packet
-        .get(IPV4_DESTINATION)
-        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    let octets = packet.get(IPV4_DESTINATION).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     match octets.map(Ipv4Addr::from) {
         Some(address) if !address.is_broadcast() && address != broadcast => MacAddress::of(address).0,
         _ => BROADCAST,

@@ -29,12 +29,7 @@ pub type Peer = (Ipv4Addr, u16);
 
 impl<D: Device> TcpListener<D> {
     pub(crate) fn new(stack: Stack<D>, port: u16, sizes: BufferSizes, handles: Vec<SocketHandle>) -> Self {
-        Self {
-            stack,
-            port,
-            sizes,
-            handles: Mutex::new(handles),
-        }
+        Self { stack, port, sizes, handles: Mutex::new(handles) }
     }
 
     /// Waits for the next connection. One task may wait at a time.

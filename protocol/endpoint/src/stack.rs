@@ -59,9 +59,7 @@ pub struct Stack<D: Device> {
 
 impl<D: Device> Clone for Stack<D> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -116,20 +114,8 @@ impl<D: Device> Stack<D> {
         });
         let next_port = EPHEMERAL_FIRST + (config.seed >> 16) as u16 % EPHEMERAL_COUNT;
         let sockets = SocketSet::new(Vec::new());
-        let state = State {
-            interface,
-            sockets,
-            device,
-            closing: Vec::new(),
-            next_port,
-            socket_count: 0,
-        };
-        Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(state),
-                work: Mutex::new(Work::default()),
-            }),
-        }
+        let state = State { interface, sockets, device, closing: Vec::new(), next_port, socket_count: 0 };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), work: Mutex::new(Work::default()) }) }
     }
 
     /// Takes frames from the device, moves every connection on, and sends what there is to send. Returns when it wants
@@ -214,37 +200,25 @@ impl<D: Device> Stack<D> {
 impl<D: Device> State<D> {
     fn poll(&mut self, now_ns: u64) -> Option<u64> {
         let now = stack_time(now_ns);
-        let Self {
-            interface,
-            sockets,
-            device,
-            ..
-        } = self;
+        let Self { interface, sockets, device, .. } = self;
         device.exhausted = false;
         interface.poll_maintenance(now);
         let taken = (0..FRAMES_PER_POLL_MAX)
             .take_while(|_| interface.poll_ingress_single(now, device, sockets) != PollIngressSingleResult::None)
             .count();
         self.watch_silent_peers();
-        let Self {
-            interface,
-            sockets,
-            device,
-            ..
-        } = self;
+        let Self { interface, sockets, device, .. } = self;
         while interface.poll_egress(now, device, sockets) != PollResult::None {}
         self.remove_closed();
         if taken == FRAMES_PER_POLL_MAX {
             return Some(now_ns);
         }
         let exhausted = self.device.exhausted;
-        self.interface
-            .poll_at(now, &self.sockets)
-            .map(|next| match clock_time(next) {
-                // Nothing moves before the device has room again (or, without that, the stack would spin).
-                next_ns if exhausted || next_ns <= now_ns => now_ns + DEVICE_RETRY_NS,
-                next_ns => next_ns,
-            })
+        self.interface.poll_at(now, &self.sockets).map(|next| match clock_time(next) {
+            // Nothing moves before the device has room again (or, without that, the stack would spin).
+            next_ns if exhausted || next_ns <= now_ns => now_ns + DEVICE_RETRY_NS,
+            next_ns => next_ns,
+        })
     }
 
     /// Starts or stops, per connection, the clock after which a peer that acknowledges nothing is given up.
@@ -316,10 +290,7 @@ impl<D: Device> State<D> {
         let local_port = self.free_port();
         let handle = self.add_socket(sizes)?;
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
-        if socket
-            .connect(self.interface.context(), (address, port), local_port)
-            .is_err()
-        {
+        if socket.connect(self.interface.context(), (address, port), local_port).is_err() {
             self.remove_socket(handle);
             return Err(NetError::Address);
         }

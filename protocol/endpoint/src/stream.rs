@@ -21,9 +21,7 @@ pub struct TcpStream<D: Device> {
 
 impl<D: Device> Clone for TcpStream<D> {
     fn clone(&self) -> Self {
-        Self {
-            connection: Arc::clone(&self.connection),
-        }
+        Self { connection: Arc::clone(&self.connection) }
     }
 }
 
@@ -35,9 +33,7 @@ struct Connection<D: Device> {
 
 impl<D: Device> TcpStream<D> {
     pub(crate) fn new(stack: Stack<D>, handle: SocketHandle, peer: (Ipv4Addr, u16)) -> Self {
-        Self {
-            connection: Arc::new(Connection { stack, handle, peer }),
-        }
+        Self { connection: Arc::new(Connection { stack, handle, peer }) }
     }
 
     /// Address and port of the other side.
@@ -157,9 +153,7 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// As [`Self::write`].
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
-        let written = self
-            .connection
-            .with_socket(|socket| socket.send_slice(bytes).map_err(|_| send_error(socket)))?;
+        let written = self.connection.with_socket(|socket| socket.send_slice(bytes).map_err(|_| send_error(socket)))?;
         if written > 0 {
             self.connection.stack.kick();
         }

@@ -62,7 +62,12 @@ impl Link {
     ///
     /// # Errors
     /// [`LinkError`], at the latest after [`CONNECT_TIMEOUT_NS`].
-    pub async fn establish(dial: &dyn Dial, channel: Channel, credentials: &Credentials, drained: &Arc<WaitQueue>) -> Result<Self, LinkError> {
+    pub async fn establish(
+        dial: &dyn Dial,
+        channel: Channel,
+        credentials: &Credentials,
+        drained: &Arc<WaitQueue>,
+    ) -> Result<Self, LinkError> {
         let attempt = async {
             let (port, buffer_bytes) = match channel {
                 Channel::Control => (CONTROL_PORT, CONTROL_BUFFER_BYTES),

@@ -1,0 +1,71 @@
+//! The network card as smoltcp's kind of device.
+
+use alloc::vec;
+
+use coppice_hal::nic::{Nic, RxFrame};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+
+/// Length of an Ethernet header, bytes.
+const ETHERNET_HEADER_BYTES: usize = 14;
+
+/// The node's network card.
+pub struct NicDevice(Nic);
+
+impl NicDevice {
+    /// Takes the card over.
+    #[must_use]
+    pub const fn new(nic: Nic) -> Self {
+        Self(nic)
+    }
+}
+
+impl Device for NicDevice {
+    type RxToken<'a> = Received<'a>;
+    type TxToken<'a> = Transmit<'a>;
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = usize::from(self.0.mtu()) + ETHERNET_HEADER_BYTES;
+        capabilities
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+        // Frames are taken even when there is no room for an answer: one that is lost is sent again, and acknowledgements
+        // in the frames are what makes room.
+        self.0.receive().map(|frame| (Received(frame), Transmit(&self.0)))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Self::TxToken<'_>> {
+        self.0.can_transmit().then_some(Transmit(&self.0))
+    }
+}
+
+/// A frame that came in; its buffer goes back to the card when this is dropped.
+pub struct Received<'a>(RxFrame<'a>);
+
+impl RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+/// Room for a frame to send.
+pub struct Transmit<'a>(&'a Nic);
+
+impl TxToken for Transmit<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        if !self.0.can_transmit() {
+            return f(&mut vec![0; length]);
+        }
+        let mut f = Some(f);
+        let sent = self.0.transmit(length, |bytes| f.take().map(|f| f(bytes)));
+        match (sent.flatten(), f) {
+            (Some(result), _) => result,
+            // The card changed its mind: the frame is lost, as frames may be.
+            (None, Some(f)) => f(&mut vec![0; length]),
+            (None, None) => unreachable!("a transmitted frame has a result"),
+        }
+    }
+}
