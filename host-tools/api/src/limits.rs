@@ -19,8 +19,8 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Longest name of a socket below a cluster's runtime directory, bytes with the slash in front.
 pub const SOCKET_NAME_BYTES_MAX: usize = 16;
 
-/// Most nodes of a cluster.
-pub const NODES_MAX: u32 = 1024;
+/// Most nodes of a cluster: each and its I/O node need a port of the fabric, which has 1024.
+pub const NODES_MAX: u32 = 512;
 
 /// Most nodes of one pset.
 pub const PSET_NODES_MAX: u32 = 256;

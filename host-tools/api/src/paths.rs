@@ -219,6 +219,18 @@ impl ClusterPaths {
         self.state.join("coppiced.log")
     }
 
+    /// Log of a helper process: `fabric` or an I/O node.
+    #[must_use]
+    pub fn helper_log(&self, name: &str) -> PathBuf {
+        self.state.join(format!("{name}.log"))
+    }
+
+    /// Whether KVM works, as found out earlier.
+    #[must_use]
+    pub fn accelerator_cache(&self) -> PathBuf {
+        self.state.join("accelerator.json")
+    }
+
     /// Directory of the programs' bytes, each under its hash.
     #[must_use]
     pub fn programs(&self) -> PathBuf {

@@ -1,0 +1,298 @@
+//! Decides everything, one event at a time.
+//!
+//! The controller is a state machine: [`Controller::handle`] takes an event and the time, changes the tables in memory,
+//! records in the database what must survive, and gives orders to the [`Plant`]. [`Controller::deadline`] says when
+//! [`Controller::advance`] wants to be called although nothing happened. Nothing in here waits.
+//!
+//! Chains of consequences are kept short by rule: whatever makes a node free, lost or ready only changes tables;
+//! [`Controller::settle`] runs after every event and starts what has become possible (I/O nodes, boots, jobs).
+
+mod helpers;
+mod job;
+mod jobs;
+mod node;
+mod nodes;
+mod reports;
+mod requests;
+mod shutdown;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::time::Instant;
+
+use coppice_api::cluster::{ClusterState, ClusterView};
+use coppice_api::paths::ClusterPaths;
+use coppice_protocol::ids::{JobId, NodeId, PsetId};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_qemu::machine::Accelerator;
+use tokio::sync::watch;
+
+use self::helpers::{Helper, Pset};
+use self::job::Job;
+use self::node::{Node, Phase};
+pub use self::requests::{Answer, Refused, Request};
+use crate::database::{Database, DatabaseError, JobRow};
+use crate::limits::BOOTS_PER_PROCESSOR;
+use crate::plant::{Plant, PlantEvent};
+use crate::scheduler::Scheduler;
+use crate::store::ProgramStore;
+
+/// What a cluster consists of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its files and directories.
+    pub paths: ClusterPaths,
+    /// Compute nodes.
+    pub nodes: u32,
+    /// Memory of each, bytes.
+    pub memory_bytes: u64,
+    /// Compute nodes per I/O node.
+    pub pset_size: u32,
+}
+
+/// The time as the controller is told it.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For deadlines.
+    pub instant: Instant,
+    /// For records, ns since 1970.
+    pub realtime_ns: u64,
+}
+
+/// Anything the controller is told.
+#[derive(Debug)]
+pub enum Event {
+    /// By a process of the cluster.
+    Plant(PlantEvent),
+    /// By somebody who uses the cluster.
+    Request(Request),
+}
+
+/// Decides for one cluster.
+#[derive(Debug)]
+pub struct Controller<P> {
+    config: Config,
+    database: Database,
+    store: ProgramStore,
+    plant: P,
+    accelerator: Option<Accelerator>,
+    fabric: Helper,
+    psets: Vec<Pset>,
+    nodes: Vec<Node>,
+    jobs: BTreeMap<JobId, Job>,
+    scheduler: Scheduler,
+    state: ClusterState,
+    failure: Option<String>,
+    started_at_ns: u64,
+    shutdown_deadline: Option<Instant>,
+    boots_max: usize,
+    view: watch::Sender<ClusterView>,
+    /// Something that [`ClusterView`] shows has changed.
+    changed: bool,
+}
+
+impl<P: Plant> Controller<P> {
+    /// A cluster none of whose processes runs yet, as its database left it.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn new(
+        config: Config,
+        database: Database,
+        store: ProgramStore,
+        plant: P,
+        now: Now,
+    ) -> Result<Self, DatabaseError> {
+        let nodes = (0..config.nodes)
+            .map(|number| Ok(Node::new(NodeId(number), config.pset_size, database.node(NodeId(number))?)))
+            .collect::<Result<Vec<_>, DatabaseError>>()?;
+        let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let (view, _) = watch::channel(empty_view(&config, now));
+        let mut controller = Self {
+            config,
+            database,
+            store,
+            plant,
+            accelerator: None,
+            fabric: Helper::default(),
+            psets,
+            nodes,
+            jobs: BTreeMap::new(),
+            scheduler: Scheduler::default(),
+            state: ClusterState::Starting,
+            failure: None,
+            started_at_ns: now.realtime_ns,
+            shutdown_deadline: None,
+            boots_max: (processors * BOOTS_PER_PROCESSOR).max(4),
+            view,
+            changed: true,
+        };
+        controller.recover(now)?;
+        Ok(controller)
+    }
+
+    /// Ends the jobs that an earlier service node left behind: nothing of them runs any more.
+    fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
+        let unfinished = self.database.unfinished_jobs()?;
+        for job in unfinished {
+            let reason = "the service node ended while the job was under way".to_owned();
+            let end = JobRow { exit_status: coppice_api::job::EXIT_COPPICE, reason: Some(reason.clone()) };
+            self.database.end_job(job, &end, now.realtime_ns)?;
+            let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
+            self.database.add_ras(None, &event, now.realtime_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the cluster's processes.
+    pub fn start(&mut self, now: Now) {
+        self.plant.find_accelerator();
+        self.start_fabric(now);
+        self.publish();
+    }
+
+    /// Takes in what happened.
+    pub fn handle(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Plant(PlantEvent::Accelerator(found)) => self.accelerator_found(found),
+            Event::Plant(PlantEvent::Fabric { incarnation, event }) => self.fabric_event(incarnation, event, now),
+            Event::Plant(PlantEvent::Pset { pset, incarnation, event }) => {
+                self.pset_event(pset, incarnation, event, now);
+            }
+            Event::Plant(PlantEvent::Machine { node, generation, event }) => {
+                self.machine_event(node, generation, event, now);
+            }
+            Event::Request(request) => self.request(request, now),
+        }
+        self.settle(now);
+    }
+
+    /// When to call [`Controller::advance`] at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let nodes = self.nodes.iter().filter_map(Node::deadline);
+        let jobs = self.jobs.values().filter_map(Job::deadline);
+        let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
+        nodes.chain(jobs).chain(helpers).chain(self.shutdown_deadline).min()
+    }
+
+    /// Does what is due.
+    pub fn advance(&mut self, now: Now) {
+        self.advance_helpers(now);
+        self.advance_nodes(now);
+        self.advance_jobs(now);
+        self.advance_shutdown(now);
+        self.settle(now);
+    }
+
+    /// Starts whatever has become possible.
+    fn settle(&mut self, now: Now) {
+        if self.state != ClusterState::Stopping {
+            self.start_io_nodes(now);
+            self.boot_nodes(now);
+            self.start_jobs(now);
+            if self.state == ClusterState::Starting && self.nodes.iter().all(Node::is_up) {
+                self.state = ClusterState::Up;
+                self.changed = true;
+            }
+        }
+        self.stop_fabric_when_unused();
+        if self.changed {
+            self.publish();
+        }
+    }
+
+    fn accelerator_found(&mut self, found: Result<Accelerator, String>) {
+        match found {
+            Ok(accelerator) => self.accelerator = Some(accelerator),
+            Err(reason) => self.fail(reason),
+        }
+        self.changed = true;
+    }
+
+    /// The cluster cannot come up.
+    fn fail(&mut self, reason: String) {
+        tracing::error!(reason, "the cluster cannot come up");
+        if self.state == ClusterState::Starting {
+            self.state = ClusterState::Failed;
+        }
+        self.failure.get_or_insert(reason);
+        self.changed = true;
+    }
+
+    /// Whether everything is gone.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.state == ClusterState::Stopping
+            && self.nodes.iter().all(|node| matches!(node.phase, Phase::Waiting | Phase::Failed))
+            && self.psets.iter().all(|pset| !pset.helper.is_alive())
+            && !self.fabric.is_alive()
+    }
+
+    /// Gives the database back, to be closed last.
+    #[must_use]
+    pub fn into_database(self) -> Database {
+        self.database
+    }
+
+    /// Nodes that a job could be given now.
+    fn free_nodes(&self) -> BTreeSet<NodeId> {
+        self.nodes.iter().filter(|node| matches!(node.phase, Phase::Ready)).map(|node| node.id).collect()
+    }
+
+    fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(node.0 as usize)
+    }
+
+    fn pset_mut(&mut self, pset: PsetId) -> Option<&mut Pset> {
+        self.psets.get_mut(pset.0 as usize)
+    }
+
+    fn record_ras(&mut self, node: Option<NodeId>, event: &RasEvent, now: Now) {
+        tracing::info!(node = node.map(|node| node.0), kind = ?event.kind, text = event.text, "RAS event");
+        let recorded = self.database.add_ras(node, event, now.realtime_ns);
+        complain(recorded);
+    }
+
+    fn publish(&mut self) {
+        self.changed = false;
+        self.view.send_replace(self.cluster_view());
+    }
+}
+
+/// A record that could not be made is no reason to stop serving; the log says so.
+fn complain(recorded: Result<(), DatabaseError>) {
+    if let Err(error) = recorded {
+        tracing::error!(%error, "could not record");
+    }
+}
+
+fn ras(severity: Severity, kind: RasKind, job: Option<JobId>, text: String) -> RasEvent {
+    RasEvent { severity, kind, job, rank: None, address: None, instruction: None, text }
+}
+
+fn empty_view(config: &Config, now: Now) -> ClusterView {
+    ClusterView {
+        name: config.paths.name().to_string(),
+        state: ClusterState::Starting,
+        failure: None,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_at_ns: now.realtime_ns,
+        nodes: config.nodes,
+        nodes_ready: 0,
+        nodes_failed: 0,
+        pset_size: config.pset_size,
+        memory_bytes: config.memory_bytes,
+        accelerator: None,
+        jobs_queued: 0,
+        jobs_running: 0,
+        state_directory: config.paths.state().to_owned(),
+        runtime_directory: config.paths.runtime().to_owned(),
+        processes: Vec::new(),
+    }
+}

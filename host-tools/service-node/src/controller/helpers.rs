@@ -1,0 +1,246 @@
+//! The fabric and the I/O nodes: started, watched, started anew.
+//!
+//! Nodes need their I/O node, I/O nodes need the fabric. When one of them ends, what rests on it is ended too and comes
+//! back in order: simpler to reason about than half a network.
+
+use std::time::Instant;
+
+use coppice_api::cluster::{ClusterState, ProcessView};
+use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::pset::FromPset;
+use coppice_protocol::ras::{RasKind, Severity};
+
+use super::{Controller, Now, ras};
+use crate::limits::{HELPER_ATTEMPTS_MAX, HELPER_START_TIME_MAX};
+use crate::plant::{HelperEvent, Incarnation, Plant, Stop};
+
+/// What a helper process is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HelperPhase {
+    /// There is none.
+    #[default]
+    Off,
+    /// Started; not listening yet.
+    Starting {
+        /// When it counts as failed.
+        deadline: Instant,
+    },
+    /// It does its work.
+    Listening,
+    /// It was told to end.
+    Stopping,
+}
+
+/// A process the nodes rest on.
+#[derive(Debug, Default)]
+pub(super) struct Helper {
+    phase: HelperPhase,
+    incarnation: Incarnation,
+    /// Starts in a row that failed.
+    failures: u32,
+    pid: Option<u32>,
+}
+
+impl Helper {
+    pub(super) fn is_alive(&self) -> bool {
+        self.phase != HelperPhase::Off
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        self.phase == HelperPhase::Listening
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.phase == HelperPhase::Stopping
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            HelperPhase::Starting { deadline } => Some(deadline),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stopping(&mut self) {
+        if self.is_alive() {
+            self.phase = HelperPhase::Stopping;
+        }
+    }
+
+    fn start(&mut self, now: Now) -> Incarnation {
+        self.incarnation = self.incarnation.next();
+        self.phase = HelperPhase::Starting { deadline: now.instant + HELPER_START_TIME_MAX };
+        self.incarnation
+    }
+
+    fn listening(&mut self) {
+        if matches!(self.phase, HelperPhase::Starting { .. }) {
+            self.phase = HelperPhase::Listening;
+            self.failures = 0;
+        }
+    }
+
+    /// It has ended. Returns whether it may be started once more.
+    fn ended(&mut self) -> bool {
+        if matches!(self.phase, HelperPhase::Starting { .. }) {
+            self.failures += 1;
+        }
+        self.phase = HelperPhase::Off;
+        self.pid = None;
+        self.failures < HELPER_ATTEMPTS_MAX
+    }
+
+    /// Whether it was given too long to start.
+    fn is_overdue(&self, now: Now) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now.instant)
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.failures >= HELPER_ATTEMPTS_MAX
+    }
+}
+
+/// A pset's I/O node.
+#[derive(Debug)]
+pub(super) struct Pset {
+    pub(super) id: PsetId,
+    pub(super) helper: Helper,
+}
+
+impl Pset {
+    pub(super) fn new(id: PsetId) -> Self {
+        Self { id, helper: Helper::default() }
+    }
+}
+
+impl<P: Plant> Controller<P> {
+    pub(super) fn start_fabric(&mut self, now: Now) {
+        let incarnation = self.fabric.start(now);
+        self.plant.start_fabric(incarnation);
+    }
+
+    /// Starts the I/O nodes that are not there, once there is a fabric.
+    pub(super) fn start_io_nodes(&mut self, now: Now) {
+        if !self.fabric.is_alive() && !self.fabric.has_given_up() && self.psets.iter().all(|p| !p.helper.is_alive()) {
+            self.start_fabric(now);
+        }
+        if !self.fabric.is_listening() {
+            return;
+        }
+        for pset in &mut self.psets {
+            if !pset.helper.is_alive() && !pset.helper.has_given_up() {
+                let incarnation = pset.helper.start(now);
+                self.plant.start_io_node(pset.id, incarnation);
+            }
+        }
+    }
+
+    pub(super) fn fabric_event(&mut self, incarnation: Incarnation, event: HelperEvent<()>, now: Now) {
+        if incarnation != self.fabric.incarnation {
+            return;
+        }
+        self.changed = true;
+        match event {
+            HelperEvent::Started { pid } => self.fabric.pid = Some(pid),
+            HelperEvent::Said(()) => self.fabric.listening(),
+            HelperEvent::Ended(reason) => {
+                let again = self.fabric.ended();
+                if self.state == ClusterState::Stopping {
+                    return;
+                }
+                let reason = format!("the fabric ended: {reason}");
+                self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, reason.clone()), now);
+                for index in 0..self.psets.len() {
+                    self.end_pset(index, &reason, now);
+                }
+                if !again {
+                    self.fail(reason);
+                }
+            }
+        }
+    }
+
+    pub(super) fn pset_event(
+        &mut self,
+        pset: PsetId,
+        incarnation: Incarnation,
+        event: HelperEvent<FromPset>,
+        now: Now,
+    ) {
+        let Some(known) = self.pset_mut(pset) else { return };
+        if incarnation != known.helper.incarnation {
+            return;
+        }
+        match event {
+            HelperEvent::Started { pid } => known.helper.pid = Some(pid),
+            HelperEvent::Said(FromPset::Listening) => known.helper.listening(),
+            HelperEvent::Said(message) => return self.pset_message(pset, message, now),
+            HelperEvent::Ended(reason) => {
+                let expected = known.helper.phase == HelperPhase::Stopping;
+                let again = known.helper.ended();
+                self.changed = true;
+                if self.state == ClusterState::Stopping {
+                    return;
+                }
+                let reason = format!("the I/O node of pset {pset} ended: {reason}");
+                if !expected {
+                    self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, reason.clone()), now);
+                    self.end_nodes_of(pset, &reason, now);
+                }
+                if !again {
+                    self.fail(reason);
+                }
+            }
+        }
+        self.changed = true;
+    }
+
+    /// Ends an I/O node and all that rests on it.
+    fn end_pset(&mut self, index: usize, reason: &str, now: Now) {
+        let Some(pset) = self.psets.get_mut(index) else { return };
+        let id = pset.id;
+        if pset.helper.is_alive() {
+            pset.helper.stopping();
+            self.plant.kill_io_node(id);
+        }
+        self.end_nodes_of(id, reason, now);
+    }
+
+    /// An I/O node that breaks the protocol is of no use any more.
+    pub(super) fn distrust_pset(&mut self, pset: PsetId, reason: &str, now: Now) {
+        let reason = format!("the I/O node of pset {pset} was ended: {reason}");
+        self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, reason.clone()), now);
+        self.end_pset(pset.0 as usize, &reason, now);
+    }
+
+    fn end_nodes_of(&mut self, pset: PsetId, reason: &str, now: Now) {
+        let nodes: Vec<NodeId> = self.nodes.iter().filter(|node| node.pset == pset).map(|node| node.id).collect();
+        for node in nodes {
+            self.end_node(node, reason, now);
+        }
+    }
+
+    pub(super) fn advance_helpers(&mut self, now: Now) {
+        if self.fabric.is_overdue(now) {
+            tracing::warn!("the fabric takes too long to start");
+            self.plant.stop_fabric(Stop::AtOnce);
+            self.fabric.phase = HelperPhase::Stopping;
+            self.fabric.failures += 1;
+        }
+        for pset in self.psets.iter_mut().filter(|pset| pset.helper.is_overdue(now)) {
+            tracing::warn!(pset = pset.id.0, "the I/O node takes too long to start");
+            self.plant.kill_io_node(pset.id);
+            pset.helper.phase = HelperPhase::Stopping;
+            pset.helper.failures += 1;
+        }
+    }
+
+    pub(super) fn helper_views(&self) -> Vec<ProcessView> {
+        let fabric = self.fabric.pid.map(|pid| ProcessView { role: "fabric".into(), pset: None, pid });
+        let io_nodes = self.psets.iter().filter_map(|pset| {
+            let pid = pset.helper.pid?;
+            Some(ProcessView { role: "io-node".into(), pset: Some(pset.id.0), pid })
+        });
+        fabric.into_iter().chain(io_nodes).collect()
+    }
+}

@@ -1,0 +1,177 @@
+//! One job under way.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::limits::INPUT_WINDOW_BYTES;
+use tokio::sync::Semaphore;
+
+use crate::database::ProgramRow;
+use crate::feed::Feed;
+use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
+
+/// One rank of a job that has nodes.
+#[derive(Debug)]
+pub(super) struct RankState {
+    pub(super) node: NodeId,
+    pub(super) pset: PsetId,
+    pub(super) launched: bool,
+    pub(super) report: Option<RankView>,
+}
+
+/// A job from its submission to its end.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) id: JobId,
+    pub(super) submission: Submission,
+    pub(super) program: ProgramRow,
+    /// Empty while the job is queued.
+    pub(super) ranks: Vec<RankState>,
+    pub(super) feed: Feed,
+    /// A permit per byte of standard input that may be sent.
+    pub(super) input: Arc<Semaphore>,
+    /// Bytes of standard input sent and not yet read.
+    pub(super) input_under_way: usize,
+    pub(super) input_opened: bool,
+    /// Standard input that came before the job was started.
+    pub(super) early_input: Vec<Vec<u8>>,
+    /// Why it ends, if not by itself; the first reason counts.
+    pub(super) reason: Option<String>,
+    attach_deadline: Option<Instant>,
+    run_deadline: Option<Instant>,
+    kill_deadline: Option<Instant>,
+}
+
+/// What is due for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nobody opened its stream.
+    Attach,
+    /// It has run long enough.
+    Timeout,
+    /// Its ranks did not end when killed.
+    Kill,
+}
+
+impl Job {
+    pub(super) fn new(id: JobId, submission: Submission, program: ProgramRow, now: Instant) -> Self {
+        Self {
+            id,
+            submission,
+            program,
+            ranks: Vec::new(),
+            feed: Feed::default(),
+            input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
+            input_under_way: 0,
+            input_opened: false,
+            early_input: Vec::new(),
+            reason: None,
+            attach_deadline: Some(now + ATTACH_TIME_MAX),
+            run_deadline: None,
+            kill_deadline: None,
+        }
+    }
+
+    /// The job was given its block.
+    pub(super) fn start(&mut self, block: &[(NodeId, PsetId)], now: Instant) {
+        let rank =
+            |(node, pset): &(NodeId, PsetId)| RankState { node: *node, pset: *pset, launched: false, report: None };
+        self.ranks = block.iter().map(rank).collect();
+        let timeout = self.submission.timeout_ms.map(Duration::from_millis);
+        self.run_deadline = timeout.map(|timeout| now + timeout.min(JOB_TIME_MAX));
+    }
+
+    pub(super) fn attached(&mut self) {
+        self.attach_deadline = None;
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// Ranks are being killed from now on.
+    pub(super) fn killing(&mut self, reason: Option<String>, now: Instant) {
+        if self.reason.is_none() {
+            self.reason = reason;
+        }
+        self.run_deadline = None;
+        self.attach_deadline = None;
+        self.kill_deadline.get_or_insert(now + KILL_TIME_MAX);
+    }
+
+    /// Psets that still have ranks of the job.
+    pub(super) fn live_psets(&self) -> Vec<PsetId> {
+        let mut psets: Vec<PsetId> = self.live_ranks().map(|(_, state)| state.pset).collect();
+        psets.sort_unstable();
+        psets.dedup();
+        psets
+    }
+
+    /// Every pset the job is on.
+    pub(super) fn psets(&self) -> Vec<PsetId> {
+        let mut psets: Vec<PsetId> = self.ranks.iter().map(|state| state.pset).collect();
+        psets.sort_unstable();
+        psets.dedup();
+        psets
+    }
+
+    /// Ranks that have not ended.
+    pub(super) fn live_ranks(&self) -> impl Iterator<Item = (Rank, &RankState)> {
+        let numbered = self.ranks.iter().zip(0..).map(|(state, number)| (Rank(number), state));
+        numbered.filter(|(_, state)| state.report.is_none())
+    }
+
+    pub(super) fn rank_mut(&mut self, rank: Rank) -> Option<&mut RankState> {
+        self.ranks.get_mut(rank.0 as usize)
+    }
+
+    /// The rank on a node.
+    pub(super) fn rank_on(&self, node: NodeId) -> Option<Rank> {
+        self.ranks.iter().zip(0..).find(|(state, _)| state.node == node).map(|(_, number)| Rank(number))
+    }
+
+    /// Whether every rank has ended.
+    pub(super) fn is_over(&self) -> bool {
+        !self.is_queued() && self.live_ranks().next().is_none()
+    }
+
+    /// Whether every rank was started.
+    pub(super) fn is_running(&self) -> bool {
+        !self.is_queued() && self.ranks.iter().all(|state| state.launched || state.report.is_some())
+    }
+
+    /// What `run` exits with.
+    pub(super) fn exit_status(&self) -> u8 {
+        let reports = || self.ranks.iter().filter_map(|state| state.report.as_ref());
+        let failed = |report: &RankView| matches!(report.outcome, RankOutcome::Lost | RankOutcome::NotStarted);
+        if reports().any(failed) { EXIT_COPPICE } else { reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE) }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        [self.attach_deadline, self.run_deadline, self.kill_deadline].into_iter().flatten().min()
+    }
+
+    pub(super) fn due(&self, now: Instant) -> Option<Due> {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if is_due(self.kill_deadline) {
+            Some(Due::Kill)
+        } else if is_due(self.run_deadline) {
+            Some(Due::Timeout)
+        } else if is_due(self.attach_deadline) {
+            Some(Due::Attach)
+        } else {
+            None
+        }
+    }
+}
+
+/// A rank's part in the exit status of its job, as shells have it.
+fn rank_exit_status(report: &RankView) -> u8 {
+    match (report.exit, report.signal) {
+        (Some(status), _) => status,
+        (None, Some(signal)) => 128u8.saturating_add(signal),
+        (None, None) => EXIT_COPPICE,
+    }
+}

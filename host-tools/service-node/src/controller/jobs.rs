@@ -1,0 +1,308 @@
+//! Jobs: submitted, started, killed, ended.
+
+use std::collections::BTreeMap;
+
+use coppice_api::cluster::ClusterState;
+use coppice_api::job::{JobView, RankOutcome, RankView, Submission};
+use coppice_api::signal::{SIGKILL, name as signal_name};
+use coppice_api::stream::JobEvent;
+use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::{StartJob, ToPset};
+
+use super::job::{Due, Job};
+use super::node::Phase;
+use super::requests::Refused;
+use super::{Controller, Now, complain};
+use crate::database::{JobRow, ProgramRow};
+use crate::limits::ATTACH_TIME_MAX;
+use crate::plant::Plant;
+
+impl<P: Plant> Controller<P> {
+    /// Takes a job whose program has been read and checked.
+    pub(super) fn submit(&mut self, job: Submission, program: ProgramRow, now: Now) -> Result<JobId, Refused> {
+        if self.state == ClusterState::Stopping {
+            return Err(Refused::conflict("the cluster is going down"));
+        }
+        self.check_size(&job, &program)?;
+        self.scheduler.check_room().map_err(|full| Refused::conflict(&full.to_string()))?;
+        let id = self.database.add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
+        let nodes = job.ranks as usize;
+        let job = Job::new(id, job, program, now.instant);
+        let ahead = self.scheduler.submit(id, nodes);
+        job.feed.event(JobEvent::Queued { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) });
+        self.jobs.insert(id, job);
+        self.changed = true;
+        Ok(id)
+    }
+
+    fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
+        let ranks = job.ranks as usize;
+        let (nodes, usable) = (self.nodes.len(), self.usable_nodes());
+        if ranks > nodes {
+            let plural = if nodes == 1 { "" } else { "s" };
+            return Err(Refused::bad(format!(
+                "-n {ranks} is more than cluster '{}' has: {nodes} node{plural}; use fewer, or `coppice down` and \
+                 `coppice up --nodes {ranks}`",
+                self.config.paths.name()
+            )));
+        }
+        if ranks > usable {
+            return Err(Refused::conflict(&format!(
+                "-n {ranks} is more than the {usable} nodes that work; see `coppice nodes`, `coppice reboot NODE`"
+            )));
+        }
+        // What the smallest node had free when it got ready; before that, all it has.
+        let free = self.nodes.iter().filter_map(|node| node.status.as_ref()).map(|status| status.memory.free).min();
+        let free = free.unwrap_or(u64::MAX).min(self.config.memory_bytes);
+        if program.memory_bytes > free {
+            return Err(Refused::bad(format!(
+                "cannot run '{}': it needs {} MiB of memory and a node has {} MiB free; use `coppice up --memory` with more",
+                job.program.display(),
+                program.memory_bytes.div_ceil(1 << 20),
+                free >> 20
+            )));
+        }
+        Ok(())
+    }
+
+    fn usable_nodes(&self) -> usize {
+        self.nodes.iter().filter(|node| node.phase != Phase::Failed).count()
+    }
+
+    /// Starts the jobs that have become possible.
+    pub(super) fn start_jobs(&mut self, now: Now) {
+        if self.scheduler.is_empty() {
+            return;
+        }
+        let mut free = self.free_nodes();
+        while let Some((job, block)) = self.scheduler.next_start(&mut free) {
+            self.start_job(job, &block, now);
+        }
+    }
+
+    fn start_job(&mut self, id: JobId, block: &[NodeId], now: Now) {
+        let recorded = self.database.start_job(id, block, now.realtime_ns);
+        complain(recorded);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let program = job.program.id.to_string();
+        let mut placed: Vec<(NodeId, PsetId)> = Vec::with_capacity(block.len());
+        let mut boots: Vec<(NodeId, Generation)> = Vec::with_capacity(block.len());
+        for node in block {
+            let Some(node) = self.nodes.get_mut(node.0 as usize) else { continue };
+            node.phase = Phase::Busy(id);
+            node.last_program = Some(program.clone());
+            placed.push((node.id, node.pset));
+            boots.push((node.id, node.generation));
+        }
+        job.start(&placed, now.instant);
+        job.feed.event(JobEvent::Started { nodes: block.iter().map(|node| node.0).collect() });
+        let start = start_message(job, self.store.path(job.program.id).to_string_lossy().into_owned());
+        let mut members: BTreeMap<PsetId, Vec<(Rank, NodeId)>> = BTreeMap::new();
+        for ((node, pset), number) in placed.iter().zip(0..) {
+            members.entry(*pset).or_default().push((Rank(number), *node));
+        }
+        for (pset, members) in members {
+            self.plant.tell(pset, &ToPset::Start(StartJob { members, ..start.clone() }));
+        }
+        let early_input = std::mem::take(&mut job.early_input);
+        let input_pset = job.submission.input_rank.and_then(|rank| placed.get(rank as usize)).map(|(_, pset)| *pset);
+        let program = job.program.id;
+        if let Some(pset) = input_pset {
+            for bytes in early_input {
+                self.plant.tell(pset, &ToPset::Input { job: id, bytes });
+            }
+        }
+        let recorded = self.database.nodes_ran(&boots, program, id, now.realtime_ns);
+        complain(recorded);
+        self.changed = true;
+    }
+
+    /// Ends a job as if by a signal, for a reason.
+    pub(super) fn kill_job(&mut self, id: JobId, signal: u8, reason: Option<String>, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.is_queued() {
+            self.scheduler.remove(id);
+            job.reason = reason;
+            return self.finish_job(id, 128u8.saturating_add(signal), now);
+        }
+        job.killing(reason, now.instant);
+        for pset in job.live_psets() {
+            self.plant.tell(pset, &ToPset::Kill { job: id, signal });
+        }
+    }
+
+    /// A rank is over in whatever way. The job may be, too.
+    pub(super) fn rank_ended(&mut self, id: JobId, rank: Rank, report: RankView, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let failure = match report.outcome {
+            RankOutcome::Lost => report.reason.clone(),
+            RankOutcome::NotStarted => {
+                let reason = report.reason.as_deref().unwrap_or("the node does not say why");
+                Some(format!("rank {rank} could not be started on node {}: {reason}", report.node))
+            }
+            RankOutcome::Exited | RankOutcome::Signalled => None,
+        };
+        let Some(state) = job.rank_mut(rank).filter(|state| state.report.is_none()) else { return };
+        let node = state.node;
+        let recorded = self.database.add_ranks(id, std::slice::from_ref(&report));
+        complain(recorded);
+        state.report = Some(report);
+        if self.nodes.get(node.0 as usize).is_some_and(|node| node.phase == Phase::Busy(id)) {
+            // The node stays with the job until all of it is over: a block is given up as a whole.
+            self.changed = true;
+        }
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.is_over() {
+            let status = job.exit_status();
+            if let (Some(job), Some(failure)) = (self.jobs.get_mut(&id), failure) {
+                job.reason.get_or_insert(failure);
+            }
+            self.finish_job(id, status, now);
+        } else if let Some(failure) = failure {
+            // Without that rank the job cannot come to its end.
+            self.kill_job(id, SIGKILL, Some(failure), now);
+        }
+    }
+
+    /// The node of a rank is gone.
+    pub(super) fn rank_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
+        let Some(rank) = self.jobs.get(&id).and_then(|job| job.rank_on(node)) else { return };
+        let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
+        self.rank_ended(id, rank, report, now);
+    }
+
+    /// Nothing of a job is left on any node.
+    pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        job.input.close();
+        for pset in job.psets() {
+            self.plant.tell(pset, &ToPset::Forget { job: id });
+        }
+        for state in &job.ranks {
+            if self.nodes.get(state.node.0 as usize).is_some_and(|node| node.phase == Phase::Busy(id)) {
+                self.set_phase(state.node, Phase::Ready);
+            }
+        }
+        let end = JobRow { exit_status, reason: job.reason.clone() };
+        let recorded = self.database.end_job(id, &end, now.realtime_ns);
+        complain(recorded);
+        match self.database.job(id) {
+            Ok(Some(detail)) => job.feed.event(JobEvent::Ended(Box::new(detail.job))),
+            found => {
+                tracing::error!(job = id.0, ?found, "ended, but not in the database");
+                job.feed.event(JobEvent::Ended(Box::new(lost_view(&job, &end, now))));
+            }
+        }
+        tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
+        self.changed = true;
+    }
+
+    /// Ends queued jobs that want more nodes than are left.
+    pub(super) fn end_impossible_jobs(&mut self, now: Now) {
+        let usable = self.usable_nodes();
+        for id in self.scheduler.take_impossible(usable) {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.reason = Some(format!("it wants more than the {usable} nodes that still work"));
+            }
+            self.finish_job(id, coppice_api::job::EXIT_COPPICE, now);
+        }
+    }
+
+    pub(super) fn advance_jobs(&mut self, now: Now) {
+        let due: Vec<(JobId, Due)> =
+            self.jobs.values().filter_map(|job| Some((job.id, job.due(now.instant)?))).collect();
+        for (id, due) in due {
+            match due {
+                Due::Attach => {
+                    let reason = format!("nobody took its output within {} s", ATTACH_TIME_MAX.as_secs());
+                    self.kill_job(id, SIGKILL, Some(reason), now);
+                }
+                Due::Timeout => {
+                    let ms = self.jobs.get(&id).and_then(|job| job.submission.timeout_ms).unwrap_or_default();
+                    let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
+                    self.kill_job(id, SIGKILL, Some(format!("ended by --timeout after {seconds} s")), now);
+                }
+                Due::Kill => self.lose_stuck_nodes(id, now),
+            }
+        }
+    }
+
+    /// Nodes that do not end a killed job are of no more use in this boot.
+    fn lose_stuck_nodes(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let stuck: Vec<NodeId> = job.live_ranks().map(|(_, state)| state.node).collect();
+        for node in stuck {
+            let reason = format!("it did not end job {id} within {} s", crate::limits::KILL_TIME_MAX.as_secs());
+            self.lose_node(node, &reason, Phase::Stopping, now);
+            self.plant.kill_machine(node);
+        }
+    }
+
+    /// The reason recorded when somebody asks for the end of a job.
+    pub(super) fn asked_reason(signal: u8) -> Option<String> {
+        Some(format!("ended by {} on request", signal_name(signal)))
+    }
+}
+
+fn start_message(job: &Job, program_file: String) -> StartJob {
+    let submission = &job.submission;
+    let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
+    StartJob {
+        job: job.id,
+        size: submission.ranks,
+        root: submission.root.to_string_lossy().into_owned(),
+        program: job.program.id,
+        program_bytes: job.program.bytes,
+        program_file,
+        path: submission.name.clone(),
+        arguments,
+        environment: submission.environment.clone(),
+        directory: submission.directory.clone(),
+        user: rustix::process::getuid().as_raw(),
+        group: rustix::process::getgid().as_raw(),
+        umask: submission.umask,
+        input_rank: submission.input_rank.map(Rank),
+        members: Vec::new(),
+    }
+}
+
+/// A report of a rank that cannot report itself.
+pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reason: Option<String>) -> RankView {
+    RankView {
+        rank: rank.0,
+        node: node.0,
+        outcome,
+        exit: None,
+        signal: None,
+        reason,
+        launch_ns: 0,
+        run_ns: 0,
+        page_faults: 0,
+        instruction_faults: 0,
+        pages_fetched: 0,
+        pages_peak: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        syscalls: Vec::new(),
+    }
+}
+
+/// The view of a job that the database cannot show.
+fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
+    JobView {
+        job: job.id.0,
+        state: coppice_api::job::JobState::Ended,
+        name: job.submission.name.clone(),
+        arguments: job.submission.arguments.clone(),
+        program: job.program.id.to_string(),
+        root: job.submission.root.clone(),
+        directory: job.submission.directory.clone(),
+        ranks: job.submission.ranks,
+        nodes: job.ranks.iter().map(|state| state.node.0).collect(),
+        submitted_at_ns: now.realtime_ns,
+        started_at_ns: None,
+        ended_at_ns: Some(now.realtime_ns),
+        exit_status: Some(end.exit_status),
+        reason: end.reason.clone(),
+    }
+}

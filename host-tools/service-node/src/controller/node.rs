@@ -1,0 +1,119 @@
+//! One compute node: what it is doing and what is known of it.
+
+use std::time::Instant;
+
+use coppice_api::node::{MemoryView, NodeState, NodeView};
+use coppice_api::paths::ClusterPaths;
+use coppice_protocol::control::NodeStatus;
+use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
+
+use crate::database::NodeRow;
+
+/// What a node is doing.
+///
+/// ```text
+/// Waiting ──► Booting ──► Ready ◄──► Busy
+///    ▲  ▲        │          │          │
+///    │  └────────┴── its machine ended ┤        (several times in a row while booting: Failed)
+///    └── Stopping ◄── it is to be ended ┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No machine; it is booted as soon as there is room.
+    Waiting,
+    /// The machine runs, the node has not called yet.
+    Booting {
+        /// When it counts as a failed boot.
+        deadline: Instant,
+    },
+    /// Takes a job.
+    Ready,
+    /// Belongs to a job.
+    Busy(JobId),
+    /// The machine was told to end; its end has not been seen yet.
+    Stopping,
+    /// Given up.
+    Failed,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) pset: PsetId,
+    pub(super) phase: Phase,
+    pub(super) generation: Generation,
+    /// Boots in a row that failed.
+    pub(super) failures: u32,
+    pub(super) pid: Option<u32>,
+    pub(super) status: Option<NodeStatus>,
+    pub(super) last_program: Option<String>,
+}
+
+impl Node {
+    pub(super) fn new(id: NodeId, pset_size: u32, row: NodeRow) -> Self {
+        Self {
+            id,
+            pset: PsetId(id.0 / pset_size),
+            phase: Phase::Waiting,
+            generation: Generation(row.generation),
+            failures: 0,
+            pid: None,
+            status: row.status,
+            last_program: row.last_program,
+        }
+    }
+
+    /// Whether it takes jobs or has one.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Busy(_))
+    }
+
+    /// Whether it has a machine, as far as is known.
+    pub(super) fn has_machine(&self) -> bool {
+        !matches!(self.phase, Phase::Waiting | Phase::Failed)
+    }
+
+    /// The job it belongs to.
+    pub(super) fn job(&self) -> Option<JobId> {
+        match self.phase {
+            Phase::Busy(job) => Some(job),
+            _ => None,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Booting { deadline } => Some(deadline),
+            _ => None,
+        }
+    }
+
+    pub(super) fn view(&self, paths: &ClusterPaths) -> NodeView {
+        NodeView {
+            node: self.id.0,
+            pset: self.pset.0,
+            state: match self.phase {
+                Phase::Waiting => NodeState::Waiting,
+                Phase::Booting { .. } => NodeState::Booting,
+                Phase::Ready => NodeState::Ready,
+                Phase::Busy(_) => NodeState::Busy,
+                Phase::Stopping => NodeState::Stopping,
+                Phase::Failed => NodeState::Failed,
+            },
+            job: self.job().map(|job| job.0),
+            generation: self.generation.0,
+            address: self.id.address(),
+            kernel: self.status.as_ref().map(|status| status.kernel.clone()),
+            boot_ns: self.status.as_ref().map(|status| status.boot_ns),
+            memory: self.status.as_ref().map(|status| MemoryView {
+                total_bytes: status.memory.total,
+                kernel_bytes: status.memory.kernel,
+                free_bytes: status.memory.free,
+            }),
+            last_program: self.last_program.clone(),
+            pid: self.pid,
+            console: paths.console(self.id.0),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Booting nodes, and noticing that they are gone.
+
+use coppice_protocol::control::NodeStatus;
+use coppice_protocol::ids::{Generation, MacAddress, NETWORK_PREFIX, NodeId};
+use coppice_protocol::personality::Personality;
+use coppice_protocol::pset::ToPset;
+use coppice_protocol::ras::{RasKind, Severity};
+
+use super::node::Phase;
+use super::{Controller, Now, complain, ras};
+use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX};
+use crate::plant::{MTU, MachineEvent, Plant};
+
+/// Most verbose level that nodes log on their consoles, as `log::LevelFilter` counts: informative.
+const CONSOLE_LOG_LEVEL: u8 = 3;
+
+impl<P: Plant> Controller<P> {
+    /// Boots nodes that wait, as many at a time as the host takes.
+    pub(super) fn boot_nodes(&mut self, now: Now) {
+        let Some(accelerator) = self.accelerator else { return };
+        let booting = self.nodes.iter().filter(|node| matches!(node.phase, Phase::Booting { .. })).count();
+        let ready_psets: Vec<bool> = self.psets.iter().map(|pset| pset.helper.is_listening()).collect();
+        let waiting: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .filter(|node| node.phase == Phase::Waiting && ready_psets.get(node.pset.0 as usize) == Some(&true))
+            .map(|node| node.id)
+            .take(self.boots_max.saturating_sub(booting))
+            .collect();
+        for node in waiting {
+            match self.prepare_boot(node, now) {
+                Ok(personality) => self.plant.boot(&personality, accelerator),
+                Err(reason) => self.boot_failed(node, &reason, now),
+            }
+        }
+    }
+
+    /// Counts the boot, makes its secrets, and tells the I/O node whom to expect.
+    fn prepare_boot(&mut self, id: NodeId, now: Now) -> Result<Personality, String> {
+        let generation = self.database.next_generation(id).map_err(|error| error.to_string())?;
+        let secrets = self.plant.secrets()?;
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return Err(format!("there is no node {id}")) };
+        node.generation = generation;
+        node.phase = Phase::Booting { deadline: now.instant + BOOT_TIME_MAX };
+        self.changed = true;
+        self.plant.tell(node.pset, &ToPset::AddNode { node: id, generation, key: secrets.key.clone() });
+        Ok(Personality {
+            node: id,
+            generation,
+            pset: node.pset,
+            address: id.address(),
+            prefix: NETWORK_PREFIX,
+            mac: MacAddress::of(id.address()),
+            mtu: MTU,
+            io_node: node.pset.address(),
+            key: secrets.key,
+            seed: secrets.seed,
+            realtime_ns: now.realtime_ns,
+            log_level: CONSOLE_LOG_LEVEL,
+        })
+    }
+
+    pub(super) fn machine_event(&mut self, id: NodeId, generation: Generation, event: MachineEvent, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        if node.generation != generation {
+            return;
+        }
+        match event {
+            MachineEvent::Started { pid } => node.pid = Some(pid),
+            MachineEvent::Ended { reason, console } => {
+                node.pid = None;
+                let phase = node.phase;
+                let text = if console.is_empty() { reason } else { format!("{reason}; its console ends: {console}") };
+                self.plant.forget_personality(id);
+                match phase {
+                    Phase::Booting { .. } => self.boot_failed(id, &text, now),
+                    Phase::Ready | Phase::Busy(_) => self.lose_node(id, &text, Phase::Waiting, now),
+                    Phase::Stopping => {
+                        self.set_phase(id, Phase::Waiting);
+                        self.end_impossible_jobs(now);
+                    }
+                    Phase::Waiting | Phase::Failed => {}
+                }
+            }
+        }
+        self.changed = true;
+    }
+
+    /// The node has authenticated and takes jobs.
+    pub(super) fn node_ready(&mut self, id: NodeId, generation: Generation, status: NodeStatus, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        if node.generation != generation || !matches!(node.phase, Phase::Booting { .. }) {
+            tracing::warn!(node = id.0, generation = generation.0, "ready, but not expected");
+            return;
+        }
+        node.failures = 0;
+        node.status = Some(status.clone());
+        self.set_phase(id, Phase::Ready);
+        self.plant.forget_personality(id);
+        let recorded = self.database.node_ready(id, &status, now.realtime_ns);
+        complain(recorded);
+        let text = format!("node {id} is ready, boot {generation}, kernel {}", status.kernel);
+        self.record_ras(Some(id), &ras(Severity::Info, RasKind::NodeReady, None, text), now);
+    }
+
+    /// The I/O node cannot reach a node any more.
+    pub(super) fn node_unreachable(&mut self, id: NodeId, generation: Generation, reason: &str, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        if node.generation == generation && node.is_up() {
+            self.lose_node(id, reason, Phase::Stopping, now);
+            self.plant.kill_machine(id);
+        }
+    }
+
+    /// Ends a node for a reason that lies elsewhere; it is booted again when that is mended.
+    pub(super) fn end_node(&mut self, id: NodeId, reason: &str, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        if !node.has_machine() || node.phase == Phase::Stopping {
+            return;
+        }
+        let job = node.job();
+        self.set_phase(id, Phase::Stopping);
+        self.plant.kill_machine(id);
+        self.forget_node(id);
+        if let Some(job) = job {
+            self.rank_lost(job, id, reason, now);
+        }
+    }
+
+    /// Somebody wants a node booted anew.
+    pub(super) fn reboot_node(&mut self, id: NodeId, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        node.failures = 0;
+        if node.phase == Phase::Failed {
+            self.set_phase(id, Phase::Waiting);
+        } else {
+            self.end_node(id, &format!("node {id} was rebooted on request"), now);
+        }
+    }
+
+    /// A node is gone by itself: record it, end what ran on it.
+    pub(super) fn lose_node(&mut self, id: NodeId, reason: &str, next: Phase, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        let job = node.job();
+        let text = format!("node {id} was lost: {reason}");
+        self.set_phase(id, next);
+        self.record_ras(Some(id), &ras(Severity::Fatal, RasKind::NodeLost, job, text.clone()), now);
+        self.forget_node(id);
+        if let Some(job) = job {
+            self.rank_lost(job, id, &text, now);
+        }
+    }
+
+    /// A boot came to nothing: once more, or never again.
+    fn boot_failed(&mut self, id: NodeId, reason: &str, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        node.failures += 1;
+        let failures = node.failures;
+        let next = match node.phase {
+            // The machine is still there and its end will be seen.
+            Phase::Stopping => Phase::Stopping,
+            _ if failures >= BOOT_ATTEMPTS_MAX => Phase::Failed,
+            _ => Phase::Waiting,
+        };
+        self.set_phase(id, next);
+        self.forget_node(id);
+        let text = format!("node {id} did not get ready, attempt {failures} of {BOOT_ATTEMPTS_MAX}: {reason}");
+        self.record_ras(Some(id), &ras(Severity::Error, RasKind::NodeLost, None, text.clone()), now);
+        if next == Phase::Failed {
+            self.fail(text);
+            self.end_impossible_jobs(now);
+        }
+    }
+
+    fn forget_node(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(id.0 as usize) else { return };
+        self.plant.tell(node.pset, &ToPset::RemoveNode { node: id });
+    }
+
+    pub(super) fn set_phase(&mut self, id: NodeId, phase: Phase) {
+        if let Some(node) = self.node_mut(id) {
+            node.phase = phase;
+            // A node that was given up while its machine was being ended stays given up.
+            if phase == Phase::Waiting && node.failures >= BOOT_ATTEMPTS_MAX {
+                node.phase = Phase::Failed;
+            }
+        }
+        self.changed = true;
+    }
+
+    pub(super) fn advance_nodes(&mut self, now: Now) {
+        let overdue: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .filter(|node| node.deadline().is_some_and(|deadline| deadline <= now.instant))
+            .map(|node| node.id)
+            .collect();
+        for node in overdue {
+            self.set_phase(node, Phase::Stopping);
+            self.plant.kill_machine(node);
+            self.boot_failed(node, &format!("it took longer than {} s", BOOT_TIME_MAX.as_secs()), now);
+            if self.nodes.get(node.0 as usize).is_some_and(|node| node.failures >= BOOT_ATTEMPTS_MAX) {
+                self.fail(format!("node {node} did not get ready {BOOT_ATTEMPTS_MAX} times; see its console"));
+            }
+        }
+    }
+}

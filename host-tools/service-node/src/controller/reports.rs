@@ -1,0 +1,120 @@
+//! What I/O nodes report.
+
+use coppice_api::job::{RankOutcome, RankView, SyscallView};
+use coppice_protocol::control::{Exit, RankReport};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::syscalls;
+
+use super::jobs::empty_report;
+use super::{Controller, Now, complain};
+use crate::plant::Plant;
+
+impl<P: Plant> Controller<P> {
+    pub(super) fn pset_message(&mut self, pset: PsetId, message: FromPset, now: Now) {
+        match message {
+            // Handled where I/O nodes are started.
+            FromPset::Listening => {}
+            FromPset::NodeReady { node, generation, status } if self.is_in(node, pset) => {
+                self.node_ready(node, generation, status, now);
+            }
+            FromPset::NodeLost { node, generation, reason } if self.is_in(node, pset) => {
+                self.node_unreachable(node, generation, &reason, now);
+            }
+            FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank),
+            FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
+            FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
+            FromPset::Output { job, rank, stream, bytes } => {
+                let length = bytes.len();
+                let taker = self.jobs.get_mut(&job);
+                match taker.map_or(Ok(false), |job| job.feed.output(pset, rank, stream, bytes)) {
+                    Ok(true) => {}
+                    Ok(false) => self.tell_taken(pset, job, length),
+                    Err(error) => self.distrust_pset(pset, &format!("it sent {error}"), now),
+                }
+            }
+            FromPset::InputTaken { job, bytes } => {
+                if let Some(job) = self.jobs.get_mut(&job) {
+                    // Never more room than what was sent: a wrong count must not widen the window.
+                    let freed = (bytes as usize).min(job.input_under_way);
+                    job.input_under_way -= freed;
+                    job.input.add_permits(freed);
+                }
+            }
+            FromPset::Ras { node, event } if self.is_in(node, pset) => self.record_ras(Some(node), &event, now),
+            other @ (FromPset::NodeReady { .. } | FromPset::NodeLost { .. } | FromPset::Ras { .. }) => {
+                tracing::warn!(pset = pset.0, ?other, "about a node of another pset");
+            }
+        }
+    }
+
+    fn is_in(&self, node: NodeId, pset: PsetId) -> bool {
+        self.nodes.get(node.0 as usize).is_some_and(|node| node.pset == pset)
+    }
+
+    /// Tells an I/O node that there is room for that much output again.
+    pub(super) fn tell_taken(&mut self, pset: PsetId, job: JobId, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.plant.tell(pset, &ToPset::OutputTaken { job, bytes });
+    }
+
+    fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let was_running = job.is_running();
+        match job.rank_mut(rank).filter(|state| state.pset == pset) {
+            Some(state) => state.launched = true,
+            None => return tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for"),
+        }
+        if !was_running && job.is_running() {
+            let recorded = self.database.job_running(id);
+            complain(recorded);
+        }
+    }
+
+    fn rank_reported(&mut self, pset: PsetId, node: NodeId, report: RankReport, now: Now) {
+        let (id, rank) = (report.job, report.rank);
+        let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
+        if known.is_none_or(|state| state.node != node || state.pset != pset) {
+            return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a job that is over");
+        }
+        self.rank_ended(id, rank, view(node, report), now);
+    }
+
+    fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {
+        let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
+        let Some(node) = known.filter(|state| state.pset == pset).map(|state| state.node) else { return };
+        let report = empty_report(rank, node, RankOutcome::NotStarted, Some(reason));
+        self.rank_ended(id, rank, report, now);
+    }
+}
+
+fn view(node: NodeId, report: RankReport) -> RankView {
+    let (outcome, exit, signal) = match report.exit {
+        Exit::Status(status) => (RankOutcome::Exited, Some(status), None),
+        Exit::Signal(signal) => (RankOutcome::Signalled, None, Some(signal)),
+        Exit::NotStarted => (RankOutcome::NotStarted, None, None),
+    };
+    let syscall = |count: coppice_protocol::control::SyscallCount| SyscallView {
+        number: count.number,
+        name: syscalls::name(count.number).map(str::to_owned),
+        calls: count.calls,
+        unknown: count.unknown,
+    };
+    RankView {
+        rank: report.rank.0,
+        node: node.0,
+        outcome,
+        exit,
+        signal,
+        reason: report.reason,
+        launch_ns: report.launch_ns,
+        run_ns: report.run_ns,
+        page_faults: report.page_faults,
+        instruction_faults: report.instruction_faults,
+        pages_fetched: report.pages_fetched,
+        pages_peak: report.pages_peak,
+        bytes_read: report.bytes_read,
+        bytes_written: report.bytes_written,
+        syscalls: report.syscalls.into_iter().map(syscall).collect(),
+    }
+}

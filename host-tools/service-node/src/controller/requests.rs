@@ -1,0 +1,259 @@
+//! What users of the cluster ask.
+
+use std::sync::Arc;
+
+use coppice_api::cluster::{ClusterState, ClusterView};
+use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::node::NodeView;
+use coppice_api::program::ProgramView;
+use coppice_api::ras::{RasQuery, RasView};
+use coppice_api::signal::{SIGKILL, SIGNAL_MAX};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::ToPset;
+use coppice_qemu::machine::Accelerator;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use super::{Controller, Now};
+use crate::database::{DatabaseError, FileKey, ProgramRow};
+use crate::feed::Piece;
+use crate::limits::STORE_BYTES_MAX;
+use crate::plant::Plant;
+
+/// Why something is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// HTTP status that fits.
+    pub status: u16,
+    /// One line for people.
+    pub message: String,
+}
+
+impl Refused {
+    /// What was asked makes no sense.
+    #[must_use]
+    pub fn bad(message: String) -> Self {
+        Self { status: 400, message }
+    }
+
+    /// There is no such thing.
+    #[must_use]
+    pub fn missing(message: String) -> Self {
+        Self { status: 404, message }
+    }
+
+    /// It cannot be done now.
+    #[must_use]
+    pub fn conflict(message: &str) -> Self {
+        Self { status: 409, message: message.to_owned() }
+    }
+}
+
+impl From<DatabaseError> for Refused {
+    fn from(error: DatabaseError) -> Self {
+        Self { status: 500, message: error.to_string() }
+    }
+}
+
+/// Where an answer goes. If nobody waits for it any more it is dropped.
+pub type Answer<T> = oneshot::Sender<Result<T, Refused>>;
+
+/// Something asked of the controller.
+#[derive(Debug)]
+pub enum Request {
+    /// The cluster's view, now and whenever it changes.
+    Watch(Answer<watch::Receiver<ClusterView>>),
+    /// End everything.
+    Down,
+    /// The nodes.
+    Nodes(Answer<Vec<NodeView>>),
+    /// Boot a node anew.
+    Reboot(NodeId, Answer<()>),
+    /// The newest jobs.
+    Jobs(u32, Answer<Vec<JobView>>),
+    /// One job.
+    Job(JobId, Answer<JobDetail>),
+    /// RAS events.
+    Ras(RasQuery, Answer<Vec<RasView>>),
+    /// Programs.
+    Programs(Answer<Vec<ProgramView>>),
+    /// The program that an unchanged file is known to hold.
+    KnownProgram(FileKey, Answer<Option<ProgramRow>>),
+    /// Take a job.
+    Submit(Box<Submission>, ProgramRow, FileKey, Answer<JobId>),
+    /// Take a job's stream, once.
+    Attach(JobId, Answer<mpsc::UnboundedReceiver<Piece>>),
+    /// Whoever had a job's stream is gone.
+    Detached(JobId),
+    /// Whoever has a job's stream took that many bytes of output of an I/O node.
+    Taken(JobId, PsetId, usize),
+    /// Open a job's standard input, once: a semaphore with a permit per byte that may be sent.
+    OpenInput(JobId, Answer<Arc<Semaphore>>),
+    /// Standard input; empty: its end.
+    Input(JobId, Vec<u8>),
+    /// End a job as if by a signal.
+    Kill(JobId, u8, Answer<()>),
+}
+
+impl<P: Plant> Controller<P> {
+    pub(super) fn request(&mut self, request: Request, now: Now) {
+        match request {
+            Request::Watch(answer) => reply(answer, Ok(self.view.subscribe())),
+            Request::Down => self.shut_down(now),
+            Request::Nodes(answer) => {
+                let views = self.nodes.iter().map(|node| node.view(&self.config.paths)).collect();
+                reply(answer, Ok(views));
+            }
+            Request::Reboot(node, answer) => {
+                let result = self.check_node(node);
+                if result.is_ok() {
+                    self.reboot_node(node, now);
+                }
+                reply(answer, result);
+            }
+            Request::Jobs(limit, answer) => reply(answer, self.database.jobs(limit).map_err(Refused::from)),
+            Request::Job(job, answer) => {
+                let found = self.database.job(job).map_err(Refused::from);
+                reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(job))));
+            }
+            Request::Ras(query, answer) => reply(answer, self.database.ras(&query).map_err(Refused::from)),
+            Request::Programs(answer) => reply(answer, self.database.programs().map_err(Refused::from)),
+            Request::KnownProgram(file, answer) => {
+                let known = self.database.known_program(file).map_err(Refused::from);
+                reply(answer, known.map(|known| known.filter(|program| self.store.holds(program))));
+            }
+            Request::Submit(job, program, file, answer) => {
+                let result =
+                    self.keep_program(&program, file, &job, now).and_then(|()| self.submit(*job, program, now));
+                reply(answer, result);
+            }
+            Request::Attach(job, answer) => self.attach(job, answer, now),
+            Request::Detached(job) => {
+                self.kill_job(job, SIGKILL, Some("whoever ran it went away".to_owned()), now);
+            }
+            Request::Taken(id, pset, bytes) => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.feed.taken(pset, bytes);
+                    self.tell_taken(pset, id, bytes);
+                }
+            }
+            Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),
+            Request::Input(job, bytes) => self.input(job, bytes),
+            Request::Kill(job, signal, answer) => reply(answer, self.kill_on_request(job, signal, now)),
+        }
+    }
+
+    fn check_node(&self, node: NodeId) -> Result<(), Refused> {
+        if self.state == ClusterState::Stopping {
+            return Err(Refused::conflict("the cluster is going down"));
+        }
+        match self.nodes.get(node.0 as usize) {
+            Some(_) => Ok(()),
+            None => Err(Refused::missing(format!(
+                "there is no node {node}; the cluster has {} nodes, counted from 0",
+                self.nodes.len()
+            ))),
+        }
+    }
+
+    /// Records the program as used and removes others if the store has become too large.
+    fn keep_program(&mut self, program: &ProgramRow, file: FileKey, job: &Submission, now: Now) -> Result<(), Refused> {
+        let path = job.program.to_string_lossy();
+        self.database.use_program(program, file, &path, now.realtime_ns)?;
+        let stored = self.database.stored_programs()?;
+        let mut bytes: u64 = stored.iter().map(|program| program.bytes).sum();
+        for old in stored {
+            if bytes <= STORE_BYTES_MAX {
+                break;
+            }
+            let in_use = old.id == program.id || self.jobs.values().any(|job| job.program.id == old.id);
+            if in_use {
+                continue;
+            }
+            match self.store.remove(old.id) {
+                Ok(()) => self.database.program_removed(old.id)?,
+                Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),
+            }
+            bytes -= old.bytes;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, id: JobId, answer: Answer<mpsc::UnboundedReceiver<Piece>>, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return reply(answer, Err(no_job(id))) };
+        let Some(feed) = job.feed.attach() else {
+            return reply(answer, Err(Refused::conflict(&format!("somebody has the output of job {id} already"))));
+        };
+        job.attached();
+        if answer.send(Ok(feed)).is_err() {
+            self.kill_job(id, SIGKILL, Some("whoever ran it went away".to_owned()), now);
+        }
+    }
+
+    fn open_input(&mut self, id: JobId) -> Result<Arc<Semaphore>, Refused> {
+        let job = self.jobs.get_mut(&id).ok_or_else(|| no_job(id))?;
+        if job.submission.input_rank.is_none() {
+            return Err(Refused::conflict(&format!("job {id} has no rank that reads standard input")));
+        }
+        if std::mem::replace(&mut job.input_opened, true) {
+            return Err(Refused::conflict(&format!("somebody sends the input of job {id} already")));
+        }
+        Ok(Arc::clone(&job.input))
+    }
+
+    fn input(&mut self, id: JobId, bytes: Vec<u8>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.input_under_way += bytes.len();
+        if job.is_queued() {
+            // Kept until there is an I/O node to send it to; at most the window's size.
+            return job.early_input.push(bytes);
+        }
+        let rank = job.submission.input_rank.map(Rank);
+        if let Some(pset) = rank.and_then(|rank| job.rank_mut(rank)).map(|state| state.pset) {
+            self.plant.tell(pset, &ToPset::Input { job: id, bytes });
+        }
+    }
+
+    fn kill_on_request(&mut self, id: JobId, signal: u8, now: Now) -> Result<(), Refused> {
+        if !(1..=SIGNAL_MAX).contains(&signal) {
+            return Err(Refused::bad(format!("{signal} is not a signal; use 1 to {SIGNAL_MAX}")));
+        }
+        if !self.jobs.contains_key(&id) {
+            return Err(match self.database.job(id) {
+                Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
+                _ => no_job(id),
+            });
+        }
+        self.kill_job(id, signal, Self::asked_reason(signal), now);
+        Ok(())
+    }
+
+    pub(super) fn cluster_view(&self) -> ClusterView {
+        let count = |wanted: fn(&super::Node) -> bool| {
+            u32::try_from(self.nodes.iter().filter(|node| wanted(node)).count()).unwrap_or(u32::MAX)
+        };
+        let queued = u32::try_from(self.scheduler.len()).unwrap_or(u32::MAX);
+        let jobs = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        let earlier = self.view.borrow().clone();
+        ClusterView {
+            state: self.state,
+            failure: self.failure.clone(),
+            nodes_ready: count(super::Node::is_up),
+            nodes_failed: count(|node| node.phase == super::Phase::Failed),
+            accelerator: self.accelerator.as_ref().map(Accelerator::to_string),
+            jobs_queued: queued,
+            jobs_running: jobs.saturating_sub(queued),
+            processes: self.helper_views(),
+            started_at_ns: self.started_at_ns,
+            ..earlier
+        }
+    }
+}
+
+fn reply<T>(answer: Answer<T>, result: Result<T, Refused>) {
+    // Whoever asked may be gone; then nobody wants the answer.
+    let _ = answer.send(result);
+}
+
+fn no_job(job: JobId) -> Refused {
+    Refused::missing(format!("there is no job {job}; see `coppice jobs`"))
+}

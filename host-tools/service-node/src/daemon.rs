@@ -1,0 +1,234 @@
+//! `coppiced` as a process: one per cluster, detached from whoever started it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use coppice_api::cluster::StartReport;
+use coppice_api::paths::ClusterPaths;
+use coppice_protocol::pset;
+use coppice_qemu::launch::Launcher;
+use coppice_qemu::locate::find_qemu;
+use coppice_qemu::tether::Tether;
+use rustix::fs::FlockOperation;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing_subscriber::EnvFilter;
+
+use crate::controller::{Config, Controller, Event, Now, Request};
+use crate::database::Database;
+use crate::http::Api;
+use crate::limits::EVENTS_MAX;
+use crate::options::Options;
+use crate::processes::{Processes, Programs, Setup};
+use crate::store::ProgramStore;
+use crate::time::realtime_ns;
+
+/// What nodes boot, beside the programs.
+const IMAGE: &str = "coppice-node.elf";
+
+/// Runs a cluster until it is down. The first line of standard output is a [`StartReport`].
+///
+/// # Errors
+/// If the cluster cannot be started; it was reported, too.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    // Fails if this process leads a group already: then it was started by hand, and stays where it is.
+    let _ = rustix::process::setsid();
+    let paths = ClusterPaths::find(options.cluster.clone()).and_then(|paths| paths.create().map(|()| paths));
+    let result = paths.map_err(anyhow::Error::from).and_then(|paths| {
+        let lock = lock(&paths)?;
+        let result = serve(options, &paths);
+        let removed = paths.remove_runtime();
+        // Whoever waits for the lock finds nothing left.
+        drop(lock);
+        result.and(removed.map_err(anyhow::Error::from))
+    });
+    if let Err(error) = &result {
+        tracing::error!("{error:#}");
+        report(&StartReport::Failed(format!("{error:#}")));
+    }
+    result
+}
+
+fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
+    // What a service node that was killed has left; nobody uses it, as we have the lock.
+    paths.remove_runtime()?;
+    paths.create()?;
+    start_log(&paths.log())?;
+    raise_descriptor_limit();
+    let programs = find_programs()?;
+    let database = Database::open(&paths.database()).with_context(|| paths.database().display().to_string())?;
+    let store = ProgramStore::open(paths.programs()).with_context(|| paths.programs().display().to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let database = runtime.block_on(async {
+        let setup = Setup {
+            paths: paths.clone(),
+            programs,
+            accelerator: options.accel,
+            nodes: options.nodes,
+            pset_size: options.pset_size,
+            memory_bytes: options.memory_bytes,
+        };
+        let config = Config {
+            paths: paths.clone(),
+            nodes: options.nodes,
+            memory_bytes: options.memory_bytes,
+            pset_size: options.pset_size,
+        };
+        let (events, queue) = mpsc::channel(EVENTS_MAX);
+        let listener = listen(&paths.api_socket())?;
+        let plant = Processes::new(setup, events.clone());
+        let controller = Controller::new(config, database, store.clone(), plant, now())?;
+        tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
+        report(&StartReport::Listening);
+        let router = Api::new(events, store).router();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        control(controller, queue).await
+    })?;
+    // Connections that are still open end with the process.
+    runtime.shutdown_background();
+    database.checkpoint()?;
+    tracing::info!("down");
+    Ok(())
+}
+
+/// Feeds the controller until everything is gone.
+async fn control(mut controller: Controller<Processes>, mut queue: mpsc::Receiver<Event>) -> anyhow::Result<Database> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    controller.start(now());
+    while !controller.is_down() {
+        let deadline = controller.deadline();
+        let due = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(event) = queue.recv() => controller.handle(event, now()),
+            () = due => controller.advance(now()),
+            _ = terminate.recv() => controller.handle(Event::Request(Request::Down), now()),
+            _ = interrupt.recv() => controller.handle(Event::Request(Request::Down), now()),
+        }
+    }
+    Ok(controller.into_database())
+}
+
+fn now() -> Now {
+    Now { instant: Instant::now(), realtime_ns: realtime_ns() }
+}
+
+/// Takes the cluster's lock and writes our process id into it.
+fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
+    let path = paths.lock();
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| path.display().to_string())?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut owner = String::new();
+            let _ = file.read_to_string(&mut owner);
+            bail!(
+                "cluster '{}' is up already (coppiced is process {}); end it with `coppice down`, or use another \
+                 --cluster name",
+                paths.name(),
+                owner.trim()
+            );
+        }
+        Err(errno) => bail!("cannot lock {}: {errno}", path.display()),
+    }
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(file)
+}
+
+fn start_log(path: &Path) -> anyhow::Result<()> {
+    crate::processes::put_aside(path);
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let log = log.with_context(|| path.display().to_string())?;
+    let filter = EnvFilter::try_from_env("COPPICE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let errors = log.try_clone()?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(move || LogWriter(log.try_clone().ok()))
+        .try_init()
+        .map_err(|error| anyhow!("cannot log: {error}"))?;
+    // A panic is written to standard error; that, too, belongs into the log.
+    rustix::stdio::dup2_stderr(errors)?;
+    Ok(())
+}
+
+/// Writes to the log, or nowhere if descriptors have run out.
+struct LogWriter(Option<File>);
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Every machine takes some descriptors.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+/// QEMU from the search path, the rest beside this program.
+fn find_programs() -> anyhow::Result<Programs> {
+    let qemu = find_qemu()?;
+    let own = std::env::current_exe().context("cannot find this program's own directory")?;
+    let beside = |name: &str| -> anyhow::Result<PathBuf> {
+        let path = own.with_file_name(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(anyhow!("{} is missing; build it with `cargo xtask build`", path.display()))
+    };
+    Ok(Programs {
+        launcher: Launcher { qemu, tether: Tether::Own },
+        image: beside(IMAGE)?,
+        fabric: beside("coppice-fabric")?,
+        io_node: beside("coppice-io-node")?,
+    })
+}
+
+fn listen(socket: &Path) -> anyhow::Result<UnixListener> {
+    let listener = UnixListener::bind(socket).with_context(|| socket.display().to_string())?;
+    // The directory is closed to others already; this says so once more.
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Tells whoever started us, once; standard output is closed then, so that nobody waits for more.
+fn report(report: &StartReport) {
+    let mut line = serde_json::to_vec(report).unwrap_or_default();
+    line.push(b'\n');
+    let mut output = io::stdout();
+    // Whoever started us may be gone; then the cluster is up all the same.
+    let _ = output.write_all(&line).and_then(|()| output.flush());
+    if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stdin(&null);
+    }
+}

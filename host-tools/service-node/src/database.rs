@@ -1,0 +1,98 @@
+//! What a cluster remembers: one SQLite file, written before anybody is told.
+//!
+//! The file is in WAL mode with `synchronous=NORMAL`: a committed transaction survives the end of this process however
+//! it comes. (A power failure of the host may lose the last moments, never the file.) Only the controller uses it, from
+//! one thread.
+
+mod jobs;
+mod migrations;
+mod nodes;
+mod programs;
+mod ras;
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+pub use jobs::JobRow;
+pub use nodes::NodeRow;
+pub use programs::{FileKey, ProgramRow};
+
+/// Why the database could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// SQLite failed.
+    #[error("database: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file was written by a later version.
+    #[error("the database has version {found}, this coppiced knows up to {known}; use the newer Coppice")]
+    TooNew {
+        /// Version of the file.
+        found: u32,
+        /// Newest known version.
+        known: u32,
+    },
+    /// A row does not hold what it must.
+    #[error("database: damaged {0}")]
+    Damaged(&'static str),
+}
+
+/// The open database of one cluster.
+#[derive(Debug)]
+pub struct Database {
+    connection: Connection,
+    rows_since_trim: u64,
+}
+
+impl Database {
+    /// Opens the file, makes it if there is none, and brings an older one up to date.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        Self::prepare(Connection::open(path)?)
+    }
+
+    /// A database that is gone when it is dropped.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn in_memory() -> Result<Self, DatabaseError> {
+        Self::prepare(Connection::open_in_memory()?)
+    }
+
+    fn prepare(mut connection: Connection) -> Result<Self, DatabaseError> {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        migrations::apply(&mut connection)?;
+        Ok(Self { connection, rows_since_trim: 0 })
+    }
+
+    /// Folds the log of changes into the file, so that it stands alone.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Sqlite`].
+    pub fn checkpoint(&self) -> Result<(), DatabaseError> {
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+}
+
+/// SQLite's integers are signed; ours that could be larger than `i64::MAX` are stored as the same 64 bits.
+fn to_sql(value: u64) -> i64 {
+    value.cast_signed()
+}
+
+fn from_sql(value: i64) -> u64 {
+    value.cast_unsigned()
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> String {
+    // Lists of texts and numbers: serialising them cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(text: &str, what: &'static str) -> Result<T, DatabaseError> {
+    serde_json::from_str(text).map_err(|_| DatabaseError::Damaged(what))
+}

@@ -1,0 +1,94 @@
+//! Nodes and what they ran last.
+
+use coppice_protocol::control::{MemoryStatus, NodeStatus};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
+use rusqlite::{OptionalExtension, params};
+
+use super::{Database, DatabaseError, from_sql, to_sql};
+
+/// What is known of a node from its earlier life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRow {
+    /// Boots so far.
+    pub generation: u32,
+    /// What it said of itself when it was last ready.
+    pub status: Option<NodeStatus>,
+    /// The program it ran last, hexadecimal.
+    pub last_program: Option<String>,
+}
+
+impl Database {
+    /// What is known of a node; of a new one, nothing.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn node(&self, node: NodeId) -> Result<NodeRow, DatabaseError> {
+        let sql = "SELECT n.generation, n.kernel, n.boot_ns, n.memory_total, n.memory_kernel, n.memory_free,
+                          lower(hex(s.program))
+                   FROM nodes n LEFT JOIN node_state s USING (node) WHERE n.node = ?1";
+        let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
+            let kernel: Option<String> = row.get(1)?;
+            let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
+            let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)? };
+            let boot_ns = number(2)?;
+            let last_program: Option<String> = row.get(6)?;
+            Ok(NodeRow {
+                generation: row.get(0)?,
+                status: kernel.map(|kernel| NodeStatus { kernel, boot_ns, memory }),
+                last_program: last_program.filter(|program| !program.is_empty()),
+            })
+        });
+        Ok(row.optional()?.unwrap_or_default())
+    }
+
+    /// Counts a boot of a node and says which one it is, before the machine is started.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn next_generation(&self, node: NodeId) -> Result<Generation, DatabaseError> {
+        let sql = "INSERT INTO nodes (node, generation) VALUES (?1, 1)
+                   ON CONFLICT (node) DO UPDATE SET generation = generation + 1 RETURNING generation";
+        Ok(Generation(self.connection.prepare_cached(sql)?.query_row([node.0], |row| row.get(0))?))
+    }
+
+    /// Records what a node said of itself when it got ready.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn node_ready(&self, node: NodeId, status: &NodeStatus, at_ns: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE nodes SET kernel = ?2, boot_ns = ?3, memory_total = ?4, memory_kernel = ?5,
+                          memory_free = ?6, ready_at_ns = ?7 WHERE node = ?1";
+        let memory = status.memory;
+        self.connection.prepare_cached(sql)?.execute(params![
+            node.0,
+            status.kernel,
+            to_sql(status.boot_ns),
+            to_sql(memory.total),
+            to_sql(memory.kernel),
+            to_sql(memory.free),
+            to_sql(at_ns),
+        ])?;
+        Ok(())
+    }
+
+    /// Records that nodes run a program, in their boots.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn nodes_ran(
+        &mut self,
+        nodes: &[(NodeId, Generation)],
+        program: ProgramId,
+        job: JobId,
+        at_ns: u64,
+    ) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        let sql = "INSERT OR REPLACE INTO node_state (node, program, job, generation, at_ns)
+                   VALUES (?1, ?2, ?3, ?4, ?5)";
+        for (node, generation) in nodes {
+            let values = params![node.0, program.0, to_sql(job.0), generation.0, to_sql(at_ns)];
+            transaction.prepare_cached(sql)?.execute(values)?;
+        }
+        Ok(transaction.commit()?)
+    }
+}

@@ -1,0 +1,173 @@
+//! Programs by hash, and files whose hash is known.
+
+use coppice_api::program::ProgramView;
+use coppice_protocol::ids::ProgramId;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Database, DatabaseError, from_sql, to_sql};
+use crate::limits::KNOWN_FILES_MAX;
+
+/// What a file's bytes are known by without reading them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileKey {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Length, bytes.
+    pub bytes: u64,
+    /// Last modification of the data, ns since 1970.
+    pub modified_ns: i64,
+    /// Last modification of the metadata, ns since 1970; no program can set it back.
+    pub changed_ns: i64,
+}
+
+/// A program that was read and checked once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramRow {
+    /// Hash of its bytes.
+    pub id: ProgramId,
+    /// Length of its file, bytes.
+    pub bytes: u64,
+    /// What its segments take in memory, bytes.
+    pub memory_bytes: u64,
+}
+
+impl Database {
+    /// The program a file holds, if the file has not changed since it was read and its bytes are stored.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn known_program(&self, file: FileKey) -> Result<Option<ProgramRow>, DatabaseError> {
+        let sql = "SELECT p.hash, p.bytes, p.memory_bytes FROM known_files f JOIN programs p ON p.hash = f.hash
+                   WHERE f.device = ?1 AND f.inode = ?2 AND f.bytes = ?3 AND f.modified_ns = ?4 AND f.changed_ns = ?5
+                   AND p.stored";
+        let key =
+            params![to_sql(file.device), to_sql(file.inode), to_sql(file.bytes), file.modified_ns, file.changed_ns];
+        Ok(self.connection.prepare_cached(sql)?.query_row(key, program).optional()?)
+    }
+
+    /// Records that a program was used just now, from that path and file, and that its bytes are stored.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn use_program(
+        &mut self,
+        row: &ProgramRow,
+        file: FileKey,
+        path: &str,
+        at_ns: u64,
+    ) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        let sql = "INSERT INTO programs (hash, bytes, memory_bytes, path, used_at_ns, stored)
+                   VALUES (?1, ?2, ?3, ?4, ?5, 1)
+                   ON CONFLICT (hash) DO UPDATE SET path = ?4, used_at_ns = ?5, stored = 1";
+        transaction.prepare_cached(sql)?.execute(params![
+            row.id.0,
+            to_sql(row.bytes),
+            to_sql(row.memory_bytes),
+            path,
+            to_sql(at_ns)
+        ])?;
+        let sql = "INSERT OR REPLACE INTO known_files
+                   (device, inode, bytes, modified_ns, changed_ns, hash, used_at_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        transaction.prepare_cached(sql)?.execute(params![
+            to_sql(file.device),
+            to_sql(file.inode),
+            to_sql(file.bytes),
+            file.modified_ns,
+            file.changed_ns,
+            row.id.0,
+            to_sql(at_ns),
+        ])?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Stored programs, the one unused for longest first.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn stored_programs(&self) -> Result<Vec<ProgramRow>, DatabaseError> {
+        let sql = "SELECT hash, bytes, memory_bytes FROM programs WHERE stored ORDER BY used_at_ns";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], program)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Records that a program's bytes are no longer stored, and forgets files not used for long.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn program_removed(&self, id: ProgramId) -> Result<(), DatabaseError> {
+        self.connection.prepare_cached("UPDATE programs SET stored = 0 WHERE hash = ?1")?.execute([id.0])?;
+        self.connection.prepare_cached("DELETE FROM known_files WHERE hash = ?1")?.execute([id.0])?;
+        Ok(())
+    }
+
+    /// Forgets the files beyond the limit that were not used for longest.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn trim_known_files(&self) -> Result<(), DatabaseError> {
+        let sql = "DELETE FROM known_files WHERE (device, inode) IN
+                   (SELECT device, inode FROM known_files ORDER BY used_at_ns DESC LIMIT -1 OFFSET ?1)";
+        self.connection.execute(sql, [KNOWN_FILES_MAX])?;
+        Ok(())
+    }
+
+    /// All programs, the newest last.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn programs(&self) -> Result<Vec<ProgramView>, DatabaseError> {
+        let sql = "SELECT lower(hex(hash)), bytes, memory_bytes, path, used_at_ns, stored FROM programs
+                   ORDER BY used_at_ns";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| {
+            Ok(ProgramView {
+                hash: row.get(0)?,
+                bytes: from_sql(row.get(1)?),
+                memory_bytes: from_sql(row.get(2)?),
+                path: row.get(3)?,
+                used_at_ns: from_sql(row.get(4)?),
+                stored: row.get(5)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn program(row: &Row<'_>) -> rusqlite::Result<ProgramRow> {
+    Ok(ProgramRow { id: ProgramId(row.get(0)?), bytes: from_sql(row.get(1)?), memory_bytes: from_sql(row.get(2)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ids::ProgramId;
+
+    use super::{FileKey, ProgramRow};
+    use crate::database::Database;
+
+    const FILE: FileKey = FileKey { device: u64::MAX, inode: 2, bytes: 3, modified_ns: 4, changed_ns: 5 };
+
+    #[test]
+    fn a_known_file_is_known_until_anything_of_it_changes() {
+        let mut database = Database::in_memory().expect("open");
+        let row = ProgramRow { id: ProgramId([7; 32]), bytes: 3, memory_bytes: 9 };
+        database.use_program(&row, FILE, "/bin/x", 1).expect("used");
+        assert_eq!(database.known_program(FILE).expect("query"), Some(row));
+        for other in [
+            FileKey { device: 1, ..FILE },
+            FileKey { inode: 1, ..FILE },
+            FileKey { bytes: 1, ..FILE },
+            FileKey { modified_ns: 1, ..FILE },
+            FileKey { changed_ns: 1, ..FILE },
+        ] {
+            assert_eq!(database.known_program(other).expect("query"), None);
+        }
+        database.program_removed(row.id).expect("removed");
+        assert_eq!(database.known_program(FILE).expect("query"), None);
+        let listed = database.programs().expect("listed");
+        assert_eq!((listed.len(), listed[0].stored, listed[0].hash.as_str()), (1, false, "07".repeat(32).as_str()));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a job writes on its way from the I/O nodes to whoever runs it.
+//!
+//! The channel has no limit of its own because it needs none: an I/O node sends at most its window
+//! ([`OUTPUT_WINDOW_BYTES`]) before it hears that something was taken, and the feed checks that it keeps to it.
+
+use std::collections::BTreeMap;
+
+use coppice_api::stream::JobEvent;
+use coppice_protocol::ids::{PsetId, Rank};
+use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
+use coppice_protocol::ship::Stream;
+use tokio::sync::mpsc;
+
+/// One piece of a job's stream.
+#[derive(Debug)]
+pub enum Piece {
+    /// Output of a rank.
+    Output {
+        /// The I/O node to be told when it was taken.
+        pset: PsetId,
+        /// The rank.
+        rank: Rank,
+        /// Which stream.
+        stream: Stream,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Something happened to the job.
+    Event(JobEvent),
+}
+
+/// An I/O node sent more than its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more output of a job than its window of {OUTPUT_WINDOW_BYTES} bytes")]
+pub struct WindowExceeded;
+
+/// The controller's end of a job's stream.
+#[derive(Debug)]
+pub struct Feed {
+    sender: mpsc::UnboundedSender<Piece>,
+    receiver: Option<mpsc::UnboundedReceiver<Piece>>,
+    under_way: BTreeMap<PsetId, usize>,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver: Some(receiver), under_way: BTreeMap::new() }
+    }
+}
+
+impl Feed {
+    /// The other end, once.
+    pub fn attach(&mut self) -> Option<mpsc::UnboundedReceiver<Piece>> {
+        self.receiver.take()
+    }
+
+    /// Whether somebody has the other end.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.receiver.is_none()
+    }
+
+    /// Passes an event on.
+    pub fn event(&self, event: JobEvent) {
+        // Nobody there any more: then nobody wants to know.
+        let _ = self.sender.send(Piece::Event(event));
+    }
+
+    /// Passes output on. Returns whether somebody will take it; if not, it is dropped here and counts as taken.
+    ///
+    /// # Errors
+    /// [`WindowExceeded`]: the I/O node does not keep to the protocol.
+    pub fn output(&mut self, pset: PsetId, rank: Rank, stream: Stream, bytes: Vec<u8>) -> Result<bool, WindowExceeded> {
+        let under_way = self.under_way.entry(pset).or_default();
+        *under_way += bytes.len();
+        if *under_way > OUTPUT_WINDOW_BYTES {
+            return Err(WindowExceeded);
+        }
+        let length = bytes.len();
+        if self.sender.send(Piece::Output { pset, rank, stream, bytes }).is_ok() {
+            return Ok(true);
+        }
+        *under_way -= length;
+        Ok(false)
+    }
+
+    /// Output was taken.
+    pub fn taken(&mut self, pset: PsetId, bytes: usize) {
+        if let Some(under_way) = self.under_way.get_mut(&pset) {
+            *under_way = under_way.saturating_sub(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ids::{PsetId, Rank};
+    use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
+    use coppice_protocol::ship::Stream;
+
+    use super::{Feed, WindowExceeded};
+
+    #[test]
+    fn each_io_node_has_its_own_window() {
+        let mut feed = Feed::default();
+        let _receiver = feed.attach().expect("first");
+        assert!(feed.attach().is_none() && feed.is_attached());
+        let whole = vec![0; OUTPUT_WINDOW_BYTES];
+        assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, whole.clone()), Ok(true));
+        assert_eq!(feed.output(PsetId(1), Rank(1), Stream::Error, whole.clone()), Ok(true));
+        feed.taken(PsetId(0), 10);
+        assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, vec![0; 10]), Ok(true));
+        assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, vec![0; 1]), Err(WindowExceeded));
+    }
+
+    #[test]
+    fn output_nobody_reads_counts_as_taken() {
+        let mut feed = Feed::default();
+        drop(feed.attach());
+        for _ in 0..3 {
+            let whole = vec![0; OUTPUT_WINDOW_BYTES];
+            assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, whole), Ok(false));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
+
+mod clusters;
+mod jobs;
+mod streams;
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use coppice_api::error::Refusal;
+use coppice_api::limits::REQUEST_BYTES_MAX;
+use coppice_api::program::ProgramView;
+use coppice_api::ras::{RasQuery, RasView};
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::controller::{Event, Refused, Request};
+use crate::limits::IMPORTS_MAX;
+use crate::store::ProgramStore;
+
+/// What request handlers share.
+#[derive(Clone, Debug)]
+pub struct Api {
+    events: mpsc::Sender<Event>,
+    store: ProgramStore,
+    imports: Arc<Semaphore>,
+}
+
+/// An answer, or why there is none.
+type Answered<T> = Result<Json<T>, Refused>;
+
+impl Api {
+    /// An API that asks whoever takes these events.
+    #[must_use]
+    pub fn new(events: mpsc::Sender<Event>, store: ProgramStore) -> Self {
+        Self { events, store, imports: Arc::new(Semaphore::new(IMPORTS_MAX)) }
+    }
+
+    /// All that can be asked.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/v1/cluster", get(clusters::cluster))
+            .route("/v1/cluster/watch", get(clusters::watch))
+            .route("/v1/cluster/down", post(clusters::down))
+            .route("/v1/nodes", get(clusters::nodes))
+            .route("/v1/nodes/{node}/reboot", post(clusters::reboot))
+            .route("/v1/jobs", get(jobs::list).post(jobs::submit))
+            .route("/v1/jobs/{job}", get(jobs::show))
+            .route("/v1/jobs/{job}/kill", post(jobs::kill))
+            .route("/v1/jobs/{job}/stream", get(streams::output))
+            .route("/v1/jobs/{job}/input", put(streams::input))
+            .route("/v1/ras", get(ras))
+            .route("/v1/programs", get(programs))
+            .fallback(async || Refused::missing("there is no such request".to_owned()))
+            .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+            .with_state(self)
+    }
+
+    /// Asks the controller and waits for its answer.
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<Result<T, Refused>>) -> Request) -> Result<T, Refused> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(request(answer)).await?;
+        answered.await.map_err(|_| going_down())?
+    }
+
+    /// Tells the controller something it does not answer.
+    async fn tell(&self, request: Request) -> Result<(), Refused> {
+        self.events.send(Event::Request(request)).await.map_err(|_| going_down())
+    }
+}
+
+fn going_down() -> Refused {
+    Refused::conflict("the cluster is going down")
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(Refusal { error: self.message })).into_response()
+    }
+}
+
+async fn ras(State(api): State<Api>, Query(query): Query<RasQuery>) -> Answered<Vec<RasView>> {
+    answer(api.ask(|answer| Request::Ras(query, answer)).await)
+}
+
+async fn programs(State(api): State<Api>) -> Answered<Vec<ProgramView>> {
+    answer(api.ask(Request::Programs).await)
+}
+
+fn answer<T: Serialize>(result: Result<T, Refused>) -> Answered<T> {
+    result.map(Json)
+}
+
+/// A number in the path of a request.
+struct Number<T>(T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for Number<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<Self, Refused> {
+        let number = Path::<T>::from_request_parts(parts, state).await;
+        number.map(|Path(number)| Self(number)).map_err(|error| Refused::bad(error.body_text()))
+    }
+}

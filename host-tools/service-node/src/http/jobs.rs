@@ -1,0 +1,153 @@
+//! Jobs: submitted, listed, killed.
+
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Query, State};
+use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
+use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
+use coppice_protocol::ids::JobId;
+use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX};
+
+use super::{Answered, Api, Number, answer};
+use crate::controller::{Refused, Request};
+use crate::database::{FileKey, ProgramRow};
+use crate::store::{StoreError, file_key, plain};
+
+pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
+    let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
+    answer(api.ask(|answer| Request::Jobs(limit, answer)).await)
+}
+
+pub(super) async fn show(State(api): State<Api>, Number(job): Number<u64>) -> Answered<JobDetail> {
+    answer(api.ask(|answer| Request::Job(JobId(job), answer)).await)
+}
+
+pub(super) async fn kill(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    order: Result<Json<KillOrder>, JsonRejection>,
+) -> Answered<()> {
+    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
+    answer(api.ask(|answer| Request::Kill(JobId(job), order.signal, answer)).await)
+}
+
+pub(super) async fn submit(
+    State(api): State<Api>,
+    submission: Result<Json<Submission>, JsonRejection>,
+) -> Answered<Submitted> {
+    let Json(submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    check(&submission)?;
+    let (program, file) = find_program(&api, &submission.program).await?;
+    let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, answer)).await?;
+    Ok(Json(Submitted { job: job.0 }))
+}
+
+/// What can be checked of a job without knowing anything of the cluster.
+fn check(job: &Submission) -> Result<(), Refused> {
+    if job.ranks == 0 {
+        return Err(Refused::bad("-n 0 ranks is no job; use 1 or more".to_owned()));
+    }
+    if job.input_rank.is_some_and(|rank| rank >= job.ranks) {
+        return Err(Refused::bad(format!("--stdin-rank must be below the {} ranks of the job, or `none`", job.ranks)));
+    }
+    let texts = job.arguments.iter().chain(&job.environment).chain([&job.name]);
+    // Each ends with a zero on the program's stack.
+    let bytes: usize = texts.clone().map(|text| text.len() + 1).sum();
+    if bytes > ARGUMENT_BYTES_MAX {
+        return Err(Refused::bad(format!(
+            "arguments and environment have {bytes} bytes together, at most {ARGUMENT_BYTES_MAX} can be passed; put \
+             them into a file"
+        )));
+    }
+    if texts.chain([&job.directory]).any(|text| text.contains('\0')) {
+        return Err(Refused::bad("a zero byte cannot be passed to a program".to_owned()));
+    }
+    if let Some(bad) = job.environment.iter().find(|pair| pair.find('=').is_none_or(|at| at == 0)) {
+        return Err(Refused::bad(format!("'{bad}' is no environment variable; use NAME=VALUE")));
+    }
+    if !job.directory.starts_with('/') || job.directory.len() >= PATH_BYTES_MAX {
+        return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
+    }
+    check_root(&job.root)
+}
+
+/// The root must be a directory that this user may enter; the I/O node opens it as the same user.
+fn check_root(root: &Path) -> Result<(), Refused> {
+    let show = root.display();
+    if root.to_str().is_none() {
+        return Err(Refused::bad(format!("cannot use root '{show}': its path is not UTF-8")));
+    }
+    let metadata = std::fs::metadata(root);
+    let metadata = metadata.map_err(|error| Refused::bad(format!("cannot use root '{show}': {}", plain(&error))))?;
+    if !metadata.is_dir() {
+        return Err(Refused::bad(format!("cannot use root '{show}': it is not a directory")));
+    }
+    let access = rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(root, access)
+        .map_err(|errno| Refused::bad(format!("cannot use root '{show}': {}", plain(&errno.into()))))
+}
+
+/// The program in a file: from memory if the file has not changed, else by reading it.
+async fn find_program(api: &Api, path: &Path) -> Result<(ProgramRow, FileKey), Refused> {
+    let file = file_key(path).map_err(refuse)?;
+    if let Some(program) = api.ask(|answer| Request::KnownProgram(file, answer)).await? {
+        return Ok((program, file));
+    }
+    // The semaphore is never closed; were it, going on without it does no harm.
+    let _permit = api.imports.acquire().await;
+    let (store, path) = (api.store.clone(), path.to_owned());
+    let imported = tokio::task::spawn_blocking(move || store.import(&path)).await;
+    let imported =
+        imported.map_err(|error| Refused { status: 500, message: format!("reading the program: {error}") })?;
+    imported.map_err(refuse)
+}
+
+fn refuse(error: StoreError) -> Refused {
+    let status = if matches!(error, StoreError::Write { .. }) { 500 } else { 400 };
+    Refused { status, message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_api::job::Submission;
+
+    use super::check;
+
+    fn job() -> Submission {
+        Submission {
+            program: "/bin/x".into(),
+            name: "x".into(),
+            arguments: vec![],
+            environment: vec!["A=".into(), "B=c=d".into()],
+            root: "/".into(),
+            directory: "/".into(),
+            ranks: 2,
+            input_rank: Some(1),
+            timeout_ms: None,
+            umask: 0,
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        check(&job()).expect("fine");
+        let file = tempfile::NamedTempFile::new().expect("file");
+        let cases = [
+            (Submission { ranks: 0, ..job() }, "-n 0"),
+            (Submission { input_rank: Some(2), ..job() }, "--stdin-rank"),
+            (Submission { arguments: vec!["x".repeat(200_000)], ..job() }, "put them into a file"),
+            (Submission { arguments: vec!["a\0b".into()], ..job() }, "zero byte"),
+            (Submission { environment: vec!["=x".into()], ..job() }, "NAME=VALUE"),
+            (Submission { environment: vec!["x".into()], ..job() }, "NAME=VALUE"),
+            (Submission { directory: "here".into(), ..job() }, "absolute"),
+            (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
+            (Submission { root: file.path().into(), ..job() }, "not a directory"),
+        ];
+        for (job, words) in cases {
+            let refused = check(&job).expect_err(words);
+            assert!(refused.message.contains(words) && !refused.message.contains('\n'), "{}", refused.message);
+        }
+    }
+}

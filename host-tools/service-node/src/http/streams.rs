@@ -1,0 +1,97 @@
+//! What goes in and out of a running job.
+//!
+//! Output is passed to the connection piece by piece, and only when the connection has taken a piece is the I/O node
+//! told so: a reader that stops stops the ranks that write. Input works the other way round: it is read from the
+//! connection only as far as the rank has room.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request as HttpRequest, State};
+use axum::response::{IntoResponse, Response};
+use coppice_api::body::ChannelBody;
+use coppice_api::stream::{JobEvent, encode_event, output_header};
+use coppice_protocol::ids::JobId;
+use coppice_protocol::ship::Stream;
+use hyper::body::Bytes;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{Answered, Api, Number};
+use crate::controller::{Refused, Request};
+use crate::feed::Piece;
+use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
+
+/// A job's output and events, in frames.
+pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
+    let job = JobId(job);
+    let feed = api.ask(|answer| Request::Attach(job, answer)).await?;
+    let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
+    tokio::spawn(async move {
+        if pump(&api, job, feed, &pieces).await.is_none() {
+            let _ = api.tell(Request::Detached(job)).await;
+        }
+    });
+    Ok(Body::new(body).into_response())
+}
+
+/// Passes pieces on until the job has ended; nothing if the reader is gone before.
+async fn pump(
+    api: &Api,
+    job: JobId,
+    mut feed: mpsc::UnboundedReceiver<Piece>,
+    pieces: &mpsc::Sender<Bytes>,
+) -> Option<()> {
+    loop {
+        let piece = tokio::select! {
+            piece = feed.recv() => piece?,
+            () = pieces.closed() => return None,
+        };
+        match piece {
+            Piece::Output { pset, rank, stream, bytes } => {
+                let length = bytes.len();
+                let header = output_header(rank.0, stream == Stream::Error, u32::try_from(length).unwrap_or(u32::MAX));
+                pieces.send(Bytes::copy_from_slice(&header)).await.ok()?;
+                pieces.send(bytes.into()).await.ok()?;
+                api.tell(Request::Taken(job, pset, length)).await.ok()?;
+            }
+            Piece::Event(event) => {
+                let is_last = matches!(event, JobEvent::Ended(_));
+                pieces.send(encode_event(&event).into()).await.ok()?;
+                if is_last {
+                    return Some(());
+                }
+            }
+        }
+    }
+}
+
+/// A job's standard input: the request's body, until its end or the job's.
+pub(super) async fn input(State(api): State<Api>, Number(job): Number<u64>, request: HttpRequest) -> Answered<()> {
+    let job = JobId(job);
+    let room = api.ask(|answer| Request::OpenInput(job, answer)).await?;
+    let mut body = std::pin::pin!(request.into_body());
+    loop {
+        let frame = tokio::select! {
+            frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context)) => frame,
+            () = closed(&room) => return Ok(Json(())),
+        };
+        // A connection that breaks ends the input like its regular end does.
+        let Some(Ok(frame)) = frame else { break };
+        let Ok(bytes) = frame.into_data() else { continue };
+        for piece in bytes.chunks(INPUT_PIECE_BYTES_MAX) {
+            let permits = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            let Ok(permit) = room.acquire_many(permits).await else { return Ok(Json(())) };
+            permit.forget();
+            api.tell(Request::Input(job, piece.to_vec())).await?;
+        }
+    }
+    api.tell(Request::Input(job, Vec::new())).await?;
+    Ok(Json(()))
+}
+
+/// Waits until the job has ended.
+async fn closed(room: &Arc<Semaphore>) {
+    // More permits than there ever are: granted never, refused when the semaphore is closed.
+    let _ = room.acquire_many(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX)).await;
+}

@@ -1,0 +1,76 @@
+//! Limits of the service node, and what happens at each.
+
+use std::time::Duration;
+
+/// Jobs that wait for nodes. A further one is refused at submission.
+pub const JOBS_QUEUED_MAX: usize = 1000;
+
+/// How long a submitted job waits for its stream to be opened; then it is killed.
+pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long the ranks of a killed job may take to end; then their nodes count as lost and are rebooted.
+pub const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Longest `--timeout` of a job.
+pub const JOB_TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Machines that boot at the same time, per processor of the host. More would only slow each other down.
+pub const BOOTS_PER_PROCESSOR: usize = 2;
+
+/// How long a node may take from the start of its machine until it is ready; then the machine is ended and the boot
+/// counts as failed.
+pub const BOOT_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Failed boots of a node in a row after which it is given up.
+pub const BOOT_ATTEMPTS_MAX: u32 = 4;
+
+/// Failed starts of the fabric or an I/O node in a row after which the cluster is given up.
+pub const HELPER_ATTEMPTS_MAX: u32 = 5;
+
+/// How long the fabric or an I/O node may take to be listening; then it is ended and the start counts as failed.
+pub const HELPER_START_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long nodes, I/O nodes and fabric may take to end by themselves when the cluster goes down; then they are killed.
+pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Messages that wait to be written to an I/O node. One that does not read that many counts as lost.
+pub const PSET_MESSAGES_MAX: usize = 8192;
+
+/// Commands that wait to be written to the fabric. One that does not read that many counts as lost.
+pub const FABRIC_COMMANDS_MAX: usize = 4096;
+
+/// Events that wait for the controller; their senders wait then.
+pub const EVENTS_MAX: usize = 1024;
+
+/// Pieces of output that wait between a job's feed and its HTTP connection.
+pub const STREAM_PIECES_MAX: usize = 4;
+
+/// Bytes of standard input in one message to an I/O node.
+pub const INPUT_PIECE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes all stored programs may have together; the ones unused for longest go first, those of running jobs never.
+pub const STORE_BYTES_MAX: u64 = 4 << 30;
+
+/// Longest program, bytes. A longer one is refused.
+pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// Programs that are read and hashed at the same time; further submissions wait.
+pub const IMPORTS_MAX: usize = 2;
+
+/// Files whose hash is remembered; the ones unused for longest are forgotten, and hashed again when they come back.
+pub const KNOWN_FILES_MAX: u32 = 10_000;
+
+/// RAS events that are kept; the oldest go first.
+pub const RAS_EVENTS_KEPT_MAX: u64 = 100_000;
+
+/// Ended jobs that are kept; the oldest go first.
+pub const JOBS_KEPT_MAX: u64 = 100_000;
+
+/// New rows between two looks at the limits of the tables.
+pub const ROWS_BETWEEN_TRIMS: u64 = 1000;
+
+/// Bytes of a console's end that go into the RAS event of a lost node.
+pub const CONSOLE_TAIL_BYTES: u64 = 300;
+
+/// Size at which the service node's log is put aside at its start (one older log is kept), bytes.
+pub const LOG_BYTES_MAX: u64 = 16 << 20;

@@ -1,0 +1,50 @@
+//! What `coppiced` is told when it is started; everything comes as arguments.
+
+use clap::{Parser, ValueEnum};
+use coppice_api::limits::{NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
+use coppice_api::paths::ClusterName;
+
+/// The service node of one Coppice cluster. Started by `coppice up`.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "coppiced", version, max_term_width = 100)]
+pub struct Options {
+    /// Name of the cluster
+    #[arg(long, default_value = "default")]
+    pub cluster: ClusterName,
+    /// Compute nodes
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    pub nodes: u32,
+    /// Memory of each node, bytes
+    #[arg(long, default_value_t = 64 << 20,
+          value_parser = clap::value_parser!(u64).range(NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX))]
+    pub memory_bytes: u64,
+    /// Compute nodes per I/O node
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
+    pub pset_size: u32,
+    /// How nodes are executed
+    #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]
+    pub accel: AcceleratorChoice,
+}
+
+/// How nodes are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AcceleratorChoice {
+    /// KVM if it works, else emulation
+    Auto,
+    /// Emulation
+    Tcg,
+    /// KVM
+    Kvm,
+}
+
+impl AcceleratorChoice {
+    /// The choice as an argument.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        }
+    }
+}

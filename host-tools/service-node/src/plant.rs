@@ -1,0 +1,138 @@
+//! The processes a cluster consists of, as the controller sees them: orders go in, events come out.
+
+use coppice_protocol::ids::{Generation, NodeId, PsetId};
+use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_qemu::machine::Accelerator;
+
+/// Largest IP packet on the cluster's network, bytes.
+pub const MTU: u16 = 9000;
+
+/// How many starts a helper process has had: events of an earlier one are recognised by it and ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Incarnation(pub u32);
+
+impl Incarnation {
+    /// The next one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+/// Fresh secrets for one boot of a node.
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    /// Shared by the node and its I/O node.
+    pub key: NodeKey,
+    /// Seed of the node's random numbers.
+    pub seed: [u8; 32],
+}
+
+/// What the controller can have done. Every order returns at once; what comes of it comes as a [`PlantEvent`].
+pub trait Plant {
+    /// Finds out how nodes are executed → [`PlantEvent::Accelerator`].
+    fn find_accelerator(&mut self);
+
+    /// Starts the fabric with a port for every node and I/O node → [`PlantEvent::Fabric`].
+    fn start_fabric(&mut self, incarnation: Incarnation);
+
+    /// Ends the fabric: in good order, or at once.
+    fn stop_fabric(&mut self, how: Stop);
+
+    /// Starts an I/O node → [`PlantEvent::Pset`].
+    fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation);
+
+    /// Kills an I/O node.
+    fn kill_io_node(&mut self, pset: PsetId);
+
+    /// Sends a message to an I/O node. To one that is gone: lost, as its end is about to be reported.
+    fn tell(&mut self, pset: PsetId, message: &ToPset);
+
+    /// Secrets from the system's generator.
+    ///
+    /// # Errors
+    /// If the system has none, one line.
+    fn secrets(&mut self) -> Result<Secrets, String>;
+
+    /// Starts a node's machine → [`PlantEvent::Machine`].
+    fn boot(&mut self, personality: &Personality, accelerator: Accelerator);
+
+    /// The node has read its personality: remove it from the host.
+    fn forget_personality(&mut self, node: NodeId);
+
+    /// Kills a node's machine.
+    fn kill_machine(&mut self, node: NodeId);
+}
+
+/// How to end a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Ask it to.
+    Orderly,
+    /// Kill it.
+    AtOnce,
+}
+
+/// What comes of orders, and what happens by itself.
+#[derive(Debug)]
+pub enum PlantEvent {
+    /// How nodes are executed, or why they cannot be.
+    Accelerator(Result<Accelerator, String>),
+    /// Something about the fabric.
+    Fabric {
+        /// Which start of it.
+        incarnation: Incarnation,
+        /// What.
+        event: HelperEvent<()>,
+    },
+    /// Something about an I/O node.
+    Pset {
+        /// Whose.
+        pset: PsetId,
+        /// Which start of it.
+        incarnation: Incarnation,
+        /// What.
+        event: HelperEvent<FromPset>,
+    },
+    /// Something about a node's machine.
+    Machine {
+        /// Whose.
+        node: NodeId,
+        /// Which boot.
+        generation: Generation,
+        /// What.
+        event: MachineEvent,
+    },
+}
+
+/// Something about a helper process.
+#[derive(Debug)]
+pub enum HelperEvent<M> {
+    /// It runs with this process id.
+    Started {
+        /// Process id.
+        pid: u32,
+    },
+    /// It said this; the fabric says nothing but that it is ready.
+    Said(M),
+    /// It ended or could not be started; one line.
+    Ended(String),
+}
+
+/// Something about a machine.
+#[derive(Debug)]
+pub enum MachineEvent {
+    /// It runs with this process id.
+    Started {
+        /// Process id.
+        pid: u32,
+    },
+    /// It ended or could not be started.
+    Ended {
+        /// How, one line.
+        reason: String,
+        /// The end of what it printed on its console, one line.
+        console: String,
+    },
+}

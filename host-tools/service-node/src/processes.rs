@@ -1,0 +1,230 @@
+//! The real [`Plant`]: the fabric, the I/O nodes and QEMU, each a child process.
+//!
+//! Every child is started through the tether, so that none outlives this process however it ends, and from this
+//! process's main thread, because that is what the tether watches. Each has a task that feeds it, reads it and waits
+//! for its end; tasks talk to the controller through one bounded channel of events.
+
+mod fabric;
+mod helper;
+mod io_node;
+mod machine;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use coppice_api::paths::ClusterPaths;
+use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::pset::{ToPset, encode};
+use coppice_qemu::launch::Launcher;
+use coppice_qemu::machine::Accelerator;
+use coppice_qemu::probe::probe_cached;
+use tokio::sync::{mpsc, watch};
+
+use self::fabric::{Port, fabric_commands};
+use self::helper::Link;
+pub(crate) use self::helper::put_aside;
+use crate::controller::Event;
+use crate::limits::{FABRIC_COMMANDS_MAX, PSET_MESSAGES_MAX};
+use crate::options::AcceleratorChoice;
+use crate::plant::{HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
+
+/// The programs a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// Starts QEMU.
+    pub launcher: Launcher,
+    /// What nodes boot.
+    pub image: PathBuf,
+    /// The fabric's program.
+    pub fabric: PathBuf,
+    /// The I/O node's program.
+    pub io_node: PathBuf,
+}
+
+/// What the processes are started with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Files and directories of the cluster.
+    pub paths: ClusterPaths,
+    /// Programs to start.
+    pub programs: Programs,
+    /// How nodes are to be executed.
+    pub accelerator: AcceleratorChoice,
+    /// Compute nodes.
+    pub nodes: u32,
+    /// Compute nodes per I/O node.
+    pub pset_size: u32,
+    /// Memory of each node, bytes.
+    pub memory_bytes: u64,
+}
+
+/// All child processes of a cluster.
+#[derive(Debug)]
+pub struct Processes {
+    setup: Setup,
+    events: mpsc::Sender<Event>,
+    fabric: Option<Link>,
+    io_nodes: BTreeMap<PsetId, Link>,
+    /// Set to true to kill the machine.
+    machines: BTreeMap<NodeId, watch::Sender<bool>>,
+}
+
+impl Processes {
+    /// No process yet.
+    #[must_use]
+    pub fn new(setup: Setup, events: mpsc::Sender<Event>) -> Self {
+        Self { setup, events, fabric: None, io_nodes: BTreeMap::new(), machines: BTreeMap::new() }
+    }
+
+    fn ports(&self) -> Vec<Port> {
+        let nodes = (0..self.setup.nodes).map(|node| Port::of_node(NodeId(node)));
+        let psets = (0..self.setup.nodes.div_ceil(self.setup.pset_size)).map(|pset| Port::of_pset(PsetId(pset)));
+        psets.chain(nodes).collect()
+    }
+}
+
+impl Plant for Processes {
+    fn find_accelerator(&mut self) {
+        let (setup, events) = (self.setup.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let found = find_accelerator(&setup).await;
+            let _ = events.send(Event::Plant(PlantEvent::Accelerator(found))).await;
+        });
+    }
+
+    fn start_fabric(&mut self, incarnation: Incarnation) {
+        let commands = fabric_commands(&self.ports());
+        let report = move |event| PlantEvent::Fabric { incarnation, event };
+        let mut command = coppice_qemu::tether::command(&self.setup.programs.fabric);
+        command.arg("--directory").arg(self.setup.paths.runtime());
+        let started = helper::start(command, &self.setup.paths.helper_log("fabric"), FABRIC_COMMANDS_MAX);
+        match started {
+            Ok((process, link)) => {
+                for command in commands {
+                    link.send(command);
+                }
+                let pid = process.pid;
+                tokio::spawn(fabric::follow(process, self.events.clone(), report));
+                self.report(report(HelperEvent::Started { pid }));
+                self.fabric = Some(link);
+            }
+            Err(reason) => self.report(report(HelperEvent::Ended(reason))),
+        }
+    }
+
+    fn stop_fabric(&mut self, how: Stop) {
+        if let Some(link) = &self.fabric {
+            match how {
+                Stop::Orderly => link.send(fabric::shutdown_command()),
+                Stop::AtOnce => link.kill(),
+            }
+        }
+    }
+
+    fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
+        let report = move |event| PlantEvent::Pset { pset, incarnation, event };
+        let command = coppice_qemu::tether::command(&self.setup.programs.io_node);
+        let log = self.setup.paths.helper_log(&format!("io-node-{pset}"));
+        match helper::start(command, &log, PSET_MESSAGES_MAX) {
+            Ok((process, link)) => {
+                let pid = process.pid;
+                tokio::spawn(io_node::follow(process, self.events.clone(), report));
+                self.report(report(HelperEvent::Started { pid }));
+                self.io_nodes.insert(pset, link);
+                let port = Port::of_pset(pset);
+                let directory = self.setup.paths.runtime();
+                let text = |path: PathBuf| path.to_string_lossy().into_owned();
+                self.tell(
+                    pset,
+                    &ToPset::Configure {
+                        version: coppice_protocol::pset::VERSION,
+                        pset,
+                        mtu: MTU,
+                        socket: text(port.station_socket(directory)),
+                        fabric: text(port.switch_socket(directory)),
+                    },
+                );
+            }
+            Err(reason) => self.report(report(HelperEvent::Ended(reason))),
+        }
+    }
+
+    fn kill_io_node(&mut self, pset: PsetId) {
+        if let Some(link) = self.io_nodes.get(&pset) {
+            link.kill();
+        }
+    }
+
+    fn tell(&mut self, pset: PsetId, message: &ToPset) {
+        let Some(link) = self.io_nodes.get(&pset) else { return };
+        match encode(message) {
+            Ok(bytes) => link.send(bytes),
+            Err(error) => {
+                // Bounded by what is accepted from users; if it happens the two ends do not agree any more.
+                tracing::error!(pset = pset.0, %error, "cannot tell the I/O node");
+                link.kill();
+            }
+        }
+    }
+
+    fn secrets(&mut self) -> Result<Secrets, String> {
+        Ok(Secrets { key: NodeKey(random()?), seed: random()? })
+    }
+
+    fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
+        let (kill, killed) = watch::channel(false);
+        self.machines.insert(personality.node, kill);
+        machine::boot(&self.setup, personality, accelerator, killed, self.events.clone());
+    }
+
+    fn forget_personality(&mut self, node: NodeId) {
+        // Already gone when the machine ended after it was ready.
+        let _ = std::fs::remove_file(self.setup.paths.personality(node.0));
+    }
+
+    fn kill_machine(&mut self, node: NodeId) {
+        if let Some(kill) = self.machines.get(&node) {
+            kill.send_replace(true);
+        }
+    }
+}
+
+impl Processes {
+    /// Reports without waiting: orders are given by whoever takes the reports.
+    fn report(&self, event: PlantEvent) {
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let _ = events.send(Event::Plant(event)).await;
+        });
+    }
+}
+
+/// Thirty-two bytes from the system's generator.
+fn random() -> Result<[u8; 32], String> {
+    let mut bytes = [0; 32];
+    let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    // Requests of up to 256 bytes are never answered in part.
+    match count {
+        Ok(count) if count == bytes.len() => Ok(bytes),
+        Ok(_) => Err("the system's random numbers were cut short".to_owned()),
+        Err(errno) => Err(format!("the system has no random numbers: {errno}")),
+    }
+}
+
+async fn find_accelerator(setup: &Setup) -> Result<Accelerator, String> {
+    if setup.accelerator == AcceleratorChoice::Tcg {
+        return Ok(Accelerator::Tcg);
+    }
+    let Programs { launcher, image, .. } = &setup.programs;
+    let verdict = probe_cached(launcher, image, &setup.paths.accelerator_cache()).await;
+    match (setup.accelerator, verdict.kvm_refused) {
+        (AcceleratorChoice::Kvm, Some(reason)) => {
+            Err(format!("--accel kvm does not work here: {reason}; use `coppice up --accel tcg`"))
+        }
+        (_, refused) => {
+            tracing::info!(accelerator = %verdict.accelerator, refused, "accelerator");
+            Ok(verdict.accelerator)
+        }
+    }
+}

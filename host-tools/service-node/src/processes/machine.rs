@@ -1,0 +1,131 @@
+//! One node's QEMU, from its start to its end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use coppice_protocol::ids::{Generation, NodeId};
+use coppice_protocol::personality::Personality;
+use coppice_qemu::launch::Running;
+use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
+use tokio::sync::{mpsc, watch};
+
+use super::Setup;
+use super::fabric::Port;
+use crate::controller::Event;
+use crate::limits::CONSOLE_TAIL_BYTES;
+use crate::plant::{MachineEvent, PlantEvent};
+use crate::store::plain;
+
+/// Starts a machine and a task that watches it.
+pub(super) fn boot(
+    setup: &Setup,
+    personality: &Personality,
+    accelerator: Accelerator,
+    killed: watch::Receiver<bool>,
+    events: mpsc::Sender<Event>,
+) {
+    let (node, generation) = (personality.node, personality.generation);
+    let console = setup.paths.console(node.0);
+    let started = prepare(setup, personality).and_then(|()| {
+        setup.programs.launcher.start(&machine(setup, personality, accelerator)).map_err(|e| e.to_string())
+    });
+    tokio::spawn(async move {
+        let report = Report { node, generation, events };
+        let reason = match started {
+            Ok(running) => {
+                report.send(MachineEvent::Started { pid: running.pid() }).await;
+                watch_machine(running, killed).await
+            }
+            Err(reason) => reason,
+        };
+        let console = tail(&console).unwrap_or_default();
+        report.send(MachineEvent::Ended { reason, console }).await;
+    });
+}
+
+struct Report {
+    node: NodeId,
+    generation: Generation,
+    events: mpsc::Sender<Event>,
+}
+
+impl Report {
+    async fn send(&self, event: MachineEvent) {
+        let event = PlantEvent::Machine { node: self.node, generation: self.generation, event };
+        // The controller gone means that this process is about to end.
+        let _ = self.events.send(Event::Plant(event)).await;
+    }
+}
+
+async fn watch_machine(mut running: Running, mut killed: watch::Receiver<bool>) -> String {
+    let ended = tokio::select! {
+        ended = running.wait() => Some(ended),
+        // An error means that the controller is gone: then nobody is left who wants the machine.
+        _ = killed.wait_for(|killed| *killed) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => running.kill().await,
+    };
+    match ended {
+        Ok(exit) => exit.to_string(),
+        Err(error) => format!("the end of its machine could not be seen: {}", plain(&error)),
+    }
+}
+
+/// Writes the node's personality, readable by the user alone, and puts the last boot's console aside.
+fn prepare(setup: &Setup, personality: &Personality) -> Result<(), String> {
+    let node = personality.node.0;
+    let path = setup.paths.personality(node);
+    let written = match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&personality.encode())),
+    };
+    written.map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
+    let console = setup.paths.console(node);
+    // There is none before the first boot.
+    let _ = std::fs::rename(&console, console.with_extension("log.1"));
+    Ok(())
+}
+
+fn machine(setup: &Setup, personality: &Personality, accelerator: Accelerator) -> Machine {
+    let (paths, node) = (&setup.paths, personality.node);
+    let port = Port::of_node(node);
+    let mut machine = Machine::new(
+        format!("coppice-{}-node-{node}", paths.name()),
+        &setup.programs.image,
+        setup.memory_bytes,
+        accelerator,
+    );
+    machine.initrd = Some(paths.personality(node.0));
+    machine.nic = Some(Nic {
+        mac: port.mac().0,
+        mtu: personality.mtu,
+        local: port.station_socket(paths.runtime()),
+        remote: port.switch_socket(paths.runtime()),
+    });
+    machine.serial = Serial::File { path: paths.console(node.0), append: false };
+    machine.qmp = QmpChannel::Socket(paths.qmp_socket(node.0));
+    machine
+}
+
+/// The end of a console on one line.
+fn tail(console: &Path) -> io::Result<String> {
+    let mut file = File::open(console)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(CONSOLE_TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(CONSOLE_TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // The first is cut in the middle, unless it is the only one.
+    let whole = if lines.len() > 1 && length > CONSOLE_TAIL_BYTES { lines.get(1..) } else { lines.get(..) };
+    Ok(whole.unwrap_or_default().join(" | "))
+}
