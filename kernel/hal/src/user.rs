@@ -14,6 +14,9 @@ mod entry;
 #[cfg(target_os = "none")]
 pub(crate) mod fpu;
 
+#[cfg(target_os = "none")]
+pub(crate) use self::entry::{leave_by_trap, syscall_entry};
+
 /// Why a thread came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserExit {

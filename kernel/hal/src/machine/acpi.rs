@@ -1,0 +1,71 @@
+//! The one thing the firmware's tables are read for: the port of the power-management timer, whose rate is the same on
+//! every machine.
+
+use super::memory;
+
+/// Bytes of the header every table starts with.
+const HEADER_BYTES: usize = 36;
+
+/// Longest table that is read.
+const TABLE_BYTES_MAX: usize = 64 * 1024;
+
+/// Fields of the fixed description table.
+mod fixed {
+    /// Port of the timer, 4 bytes.
+    pub(super) const TIMER_PORT: usize = 76;
+    /// Flags, 4 bytes.
+    pub(super) const FLAGS: usize = 112;
+    /// Flag: the timer counts 32 bits, not 24.
+    pub(super) const TIMER_IS_LONG: u32 = 1 << 8;
+}
+
+/// Where the power-management timer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimerPort {
+    /// Its port.
+    pub(super) port: u16,
+    /// Bits of it that count.
+    pub(super) mask: u32,
+}
+
+/// Finds the power-management timer; `None` if the tables name none.
+pub(super) fn timer_port(root_pointer: u64) -> Option<TimerPort> {
+    let root_pointer_bytes = bytes(root_pointer, 36)?;
+    root_pointer_bytes.starts_with(b"RSD PTR ").then_some(())?;
+    let revision = root_pointer_bytes[15];
+    // From revision 2 on there is a second root table with longer addresses.
+    let (root, entry_bytes) =
+        if revision >= 2 { (u64_at(root_pointer_bytes, 24)?, 8) } else { (u32_at(root_pointer_bytes, 16)?.into(), 4) };
+    let entries = table(root)?.get(HEADER_BYTES..)?;
+    let mut addresses = entries.chunks_exact(entry_bytes).map(|entry| match entry_bytes {
+        8 => u64_at(entry, 0),
+        _ => u32_at(entry, 0).map(u64::from),
+    });
+    let fixed = addresses.find_map(|address| table(address?).filter(|table| table.starts_with(b"FACP")))?;
+    let port = u16::try_from(u32_at(fixed, fixed::TIMER_PORT)?).ok().filter(|port| *port != 0)?;
+    let is_long = u32_at(fixed, fixed::FLAGS)? & fixed::TIMER_IS_LONG != 0;
+    Some(TimerPort { port, mask: if is_long { u32::MAX } else { 0x00ff_ffff } })
+}
+
+/// The bytes of a table.
+fn table(address: u64) -> Option<&'static [u8]> {
+    let length = u32_at(bytes(address, HEADER_BYTES)?, 4)? as usize;
+    (HEADER_BYTES..=TABLE_BYTES_MAX).contains(&length).then_some(())?;
+    bytes(address, length)
+}
+
+/// Bytes of physical memory.
+fn bytes(address: u64, length: usize) -> Option<&'static [u8]> {
+    let start = memory::at(address, length).filter(|_| address != 0)?;
+    // SAFETY: mapped for good. The firmware's tables lie in memory that is not usable or below the first MiB, which
+    // nobody writes to while the kernel starts, and they are not kept longer.
+    Some(unsafe { core::slice::from_raw_parts(start, length) })
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}

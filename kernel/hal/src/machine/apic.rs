@@ -1,0 +1,98 @@
+//! The core's interrupt controller: acknowledging interrupts, and its one-shot timer.
+
+use x86_64::registers::model_specific::ApicBase;
+
+use super::irq::{VECTOR_SPURIOUS, VECTOR_TIMER};
+use super::memory;
+
+/// Bytes of the controller's registers.
+const REGISTER_BYTES: usize = 4096;
+
+/// Offsets of registers.
+mod register {
+    pub(super) const ID: usize = 0x20;
+    pub(super) const TASK_PRIORITY: usize = 0x80;
+    pub(super) const END_OF_INTERRUPT: usize = 0xb0;
+    pub(super) const SPURIOUS: usize = 0xf0;
+    pub(super) const TIMER: usize = 0x320;
+    pub(super) const THERMAL: usize = 0x330;
+    pub(super) const PERFORMANCE: usize = 0x340;
+    pub(super) const LINE_0: usize = 0x350;
+    pub(super) const LINE_1: usize = 0x360;
+    pub(super) const ERROR: usize = 0x370;
+    pub(super) const INITIAL_COUNT: usize = 0x380;
+    pub(super) const CURRENT_COUNT: usize = 0x390;
+    pub(super) const DIVIDE: usize = 0x3e0;
+}
+
+/// Bit of a local vector: no interrupt.
+const MASKED: u32 = 1 << 16;
+
+/// Delivery mode of a local vector: non-maskable.
+const NON_MASKABLE: u32 = 4 << 8;
+
+/// Bit of the spurious-vector register: the controller is on.
+const ENABLED: u32 = 1 << 8;
+
+/// Divides the timer's clock by 128: fine enough for alarms, and long alarms need no second setting.
+const DIVIDE_BY_128: u32 = 0b1010;
+
+/// Where messages that cause interrupts are written to; the core's number goes into bits 12 to 19.
+const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
+
+/// Sets the core's controller up, with everything off but the non-maskable line.
+///
+/// # Panics
+/// If its registers are not in the direct map.
+pub(super) fn start() {
+    let (base, flags) = ApicBase::read();
+    // SAFETY: this turns the controller on where it is.
+    unsafe { ApicBase::write(base, flags | x86_64::registers::model_specific::ApicBaseFlags::LAPIC_ENABLE) };
+    for line in [register::THERMAL, register::PERFORMANCE, register::LINE_0, register::ERROR, register::TIMER] {
+        write(line, MASKED);
+    }
+    write(register::LINE_1, NON_MASKABLE);
+    write(register::TASK_PRIORITY, 0);
+    write(register::SPURIOUS, ENABLED | u32::from(VECTOR_SPURIOUS));
+    write(register::DIVIDE, DIVIDE_BY_128);
+    write(register::INITIAL_COUNT, 0);
+    write(register::TIMER, u32::from(VECTOR_TIMER));
+}
+
+/// Says that the interrupt being handled is.
+pub(super) fn acknowledge() {
+    write(register::END_OF_INTERRUPT, 0);
+}
+
+/// Lets the timer interrupt once after `ticks`; 0 for never.
+pub(super) fn set_timer(ticks: u32) {
+    write(register::INITIAL_COUNT, ticks);
+}
+
+/// What is left of the ticks the timer was set to.
+pub(super) fn timer_ticks_left() -> u32 {
+    read(register::CURRENT_COUNT)
+}
+
+/// Address and data of the message with which a device interrupts this core.
+pub(super) fn message(vector: u8) -> (u64, u32) {
+    let core = u64::from(read(register::ID) >> 24);
+    (MESSAGE_ADDRESS | core << 12, u32::from(vector))
+}
+
+fn read(register: usize) -> u32 {
+    // SAFETY: `registers` gives the controller's page, and reading any of its registers used here has no effect.
+    unsafe { registers().wrapping_byte_add(register).read_volatile() }
+}
+
+fn write(register: usize, value: u32) {
+    // SAFETY: as above; writing them affects this core's interrupts only, for which there are gates.
+    unsafe { registers().wrapping_byte_add(register).write_volatile(value) };
+}
+
+/// Where the registers are. Each core sees its own there.
+fn registers() -> *mut u32 {
+    /// Where the firmware leaves them; asking the processor each time would cost more than using them.
+    const REGISTERS: u64 = 0xfee0_0000;
+    memory::at(REGISTERS, REGISTER_BYTES).expect("the interrupt controller is mapped").cast()
+}

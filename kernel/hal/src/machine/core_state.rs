@@ -1,0 +1,93 @@
+//! What belongs to a core, found through segment `gs` while the kernel runs.
+//!
+//! While a program runs, `gs` is the program's; `swapgs` on the way in and out exchanges the two.
+
+use core::arch::asm;
+use core::cell::{Cell, UnsafeCell};
+use core::mem::offset_of;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use x86_64::VirtAddr;
+use x86_64::registers::model_specific::GsBase;
+
+use super::descriptors::{Gdt, Stacks};
+use crate::user::UserThread;
+use crate::user::fpu::Loaded;
+
+/// State of one core.
+#[repr(C)]
+pub(crate) struct Core {
+    /// Address of this structure, so that it can be read through `gs`.
+    this: Cell<*const Core>,
+    /// Kernel stack pointer while a program runs.
+    pub(crate) kernel_stack: Cell<u64>,
+    /// The thread that runs.
+    pub(crate) thread: Cell<*mut UserThread>,
+    /// The program's stack pointer for a moment on the way in.
+    pub(crate) user_stack: Cell<u64>,
+    /// What of a thread is in the registers.
+    pub(crate) loaded: Loaded,
+    /// Number of the core.
+    pub(crate) index: usize,
+    /// Interrupts that came: bits of [`super::irq`].
+    pub(super) pending: AtomicU32,
+    /// When the alarm is to go off; `u64::MAX` for never.
+    pub(super) alarm_ns: AtomicU64,
+    /// Its descriptor table and task state.
+    pub(super) gdt: UnsafeCell<Gdt>,
+}
+
+impl Core {
+    /// A core that has not started.
+    const fn new(index: usize) -> Self {
+        Self {
+            this: Cell::new(ptr::null()),
+            kernel_stack: Cell::new(0),
+            thread: Cell::new(ptr::null_mut()),
+            user_stack: Cell::new(0),
+            loaded: Loaded::nothing(),
+            index,
+            pending: AtomicU32::new(0),
+            alarm_ns: AtomicU64::new(u64::MAX),
+            gdt: UnsafeCell::new(Gdt::new()),
+        }
+    }
+
+    /// The core this runs on.
+    #[inline]
+    pub(crate) fn current() -> &'static Core {
+        let this: *const Core;
+        // SAFETY: the kernel runs with its `gs` from `Core::start` on, which is the first thing it does; the structure is
+        // never freed, and not `Sync`, so the reference stays on this core.
+        unsafe {
+            asm!("mov {}, gs:[{this}]", out(reg) this, this = const offset_of!(Core, this),
+                options(nostack, preserves_flags, pure, readonly));
+            &*this
+        }
+    }
+
+    /// Makes this the state of the core that runs, and sets up its descriptor tables.
+    fn start(&'static self, stacks: &'static Stacks) {
+        self.this.set(self);
+        // SAFETY: nobody uses this table yet: the core has only just got it.
+        let gdt = unsafe { &mut *self.gdt.get() };
+        gdt.load(stacks);
+        GsBase::write(VirtAddr::from_ptr(self));
+    }
+}
+
+/// State of the core the machine starts with.
+struct BootCore(Core);
+
+// SAFETY: a core's state is used by that core alone.
+unsafe impl Sync for BootCore {}
+
+static BOOT_CORE: BootCore = BootCore(Core::new(0));
+
+static BOOT_STACKS: Stacks = Stacks::new();
+
+/// Sets up the core the machine starts with. To be called once, before anything else.
+pub(super) fn start_boot_core() {
+    BOOT_CORE.0.start(&BOOT_STACKS);
+}

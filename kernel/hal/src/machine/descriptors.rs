@@ -1,0 +1,119 @@
+//! Segments, the task state, and the stacks for what cannot use the one in place.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+
+use x86_64::structures::DescriptorTablePointer;
+use x86_64::structures::gdt::SegmentSelector;
+use x86_64::structures::tss::TaskStateSegment;
+use x86_64::{PrivilegeLevel, VirtAddr};
+
+/// Selector of the kernel's code segment.
+pub(super) const KERNEL_CODE: u16 = 0x08;
+
+/// Selector of the kernel's data segment.
+pub(super) const KERNEL_DATA: u16 = 0x10;
+
+/// Bytes of each extra stack.
+const STACK_BYTES: usize = 16 * 1024;
+
+/// Which of the extra stacks an exception gets: numbers of the processor's interrupt stack table, counted from 1 in gates.
+pub(super) mod ist {
+    /// Double fault: the kernel stack may be used up.
+    pub(in super::super) const DOUBLE_FAULT: u8 = 1;
+    /// Non-maskable interrupt: comes at any instruction, also while the stack is a program's.
+    pub(in super::super) const NMI: u8 = 2;
+    /// Machine check: as above.
+    pub(in super::super) const MACHINE_CHECK: u8 = 3;
+    /// Debug exception: can be held back until behind the first instruction in the kernel.
+    pub(in super::super) const DEBUG: u8 = 4;
+}
+
+/// One extra stack.
+#[repr(C, align(16))]
+struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
+
+/// The extra stacks of a core.
+pub(super) struct Stacks {
+    /// Where gates put their frame when a program is interrupted. It is empty again a few instructions later.
+    trap: Stack,
+    /// See [`ist`].
+    ist: [Stack; 4],
+}
+
+// SAFETY: only the processor whose task state names them uses the stacks.
+unsafe impl Sync for Stacks {}
+
+impl Stacks {
+    /// Unused stacks.
+    pub(super) const fn new() -> Self {
+        Self { trap: Stack::new(), ist: [const { Stack::new() }; 4] }
+    }
+}
+
+impl Stack {
+    const fn new() -> Self {
+        Self(UnsafeCell::new([0; STACK_BYTES]))
+    }
+
+    /// Address behind the stack, where it starts.
+    fn top(&'static self) -> VirtAddr {
+        VirtAddr::from_ptr(self.0.get()) + STACK_BYTES as u64
+    }
+}
+
+/// Descriptor table of a core, and its task state.
+#[repr(C, align(16))]
+pub(super) struct Gdt {
+    entries: [u64; 7],
+    tss: TaskStateSegment,
+}
+
+impl Gdt {
+    /// A table whose task state is not set. The order of the program's segments is `sysretq`'s.
+    pub(super) const fn new() -> Self {
+        let kernel_code = 0x00af_9b00_0000_ffff;
+        let kernel_data = 0x00cf_9300_0000_ffff;
+        let user_data = 0x00cf_f300_0000_ffff;
+        let user_code = 0x00af_fb00_0000_ffff;
+        Self { entries: [0, kernel_code, kernel_data, user_data, user_code, 0, 0], tss: TaskStateSegment::new() }
+    }
+
+    /// Makes the table and the stacks the processor's.
+    pub(super) fn load(&'static mut self, stacks: &'static Stacks) {
+        self.tss.privilege_stack_table[0] = stacks.trap.top();
+        for (entry, stack) in stacks.ist.iter().enumerate() {
+            self.tss.interrupt_stack_table[entry] = stack.top();
+        }
+        // No map of I/O ports: a program may use none.
+        self.tss.iomap_base = size_of::<TaskStateSegment>() as u16;
+        let [low, high] = task_state_descriptor(&raw const self.tss);
+        self.entries[5] = low;
+        self.entries[6] = high;
+        let pointer = DescriptorTablePointer {
+            limit: size_of_val(&self.entries) as u16 - 1,
+            base: VirtAddr::from_ptr(self.entries.as_ptr()),
+        };
+        // SAFETY: the table lives for good and has a code, a data and a task-state segment where the selectors say. Null is
+        // allowed in the data segments other than the stack's.
+        unsafe {
+            x86_64::instructions::tables::lgdt(&pointer);
+            asm!(
+                "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}", "retfq", "2:",
+                "mov ss, {data:e}", "mov ds, {null:e}", "mov es, {null:e}", "mov fs, {null:e}", "mov gs, {null:e}",
+                code = const KERNEL_CODE, scratch = out(reg) _, data = in(reg) u32::from(KERNEL_DATA), null = in(reg) 0,
+                options(preserves_flags),
+            );
+            asm!("lldt {0:x}", in(reg) 0u16, options(nostack, preserves_flags));
+            x86_64::instructions::tables::load_tss(SegmentSelector::new(5, PrivilegeLevel::Ring0));
+        }
+    }
+}
+
+/// The two words that describe an available 64-bit task state.
+fn task_state_descriptor(tss: *const TaskStateSegment) -> [u64; 2] {
+    let base = tss.addr() as u64;
+    let limit = size_of::<TaskStateSegment>() as u64 - 1;
+    let low = limit | (base & 0x00ff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
+    [low, base >> 32]
+}

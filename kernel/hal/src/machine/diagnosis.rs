@@ -1,0 +1,146 @@
+//! The kernel's last words: cause, registers, back-trace. Then the hook, and the end of the machine.
+
+use core::arch::asm;
+use core::fmt;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use x86_64::registers::control::Cr2;
+
+use super::backtrace::Backtrace;
+use super::traps::{DOUBLE_FAULT, PAGE_FAULT, TrapFrame};
+use super::{panic, power, serial};
+
+/// How many ends have begun. Whatever goes wrong during the first is not looked into.
+static ENDS: AtomicU32 = AtomicU32::new(0);
+
+/// Longest cause that is told to the hook, bytes.
+const CAUSE_BYTES_MAX: usize = 256;
+
+/// Names of the processor's exceptions.
+const NAMES: [&str; 22] = [
+    "divide error",
+    "debug exception",
+    "non-maskable interrupt",
+    "breakpoint",
+    "overflow",
+    "bound range exceeded",
+    "invalid opcode",
+    "device not available",
+    "double fault",
+    "coprocessor segment overrun",
+    "invalid task state",
+    "segment not present",
+    "stack segment fault",
+    "general protection fault",
+    "page fault",
+    "reserved exception",
+    "x87 floating-point error",
+    "alignment check",
+    "machine check",
+    "SIMD floating-point error",
+    "virtualization exception",
+    "control protection exception",
+];
+
+/// Says something at once, whatever was being said.
+pub(super) fn emergency(text: fmt::Arguments<'_>) {
+    serial::write_regardless(format_args!("\n{text}\n"));
+}
+
+/// The end, by an exception in the kernel.
+pub(super) fn exception(frame: &TrapFrame) -> ! {
+    let name = NAMES.get(frame.vector as usize).unwrap_or(&"reserved exception");
+    let address = Cr2::read_raw();
+    let (error, rip) = (frame.error, frame.rip);
+    let cause = match frame.vector as u8 {
+        PAGE_FAULT => format_args!("{name} at {address:#x} (error {error:#x}) in the kernel at {rip:#x}"),
+        DOUBLE_FAULT => format_args!(
+            "{name} in the kernel at {rip:#x}: the stack pointer {:#x} may have run over the stack's end (last page \
+             fault: {address:#x})",
+            frame.rsp
+        ),
+        _ => format_args!("{name} (error {error:#x}) in the kernel at {rip:#x}"),
+    };
+    end(cause, Some(frame), frame.rbp)
+}
+
+/// The end, by a panic.
+pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
+    let frame_pointer: u64;
+    // SAFETY: only reads a register.
+    unsafe { asm!("mov {}, rbp", out(reg) frame_pointer, options(nomem, nostack, preserves_flags)) };
+    match info.location() {
+        Some(location) => end(format_args!("{} ({location})", info.message()), None, frame_pointer),
+        None => end(format_args!("{}", info.message()), None, frame_pointer),
+    }
+}
+
+/// Says what is known, tells the hook, and ends the machine.
+fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: u64) -> ! {
+    match ENDS.fetch_add(1, Ordering::Relaxed) {
+        0 => {}
+        1 => {
+            emergency(format_args!("... and then: {cause}"));
+            power::exit(power::STATUS_PANIC)
+        }
+        _ => power::exit(power::STATUS_PANIC),
+    }
+    emergency(format_args!("kernel panic: {cause}"));
+    if let Some(registers) = registers {
+        serial::write_regardless(format_args!("{}\n", Listing(registers)));
+    }
+    for address in Backtrace::from(frame_pointer) {
+        serial::write_regardless(format_args!("  called from {address:#018x}\n"));
+    }
+    let mut text = Text { bytes: [0; CAUSE_BYTES_MAX], length: 0 };
+    // A cause that is too long is cut.
+    let _ = fmt::write(&mut text, cause);
+    panic::tell(text.as_str());
+    power::exit(power::STATUS_PANIC)
+}
+
+/// All registers, four in a line.
+struct Listing<'a>(&'a TrapFrame);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(at) = self;
+        writeln!(f, "  rip {:016x}  rsp {:016x}  rbp {:016x}  rflags {:08x}", at.rip, at.rsp, at.rbp, at.rflags)?;
+        writeln!(f, "  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}", at.rax, at.rbx, at.rcx, at.rdx)?;
+        writeln!(f, "  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}", at.rsi, at.rdi, at.r8, at.r9)?;
+        writeln!(f, "  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", at.r10, at.r11, at.r12, at.r13)?;
+        write!(
+            f,
+            "  r14 {:016x}  r15 {:016x}  cs {:04x}  ss {:04x}  error {:x}",
+            at.r14, at.r15, at.cs, at.ss, at.error
+        )
+    }
+}
+
+/// A text of limited length.
+struct Text {
+    bytes: [u8; CAUSE_BYTES_MAX],
+    length: usize,
+}
+
+impl Text {
+    /// What was written, up to the last whole character.
+    fn as_str(&self) -> &str {
+        let bytes = &self.bytes[..self.length];
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.bytes[self.length..];
+        let taken = text.len().min(room.len());
+        room[..taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken;
+        if taken == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}

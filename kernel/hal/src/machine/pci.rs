@@ -1,0 +1,54 @@
+//! Devices on the PCI bus, through the configuration ports.
+
+use virtio_drivers::transport::DeviceType;
+use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, PciRoot};
+use virtio_drivers::transport::pci::virtio_device_type;
+use x86_64::instructions::port::{Port, PortWriteOnly};
+
+/// The configuration ports.
+pub(super) struct ConfigurationPorts;
+
+/// Port that selects a register.
+const SELECT: u16 = 0xcf8;
+
+/// Port of the selected register.
+const DATA: u16 = 0xcfc;
+
+/// Selects a register of a function.
+fn select(function: DeviceFunction, register: u8) {
+    let address = 1 << 31
+        | u32::from(function.bus) << 16
+        | u32::from(function.device) << 11
+        | u32::from(function.function) << 8
+        | u32::from(register & 0xfc);
+    // SAFETY: selecting has no effect but on the data port, which is used right afterwards, by one core, interrupts off.
+    unsafe { PortWriteOnly::new(SELECT).write(address) };
+}
+
+impl ConfigurationAccess for ConfigurationPorts {
+    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
+        select(function, register);
+        // SAFETY: reading configuration registers has no effect.
+        unsafe { Port::new(DATA).read() }
+    }
+
+    fn write_word(&mut self, function: DeviceFunction, register: u8, data: u32) {
+        select(function, register);
+        // SAFETY: only the functions of drivers in this crate are written to, by those.
+        unsafe { Port::new(DATA).write(data) };
+    }
+
+    unsafe fn unsafe_clone(&self) -> Self {
+        Self
+    }
+}
+
+/// The first network card on the first bus.
+pub(super) fn find_nic() -> Option<(PciRoot<ConfigurationPorts>, DeviceFunction)> {
+    let mut root = PciRoot::new(ConfigurationPorts);
+    let mut functions = root.enumerate_bus(0);
+    let (function, _) = functions.find(|(_, info)| virtio_device_type(info) == Some(DeviceType::Network))?;
+    let (_, command) = root.get_status_command(function);
+    root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
+    Some((root, function))
+}

@@ -1,0 +1,45 @@
+//! From the loader's hand-over to a machine that the kernel above can use.
+
+use bootloader_api::BootInfo;
+
+use super::nic::Nic;
+use super::{acpi, apic, control, core_state, heap, legacy, memory, pci, serial, time, traps};
+use crate::Machine;
+
+/// Sets the machine up. To be called once, first of all, by the core the loader started.
+///
+/// # Panics
+/// If the loader or the machine lacks what the kernel needs.
+pub fn start(boot_info: &'static mut BootInfo) -> Machine {
+    let entered = time::counter();
+    core_state::start_boot_core();
+    traps::start();
+    serial::start();
+    control::start();
+    let frames = memory::start(boot_info);
+    heap::start(frames);
+    legacy::silence();
+    apic::start();
+    let timer = boot_info.rsdp_addr.into_option().and_then(acpi::timer_port);
+    time::start(entered, timer.expect("a power-management timer in the firmware's tables"));
+    let nic = pci::find_nic().and_then(|(root, function)| match Nic::start(root, function) {
+        Ok(nic) => Some(nic),
+        Err(error) => {
+            log::error!("the network card does not start: {error}");
+            None
+        }
+    });
+    log::debug!("{} frames of memory", frames.total_frames());
+    Machine { frames, personality: personality(boot_info), nic }
+}
+
+/// What the loader brought.
+fn personality(boot_info: &BootInfo) -> &'static [u8] {
+    match (boot_info.ramdisk_addr.into_option(), usize::try_from(boot_info.ramdisk_len)) {
+        (Some(address), Ok(length)) if length > 0 => {
+            // SAFETY: the loader mapped the ramdisk there for good, and its memory is not usable, so nobody writes to it.
+            unsafe { core::slice::from_raw_parts(address as *const u8, length) }
+        }
+        _ => &[],
+    }
+}

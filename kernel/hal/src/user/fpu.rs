@@ -1,0 +1,147 @@
+//! The vector registers of threads (x87, SSE, AVX, AVX-512). The kernel is built without any, so they stay in the
+//! processor until another thread is entered on the core.
+
+use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use alloc::sync::Arc;
+use core::arch::asm;
+use core::cell::{Cell, RefCell};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use x86_64::VirtAddr;
+use x86_64::registers::model_specific::{FsBase, KernelGsBase};
+
+use super::Registers;
+use crate::addr::USER_END;
+use crate::machine::control;
+use crate::machine::core_state::Core;
+
+/// The processor wants the area so.
+const AREA_ALIGN: usize = 64;
+
+/// x87 control word of a new program: all exceptions masked, extended precision.
+const X87_CONTROL: u16 = 0x037f;
+
+/// Offset of MXCSR in the area, and its value in a new program: all exceptions masked.
+const MXCSR: (usize, u32) = (24, 0x1f80);
+
+/// [`FpuArea::newest_on`] when the memory is what counts.
+const NOWHERE: usize = usize::MAX;
+
+/// Memory for a thread's vector registers.
+struct FpuArea {
+    /// As large as the processor says.
+    bytes: NonNull<u8>,
+    /// Its length and alignment.
+    layout: Layout,
+    /// The core whose registers are newer than the memory.
+    newest_on: AtomicUsize,
+}
+
+// SAFETY: the bytes are touched only by the core that `newest_on` names, or that is about to become it.
+unsafe impl Send for FpuArea {}
+// SAFETY: as above.
+unsafe impl Sync for FpuArea {}
+
+impl Drop for FpuArea {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; the last holder is gone, so no core will save into it.
+        unsafe { dealloc(self.bytes.as_ptr(), self.layout) };
+    }
+}
+
+/// A thread's share in its area. The core that has the thread's registers loaded holds another.
+pub(super) struct FpuState(Arc<FpuArea>);
+
+impl FpuState {
+    /// Registers as a new program finds them.
+    pub(super) fn new() -> Self {
+        let size = control::vector_area_bytes().max(512 + 64);
+        let layout = Layout::from_size_align(size, AREA_ALIGN).expect("the processor's area is of sane size");
+        // SAFETY: the size is not 0.
+        let Some(bytes) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        // SAFETY: both are inside the area, which is aligned for anything.
+        unsafe {
+            bytes.cast::<u16>().write(X87_CONTROL);
+            bytes.add(MXCSR.0).cast::<u32>().write(MXCSR.1);
+        }
+        Self(Arc::new(FpuArea { bytes, layout, newest_on: AtomicUsize::new(NOWHERE) }))
+    }
+}
+
+/// What of which thread a core's registers hold, besides the integer registers.
+pub(crate) struct Loaded {
+    fs_base: Cell<u64>,
+    gs_base: Cell<u64>,
+    /// The area of the thread whose vector registers are loaded, to compare with; [`Loaded::holder`] keeps it alive.
+    area: Cell<*const FpuArea>,
+    holder: RefCell<Option<Arc<FpuArea>>>,
+}
+
+impl Loaded {
+    /// Nobody's.
+    pub(crate) const fn nothing() -> Self {
+        Self { fs_base: Cell::new(0), gs_base: Cell::new(0), area: Cell::new(ptr::null()), holder: RefCell::new(None) }
+    }
+
+    /// Whether a thread needs something loaded before it can run.
+    #[inline]
+    pub(super) fn differs(&self, regs: &Registers, fpu: &FpuState) -> bool {
+        let area = self.area.get().addr() ^ Arc::as_ptr(&fpu.0).addr();
+        (self.fs_base.get() ^ regs.fs_base) | (self.gs_base.get() ^ regs.gs_base) | area as u64 != 0
+    }
+
+    /// Loads a thread's bases and vector registers, putting another thread's away.
+    pub(super) fn load(&self, regs: &mut Registers, fpu: &FpuState) {
+        if self.area.get() != Arc::as_ptr(&fpu.0) {
+            self.switch_area(&fpu.0);
+        }
+        regs.fs_base &= USER_END.next_power_of_two() - 1;
+        regs.gs_base &= USER_END.next_power_of_two() - 1;
+        self.fs_base.set(regs.fs_base);
+        self.gs_base.set(regs.gs_base);
+        // The selectors first: loading one changes the base. What a program put there is nobody else's business.
+        // SAFETY: null selectors are allowed here; nothing in the kernel uses these segments but `gs`, whose base is the
+        // program's while it is changed.
+        unsafe {
+            asm!("mov ds, {0:e}", "mov es, {0:e}", "mov fs, {0:e}", "swapgs", "mov gs, {0:e}", "swapgs", in(reg) 0,
+                options(nostack, preserves_flags));
+        }
+        FsBase::write(VirtAddr::new_truncate(regs.fs_base));
+        KernelGsBase::write(VirtAddr::new_truncate(regs.gs_base));
+    }
+
+    /// Brings a thread's area up to date if its registers are loaded.
+    pub(super) fn save(&self, fpu: &FpuState) {
+        if self.area.get() == Arc::as_ptr(&fpu.0) {
+            self.put_away();
+        }
+    }
+
+    /// Nobody's registers are loaded any more.
+    fn put_away(&self) {
+        self.area.set(ptr::null());
+        if let Some(area) = self.holder.borrow_mut().take() {
+            // SAFETY: the area is as large as the components need and is this core's until `newest_on` says otherwise.
+            unsafe {
+                asm!("xsave64 [{}]", in(reg) area.bytes.as_ptr(), in("eax") u32::MAX, in("edx") u32::MAX,
+                    options(nostack, preserves_flags));
+            }
+            area.newest_on.store(NOWHERE, Ordering::Release);
+        }
+    }
+
+    /// Loads the registers from `area`.
+    fn switch_area(&self, area: &Arc<FpuArea>) {
+        self.put_away();
+        let newest_on = area.newest_on.swap(Core::current().index, Ordering::Acquire);
+        assert!(newest_on == NOWHERE, "a thread moved from core {newest_on} without saving its vector registers");
+        // SAFETY: the area was filled by `FpuState::new` or by `xsave64`, so it holds no invalid state.
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) area.bytes.as_ptr(), in("eax") u32::MAX, in("edx") u32::MAX,
+                options(nostack, preserves_flags, readonly));
+        }
+        self.area.set(Arc::as_ptr(area));
+        *self.holder.borrow_mut() = Some(Arc::clone(area));
+    }
+}
