@@ -10,7 +10,7 @@ use crate::program::{HEADER_BYTES, USER_END, USER_START};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     /// Another kind of file.
-    #[error("not an ELF program but {0}: build a static Linux program for x86-64")]
+    #[error("not an ELF program but {0}")]
     NotElf(Kind),
     /// The file ends before something that it announces.
     #[error("truncated: its {what} end at byte {needed}, the file at byte {file_bytes}; copy or build it again")]
@@ -115,7 +115,7 @@ pub enum ProgramError {
     },
 }
 
-/// What a file that is not an ELF file looks like.
+/// What a file that is not an ELF file looks like. Displayed with what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing in it.
@@ -173,17 +173,19 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "an empty file",
-            Self::Script => "a script (run its interpreter, built statically, and name the script as argument)",
-            Self::Windows => "a Windows program",
-            Self::MacOs => "a macOS program",
-            Self::WebAssembly => "a WebAssembly module",
-            Self::Archive => "a static library",
-            Self::Compressed => "a compressed file (unpack it first)",
-            Self::Text => "text",
-            Self::Unknown => "data of unknown kind",
-        })
+        const BUILD: &str = "build a static Linux program for x86-64";
+        let (what, remedy) = match self {
+            Self::Empty => ("an empty file", BUILD),
+            Self::Script => ("a script", "run its interpreter, built statically, with the script as an argument"),
+            Self::Windows => ("a Windows program", BUILD),
+            Self::MacOs => ("a macOS program", BUILD),
+            Self::WebAssembly => ("a WebAssembly module", BUILD),
+            Self::Archive => ("a static library", "link it into a program"),
+            Self::Compressed => ("a compressed file", "unpack it first"),
+            Self::Text => ("text", BUILD),
+            Self::Unknown => ("data of unknown kind", BUILD),
+        };
+        write!(f, "{what}: {remedy}")
     }
 }
 

@@ -28,7 +28,13 @@ pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segmen
             if alignment > ALIGNMENT_MAX || !alignment.is_power_of_two() {
                 return Err(ProgramError::BadSegment { address: lowest.p_vaddr, what: "alignment" });
             }
-            LOAD_BASE.wrapping_sub(lowest.p_vaddr & !(alignment - 1))
+            let lowest = lowest.p_vaddr & !(alignment - 1);
+            // The addresses that follow are higher, but must not come round to the load base from above.
+            let highest = loads.last().map_or(lowest, |header| header.p_vaddr);
+            if highest - lowest > USER_END - LOAD_BASE {
+                return Err(ProgramError::KernelAddress { address: highest });
+            }
+            LOAD_BASE.wrapping_sub(lowest)
         }
     };
     let mut segments: Vec<Segment> = Vec::new();
@@ -47,7 +53,6 @@ fn segment(header: &ProgramHeader, bias: u64, file_bytes: u64) -> Result<Segment
     if header.p_align > ALIGNMENT_MAX || (header.p_align > 1 && !header.p_align.is_power_of_two()) {
         return Err(ProgramError::BadSegment { address, what: "alignment" });
     }
-    // Program headers of a position-independent program count from 0, so what wraps there is no address either.
     address.checked_add(header.p_memsz).ok_or(ProgramError::KernelAddress { address })?;
     let start = address.wrapping_add(bias);
     if start.checked_add(header.p_memsz).is_none_or(|end| end > USER_END) {
