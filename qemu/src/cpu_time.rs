@@ -40,10 +40,7 @@ fn parse(stat: &str, ticks_per_second: u64) -> Option<CpuTime> {
         let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_second.max(1));
         Some(Duration::from_nanos(u64::try_from(nanoseconds).ok()?))
     };
-    Some(CpuTime {
-        user: time()?,
-        system: time()?,
-    })
+    Some(CpuTime { user: time()?, system: time()? })
 }
 
 #[cfg(test)]

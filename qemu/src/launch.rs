@@ -100,23 +100,14 @@ impl Exit {
             (Some(0), _) => Self::Off,
             (Some(code @ 3..=255), _) if code % 2 == 1 => {
                 // In range by the pattern.
-                Self::Guest {
-                    status: u8::try_from(code >> 1).unwrap_or(u8::MAX),
-                }
+                Self::Guest { status: u8::try_from(code >> 1).unwrap_or(u8::MAX) }
             }
             (None, Some(signal)) => Self::Signal(signal),
             (code, _) => {
                 let words = String::from_utf8_lossy(last_words);
-                let message = words
-                    .lines()
-                    .map(str::trim)
-                    .filter(|line| !line.is_empty())
-                    .collect::<Vec<_>>()
-                    .join("; ");
-                Self::Qemu {
-                    status: code.unwrap_or(-1),
-                    message,
-                }
+                let message =
+                    words.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+                Self::Qemu { status: code.unwrap_or(-1), message }
             }
         }
     }
@@ -130,26 +121,17 @@ impl Launcher {
     /// What is wrong with the description or its files. QEMU's own complaints come as [`Exit::Qemu`].
     pub fn start(&self, machine: &Machine) -> Result<Running, LaunchError> {
         for file in std::iter::once(&machine.kernel).chain(&machine.initrd) {
-            std::fs::File::open(file).map_err(|error| LaunchError::Start {
-                what: format!("a machine from {}", file.display()),
-                error,
-            })?;
+            std::fs::File::open(file)
+                .map_err(|error| LaunchError::Start { what: format!("a machine from {}", file.display()), error })?;
         }
         let mut command = Command::from(self.tether.command(&self.qemu.path));
         command.args(machine.arguments()?);
         let piped = machine.qmp == QmpChannel::Stdio || machine.serial == Serial::Stdio;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
-        command
-            .stdin(pipe())
-            .stdout(pipe())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.stdin(pipe()).stdout(pipe()).stderr(Stdio::piped()).kill_on_drop(true);
         // Its own group: a Ctrl-C at the terminal is for whoever started it, who decides what becomes of machines.
         command.process_group(0);
-        let failed = |error| LaunchError::Start {
-            what: self.qemu.path.display().to_string(),
-            error,
-        };
+        let failed = |error| LaunchError::Start { what: self.qemu.path.display().to_string(), error };
         let mut child = command.spawn().map_err(failed)?;
         let pid = child.id().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         Ok(Running {
@@ -188,11 +170,7 @@ impl Running {
 
     /// The serial line of a machine with [`Serial::Stdio`], once.
     pub fn serial(&mut self) -> Option<ChildStdout> {
-        if self.qmp == QmpChannel::Stdio {
-            None
-        } else {
-            self.stdio.take().map(|(reader, _)| reader)
-        }
+        if self.qmp == QmpChannel::Stdio { None } else { self.stdio.take().map(|(reader, _)| reader) }
     }
 
     /// Waits for the end. May be dropped and called again.
@@ -267,22 +245,10 @@ mod tests {
     fn exit_device_statuses() {
         let exit = |code: i32| Exit::new(ExitStatus::from_raw(code << 8), b"qemu: no\n\n way\n");
         assert_eq!(exit(0), Exit::Off);
-        assert_eq!(
-            exit(1),
-            Exit::Qemu {
-                status: 1,
-                message: "qemu: no; way".into()
-            }
-        );
+        assert_eq!(exit(1), Exit::Qemu { status: 1, message: "qemu: no; way".into() });
         assert_eq!(exit(3), Exit::Guest { status: 1 });
         assert_eq!(exit(255), Exit::Guest { status: 127 });
-        assert_eq!(
-            exit(126),
-            Exit::Qemu {
-                status: 126,
-                message: "qemu: no; way".into()
-            }
-        );
+        assert_eq!(exit(126), Exit::Qemu { status: 126, message: "qemu: no; way".into() });
         assert_eq!(Exit::new(ExitStatus::from_raw(9), b""), Exit::Signal(9));
     }
 }

@@ -84,10 +84,7 @@ pub fn find_qemu() -> Result<Qemu, LocateError> {
         Ok(output) => {
             let text = &output.stdout[..output.stdout.len().min(VERSION_TEXT_BYTES_MAX)];
             let text = String::from_utf8_lossy(text);
-            parse_version(&text).ok_or_else(|| LocateError::Strange {
-                path: path.clone(),
-                text: first_line(&text),
-            })?
+            parse_version(&text).ok_or_else(|| LocateError::Strange { path: path.clone(), text: first_line(&text) })?
         }
         Err(error) => return Err(LocateError::Broken { path, error }),
     };
@@ -105,10 +102,7 @@ fn first_line(text: &str) -> String {
 fn parse_version(text: &str) -> Option<Version> {
     let (_, numbers) = text.split_once("QEMU emulator version ")?;
     let mut numbers = numbers.split(|c: char| !c.is_ascii_digit());
-    Some(Version {
-        major: numbers.next()?.parse().ok()?,
-        minor: numbers.next()?.parse().ok()?,
-    })
+    Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -118,14 +112,8 @@ mod tests {
     #[test]
     fn versions() {
         let version = |text| parse_version(text).map(|version| version.to_string());
-        assert_eq!(
-            version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)").as_deref(),
-            Some("7.2")
-        );
-        assert_eq!(
-            version("QEMU emulator version 10.0.2\nCopyright").as_deref(),
-            Some("10.0")
-        );
+        assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)").as_deref(), Some("7.2"));
+        assert_eq!(version("QEMU emulator version 10.0.2\nCopyright").as_deref(), Some("10.0"));
         assert_eq!(version("QEMU emulator version 99999999999999.1"), None);
         assert_eq!(version("bash: no such thing"), None);
         assert!(Version { major: 10, minor: 0 } > VERSION_MIN);
@@ -133,10 +121,6 @@ mod tests {
 
     #[test]
     fn missing_qemu_says_how_to_get_it() {
-        assert!(
-            LocateError::Missing
-                .to_string()
-                .contains("apt-get install qemu-system-x86")
-        );
+        assert!(LocateError::Missing.to_string().contains("apt-get install qemu-system-x86"));
     }
 }

@@ -192,19 +192,13 @@ impl Machine {
             arguments.path("-initrd", initrd);
         }
         self.channels(&mut arguments)?;
-        arguments.option(
-            "-device",
-            format!("isa-debug-exit,iobase={DEBUG_EXIT_PORT:#x},iosize=0x04"),
-        );
+        arguments.option("-device", format!("isa-debug-exit,iobase={DEBUG_EXIT_PORT:#x},iosize=0x04"));
         if let Some(nic) = &self.nic {
             nic.arguments(&mut arguments)?;
         }
         if self.sandbox {
             // Spawning is refused, becoming someone else too: QEMU has no helper to start here.
-            arguments.option(
-                "-sandbox",
-                "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-            );
+            arguments.option("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         }
         Ok(arguments.0)
     }
@@ -224,21 +218,17 @@ impl Machine {
             return Err(MachineError::StdioTwice);
         }
         let remote = self.nic.iter().map(|nic| nic.remote.clone());
-        match self
-            .leftovers()
-            .into_iter()
-            .chain(remote)
-            .find(|path| path.as_os_str().len() > 107)
-        {
+        match self.leftovers().into_iter().chain(remote).find(|path| path.as_os_str().len() > 107) {
             Some(path) => Err(MachineError::SocketPath(path)),
             None => Ok(()),
         }
     }
 
     fn processor(&self, arguments: &mut Arguments) {
+        // graphics stays on, though there is no display: off makes the BIOS write to the serial line.
         arguments.option(
             "-machine",
-            "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,pit=off,hpet=off,graphics=off,dump-guest-core=off",
+            "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,pit=off,hpet=off,dump-guest-core=off",
         );
         match self.accelerator {
             Accelerator::Tcg => {
@@ -264,17 +254,13 @@ impl Machine {
                 arguments.option("-serial", "null");
             }
             Serial::Stdio => {
-                arguments
-                    .option("-chardev", "stdio,id=serial,signal=off")
-                    .option("-serial", "chardev:serial");
+                arguments.option("-chardev", "stdio,id=serial,signal=off").option("-serial", "chardev:serial");
             }
             Serial::File { path, append } => {
                 let append = if *append { "on" } else { "off" };
                 arguments.option(
                     "-chardev",
-                    Value::text("file,id=serial,path=")
-                        .path(path)?
-                        .and(&format!(",append={append}")),
+                    Value::text("file,id=serial,path=").path(path)?.and(&format!(",append={append}")),
                 );
                 arguments.option("-serial", "chardev:serial");
             }
@@ -282,12 +268,9 @@ impl Machine {
         match &self.qmp {
             QmpChannel::None => return Ok(()),
             QmpChannel::Stdio => arguments.option("-chardev", "stdio,id=qmp,signal=off"),
-            QmpChannel::Socket(path) => arguments.option(
-                "-chardev",
-                Value::text("socket,id=qmp,path=")
-                    .path(path)?
-                    .and(",server=on,wait=off"),
-            ),
+            QmpChannel::Socket(path) => {
+                arguments.option("-chardev", Value::text("socket,id=qmp,path=").path(path)?.and(",server=on,wait=off"))
+            }
         };
         arguments.option("-mon", "chardev=qmp,mode=control");
         Ok(())
@@ -297,18 +280,12 @@ impl Machine {
 impl Nic {
     fn arguments(&self, arguments: &mut Arguments) -> Result<(), MachineError> {
         let wire = Value::text("dgram,id=wire,local.type=unix,local.path=").path(&self.local)?;
-        arguments.option(
-            "-netdev",
-            wire.and(",remote.type=unix,remote.path=").path(&self.remote)?,
-        );
+        arguments.option("-netdev", wire.and(",remote.type=unix,remote.path=").path(&self.remote)?);
         let [a, b, c, d, e, f] = self.mac;
         let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
         // romfile= : no boot ROM to load. host_mtu tells the guest how long its frames may be.
         let mtu = self.mtu;
-        arguments.option(
-            "-device",
-            format!("virtio-net-pci,netdev=wire,mac={mac},romfile=,host_mtu={mtu}"),
-        );
+        arguments.option("-device", format!("virtio-net-pci,netdev=wire,mac={mac},romfile=,host_mtu={mtu}"));
         Ok(())
     }
 }
@@ -368,5 +345,75 @@ impl Value {
 impl From<Value> for OsString {
     fn from(value: Value) -> Self {
         Self::from_vec(value.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> Machine {
+        let mut machine = Machine::new("node 3", "/lib/node.elf", 64 * MIB, Accelerator::Tcg);
+        machine.initrd = Some("/run/a,b/personality".into());
+        machine.nic = Some(Nic {
+            mac: [2, 0, 10, 64, 0, 4],
+            mtu: 9000,
+            local: "/run/a,b/n3.sock".into(),
+            remote: "/run/a,b/n3.sw".into(),
+        });
+        machine.serial = Serial::File { path: "/var/n3.log".into(), append: true };
+        machine.qmp = QmpChannel::Socket("/run/n3.qmp".into());
+        machine
+    }
+
+    /// One option per line.
+    fn text(machine: &Machine) -> String {
+        let arguments = machine.arguments().unwrap();
+        let words = arguments.iter().map(|word| word.to_str().unwrap());
+        words.fold(String::new(), |text, word| {
+            let separator = if word.starts_with('-') { '\n' } else { ' ' };
+            format!("{text}{separator}{word}")
+        })
+    }
+
+    #[test]
+    fn a_compute_node() {
+        insta::assert_snapshot!(text(&node()));
+    }
+
+    #[test]
+    fn a_counting_machine_with_qmp_on_stdio() {
+        let mut machine = Machine::new("count", "k", 16 * MIB, Accelerator::Tcg);
+        (machine.icount, machine.sandbox, machine.qmp) = (true, false, QmpChannel::Stdio);
+        insta::assert_snapshot!(text(&machine));
+    }
+
+    #[test]
+    fn a_kvm_machine() {
+        let mut machine = Machine::new("fast", "k", 1024 * MIB, Accelerator::Kvm);
+        (machine.cpus, machine.serial) = (2, Serial::Stdio);
+        insta::assert_snapshot!(text(&machine));
+    }
+
+    #[test]
+    fn machines_that_cannot_be() {
+        let refused = |change: fn(&mut Machine)| {
+            let mut machine = node();
+            change(&mut machine);
+            machine.arguments().unwrap_err()
+        };
+        assert_eq!(refused(|machine| machine.memory_bytes = 8 * MIB), MachineError::Memory(8 * MIB));
+        assert_eq!(refused(|machine| machine.memory_bytes += 1), MachineError::Memory(64 * MIB + 1));
+        assert_eq!(refused(|machine| machine.memory_bytes = u64::MAX), MachineError::Memory(u64::MAX));
+        assert_eq!(refused(|machine| machine.cpus = 0), MachineError::Cpus(0));
+        let counting_kvm = |machine: &mut Machine| (machine.icount, machine.accelerator) = (true, Accelerator::Kvm);
+        assert_eq!(refused(counting_kvm), MachineError::IcountNeedsTcg);
+        let twice = |machine: &mut Machine| (machine.serial, machine.qmp) = (Serial::Stdio, QmpChannel::Stdio);
+        assert_eq!(refused(twice), MachineError::StdioTwice);
+        let long = PathBuf::from("x".repeat(108));
+        let long_path = |machine: &mut Machine| machine.qmp = QmpChannel::Socket("x".repeat(108).into());
+        assert_eq!(refused(long_path), MachineError::SocketPath(long));
+        let line_break = |machine: &mut Machine| machine.serial = Serial::File { path: "a\nb".into(), append: true };
+        assert_eq!(refused(line_break), MachineError::Path("a\nb".into()));
     }
 }

@@ -47,14 +47,8 @@ struct Cached {
 /// Finds out by booting `image` under KVM with a limit of `limit`.
 pub async fn probe(launcher: &Launcher, image: &Path, limit: Duration) -> Verdict {
     match try_kvm(launcher, image, limit).await {
-        Ok(()) => Verdict {
-            accelerator: Accelerator::Kvm,
-            kvm_refused: None,
-        },
-        Err(reason) => Verdict {
-            accelerator: Accelerator::Tcg,
-            kvm_refused: Some(reason),
-        },
+        Ok(()) => Verdict { accelerator: Accelerator::Kvm, kvm_refused: None },
+        Err(reason) => Verdict { accelerator: Accelerator::Tcg, kvm_refused: Some(reason) },
     }
 }
 
@@ -62,21 +56,13 @@ pub async fn probe(launcher: &Launcher, image: &Path, limit: Duration) -> Verdic
 /// this boot of the host, this QEMU and this image. A cache that cannot be read or written costs time only.
 pub async fn probe_cached(launcher: &Launcher, image: &Path, cache: &Path) -> Verdict {
     let key = key(launcher, image);
-    if let Some(cached) = fs::read(cache)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Cached>(&bytes).ok())
+    if let Some(cached) = fs::read(cache).ok().and_then(|bytes| serde_json::from_slice::<Cached>(&bytes).ok())
         && cached.key == key
     {
         return cached.verdict;
     }
     let verdict = probe(launcher, image, PROBE_LIMIT).await;
-    let _uncached = store(
-        cache,
-        &Cached {
-            key,
-            verdict: verdict.clone(),
-        },
-    );
+    let _uncached = store(cache, &Cached { key, verdict: verdict.clone() });
     verdict
 }
 
@@ -100,12 +86,7 @@ fn key(launcher: &Launcher, image: &Path) -> String {
         Some(format!("{} {} {}", path.display(), metadata.len(), age.as_nanos()))
     };
     let access = rustix::fs::access(KVM, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK).is_ok();
-    format!(
-        "{} kvm={access} {:?} {:?}",
-        boot.trim(),
-        stamp(&launcher.qemu.path),
-        stamp(image)
-    )
+    format!("{} kvm={access} {:?} {:?}", boot.trim(), stamp(&launcher.qemu.path), stamp(image))
 }
 
 async fn try_kvm(launcher: &Launcher, image: &Path, limit: Duration) -> Result<(), String> {
@@ -113,9 +94,7 @@ async fn try_kvm(launcher: &Launcher, image: &Path, limit: Duration) -> Result<(
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(format!("{KVM} does not exist")),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(format!(
-                "{KVM} may not be opened: add yourself to its group (`usermod -aG kvm USER`)"
-            ));
+            return Err(format!("{KVM} may not be opened: add yourself to its group (`usermod -aG kvm USER`)"));
         }
         Err(error) => return Err(format!("{KVM} does not open: {error}")),
     }
@@ -132,9 +111,7 @@ async fn try_kvm(launcher: &Launcher, image: &Path, limit: Duration) -> Result<(
         Err(_) => {
             let _gone = running.kill().await;
             let limit = limit.as_secs_f32();
-            Err(format!(
-                "a guest under KVM printed {lines} lines and had not come to its end after {limit} s"
-            ))
+            Err(format!("a guest under KVM printed {lines} lines and had not come to its end after {limit} s"))
         }
     }
 }

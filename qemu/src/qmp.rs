@@ -161,8 +161,7 @@ impl Qmp {
             Line::Greeting { .. } => {}
             _ => return Err(QmpError::NotQmp("no greeting".into())),
         }
-        qmp.execute_within("qmp_capabilities", Value::Null, GREETING_TIMEOUT)
-            .await?;
+        qmp.execute_within("qmp_capabilities", Value::Null, GREETING_TIMEOUT).await?;
         Ok(qmp)
     }
 
@@ -192,9 +191,7 @@ impl Qmp {
         self.output.extend_from_slice(request.to_string().as_bytes());
         self.output.push(b'\n');
         let deadline = Instant::now() + limit;
-        timeout_at(deadline, self.exchange(command))
-            .await
-            .map_err(|_| QmpError::TimedOut(command.to_owned()))?
+        timeout_at(deadline, self.exchange(command)).await.map_err(|_| QmpError::TimedOut(command.to_owned()))?
     }
 
     async fn exchange(&mut self, command: &str) -> Result<Value, QmpError> {
@@ -209,10 +206,7 @@ impl Qmp {
             match self.line().await? {
                 Line::Return { value, id } if id == Some(self.last_id) => return Ok(value),
                 Line::Error { error, id } if id.is_none_or(|id| id == self.last_id) => {
-                    return Err(QmpError::Refused {
-                        command: command.to_owned(),
-                        description: error.desc,
-                    });
+                    return Err(QmpError::Refused { command: command.to_owned(), description: error.desc });
                 }
                 Line::Event(event) => self.keep(event),
                 // The answer to a command whose caller has gone.
@@ -324,8 +318,100 @@ impl Qmp {
 
 impl std::fmt::Debug for Qmp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Qmp")
-            .field("last_id", &self.last_id)
-            .finish_non_exhaustive()
+        f.debug_struct("Qmp").field("last_id", &self.last_id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex, split};
+
+    use super::*;
+
+    /// A QEMU that greets and then says `lines`, whatever it is told.
+    async fn against(lines: &[&str]) -> (Qmp, DuplexStream) {
+        let (near, far) = duplex(64 * 1024);
+        let greeting = r#"{"QMP": {"version": {"qemu": {"major": 7}}, "capabilities": ["oob"]}}"#;
+        let text = [&[greeting, r#"{"return": {}, "id": 1}"#], lines].concat().join("\r\n");
+        let mut far = BufReader::new(far);
+        far.write_all(text.as_bytes()).await.unwrap();
+        far.write_all(b"\r\n").await.unwrap();
+        let (reader, writer) = split(near);
+        let qmp = Qmp::over(reader, writer).await.unwrap();
+        let mut line = String::new();
+        far.read_line(&mut line).await.unwrap();
+        assert_eq!(line, "{\"execute\":\"qmp_capabilities\",\"id\":1}\n");
+        (qmp, far.into_inner())
+    }
+
+    #[tokio::test]
+    async fn events_come_between() {
+        let (mut qmp, _far) = against(&[
+            r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "STOP"}"#,
+            r#"{"event": "SHUTDOWN", "data": {"guest": true}}"#,
+            r#"{"return": {"status": "running", "running": true}, "id": 2}"#,
+        ])
+        .await;
+        assert_eq!(qmp.query_status().await.unwrap(), Status { running: true, status: "running".into() });
+        assert_eq!(qmp.event().await.unwrap().name, "STOP");
+        assert_eq!(qmp.event().await.unwrap().data["guest"], true);
+    }
+
+    #[tokio::test]
+    async fn a_late_reply_is_dropped() {
+        let (mut qmp, mut far) = against(&[]).await;
+        let none = qmp.execute_within("slow", Value::Null, Duration::from_millis(20)).await;
+        assert!(matches!(none, Err(QmpError::TimedOut(command)) if command == "slow"));
+        far.write_all(b"{\"return\": 1, \"id\": 2}\n{\"return\": 2, \"id\": 3}\n").await.unwrap();
+        assert_eq!(qmp.execute("quick", json!({"x": 1})).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn half_a_line_survives_a_dropped_call() {
+        let (mut qmp, mut far) = against(&[]).await;
+        far.write_all(b"{\"event\": \"ST").await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(20), qmp.event()).await.is_err());
+        far.write_all(b"OP\"}\n").await.unwrap();
+        assert_eq!(qmp.event().await.unwrap().name, "STOP");
+    }
+
+    #[tokio::test]
+    async fn refusals_and_nonsense() {
+        let (mut qmp, far) = against(&[
+            r#"{"error": {"class": "GenericError", "desc": "no such thing"}, "id": 2}"#,
+            r#"{"error": {"class": "GenericError", "desc": "bad JSON"}}"#,
+            "what?",
+        ])
+        .await;
+        let error = qmp.stop().await.unwrap_err().to_string();
+        assert_eq!(error, "QEMU refused stop: no such thing");
+        assert!(matches!(qmp.cont().await, Err(QmpError::Refused { .. })));
+        assert!(matches!(qmp.cont().await, Err(QmpError::NotQmp(line)) if line == "what?"));
+        drop(far);
+        assert!(matches!(qmp.stop().await, Err(QmpError::Closed | QmpError::Io(_))));
+    }
+
+    #[tokio::test]
+    async fn events_and_lines_are_bounded() {
+        let events: Vec<_> = (0..2 * EVENTS_MAX).map(|number| format!(r#"{{"event": "E{number}"}}"#)).collect();
+        let mut lines: Vec<_> = events.iter().map(String::as_str).collect();
+        lines.push(r#"{"return": {}, "id": 2}"#);
+        let (mut qmp, mut far) = against(&lines).await;
+        qmp.stop().await.unwrap();
+        assert_eq!(qmp.event().await.unwrap().name, format!("E{EVENTS_MAX}"));
+        let writer = tokio::spawn(async move { while far.write_all(&[b'x'; 4096]).await.is_ok() {} });
+        assert!(matches!(qmp.cont().await, Err(QmpError::LineTooLong)));
+        drop(qmp);
+        writer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_no_qemu_is_noticed() {
+        let (near, mut far) = duplex(1024);
+        far.write_all(b"SSH-2.0-OpenSSH\n").await.unwrap();
+        let (reader, writer) = split(near);
+        assert!(matches!(Qmp::over(reader, writer).await, Err(QmpError::NotQmp(_))));
+        let absent = Qmp::connect(Path::new("/dev/null/socket")).await;
+        assert!(absent.is_err());
     }
 }

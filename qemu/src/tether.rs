@@ -42,11 +42,7 @@ impl Tether {
             Self::Through(path) => path.as_os_str(),
         };
         let mut command = Command::new(executable);
-        command
-            .arg(FLAG)
-            .arg(std::process::id().to_string())
-            .arg("--")
-            .arg(program);
+        command.arg(FLAG).arg(std::process::id().to_string()).arg("--").arg(program);
         command
     }
 }
@@ -83,10 +79,7 @@ enum TetherError {
 }
 
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, TetherError> {
-    let parent: i32 = arguments
-        .next()
-        .and_then(|id| id.to_str()?.parse().ok())
-        .ok_or(TetherError::Usage)?;
+    let parent: i32 = arguments.next().and_then(|id| id.to_str()?.parse().ok()).ok_or(TetherError::Usage)?;
     if arguments.next().as_deref() != Some(OsStr::new("--")) {
         return Err(TetherError::Usage);
     }
