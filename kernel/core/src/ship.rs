@@ -6,6 +6,8 @@
 //! and [`Ship::keep_connected`] makes a new connection.
 
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

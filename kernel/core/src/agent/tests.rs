@@ -1,1 +1,249 @@
-//! tests
+//! A node's agent and an I/O node that the tests play.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, ToIoNode, ToNode};
+use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::session::Channel;
+use spin::Mutex;
+
+use super::{Node, Processes, Started, run};
+use crate::executor::{WaitQueue, run_to_end, sleep, spawn, timeout};
+use crate::net::BoxFuture;
+use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::ras::RasQueue;
+use crate::ship::{Client, Ship};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Processes that run until they are killed.
+#[derive(Clone, Default)]
+struct Fakes {
+    killed: Arc<Mutex<Vec<(JobId, u8)>>>,
+    changed: Arc<WaitQueue>,
+    launched: Arc<Mutex<Vec<JobId>>>,
+}
+
+fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
+    RankReport {
+        job,
+        rank,
+        exit,
+        reason: None,
+        launch_ns: 1,
+        run_ns: 2,
+        page_faults: 3,
+        instruction_faults: 4,
+        pages_fetched: 5,
+        pages_peak: 6,
+        bytes_written: 7,
+        bytes_read: 8,
+        syscalls: Vec::new(),
+    }
+}
+
+impl Processes for Fakes {
+    fn launch(&self, launch: Launch, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
+        let Self { killed, changed, launched } = self.clone();
+        launched.lock().push(launch.job);
+        Box::pin(async move {
+            started.now();
+            let signal_for = |job| {
+                let killed = killed.lock();
+                killed.iter().find(|(killed, _)| *killed == job).map(|(_, signal)| *signal)
+            };
+            let signal = changed.wait_until(|| signal_for(launch.job)).await;
+            report(launch.job, launch.rank, Exit::Signal(signal))
+        })
+    }
+
+    fn kill(&self, job: JobId, signal: u8) {
+        self.killed.lock().push((job, signal));
+        self.changed.wake_all();
+    }
+}
+
+fn launch(job: u64) -> ToNode {
+    ToNode::Launch(Launch {
+        job: JobId(job),
+        rank: Rank(2),
+        size: 4,
+        program: ProgramId([1; 32]),
+        program_bytes: 10,
+        path: String::from("/bin/true"),
+        arguments: vec![String::from("true")],
+        environment: Vec::new(),
+        directory: String::from("/"),
+        user: 1000,
+        group: 1000,
+        umask: 0o22,
+    })
+}
+
+fn memory() -> MemoryStatus {
+    MemoryStatus { total: 64, kernel: 4, free: 60 }
+}
+
+struct Stage {
+    port: Port,
+    fakes: Fakes,
+    ras: &'static RasQueue,
+}
+
+fn stage() -> Stage {
+    let net = Net::new();
+    let port = net.listen(Channel::Control);
+    let fakes = Fakes::default();
+    let ras: &'static RasQueue = Box::leak(Box::default());
+    let processes = fakes.clone();
+    let node =
+        Node { credentials: credentials(), ship: Ship::new(), ras, memory, power_off: || panic!("power"), processes };
+    assert!(spawn(run(net.dial(), node)).is_ok());
+    Stage { port, fakes, ras }
+}
+
+async fn next(peer: &mut Peer) -> ToIoNode {
+    match timeout(SECOND_NS, peer.receive()).await {
+        Ok(Ok(frame)) => frame.message().unwrap(),
+        other => panic!("no message: {other:?}"),
+    }
+}
+
+async fn accept(port: &Port) -> Peer {
+    let mut peer = port.accept().await;
+    match next(&mut peer).await {
+        ToIoNode::Ready(status) => assert_eq!(status.memory, memory()),
+        other => panic!("not ready: {other:?}"),
+    }
+    peer
+}
+
+async fn expect(peer: &mut Peer, expected: ToIoNode) {
+    assert_eq!(next(peer).await, expected);
+}
+
+fn launched(job: u64) -> ToIoNode {
+    ToIoNode::Launched { job: JobId(job), rank: Rank(2) }
+}
+
+fn ended(job: u64, exit: Exit) -> ToIoNode {
+    ToIoNode::Ended(report(JobId(job), Rank(2), exit))
+}
+
+fn kill(job: u64, signal: u8) -> ToNode {
+    ToNode::Kill { job: JobId(job), signal }
+}
+
+#[test]
+fn pings_are_answered_at_once() {
+    let Stage { port, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        for sequence in 0..3 {
+            peer.send(0, &ToNode::Ping { sequence, realtime_ns: 5 }, &[]).await;
+            expect(&mut peer, ToIoNode::Pong { sequence, memory: memory() }).await;
+        }
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_job_is_launched_once_killed_and_reported() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, launched(1)).await;
+        // Orders that come twice.
+        peer.send(0, &launch(1), &[]).await;
+        peer.send(0, &launch(2), &[]).await;
+        match next(&mut peer).await {
+            ToIoNode::Ended(RankReport { job: JobId(2), exit: Exit::NotStarted, reason: Some(reason), .. }) => {
+                assert_eq!(reason, "node is busy with job 1");
+            }
+            other => panic!("a second job was not refused: {other:?}"),
+        }
+        peer.send(0, &kill(1, 15), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        peer.send(0, &kill(1, 9), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        peer.send(0, &launch(3), &[]).await;
+        expect(&mut peer, launched(3)).await;
+        assert_eq!(*fakes.launched.lock(), [JobId(1), JobId(3)]);
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_report_outlives_its_connection() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, launched(1)).await;
+        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        next(&mut peer).await;
+        peer.stream.abort();
+        drop(peer);
+        fakes.kill(JobId(1), 11);
+        let mut peer = accept(&port).await;
+        expect(&mut peer, ended(1, Exit::Signal(11))).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn ras_events_are_passed_on() {
+    let Stage { port, ras, .. } = stage();
+    let event = RasEvent {
+        severity: Severity::Error,
+        kind: RasKind::ProgramFault,
+        job: Some(JobId(1)),
+        rank: Some(Rank(0)),
+        address: Some(0),
+        instruction: Some(0x40_1000),
+        text: String::from("null pointer"),
+    };
+    ras.push(event.clone());
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        expect(&mut peer, ToIoNode::Ras(event.clone())).await;
+        ras.push(event.clone());
+        expect(&mut peer, ToIoNode::Ras(event)).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_silent_io_node_is_called_again() {
+    let Stage { port, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        assert!(timeout(HEARTBEAT_DEAD_NS - SECOND_NS, peer.receive()).await.is_err());
+        assert!(timeout(2 * SECOND_NS, peer.receive()).await.is_ok_and(|received| received.is_err()));
+        accept(&port).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn nonsense_is_ignored() {
+    let Stage { port, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        peer.send(0, &[255_u8; 30], &[1, 2, 3]).await;
+        peer.send(0, &kill(99, 9), &[]).await;
+        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
+        sleep(SECOND_NS).await;
+    });
+    assert_eq!(result, Ok(()));
+}

@@ -1,1 +1,203 @@
+//! Tasks, timers and the things that tasks wait for, in simulated time.
 
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use spin::Mutex;
+
+use super::channel::{self, SendError};
+use super::{
+    Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, now_ns, oneshot, race, run_to_end, sleep, sleep_until,
+    spawn, timeout, yield_now,
+};
+use crate::limits::TASKS_MAX;
+
+/// A log that tasks write to.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u64>>>);
+
+impl Log {
+    fn put(&self, entry: u64) {
+        self.0.lock().push(entry);
+    }
+
+    fn take(&self) -> Vec<u64> {
+        core::mem::take(&mut *self.0.lock())
+    }
+}
+
+#[test]
+fn tasks_take_turns() {
+    let log = Log::default();
+    for task in 0..3 {
+        let log = log.clone();
+        let spawned = spawn(async move {
+            for round in 0..2 {
+                log.put(round * 10 + task);
+                yield_now().await;
+            }
+        });
+        assert!(spawned.is_ok());
+    }
+    assert_eq!(run_to_end(sleep(1)), Ok(()));
+    assert_eq!(log.take(), [0, 1, 2, 10, 11, 12]);
+}
+
+#[test]
+fn sleepers_wake_in_order_and_time_jumps() {
+    let log = Log::default();
+    let start_ns = now_ns();
+    for seconds in [30, 10, 20, 10] {
+        let log = log.clone();
+        let spawned = spawn(async move {
+            sleep_until(start_ns + seconds * 1_000_000_000).await;
+            log.put((now_ns() - start_ns) / 1_000_000_000);
+        });
+        assert!(spawned.is_ok());
+    }
+    assert_eq!(run_to_end(sleep(60_000_000_000)), Ok(()));
+    assert_eq!(log.take(), [10, 10, 20, 30]);
+}
+
+#[test]
+fn a_future_that_nothing_can_wake_is_found() {
+    assert_eq!(run_to_end(core::future::pending::<()>()), Err(Stalled));
+}
+
+#[test]
+fn timeouts_drop_what_they_wait_for() {
+    let dropped = Arc::new(());
+    let held = Arc::clone(&dropped);
+    let waits = async move {
+        core::future::pending::<()>().await;
+        drop(held);
+    };
+    assert_eq!(run_to_end(timeout(5, waits)), Ok(Err(Elapsed)));
+    assert_eq!(Arc::strong_count(&dropped), 1);
+    assert_eq!(run_to_end(timeout(5, async { 7 })), Ok(Ok(7)));
+    // The timer of the second went with it: nothing is left to wait for.
+    assert_eq!(run_to_end(core::future::pending::<()>()), Err(Stalled));
+}
+
+#[test]
+fn the_first_of_two_wins() {
+    assert_eq!(run_to_end(race(sleep(2), async { 1 })), Ok(Either::Second(1)));
+    assert_eq!(run_to_end(race(async { 1 }, async { 2 })), Ok(Either::First(1)));
+}
+
+#[test]
+fn abort_drops_a_waiting_task_and_one_that_aborts_itself() {
+    let dropped = Arc::new(());
+    let held = Arc::clone(&dropped);
+    let Ok(task) = spawn(async move {
+        core::future::pending::<()>().await;
+        drop(held);
+    }) else {
+        panic!("a first task is spawned")
+    };
+    assert_eq!(run_to_end(yield_now()), Ok(()));
+    assert!(!task.is_finished());
+    task.abort();
+    assert!(task.is_finished());
+    assert_eq!(Arc::strong_count(&dropped), 1);
+
+    let handle = Arc::new(Mutex::new(None));
+    let own = Arc::clone(&handle);
+    let Ok(task) = spawn(async move {
+        if let Some(task) = own.lock().take() {
+            super::TaskHandle::abort(&task);
+        }
+        core::future::pending::<()>().await;
+    }) else {
+        panic!("a second task is spawned")
+    };
+    *handle.lock() = Some(task);
+    assert_eq!(run_to_end(sleep(1)), Ok(()));
+    assert_eq!(Arc::strong_count(&handle), 1);
+}
+
+#[test]
+fn the_number_of_tasks_is_limited_and_they_count_while_they_live() {
+    let mut tasks = Vec::new();
+    while let Ok(task) = spawn(core::future::pending()) {
+        tasks.push(task);
+    }
+    assert_eq!(tasks.len(), TASKS_MAX);
+    tasks.iter().for_each(super::TaskHandle::abort);
+    assert!(spawn(async {}).is_ok());
+    assert_eq!(run_to_end(sleep(1)), Ok(()));
+    let Err(TooManyTasks) = (0..TASKS_MAX).try_for_each(|_| spawn(core::future::pending()).map(drop)) else {
+        return;
+    };
+    panic!("finished tasks still count");
+}
+
+#[test]
+fn a_waiter_that_goes_away_leaves_nothing() {
+    let queue = Arc::new(WaitQueue::new());
+    let waits = Arc::clone(&queue);
+    let waiting = async move { waits.wait_until(|| None::<()>).await };
+    assert_eq!(run_to_end(timeout(5, waiting)), Ok(Err(Elapsed)));
+    assert_eq!(Arc::strong_count(&queue), 1);
+    queue.wake_all();
+}
+
+#[test]
+fn a_notification_before_the_wait_counts_once() {
+    let flag = Arc::new(Notify::new());
+    flag.notify();
+    flag.notify();
+    let waits = Arc::clone(&flag);
+    assert_eq!(run_to_end(async move { waits.notified().await }), Ok(()));
+    let waits = Arc::clone(&flag);
+    assert_eq!(run_to_end(async move { waits.notified().await }), Err(Stalled));
+}
+
+#[test]
+fn a_channel_keeps_order_and_makes_senders_wait() {
+    let (sender, mut receiver) = channel::bounded(2);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let spawned = spawn(async move {
+        for number in 0..5 {
+            assert_eq!(sender.send(number).await, Ok(()));
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    assert!(spawned.is_ok());
+    assert_eq!(run_to_end(sleep(1)), Ok(()));
+    assert_eq!(sent.load(Ordering::Relaxed), 2);
+    let received = run_to_end(async move {
+        let mut numbers = vec![];
+        while let Some(number) = receiver.receive().await {
+            numbers.push(number);
+        }
+        numbers
+    });
+    assert_eq!(received, Ok(vec![0, 1, 2, 3, 4]));
+}
+
+#[test]
+fn a_channel_says_when_the_other_side_is_gone() {
+    let (sender, receiver) = channel::bounded(1);
+    assert_eq!(sender.try_send(1), Ok(()));
+    assert_eq!(sender.try_send(2), Err(SendError::Full(2)));
+    drop(receiver);
+    assert_eq!(sender.try_send(3), Err(SendError::Closed(3)));
+}
+
+#[test]
+fn a_oneshot_delivers_or_says_that_it_will_not() {
+    let (sender, receiver) = oneshot::channel();
+    assert_eq!(sender.send(5), Ok(()));
+    assert_eq!(run_to_end(receiver), Ok(Ok(5)));
+    let (sender, receiver) = oneshot::channel::<u8>();
+    drop(sender);
+    assert_eq!(run_to_end(receiver), Ok(Err(oneshot::Lost)));
+    let (sender, receiver) = oneshot::channel();
+    drop(receiver);
+    assert!(sender.is_abandoned());
+    assert_eq!(sender.send(6), Err(6));
+}

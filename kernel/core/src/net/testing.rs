@@ -1,1 +1,202 @@
+//! Two stacks on one wire in the executor's simulated time: a node's, and an I/O node's that tests play.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use coppice_endpoint::{BufferSizes, Config, NetError, Stack, TcpListener, TcpStream};
+use coppice_protocol::ids::{Generation, MacAddress, NodeId};
+use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
+use coppice_protocol::personality::NodeKey;
+use coppice_protocol::session::{Channel, Event, Frame, Identity, Session};
+use serde::Serialize;
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+use spin::Mutex;
+
+use super::{Credentials, IoNode, drive};
+use crate::executor::{self, Notify};
+
+const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// One end of the wire: what it receives, and what the other end does.
+#[derive(Clone)]
+pub(crate) struct End {
+    received: Arc<Queue>,
+    peer: Arc<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    frames: Mutex<VecDeque<Vec<u8>>>,
+    arrived: Notify,
+}
+
+impl Device for End {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Self;
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = 9014;
+        capabilities
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received, Self)> {
+        let frame = self.received.frames.lock().pop_front()?;
+        Some((Received(frame), self.clone()))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+pub(crate) struct Received(Vec<u8>);
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+impl TxToken for End {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        let mut frame = vec![0; length];
+        let result = f(&mut frame);
+        self.peer.frames.lock().push_back(frame);
+        self.peer.arrived.notify();
+        result
+    }
+}
+
+fn stack_on(end: End, address: Ipv4Addr) -> Stack<End> {
+    let config = Config { mac: MacAddress::of(address), address, prefix: 8, seed: 1 };
+    let arrived = Arc::clone(&end.received);
+    let stack = Stack::new(end, config, executor::now_ns());
+    let driven = stack.clone();
+    let driver = executor::spawn(drive(driven, move || {
+        let arrived = Arc::clone(&arrived);
+        async move { arrived.arrived.notified().await }
+    }));
+    assert!(driver.is_ok());
+    stack
+}
+
+/// A node's way to the I/O node, and the I/O node's ports.
+pub(crate) struct Net {
+    pub(crate) dial: IoNode<End>,
+    stack: Stack<End>,
+}
+
+pub(crate) fn credentials() -> Credentials {
+    let identity = Identity { node: NodeId(3), generation: Generation(2) };
+    Credentials { identity, key: NodeKey([9; 32]) }
+}
+
+impl Net {
+    pub(crate) fn new() -> Self {
+        let (here, there) = (Arc::<Queue>::default(), Arc::<Queue>::default());
+        let node = End { received: Arc::clone(&here), peer: Arc::clone(&there) };
+        let stack = stack_on(node, NodeId(3).address());
+        Self { dial: IoNode { stack, address: IO_NODE }, stack: stack_on(End { received: there, peer: here }, IO_NODE) }
+    }
+
+    /// Another way to the same I/O node.
+    pub(crate) fn dial(&self) -> IoNode<End> {
+        IoNode { stack: self.dial.stack.clone(), address: IO_NODE }
+    }
+
+    /// Listens where the node calls for `channel`.
+    pub(crate) fn listen(&self, channel: Channel) -> Port {
+        let port = match channel {
+            Channel::Control => CONTROL_PORT,
+            Channel::Ship => SHIP_PORT,
+        };
+        let sizes = BufferSizes { receive: 256 * 1024, transmit: 256 * 1024 };
+        match self.stack.listen(port, 2, sizes) {
+            Ok(listener) => Port { channel, listener },
+            Err(error) => panic!("cannot listen: {error}"),
+        }
+    }
+}
+
+/// A port of the I/O node.
+pub(crate) struct Port {
+    channel: Channel,
+    listener: TcpListener<End>,
+}
+
+impl Port {
+    /// Waits for the node and shakes hands with it.
+    pub(crate) async fn accept(&self) -> Peer {
+        let stream = match self.listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => panic!("cannot accept: {error}"),
+        };
+        let mut peer = Peer { stream, session: Session::accept(self.channel, [5; 16], executor::now_ns()) };
+        loop {
+            match peer.next_event().await {
+                Ok(Event::KeyWanted(identity)) => {
+                    assert_eq!(identity, credentials().identity);
+                    peer.session.supply_key(Some(&credentials().key));
+                    peer.write().await;
+                }
+                Ok(Event::Established(_)) => return peer,
+                other => panic!("no handshake: {other:?}"),
+            }
+        }
+    }
+}
+
+/// The I/O node's end of a connection.
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream<End>,
+    session: Session,
+}
+
+impl Peer {
+    async fn next_event(&mut self) -> Result<Event, NetError> {
+        loop {
+            if let Some(event) = self.session.poll_event() {
+                return Ok(event);
+            }
+            let mut buffer = vec![0; 64 * 1024];
+            let count = self.stream.read(&mut buffer).await?;
+            if count == 0 {
+                return Err(NetError::Closed);
+            }
+            if let Err(error) = self.session.handle_bytes(&buffer[..count]) {
+                panic!("node broke the rules: {error}");
+            }
+        }
+    }
+
+    async fn write(&mut self) {
+        while !self.session.transmit().is_empty() {
+            match self.stream.write(self.session.transmit()).await {
+                Ok(count) => self.session.consume(count),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The node's next message.
+    pub(crate) async fn receive(&mut self) -> Result<Frame, NetError> {
+        match self.next_event().await? {
+            Event::Frame(frame) => Ok(frame),
+            other => panic!("no message: {other:?}"),
+        }
+    }
+
+    /// Sends the node a message.
+    pub(crate) async fn send<T: Serialize>(&mut self, id: u64, message: &T, bulk: &[u8]) {
+        if let Err(error) = self.session.send(id, message, bulk) {
+            panic!("cannot send: {error}");
+        }
+        self.write().await;
+    }
+}

@@ -1,0 +1,205 @@
+//! Calls to an I/O node that the tests play.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX};
+use coppice_protocol::session::Channel;
+use coppice_protocol::ship::{Call, Handle, Owner, Reply, Request, Stream};
+use spin::Mutex;
+
+use super::{Answer, Client, Ship};
+use crate::errno::Errno;
+use crate::executor::{Elapsed, now_ns, run_to_end, sleep, spawn, timeout, yield_now};
+use crate::limits::SHIP_CONNECT_WAIT_NS;
+use crate::net::testing::{Net, Peer, Port, credentials};
+
+fn go(future: impl Future<Output = ()> + Send + 'static) {
+    assert!(spawn(future).is_ok());
+}
+
+fn client() -> (Net, Port, Client) {
+    let net = Net::new();
+    let port = net.listen(Channel::Ship);
+    let ship = Ship::new();
+    let client = ship.client(JobId(7), Rank(1));
+    let dial = net.dial();
+    go(async move { ship.keep_connected(dial, credentials()).await });
+    (net, port, client)
+}
+
+fn read(offset: u64) -> Call {
+    Call::Read { file: Handle(4), offset, length: 10 }
+}
+
+/// Answers every read with its offset as the data.
+async fn answer_reads(peer: &mut Peer, count: usize) {
+    for _ in 0..count {
+        let Ok(frame) = peer.receive().await else { return };
+        match frame.message::<Request>() {
+            Ok(Request { owner: Owner { job: JobId(7), rank: Rank(1) }, call: Call::Read { offset, .. } }) => {
+                peer.send(frame.id, &Reply::Data, &offset.to_le_bytes()).await;
+            }
+            other => panic!("unexpected request: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn calls_are_answered_and_bulk_goes_both_ways() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        let frame = peer.receive().await.unwrap();
+        assert!(matches!(frame.message(), Ok(Request { call: Call::Print(Stream::Error), .. })));
+        assert!(frame.bulk.iter().all(|byte| *byte == 3));
+        let bytes = frame.bulk.len() as u32;
+        peer.send(frame.id, &Reply::Written { bytes, end: 0 }, &vec![4; BULK_BYTES_MAX]).await;
+        let frame = peer.receive().await.unwrap();
+        peer.send(frame.id, &Reply::Failed(13), &[]).await;
+        sleep(u64::MAX).await;
+    });
+    let result = run_to_end(async move {
+        let answer = client.call(Call::Print(Stream::Error), vec![3; BULK_BYTES_MAX]).await;
+        assert_eq!(answer, Ok((Reply::Written { bytes: BULK_BYTES_MAX as u32, end: 0 }, vec![4; BULK_BYTES_MAX])));
+        assert_eq!(client.call(read(0), Vec::new()).await, Err(Errno::EACCES));
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn replies_may_overtake_each_other_and_the_number_under_way_is_limited() {
+    let (_net, port, client) = client();
+    let most = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&most);
+    go(async move {
+        let mut peer = port.accept().await;
+        loop {
+            let mut requests = Vec::new();
+            while let Ok(frame) = timeout(1_000_000, peer.receive()).await {
+                requests.push(frame.unwrap());
+            }
+            let mut most = seen.lock();
+            *most = requests.len().max(*most);
+            drop(most);
+            for frame in requests.into_iter().rev() {
+                let Ok(Request { call: Call::Read { offset, .. }, .. }) = frame.message() else { panic!("no read") };
+                peer.send(frame.id, &Reply::Data, &offset.to_le_bytes()).await;
+            }
+        }
+    });
+    let done = Arc::new(Mutex::new(0));
+    for offset in 0..100_u64 {
+        let (client, done) = (client.clone(), Arc::clone(&done));
+        go(async move {
+            assert_eq!(client.call(read(offset), Vec::new()).await, Ok((Reply::Data, offset.to_le_bytes().to_vec())));
+            *done.lock() += 1;
+        });
+    }
+    assert_eq!(run_to_end(sleep(1_000_000_000)), Ok(()));
+    assert_eq!((*done.lock(), *most.lock()), (100, REQUESTS_IN_FLIGHT_MAX));
+}
+
+#[test]
+fn more_writes_than_the_connection_holds_wait_and_all_arrive_in_order() {
+    let (_net, port, client) = client();
+    let total = Arc::new(Mutex::new(0));
+    let sum = Arc::clone(&total);
+    go(async move {
+        let mut peer = port.accept().await;
+        loop {
+            let frame = peer.receive().await.unwrap();
+            *sum.lock() += frame.bulk.len();
+            let bytes = frame.bulk.len() as u32;
+            peer.send(frame.id, &Reply::Written { bytes, end: 0 }, &[]).await;
+        }
+    });
+    for _ in 0..64 {
+        let client = client.clone();
+        go(async move {
+            let answer = client.call(Call::Print(Stream::Output), vec![1; BULK_BYTES_MAX]).await;
+            assert!(matches!(answer, Ok((Reply::Written { .. }, _))));
+        });
+    }
+    assert_eq!(run_to_end(sleep(5_000_000_000)), Ok(()));
+    assert_eq!(*total.lock(), 64 * BULK_BYTES_MAX);
+}
+
+#[test]
+fn a_dropped_call_gives_its_place_back_when_it_is_answered_or_released() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        // The first ones are never answered.
+        for _ in 0..REQUESTS_IN_FLIGHT_MAX {
+            peer.receive().await.unwrap();
+        }
+        answer_reads(&mut peer, usize::MAX).await;
+    });
+    let result = run_to_end(async move {
+        for _ in 0..REQUESTS_IN_FLIGHT_MAX {
+            assert_eq!(timeout(1_000_000, client.call(read(1), Vec::new())).await, Err(Elapsed));
+        }
+        assert_eq!(timeout(1_000_000, client.call(read(2), Vec::new())).await, Err(Elapsed));
+        client.release();
+        assert_eq!(client.call(read(3), Vec::new()).await, Ok((Reply::Data, 3_u64.to_le_bytes().to_vec())));
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_lost_connection_fails_what_is_under_way_and_is_made_again() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        peer.receive().await.unwrap();
+        peer.stream.abort();
+        let mut peer = port.accept().await;
+        answer_reads(&mut peer, usize::MAX).await;
+    });
+    let result = run_to_end(async move {
+        let other = client.clone();
+        let lost = Arc::new(Mutex::new(None::<Answer>));
+        let slot = Arc::clone(&lost);
+        go(async move { *slot.lock() = Some(other.call(read(1), Vec::new()).await) });
+        while lost.lock().is_none() {
+            sleep(1_000_000).await;
+        }
+        assert_eq!(lost.lock().take(), Some(Err(Errno::EIO)));
+        assert_eq!(client.call(read(2), Vec::new()).await, Ok((Reply::Data, 2_u64.to_le_bytes().to_vec())));
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn without_an_io_node_calls_fail_in_time() {
+    let net = Net::new();
+    let ship = Ship::new();
+    let client = ship.client(JobId(7), Rank(1));
+    let dial = net.dial();
+    go(async move { ship.keep_connected(dial, credentials()).await });
+    let start_ns = now_ns();
+    let result = run_to_end(async move { client.call(read(1), Vec::new()).await });
+    assert_eq!(result, Ok(Err(Errno::EIO)));
+    assert_eq!(now_ns() - start_ns, SHIP_CONNECT_WAIT_NS);
+}
+
+#[test]
+fn a_reply_that_makes_no_sense_fails_its_call_only() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        let frame = peer.receive().await.unwrap();
+        peer.send(frame.id + 1000, &Reply::Done, &[]).await;
+        peer.send(frame.id, &"what?", &[]).await;
+        answer_reads(&mut peer, usize::MAX).await;
+    });
+    let result = run_to_end(async move {
+        yield_now().await;
+        assert_eq!(client.call(read(1), Vec::new()).await, Err(Errno::EIO));
+        assert!(client.call(read(2), Vec::new()).await.is_ok());
+    });
+    assert_eq!(result, Ok(()));
+}
