@@ -29,6 +29,8 @@ mod protect;
 mod remap;
 mod space;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 pub use self::area::{Backing, FileSource};
 pub use self::copy::{CopyError, StringError};

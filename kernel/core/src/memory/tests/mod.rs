@@ -1,0 +1,208 @@
+//! Address spaces on real frames and page tables, with a program and files that are served from memory.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_hal::frames::FramePool;
+use coppice_hal::paging::Access;
+use coppice_protocol::ids::ProgramId;
+use coppice_protocol::program::{self, ProgramImage};
+use spin::Mutex;
+
+use super::{AddressSpace, CopyError, Fetch, FileSource, Resolution, Signal, Source};
+
+mod copies;
+mod faults;
+mod mapping;
+mod memory_end;
+mod model;
+mod remapping;
+mod start;
+
+pub(super) const PAGE: u64 = 4096;
+pub(super) const MIB: usize = 1024 * 1024;
+pub(super) const RW: u64 = 3;
+pub(super) const ANONYMOUS: u64 = 0x22;
+pub(super) const FIXED: u64 = 0x10;
+
+/// A file in memory that notes what was read of it.
+pub(super) struct TestFile {
+    pub(super) bytes: Vec<u8>,
+    pub(super) reads: Mutex<Vec<(u64, usize)>>,
+}
+
+impl TestFile {
+    /// A file in which no two pages are alike.
+    pub(super) fn new(length: usize, seed: u8) -> Arc<Self> {
+        Arc::new(Self { bytes: pattern(length, seed), reads: Mutex::default() })
+    }
+}
+
+impl FileSource for TestFile {}
+
+/// Bytes in which no page is like another, and none is zero.
+pub(super) fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| ((at / 4096 * 31 + at * 7 + usize::from(seed) * 13) % 255) as u8 + 1).collect()
+}
+
+/// A loadable segment: address, bytes in memory, offset in the file, bytes in the file, `rwx` as in ELF (4, 2, 1).
+pub(super) type Load = (u64, u64, u64, u64, u32);
+
+/// An ELF file of that length with these segments, its content a pattern where no header is.
+pub(super) fn elf(loads: &[Load], entry: u64, length: usize, position_independent: bool) -> Vec<u8> {
+    let mut file = pattern(length, 5);
+    let mut header = Vec::new();
+    header.extend_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    header.extend_from_slice(&(if position_independent { 3_u16 } else { 2 }).to_le_bytes());
+    header.extend_from_slice(&62_u16.to_le_bytes());
+    header.extend_from_slice(&1_u32.to_le_bytes());
+    for value in [entry, 64, 0] {
+        header.extend_from_slice(&value.to_le_bytes());
+    }
+    header.extend_from_slice(&0_u32.to_le_bytes());
+    for value in [64, 56, loads.len() as u16, 64, 0, 0] {
+        header.extend_from_slice(&value.to_le_bytes());
+    }
+    for (address, memory, offset, bytes, flags) in loads {
+        header.extend_from_slice(&1_u32.to_le_bytes());
+        header.extend_from_slice(&flags.to_le_bytes());
+        for value in [offset, address, address, bytes, memory, &PAGE] {
+            header.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    file[..header.len()].copy_from_slice(&header);
+    file
+}
+
+/// An address space with a program, whose file is served from memory.
+pub(super) struct World {
+    pub(super) pool: &'static FramePool,
+    pub(super) space: AddressSpace,
+    pub(super) image: ProgramImage,
+    pub(super) file: Vec<u8>,
+    /// Runs of the program's file that were fetched: first page, pages.
+    pub(super) fetched: Vec<(u64, u16)>,
+}
+
+pub(super) const PROGRAM: ProgramId = ProgramId([7; 32]);
+
+/// Text of 40 pages, read-only data whose last page is partial, data of 3 pages and a half, 5 pages of bss in all.
+pub(super) const LOADS: [Load; 3] = [
+    (0x40_0000, 40 * PAGE, 0, 40 * PAGE, 5),
+    (0x42_8000, 2 * PAGE + 100, 40 * PAGE, 2 * PAGE + 100, 4),
+    (0x42_b100, 8 * PAGE, 43 * PAGE + 0x100, 3 * PAGE + 0x700, 6),
+];
+pub(super) const FILE_BYTES: usize = 48 * PAGE as usize;
+pub(super) const DATA: u64 = 0x42_b100;
+
+impl World {
+    pub(super) fn new(pool: &'static FramePool) -> Self {
+        Self::with(pool, elf(&LOADS, 0x40_1000, FILE_BYTES, false))
+    }
+
+    pub(super) fn with(pool: &'static FramePool, file: Vec<u8>) -> Self {
+        let image = program::parse(&file, file.len() as u64).expect("a good program");
+        let mut space = AddressSpace::new(pool).expect("memory");
+        space.load_image(&image, PROGRAM).expect("a program that fits");
+        Self { pool, space, image, file, fetched: Vec::new() }
+    }
+
+    /// What the source of a fetch has there.
+    pub(super) fn serve(&mut self, fetch: &Fetch) -> Vec<u8> {
+        let (offset, length) = (fetch.offset() as usize, fetch.length());
+        let bytes = match &fetch.source {
+            Source::Program(id) => {
+                assert_eq!(*id, PROGRAM);
+                self.fetched.push((fetch.first_page, fetch.pages));
+                &self.file
+            }
+            Source::File(file) => {
+                let file: &dyn core::any::Any = file.as_ref();
+                let file = file.downcast_ref::<TestFile>().expect("the only kind there is");
+                file.reads.lock().push((fetch.offset(), length));
+                &file.bytes
+            }
+        };
+        bytes.get(offset.min(bytes.len())..(offset + length).min(bytes.len())).unwrap_or_default().to_vec()
+    }
+
+    /// The program touches an address: `Err` is the signal it gets.
+    pub(super) fn touch(&mut self, address: u64, access: Access) -> Result<(), Signal> {
+        let mut resolution = self.space.fault(address, access);
+        for _ in 0..4 {
+            resolution = match resolution {
+                Resolution::Ready => return Ok(()),
+                Resolution::Fetch(fetch) => {
+                    let bytes = self.serve(&fetch);
+                    match self.space.install(&fetch, &bytes) {
+                        Resolution::Ready => self.space.resolve(address, access),
+                        other => other,
+                    }
+                }
+                Resolution::Signal(signal) => return Err(signal),
+                Resolution::OutOfMemory => panic!("out of memory"),
+            };
+        }
+        panic!("touching {address:#x} comes to no end");
+    }
+
+    /// Copies from the program as a system call does. `Err`: how much was copied before the fault.
+    pub(super) fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), usize> {
+        let mut done = 0;
+        loop {
+            let result = self.space.read_bytes(address.wrapping_add(done as u64), &mut out[done..]);
+            done = self.go_on(result, done)?;
+            if done == usize::MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies to the program as a system call does.
+    pub(super) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), usize> {
+        let mut done = 0;
+        loop {
+            let result = self.space.write_bytes(address.wrapping_add(done as u64), &bytes[done..]);
+            done = self.go_on(result, done)?;
+            if done == usize::MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Fetches what a copy wants. Returns how far it is then, `usize::MAX` at its end.
+    fn go_on(&mut self, result: Result<(), CopyError>, before: usize) -> Result<usize, usize> {
+        match result {
+            Ok(()) => Ok(usize::MAX),
+            Err(CopyError::Fault { done }) => Err(before + done),
+            Err(CopyError::OutOfMemory) => panic!("out of memory"),
+            Err(CopyError::Fetch { done, fetch }) => {
+                let bytes = self.serve(&fetch);
+                match self.space.install(&fetch, &bytes) {
+                    Resolution::Ready => Ok(before + done),
+                    _ => Err(before + done),
+                }
+            }
+        }
+    }
+
+    /// One byte of the program's memory.
+    pub(super) fn byte(&mut self, address: u64) -> Option<u8> {
+        let mut byte = [0];
+        self.read(address, &mut byte).ok().map(|()| byte[0])
+    }
+
+    /// What the program's file says about a byte of its memory.
+    pub(super) fn initial(&self, address: u64) -> u8 {
+        let segment = self.image.segments.iter().find(|segment| (segment.address..segment.end()).contains(&address));
+        segment.map_or(0, |segment| {
+            let inside = address - segment.address;
+            if inside < segment.file_bytes { self.file[(segment.file_offset + inside) as usize] } else { 0 }
+        })
+    }
+}
+
+/// The signal's number and `si_code`.
+pub(super) fn kind(result: Result<(), Signal>) -> Option<(u8, i32)> {
+    result.err().map(|signal| (signal.number, signal.code))
+}
