@@ -77,8 +77,10 @@ pub(crate) struct Link {
     reach: Reach,
     queue: VecDeque<Vec<u8>>,
     queue_bytes: usize,
-    /// Somebody will call [`Link::flush`].
+    /// Something waits, and somebody will call [`Link::flush`].
     pub(crate) waiting: bool,
+    /// One of those is the timer.
+    pub(crate) retrying: bool,
     pub(crate) inbound: Shaper,
     pub(crate) outbound: Shaper,
     pub(crate) from_station: DirectionCounters,
@@ -121,6 +123,7 @@ impl Link {
             queue: VecDeque::new(),
             queue_bytes: 0,
             waiting: false,
+            retrying: false,
             inbound: Shaper::clone(&shapers[0]),
             outbound: Shaper::clone(&shapers[1]),
             from_station: DirectionCounters::default(),

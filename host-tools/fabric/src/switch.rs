@@ -263,8 +263,10 @@ impl Switch {
             let flags = EventFlags::OUT | EventFlags::ONESHOT;
             return epoll::modify(&self.epoll, &link.sender, Token::Sender(index).data(), flags);
         }
-        // An entry without bytes is never too many.
-        self.under_way.push(now_ns() + RETRY_NS, index, Arrival::Retry);
+        // One per link at a time, and without bytes: never too many.
+        if !link.retrying {
+            link.retrying = self.under_way.push(now_ns() + RETRY_NS, index, Arrival::Retry);
+        }
         Ok(())
     }
 
@@ -275,6 +277,7 @@ impl Switch {
             let Some(link) = self.links.get_mut(index).and_then(Option::as_mut) else { continue };
             let frame = match arrival {
                 Arrival::Retry => {
+                    link.retrying = false;
                     self.flush(index)?;
                     continue;
                 }
