@@ -9,6 +9,7 @@
 //! | [`qmp`] | talking to a running QEMU |
 //! | [`probe`] | whether KVM really works here |
 //! | [`cpu_time`] | what a process has cost so far |
+mod arguments;
 pub mod cpu_time;
 pub mod launch;
 pub mod locate;

@@ -4,10 +4,11 @@
 //! compute node does not need (USB, SATA, PS/2 timers, SMM) is left out, because each costs start-up or idle time.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::arguments::{Arguments, Value};
 
 /// I/O port of the device that ends the machine with a status; see [`crate::launch::Exit`].
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
@@ -287,64 +288,6 @@ impl Nic {
         let mtu = self.mtu;
         arguments.option("-device", format!("virtio-net-pci,netdev=wire,mac={mac},romfile=,host_mtu={mtu}"));
         Ok(())
-    }
-}
-
-/// A command line being written.
-struct Arguments(Vec<OsString>);
-
-impl Arguments {
-    fn flag(&mut self, flag: &str) -> &mut Self {
-        self.0.push(flag.into());
-        self
-    }
-
-    fn option(&mut self, flag: &str, value: impl Into<OsString>) -> &mut Self {
-        self.flag(flag).0.push(value.into());
-        self
-    }
-
-    /// An option that takes a whole path, where a comma means nothing.
-    fn path(&mut self, flag: &str, path: &Path) -> &mut Self {
-        self.option(flag, path)
-    }
-}
-
-/// A value of comma-separated `key=value` pairs being written.
-struct Value(Vec<u8>);
-
-impl Value {
-    /// A text that may hold anything.
-    fn new(text: &str) -> Result<Self, MachineError> {
-        Self(Vec::new()).path(Path::new(text))
-    }
-
-    /// Pairs that are ours.
-    fn text(pairs: &str) -> Self {
-        Self(pairs.as_bytes().to_vec())
-    }
-
-    fn and(mut self, pairs: &str) -> Self {
-        self.0.extend_from_slice(pairs.as_bytes());
-        self
-    }
-
-    /// A path inside a value: QEMU reads two commas as one that belongs to the value.
-    fn path(mut self, path: &Path) -> Result<Self, MachineError> {
-        for byte in path.as_os_str().as_bytes() {
-            match byte {
-                b'\n' | b'\r' => return Err(MachineError::Path(path.to_owned())),
-                b',' => self.0.extend_from_slice(b",,"),
-                byte => self.0.push(*byte),
-            }
-        }
-        Ok(self)
-    }
-}
-
-impl From<Value> for OsString {
-    fn from(value: Value) -> Self {
-        Self::from_vec(value.0)
     }
 }
 
