@@ -32,6 +32,8 @@ pub use host::{cpu, heap, irq, nic, panic, power, random, time};
 
 /// What the kernel above finds when the machine is set up.
 pub struct Machine {
+    /// Memory the machine has, bytes: what is in [`Machine::frames`], and what the loader took for the kernel before.
+    pub memory_bytes: u64,
     /// All memory that is not taken yet.
     pub frames: &'static frames::FramePool,
     /// What the loader brought for this node; empty if it brought nothing.

@@ -48,6 +48,13 @@ pub(super) fn start(boot_info: &BootInfo) -> &'static FramePool {
     })
 }
 
+/// Memory the machine has, the loader's and the kernel's own included.
+pub(super) fn bytes(boot_info: &BootInfo) -> u64 {
+    let ours = |kind| matches!(kind, MemoryRegionKind::Usable | MemoryRegionKind::Bootloader);
+    let regions = boot_info.memory_regions.iter().filter(|region| ours(region.kind));
+    regions.map(|region| region.end.saturating_sub(region.start)).sum()
+}
+
 /// The pool of all memory.
 ///
 /// # Panics

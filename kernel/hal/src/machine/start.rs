@@ -30,7 +30,7 @@ pub fn start(boot_info: &'static mut BootInfo) -> Machine {
         }
     });
     log::debug!("{} frames of memory", frames.total_frames());
-    Machine { frames, personality: personality(boot_info), nic }
+    Machine { memory_bytes: memory::bytes(boot_info), frames, personality: personality(boot_info), nic }
 }
 
 /// What the loader brought.
