@@ -37,7 +37,7 @@ pub trait Processes: Send + Sync {
 }
 
 /// What an agent needs to know of its node.
-pub struct Node<P> {
+pub struct Node<P, M, O> {
     /// What proves who the node is.
     pub credentials: Credentials,
     /// Where processes get their files from.
@@ -45,15 +45,15 @@ pub struct Node<P> {
     /// Events to be sent.
     pub ras: &'static RasQueue,
     /// How much memory there is, now.
-    pub memory: fn() -> MemoryStatus,
+    pub memory: M,
     /// Leaves the machine.
-    pub power_off: fn(),
+    pub power_off: O,
     /// What runs processes.
     pub processes: P,
 }
 
 /// Runs the agent. Never done, unless the machine is left.
-pub async fn run(dial: impl Dial, node: Node<impl Processes + 'static>) {
+pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
     let mut jobs = Jobs::new(processes, ship, Arc::clone(&outbox));
@@ -68,7 +68,7 @@ pub async fn run(dial: impl Dial, node: Node<impl Processes + 'static>) {
                 // Ready is said at every connection; how long the boot took does not change.
                 let boot_ns = *boot_ns.get_or_insert_with(executor::now_ns);
                 let status = NodeStatus { kernel: env!("CARGO_PKG_VERSION").to_string(), boot_ns, memory: memory() };
-                let conversation = Conversation { link: &link, outbox: &outbox, ras, memory, power_off };
+                let conversation = Conversation { link: &link, outbox: &outbox, ras, memory: &memory, power_off: &power_off };
                 let error = conversation.hold(status, &mut jobs).await;
                 outbox.connection_lost();
                 error

@@ -15,12 +15,12 @@ use crate::ras::RasQueue;
 use alloc::vec::Vec;
 
 /// An established control link and what flows over it.
-pub(super) struct Conversation<'a> {
+pub(super) struct Conversation<'a, M, O> {
     pub(super) link: &'a Link,
     pub(super) outbox: &'a Outbox,
     pub(super) ras: &'static RasQueue,
-    pub(super) memory: fn() -> MemoryStatus,
-    pub(super) power_off: fn(),
+    pub(super) memory: &'a M,
+    pub(super) power_off: &'a O,
 }
 
 /// What happened next.
@@ -31,7 +31,7 @@ enum Next {
     Silence,
 }
 
-impl Conversation<'_> {
+impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
     /// Says that the node is ready, then listens and reports until the link breaks.
     pub(super) async fn hold(&self, status: NodeStatus, jobs: &mut Jobs<impl Processes>) -> LinkError {
         if let Err(error) = self.send(&ToIoNode::Ready(status)) {
