@@ -146,12 +146,32 @@ impl Job {
             program_bytes: spec.program_bytes,
             path: spec.path.clone(),
             arguments: spec.arguments.clone(),
-            environment: spec.environment.clone(),
+            environment: self.environment(rank),
             directory: spec.directory.clone(),
             user: spec.user,
             group: spec.group,
             umask: spec.umask,
         }
+    }
+}
+
+impl Job {
+    /// The job's environment, and who this rank is. What the user set wins.
+    fn environment(&self, rank: Rank) -> Vec<String> {
+        let spec = &self.spec;
+        let own = [
+            ("COPPICE_JOB", spec.job.to_string()),
+            ("COPPICE_RANK", rank.to_string()),
+            ("COPPICE_SIZE", spec.size.to_string()),
+        ];
+        let mut environment = spec.environment.clone();
+        for (name, value) in own {
+            let is_set = |pair: &String| pair.split_once('=').is_some_and(|(given, _)| given == name);
+            if !environment.iter().any(is_set) {
+                environment.push(format!("{name}={value}"));
+            }
+        }
+        environment
     }
 }
 
