@@ -1,55 +1,66 @@
-//! One line on the first serial port, and the end of the machine.
+//! One line on the serial line, and the end of the machine: all a loader can do about an error.
 
 use core::fmt::{self, Write};
+use core::panic::PanicInfo;
 
-use x86_64::instructions::hlt;
-use x86_64::instructions::port::Port;
+use x86_64::instructions::port::{Port, PortWriteOnly};
 
-/// Data register of COM1; the line status register is five further.
-const COM1: u16 = 0x3f8;
+use crate::error::Error;
 
-/// Transmitter holding register empty.
-const TRANSMIT_READY: u8 = 1 << 5;
+/// First port of the serial line.
+const SERIAL: u16 = 0x3f8;
 
-/// Port of QEMU's `isa-debug-exit`.
-const DEBUG_EXIT: u16 = 0xf4;
+/// Offset of the line's status register, and the bit that says there is room for a byte.
+const STATUS: (u16, u8) = (5, 1 << 5);
 
-/// What the loader writes there; QEMU's exit status becomes `2 × STATUS + 1`.
-const STATUS_BOOT_FAILED: u8 = 0x21;
+/// How often the line is asked for room before a byte is given up.
+const PATIENCE: u32 = 100_000;
 
-/// How often to look for room before a byte is given up: without a serial port nobody ever takes it.
-const TRIES_MAX: u32 = 100_000;
+/// Port of the device that ends the machine with a status.
+const EXIT_PORT: u16 = 0xf4;
 
-/// The first serial port.
-struct Com1;
+/// Status of a machine whose kernel could not be started.
+const STATUS_NOT_LOADED: u32 = 3;
 
-impl Write for Com1 {
+/// The serial line.
+struct Serial;
+
+impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            let (mut data, mut status) = (Port::<u8>::new(COM1), Port::<u8>::new(COM1 + 5));
-            // SAFETY: reading COM1's status has no effect.
-            let mut ready = || unsafe { status.read() } & TRANSMIT_READY != 0;
-            if (0..TRIES_MAX).any(|_| ready()) {
-                // SAFETY: COM1's data register takes a byte to send, nothing else.
-                unsafe { data.write(byte) };
+            // SAFETY: the ports are the serial line's, which nobody else uses.
+            unsafe {
+                let mut status = Port::<u8>::new(SERIAL + STATUS.0);
+                for _ in 0..PATIENCE {
+                    if status.read() & STATUS.1 != 0 {
+                        break;
+                    }
+                }
+                PortWriteOnly::new(SERIAL).write(byte);
             }
         }
         Ok(())
     }
 }
 
-/// Prints on the serial port.
-pub(crate) fn print(text: fmt::Arguments<'_>) {
-    // Writing to the port reports no errors.
-    let _ = Com1.write_fmt(text);
+/// Says why, and ends the machine.
+pub(crate) fn fail(error: &Error) -> ! {
+    end(format_args!("coppice-boot: {error}\n"))
 }
 
-/// Says what went wrong and ends the machine.
-pub(crate) fn fail(reason: &str) -> ! {
-    print(format_args!("boot: {reason}\n"));
-    // SAFETY: the port exists for this, or does not exist and takes the byte into the void.
-    unsafe { Port::<u8>::new(DEBUG_EXIT).write(STATUS_BOOT_FAILED) };
+/// A defect of the loader.
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    end(format_args!("coppice-boot: {info}\n"))
+}
+
+/// Writes a text and ends the machine.
+fn end(text: fmt::Arguments<'_>) -> ! {
+    // Writing to the line cannot fail.
+    let _ = Serial.write_fmt(text);
+    // SAFETY: the port is the exit device's, or nobody's.
+    unsafe { PortWriteOnly::new(EXIT_PORT).write(STATUS_NOT_LOADED) };
     loop {
-        hlt();
+        x86_64::instructions::hlt();
     }
 }

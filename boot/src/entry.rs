@@ -1,118 +1,141 @@
-//! The first instructions: from the state PVH promises (32-bit protected mode, paging off, `ebx` = start info; Xen's
-//! `docs/misc/pvh.pandoc`) to long mode with the first 4 GiB mapped one to one, and into [`crate::load`].
+//! From 32-bit mode without paging, as PVH has it, to Rust in 64-bit mode.
 
 use core::arch::global_asm;
 
-/// Loader's stack, bytes. The deepest path is reading the kernel's ELF headers.
+use crate::console;
+use crate::load::load;
+
+/// Bytes of the loader's stack.
 const STACK_BYTES: usize = 64 * 1024;
 
+// `ebx` holds the address of the start information. The first 4 GiB are mapped to themselves in pages of 2 MiB.
 global_asm!(
-    // The note by which QEMU recognises the image and finds the entry point: XEN_ELFNOTE_PHYS32_ENTRY.
-    ".pushsection .note.pvh, \"a\", @note",
-    ".balign 4",
-    ".long 4",          // length of the name
-    ".long 8",          // length of the value
-    ".long 18",         // type
-    ".asciz \"Xen\"",
-    ".quad pvh_entry",
-    ".popsection",
+    r#"
+    .section .note.pvh, "a", @note
+    .balign 4
+    .long 4             // length of the name
+    .long 4             // length of the value
+    .long 18            // XEN_ELFNOTE_PHYS32_ENTRY
+    .asciz "Xen"
+    .long pvh_entry
 
-    ".pushsection .text.pvh, \"ax\", @progbits",
-    ".code32",
-    ".global pvh_entry",
-    "pvh_entry:",
-    "cli",
-    "cld",
-    "mov esp, offset {stack} + {stack_bytes}",
+    .section .text.pvh_entry, "ax"
+    .code32
+    .global pvh_entry
+pvh_entry:
+    cli
+    cld
+    mov esp, offset early_stack_end
+    mov esi, ebx
 
-    // Page tables: one PML4 entry, four page directories with 2 MiB pages.
-    "mov eax, offset {directory_pointers} + 3",
-    "mov [{top}], eax",
-    "mov eax, offset {directories} + 3",
-    "xor ecx, ecx",
-    "2:",
-    "mov [{directory_pointers} + ecx * 8], eax",
-    "add eax, 4096",
-    "inc ecx",
-    "cmp ecx, 4",
-    "jb 2b",
-    "mov eax, 0x83", // present, writable, 2 MiB
-    "xor ecx, ecx",
-    "3:",
-    "mov [{directories} + ecx * 8], eax",
-    "add eax, 0x200000",
-    "inc ecx",
-    "cmp ecx, 2048",
-    "jb 3b",
+    mov eax, 0x80000000
+    cpuid
+    cmp eax, 0x80000001
+    jb 4f
+    mov eax, 0x80000001
+    cpuid
+    bt edx, 29
+    jnc 4f
 
-    "mov eax, offset {top}",
-    "mov cr3, eax",
-    "mov eax, cr4",
-    "or eax, 1 << 5", // PAE
-    "mov cr4, eax",
-    "mov ecx, 0xc0000080", // EFER
-    "rdmsr",
-    "or eax, (1 << 8) | (1 << 11)", // LME, NXE
-    "wrmsr",
-    "mov eax, cr0",
-    "or eax, (1 << 31) | (1 << 16)", // PG, WP
-    "mov cr0, eax",
-    "lgdt [{gdt_pointer}]",
-    "push 0x08",
-    "mov eax, offset pvh_long_mode",
-    "push eax",
-    "retf",
+    mov edi, offset early_level_2
+    mov eax, 0x83               // present, writable, large
+    mov ecx, 4 * 512
+1:  mov [edi], eax
+    mov dword ptr [edi + 4], 0
+    add eax, 0x200000
+    add edi, 8
+    loop 1b
 
-    ".code64",
-    "pvh_long_mode:",
-    "mov ax, 0x10",
-    "mov ds, ax",
-    "mov es, ax",
-    "mov ss, ax",
-    "xor eax, eax",
-    "mov fs, ax",
-    "mov gs, ax",
-    "mov rsp, offset {stack} + {stack_bytes}",
-    "xor ebp, ebp",
-    "mov edi, ebx",
-    "call {load}",
-    "ud2",
-    ".popsection",
-    stack = sym STACK,
+    mov edi, offset early_level_3
+    mov eax, offset early_level_2
+    or eax, 3
+    mov ecx, 4
+2:  mov [edi], eax
+    add eax, 4096
+    add edi, 8
+    loop 2b
+
+    mov eax, offset early_level_3
+    or eax, 3
+    mov edi, offset early_level_4
+    mov [edi], eax
+    mov cr3, edi
+
+    mov eax, cr4
+    or eax, 1 << 5              // PAE
+    mov cr4, eax
+    mov ecx, 0xc0000080         // EFER
+    rdmsr
+    or eax, 1 << 8              // long mode
+    wrmsr
+    mov eax, cr0
+    or eax, 0x80010001          // paging, write protection, protected mode
+    mov cr0, eax
+
+    mov eax, offset early_gdt_pointer
+    lgdt [eax]
+    push 8
+    mov eax, offset long_mode
+    push eax
+    retf
+
+    // No 64-bit mode: say so.
+4:  mov esi, offset no_long_mode
+    mov ecx, offset no_long_mode_end
+    sub ecx, esi
+    mov dx, 0x3f8
+    rep outsb
+    mov dx, 0xf4
+    mov eax, 3
+    out dx, eax
+5:  hlt
+    jmp 5b
+
+    .code64
+long_mode:
+    mov eax, 16
+    mov ss, eax
+    xor eax, eax
+    mov ds, eax
+    mov es, eax
+    mov fs, eax
+    mov gs, eax
+    mov rsp, offset early_stack_end
+    xor ebp, ebp
+    mov edi, esi
+    call {start}
+    ud2
+
+    .section .rodata.early, "a"
+no_long_mode:
+    .ascii "coppice-boot: the processor has no 64-bit mode: give QEMU -cpu max\n"
+no_long_mode_end:
+    .balign 8
+early_gdt:
+    .quad 0
+    .quad 0x00af9b000000ffff
+    .quad 0x00cf93000000ffff
+early_gdt_pointer:
+    .word 23
+    .long early_gdt
+
+    .section .bss.early, "aw", @nobits
+    .balign 4096
+early_level_4: .skip 4096
+early_level_3: .skip 4096
+early_level_2: .skip 4 * 4096
+early_stack: .skip {stack_bytes}
+early_stack_end:
+    .text
+    "#,
+    start = sym start,
     stack_bytes = const STACK_BYTES,
-    top = sym TOP,
-    directory_pointers = sym DIRECTORY_POINTERS,
-    directories = sym DIRECTORIES,
-    gdt_pointer = sym GDT_POINTER,
-    load = sym crate::load,
 );
 
-/// Memory that only the code above and the processor touch.
-#[repr(C, align(4096))]
-struct Raw<const BYTES: usize>(core::cell::UnsafeCell<[u8; BYTES]>);
-
-// SAFETY: no Rust code ever reads or writes these bytes; they are the processor's.
-unsafe impl<const BYTES: usize> Sync for Raw<BYTES> {}
-
-impl<const BYTES: usize> Raw<BYTES> {
-    const fn zeroed() -> Self {
-        Self(core::cell::UnsafeCell::new([0; BYTES]))
+/// Where the assembler part leads.
+extern "sysv64" fn start(start_info: u32) -> ! {
+    match load(start_info) {
+        Ok(ready) => ready.go(),
+        Err(error) => console::fail(&error),
     }
 }
-
-static STACK: Raw<STACK_BYTES> = Raw::zeroed();
-static TOP: Raw<4096> = Raw::zeroed();
-static DIRECTORY_POINTERS: Raw<4096> = Raw::zeroed();
-static DIRECTORIES: Raw<{ 4 * 4096 }> = Raw::zeroed();
-
-/// Null, 64-bit code, data.
-static GDT: [u64; 3] = [0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff];
-
-/// What `lgdt` reads.
-#[repr(C, packed)]
-struct GdtPointer {
-    limit: u16,
-    base: &'static [u64; 3],
-}
-
-static GDT_POINTER: GdtPointer = GdtPointer { limit: size_of::<[u64; 3]>() as u16 - 1, base: &GDT };

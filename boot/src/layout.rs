@@ -1,77 +1,69 @@
-//! Where things go in the kernel's half of the address space: at the address the configuration fixes, or each in a
-//! top-level entry of its own that nobody else uses.
+//! Where things go in the kernel's address space: where its configuration says, or into entries of the top-level table
+//! that nothing else uses.
 
-use bootloader_api::config::Mapping;
+use bootloader_api::config::{Mapping, Mappings};
 
-use crate::frames::FRAME_BYTES;
-use crate::image::Kernel;
+use crate::error::Error;
+use crate::memory::Range;
 
-/// What one entry of the top-level table spans, bytes.
-const TOP_ENTRY_BYTES: u64 = 1 << 39;
+/// Entries of the top-level table.
+const SLOTS: usize = 512;
 
-/// First address of the upper half.
-const UPPER_HALF: u64 = 0xffff_8000_0000_0000;
+/// `log2` of the bytes that one of them spans.
+const SLOT_SHIFT: u32 = 39;
 
-/// Top-level entries that are taken, and the range new ones come from.
+/// First dynamic address if the kernel does not say: the kernel's half.
+const DYNAMIC_START: u64 = 0xffff_8000_0000_0000;
+
+/// Which entries of the top-level table are in use.
 pub(crate) struct Layout {
-    used: [bool; 512],
-    dynamic: core::ops::RangeInclusive<usize>,
+    used: [bool; SLOTS],
+    first: usize,
+    last: usize,
 }
 
 impl Layout {
-    /// Entries taken by the kernel's own segments.
-    ///
-    /// # Errors
-    /// If the configuration asks for what this loader does not do.
-    pub(crate) fn new(kernel: &Kernel<'_>) -> Result<Self, &'static str> {
-        let mappings = &kernel.config.mappings;
-        let start = mappings.dynamic_range_start.unwrap_or(UPPER_HALF);
-        let end = mappings.dynamic_range_end.unwrap_or(u64::MAX);
-        let mut layout = Self { used: [false; 512], dynamic: entry_of(start)..=entry_of(end) };
-        // Entry 0 holds the loader's own code while it jumps.
-        layout.used[0] = true;
-        for segment in kernel.segments() {
-            layout.mark(segment.p_vaddr, segment.p_memsz);
-        }
-        Ok(layout)
-    }
-
-    /// Address for something of that size.
-    ///
-    /// # Errors
-    /// If the fixed address is not page-aligned or canonical, or no entry is free.
-    pub(crate) fn place(&mut self, mapping: Mapping, bytes: u64) -> Result<u64, &'static str> {
-        let address = match mapping {
-            Mapping::FixedAddress(address) => address,
-            Mapping::Dynamic => self.free(bytes)?,
+    /// A layout with nothing in it.
+    pub(crate) fn new(mappings: &Mappings) -> Self {
+        let mut layout = Self {
+            used: [false; SLOTS],
+            first: slot(mappings.dynamic_range_start.unwrap_or(DYNAMIC_START)),
+            last: slot(mappings.dynamic_range_end.unwrap_or(u64::MAX)),
         };
-        let canonical = (address as i64) << 16 >> 16 == address as i64;
-        if !canonical || !address.is_multiple_of(FRAME_BYTES) || address.checked_add(bytes).is_none() {
-            return Err("the kernel's configuration fixes an address that is no page");
+        // The loader's own code is mapped there for the last jump.
+        layout.used[0] = true;
+        layout
+    }
+
+    /// Notes that a range is in use.
+    pub(crate) fn occupy(&mut self, range: Range) {
+        if range.bytes() > 0 {
+            self.used[slot(range.start)..=slot(range.end - 1)].fill(true);
         }
-        self.mark(address, bytes);
-        Ok(address)
     }
 
-    /// First address of enough free top-level entries in a row.
-    fn free(&self, bytes: u64) -> Result<u64, &'static str> {
-        let entries = bytes.div_ceil(TOP_ENTRY_BYTES).max(1) as usize;
-        let last = *self.dynamic.end() + 1;
-        (*self.dynamic.start()..last.saturating_sub(entries - 1))
-            .find(|first| self.used[*first..*first + entries].iter().all(|used| !used))
-            // Sign-extended: entries from 256 on are the upper half.
-            .map(|first| (((first as u64) << 39) as i64) << 16 >> 16)
-            .map(|address| address as u64)
-            .ok_or("no room in the kernel's address space")
+    /// Notes where the configuration fixes something.
+    pub(crate) fn occupy_fixed(&mut self, mapping: Mapping, bytes: u64) {
+        if let Mapping::FixedAddress(address) = mapping {
+            self.occupy(Range::new(address, bytes));
+        }
     }
 
-    fn mark(&mut self, address: u64, bytes: u64) {
-        let last = address.saturating_add(bytes.saturating_sub(1));
-        self.used[entry_of(address)..=entry_of(last)].fill(true);
+    /// An address for `bytes`: the fixed one, or the start of entries that nothing uses.
+    pub(crate) fn place(&mut self, mapping: Mapping, bytes: u64) -> Result<u64, Error> {
+        if let Mapping::FixedAddress(address) = mapping {
+            return Ok(address);
+        }
+        let count = bytes.div_ceil(1 << SLOT_SHIFT).max(1) as usize;
+        let mut starts = self.first..=(self.last + 1).saturating_sub(count);
+        let free = starts.find(|start| !self.used[*start..*start + count].contains(&true)).ok_or(Error::NoAddresses)?;
+        self.used[free..free + count].fill(true);
+        let sign = if free >= SLOTS / 2 { 0xffff << 48 } else { 0 };
+        Ok((free as u64) << SLOT_SHIFT | sign)
     }
 }
 
-/// Top-level entry of an address.
-fn entry_of(address: u64) -> usize {
-    (address >> 39) as usize & 511
+/// The entry of the top-level table that an address belongs to.
+pub(crate) fn slot(address: u64) -> usize {
+    (address >> SLOT_SHIFT) as usize % SLOTS
 }

@@ -158,8 +158,9 @@ fn refine(now: u64) {
     let part = u64::from(last.reference.wrapping_sub(first.reference) & port.mask);
     let overflows = (expected as u64 + period / 2).saturating_sub(part) / period;
     let ticks = overflows * period + part;
-    let exact =
-        (u128::from(ticks) * u128::from(NS_PER_S) << RATE_SHIFT) / u128::from(REFERENCE_HZ) / u128::from(counts.max(1));
+    let exact = ((u128::from(ticks) * u128::from(NS_PER_S)) << RATE_SHIFT)
+        / u128::from(REFERENCE_HZ)
+        / u128::from(counts.max(1));
     let at = counter();
     let ns = CLOCK.ns.load(Ordering::Relaxed) + scale(at - CLOCK.at.load(Ordering::Relaxed), rate);
     publish(at, ns, exact as u64);
@@ -226,5 +227,5 @@ pub(super) fn counter() -> u64 {
 /// Multiplies by a rate.
 #[inline]
 fn scale(value: u64, rate: u64) -> u64 {
-    (u128::from(value) * u128::from(rate) >> RATE_SHIFT) as u64
+    ((u128::from(value) * u128::from(rate)) >> RATE_SHIFT) as u64
 }
