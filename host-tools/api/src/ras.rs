@@ -11,7 +11,7 @@ pub struct RasView {
     pub at_ns: u64,
     /// `info`, `warn`, `error` or `fatal`.
     pub severity: String,
-    /// Name of what happened, such as `NodeLost`.
+    /// Name of what happened, such as `node-lost`.
     pub kind: String,
     /// The node it happened on.
     pub node: Option<u32>,

@@ -1,2 +1,65 @@
-//! Control tool of Coppice clusters.
-fn main() {}
+//! `coppice`: brings clusters up and down, runs programs on them, shows what happened.
+//!
+//! Each command is a module of [`commands`] (and [`run`]); all talk to the cluster's service node through
+//! [`coppice_api::Client`]. Whatever goes wrong ends as one line on standard error and exit status 125.
+
+mod arguments;
+mod commands;
+mod failure;
+mod progress;
+mod run;
+mod show;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use coppice_api::{Client, ClusterPaths};
+
+use self::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    // `doctor` starts a machine, through this very program.
+    coppice_qemu::tether::intercept();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::explain_usage(&error),
+    };
+    let result = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from);
+    let result = result.and_then(|runtime| {
+        let result = runtime.block_on(dispatch(arguments));
+        // A thread that reads standard input for a job that is over must not hold us up.
+        runtime.shutdown_background();
+        result
+    });
+    match result {
+        Ok(code) => code,
+        Err(error) => failure::explain(&error),
+    }
+}
+
+async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let client = || anyhow::Ok(Client::new(find(&arguments)?));
+    match &arguments.command {
+        Command::Up(up) => commands::up::up(&client()?, up).await?,
+        Command::Down => commands::down::down(&client()?).await?,
+        Command::Run(run) => return run::run(&client()?, run).await,
+        Command::Nodes(listing) => commands::listings::nodes(&client()?, listing.json).await?,
+        Command::Jobs(jobs) => commands::listings::jobs(&client()?, jobs).await?,
+        Command::Job(job) => commands::listings::job(&client()?, job).await?,
+        Command::Programs(listing) => commands::listings::programs(&client()?, listing.json).await?,
+        Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
+        Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
+        Command::Reboot(reboot) => commands::orders::reboot(&client()?, reboot).await?,
+        Command::Console(console) => commands::console::console(&client()?, console).await?,
+        Command::Doctor(listing) => return commands::doctor::doctor(find(&arguments), listing.json).await,
+        Command::Completions(completions) => commands::completions::completions(completions.shell)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find(arguments: &Arguments) -> Result<ClusterPaths, coppice_api::PathError> {
+    let paths = ClusterPaths::find(arguments.cluster.clone())?;
+    paths.check_runtime()?;
+    Ok(paths)
+}

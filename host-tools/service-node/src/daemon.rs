@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::StartReport;
 use coppice_api::paths::ClusterPaths;
+use coppice_fabric::command::Shape;
 use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::find_qemu;
@@ -73,6 +74,12 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
             nodes: options.nodes,
             pset_size: options.pset_size,
             memory_bytes: options.memory_bytes,
+            shape: Shape {
+                latency_ns: options.latency_ns,
+                bandwidth_bits_per_s: options.bandwidth_bits_per_s,
+                loss_ppm: options.loss_ppm,
+                cut: false,
+            },
         };
         let config = Config {
             paths: paths.clone(),

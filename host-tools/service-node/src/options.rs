@@ -24,6 +24,15 @@ pub struct Options {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]
     pub accel: AcceleratorChoice,
+    /// Frames lost on every link, each way, of a million
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub loss_ppm: u32,
+    /// How long a frame takes over every link, each way, ns
+    #[arg(long, default_value_t = 0)]
+    pub latency_ns: u64,
+    /// Bits per second of every link, each way; without it no limit
+    #[arg(long)]
+    pub bandwidth_bits_per_s: Option<u64>,
 }
 
 /// How nodes are executed.
@@ -35,16 +44,4 @@ pub enum AcceleratorChoice {
     Tcg,
     /// KVM
     Kvm,
-}
-
-impl AcceleratorChoice {
-    /// The choice as an argument.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Tcg => "tcg",
-            Self::Kvm => "kvm",
-        }
-    }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use coppice_api::paths::ClusterPaths;
+use coppice_fabric::command::Shape;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{ToPset, encode};
@@ -57,6 +58,8 @@ pub struct Setup {
     pub pset_size: u32,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
+    /// What every link is like.
+    pub shape: Shape,
 }
 
 /// All child processes of a cluster.
@@ -94,7 +97,7 @@ impl Plant for Processes {
     }
 
     fn start_fabric(&mut self, incarnation: Incarnation) {
-        let commands = fabric_commands(&self.ports());
+        let commands = fabric_commands(&self.ports(), self.setup.shape);
         let report = move |event| PlantEvent::Fabric { incarnation, event };
         let mut command = coppice_qemu::tether::command(&self.setup.programs.fabric);
         command.arg("--directory").arg(self.setup.paths.runtime());

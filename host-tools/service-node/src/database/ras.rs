@@ -4,7 +4,7 @@ use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
-use coppice_protocol::ras::{RasEvent, Severity};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use rusqlite::params;
 
 use super::{Database, DatabaseError, from_sql, to_sql};
@@ -27,7 +27,7 @@ impl Database {
         self.connection.prepare_cached(sql)?.execute(params![
             to_sql(at_ns),
             severity,
-            format!("{:?}", event.kind),
+            kind_name(event.kind),
             node.map(|node| node.0),
             event.job.map(|job| to_sql(job.0)),
             event.rank.map(|rank| rank.0),
@@ -74,6 +74,22 @@ impl Database {
     }
 }
 
+/// The name tools search for.
+fn kind_name(kind: RasKind) -> &'static str {
+    match kind {
+        RasKind::ProgramFault => "program-fault",
+        RasKind::UnknownSyscall => "unknown-syscall",
+        RasKind::OutOfMemory => "out-of-memory",
+        RasKind::KernelPanic => "kernel-panic",
+        RasKind::NodeLost => "node-lost",
+        RasKind::NodeReady => "node-ready",
+        RasKind::IoNodeLost => "io-node-lost",
+        RasKind::BadPeer => "bad-peer",
+        RasKind::EventsLost => "events-lost",
+        RasKind::Recovery => "recovery",
+    }
+}
+
 /// The text on one line without control characters, cut to its limit: it comes from a node and goes to a terminal.
 fn one_line(text: &str) -> String {
     let mut line: String = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -112,7 +128,7 @@ mod tests {
         let all = database.ras(&RasQuery::default()).expect("all");
         assert_eq!(all.iter().map(|event| event.job).collect::<Vec<_>>(), (0..5).map(Some).collect::<Vec<_>>());
         assert_eq!(all[0].address, Some(u64::MAX));
-        assert_eq!((all[0].kind.as_str(), all[0].severity.as_str()), ("ProgramFault", "error"));
+        assert_eq!((all[0].kind.as_str(), all[0].severity.as_str()), ("program-fault", "error"));
         let of_node = database.ras(&RasQuery { node: Some(1), ..RasQuery::default() }).expect("node");
         assert_eq!(of_node.len(), 2);
         let newest = database.ras(&RasQuery { limit: Some(1), ..RasQuery::default() }).expect("newest");

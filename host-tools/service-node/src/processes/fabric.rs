@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use coppice_fabric::command::{Command, Event as FabricEvent, Message, Outcome, Reply, Request};
+use coppice_fabric::command::{Command, Direction, Event as FabricEvent, Message, Outcome, Reply, Request, Shape};
 use coppice_fabric::names::LinkName;
 use coppice_protocol::ids::{MacAddress, NodeId, PsetId};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -47,21 +47,16 @@ impl Port {
     }
 }
 
-/// The commands that set the fabric up.
-pub(super) fn fabric_commands(ports: &[Port]) -> Vec<Vec<u8>> {
-    let add = |port: &Port| {
-        let link = LinkName::new(port.name.clone()).ok()?;
-        Some(Command::AddPort { link, mac: port.mac })
-    };
-    let mut commands: Vec<Vec<u8>> =
-        ports.iter().filter_map(add).zip(1..).map(|(command, id)| line(&Request { id, command })).collect();
-    // Asking for nothing: answered in order, so after the ports.
-    commands.push(line(&Request { id: LAST_SETUP_ID, command: Command::Counters { link: first_link(ports) } }));
-    commands
-}
-
-fn first_link(ports: &[Port]) -> Option<LinkName> {
-    ports.first().and_then(|port| LinkName::new(port.name.clone()).ok())
+/// The commands that set the fabric up: what links are like, the links, and a question that is answered after them.
+pub(super) fn fabric_commands(ports: &[Port], shape: Shape) -> Vec<Vec<u8>> {
+    let link = |port: &Port| LinkName::new(port.name.clone()).ok();
+    let shape = Command::Shape { link: None, direction: Direction::Both, shape };
+    let ports_added = ports.iter().filter_map(|port| Some(Command::AddPort { link: link(port)?, mac: port.mac }));
+    let commands = std::iter::once(shape).chain(ports_added).zip(1..);
+    let mut lines: Vec<Vec<u8>> = commands.map(|(command, id)| line(&Request { id, command })).collect();
+    let question = Command::Counters { link: ports.first().and_then(link) };
+    lines.push(line(&Request { id: LAST_SETUP_ID, command: question }));
+    lines
 }
 
 /// The command that ends the fabric.

@@ -1,0 +1,9 @@
+//! The commands, except `run`.
+
+pub(crate) mod completions;
+pub(crate) mod console;
+pub(crate) mod doctor;
+pub(crate) mod down;
+pub(crate) mod listings;
+pub(crate) mod orders;
+pub(crate) mod up;

@@ -1,0 +1,71 @@
+//! `coppice down`: ends a cluster and makes sure that it is gone.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use coppice_api::{ApiError, Client};
+use rustix::fs::FlockOperation;
+
+use crate::progress;
+use crate::show::print;
+
+/// How long a service node may take to end everything; it kills what does not end by itself much earlier.
+const DOWN_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// How often to look whether it is gone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+pub(crate) async fn down(client: &Client) -> anyhow::Result<()> {
+    end(client).await?;
+    print(&format!("cluster '{}' is down\n", client.paths().name()))
+}
+
+/// Ends the cluster and waits until nothing of it is left.
+pub(crate) async fn end(client: &Client) -> anyhow::Result<()> {
+    let spinner = progress::spinner(format!("ending cluster '{}'", client.paths().name()));
+    let result = match client.down().await {
+        Ok(()) => wait_until_gone(client).await,
+        Err(error @ ApiError::NotUp(_)) => remove_remains(client).and(Err(error.into())),
+        // It may be ending already.
+        Err(ApiError::Connection(_)) => wait_until_gone(client).await,
+        Err(error) => Err(error.into()),
+    };
+    spinner.finish_and_clear();
+    result
+}
+
+/// A service node that was killed leaves its sockets. Without its lock nobody uses them.
+fn remove_remains(client: &Client) -> anyhow::Result<()> {
+    if client.paths().runtime().exists() && !is_locked(client)? {
+        client.paths().remove_runtime()?;
+    }
+    Ok(())
+}
+
+/// The service node holds its lock as long as it lives; it has seen the end of every process before it ends itself.
+async fn wait_until_gone(client: &Client) -> anyhow::Result<()> {
+    let start = Instant::now();
+    while is_locked(client)? {
+        if start.elapsed() > DOWN_TIME_MAX {
+            let owner = std::fs::read_to_string(client.paths().lock()).unwrap_or_default();
+            let owner = owner.trim();
+            return Err(anyhow!(
+                "coppiced, process {owner}, has not ended after {} s; `kill -9 {owner}` ends it and all of its nodes",
+                DOWN_TIME_MAX.as_secs()
+            ));
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    Ok(())
+}
+
+fn is_locked(client: &Client) -> anyhow::Result<bool> {
+    let path = client.paths().lock();
+    let Ok(file) = File::open(&path) else { return Ok(false) };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(errno).with_context(|| format!("cannot look at {}", path.display())),
+    }
+}

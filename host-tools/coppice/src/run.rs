@@ -1,0 +1,208 @@
+//! `coppice run`: a job from its submission to its end, its streams being ours.
+
+mod input;
+mod labels;
+mod output;
+mod program;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use coppice_api::Client;
+use coppice_api::client::JobStream;
+use coppice_api::job::{EXIT_COPPICE, JobDetail, JobView, KillOrder, RankOutcome, Submission};
+use coppice_api::signal::SIGINT;
+use coppice_api::stream::{JobEvent, StreamFrame};
+use indicatif::ProgressBar;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::output::{Output, OutputError};
+use crate::arguments::Run;
+use crate::commands::listings::end_of;
+use crate::failure::say;
+use crate::progress;
+use crate::show::print_json;
+
+/// A job that waits no longer than this for nodes is not worth a word.
+const QUEUE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Exit status of a program that SIGPIPE ended: ours, when the reader of our output is gone.
+const EXIT_PIPE: u8 = 141;
+
+/// Exit status after a second Ctrl-C, as shells have it for SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
+
+pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> {
+    let submission = submission(run)?;
+    // From here on, so that a Ctrl-C between submission and stream is not lost.
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let job = client.submit(&submission).await?.job;
+    let stream = client.stream(job).await?;
+    if submission.input_rank.is_some() {
+        input::send(client.clone(), job);
+    }
+    let output = Output::new(run.label, run.json);
+    let ended = tokio::select! {
+        ended = follow(stream, output) => ended?,
+        () = interrupted(client, job, &mut interrupts) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+    };
+    let view = match ended {
+        End::Job(view) => view,
+        End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
+    };
+    explain_end(client, &view).await?;
+    if run.json {
+        print_json(&client.job(job).await?)?;
+    }
+    Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
+}
+
+fn submission(run: &Run) -> anyhow::Result<Submission> {
+    let program = program::find(&run.program)?;
+    let text = |what: &str, path: &std::path::Path| {
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| anyhow!("the {what} '{}' is not UTF-8; rename it", path.display()))
+    };
+    let root = std::path::absolute(&run.root)?;
+    Ok(Submission {
+        name: text("program's path", &run.program)?,
+        program,
+        arguments: run.arguments.clone(),
+        environment: run.environment.iter().map(|pair| variable(pair)).collect::<anyhow::Result<_>>()?,
+        // Without links and dots, if it is there; if not, the service node says so.
+        root: root.canonicalize().unwrap_or(root),
+        directory: if run.cwd.starts_with('/') { run.cwd.clone() } else { format!("/{}", run.cwd) },
+        ranks: run.ranks,
+        input_rank: run.stdin_rank.0,
+        timeout_ms: run.timeout,
+        umask: program::umask(),
+    })
+}
+
+/// `NAME=VALUE` as it is; `NAME` with this process's value.
+fn variable(pair: &str) -> anyhow::Result<String> {
+    if pair.contains('=') {
+        return Ok(pair.to_owned());
+    }
+    match std::env::var(pair) {
+        Ok(value) => Ok(format!("{pair}={value}")),
+        Err(_) => Err(anyhow!("--env {pair}: there is no such variable here; give {pair}=VALUE")),
+    }
+}
+
+/// How following a job ended.
+enum End {
+    /// The job ended.
+    Job(Box<JobView>),
+    /// Nobody reads our output any more.
+    ReaderGone,
+}
+
+/// Passes output on until the job has ended.
+async fn follow(mut stream: JobStream, mut output: Output) -> anyhow::Result<End> {
+    let mut waiting: Option<Waiting> = None;
+    loop {
+        let frame = tokio::time::timeout(QUEUE_PATIENCE, stream.next_frame());
+        let frame = match frame.await {
+            Ok(frame) => frame?,
+            Err(_) => {
+                waiting.iter_mut().for_each(Waiting::show);
+                continue;
+            }
+        };
+        let written = match frame {
+            Some(StreamFrame::Output { rank, bytes }) => output.write(rank, false, bytes).await,
+            Some(StreamFrame::Error { rank, bytes }) => output.write(rank, true, bytes).await,
+            Some(StreamFrame::Event(JobEvent::Queued { ahead })) => {
+                waiting = Some(Waiting { ahead, spinner: None });
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::Started { .. })) => {
+                waiting = None;
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::Ended(view))) => {
+                drop(waiting);
+                return match output.finish().await {
+                    Ok(()) => Ok(End::Job(view)),
+                    Err(error) => gone(error),
+                };
+            }
+            None => return Err(anyhow!("the cluster ended before the job did")),
+        };
+        if let Err(error) = written {
+            return gone(error);
+        }
+    }
+}
+
+fn gone(error: OutputError) -> anyhow::Result<End> {
+    match error {
+        OutputError::ReaderGone => Ok(End::ReaderGone),
+        OutputError::Failed(error) => Err(anyhow!("cannot write the program's output: {error}")),
+    }
+}
+
+/// Shown while a job waits for nodes; cleared when it is dropped.
+struct Waiting {
+    ahead: u32,
+    spinner: Option<ProgressBar>,
+}
+
+impl Waiting {
+    fn show(&mut self) {
+        let text = match self.ahead {
+            0 => "waiting for nodes".to_owned(),
+            ahead => format!("waiting for nodes, {ahead} jobs ahead"),
+        };
+        self.spinner.get_or_insert_with(|| progress::spinner(text));
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.spinner.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+/// The first Ctrl-C ends the job, whose end is then waited for; returns at the second.
+async fn interrupted(client: &Client, job: u64, interrupts: &mut Signal) {
+    interrupts.recv().await;
+    say(&format!("ending job {job}; Ctrl-C once more leaves at once"));
+    // If it has ended meanwhile the stream says so.
+    let _ = client.kill(job, KillOrder { signal: SIGINT }).await;
+    interrupts.recv().await;
+    say(&format!("left; job {job} is being killed"));
+}
+
+/// Says why a job ended, if its exit status alone does not.
+async fn explain_end(client: &Client, view: &JobView) -> anyhow::Result<()> {
+    if let Some(reason) = &view.reason {
+        say(&format!("job {}: {reason}", view.job));
+    } else if view.exit_status.is_some_and(|status| status > 128) {
+        let detail = client.job(view.job).await?;
+        if let Some(line) = signalled(&detail) {
+            say(&line);
+        }
+    }
+    Ok(())
+}
+
+/// The first rank that a signal ended, and how many others.
+fn signalled(detail: &JobDetail) -> Option<String> {
+    let mut ranks = detail.rank_reports.iter().filter(|rank| rank.outcome == RankOutcome::Signalled);
+    let first = ranks.next()?;
+    let reason = first.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let others = match ranks.count() {
+        0 => String::new(),
+        others => format!(" (and {others} other ranks by signals)"),
+    };
+    let job = detail.job.job;
+    Some(format!(
+        "job {job}: rank {} on node {} was ended by {}{reason}{others}; see `coppice ras --job {job}`",
+        first.rank,
+        first.node,
+        end_of(first)
+    ))
+}

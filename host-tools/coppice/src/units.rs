@@ -1,0 +1,166 @@
+//! Sizes, times and shares as people write and read them.
+
+use std::time::Duration;
+
+use coppice_api::limits::{NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+
+/// `64M`, `1G`, `512MiB`: bytes, in powers of 1024, a whole number of MiB.
+pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
+    let error = || {
+        let (min, max) = (NODE_MEMORY_BYTES_MIN >> 20, NODE_MEMORY_BYTES_MAX >> 20);
+        format!("give a size from {min}M to {max}M, such as 64M or 1G")
+    };
+    let (number, unit) = split(text).ok_or_else(error)?;
+    let factor: u64 = match unit.trim_end_matches("iB").trim_end_matches('B') {
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        "K" | "k" => 1 << 10,
+        _ => return Err(error()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(error)?;
+    let fits = (NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(1 << 20);
+    if fits { Ok(bytes) } else { Err(error()) }
+}
+
+/// `1%`, `0.05%`: a share in millionths.
+pub(crate) fn parse_loss(text: &str) -> Result<u32, String> {
+    let error = || "give a share from 0% to 100%, such as 1%".to_owned();
+    let percent: f64 = text.strip_suffix('%').and_then(|number| number.parse().ok()).ok_or_else(error)?;
+    if !(0.0..=100.0).contains(&percent) {
+        return Err(error());
+    }
+    // Exact enough: within the range of u32 by the check above.
+    format!("{:.0}", percent * 10_000.0).parse().map_err(|_| error())
+}
+
+/// `50us`, `2ms`, `1s`, `100ns`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let error = || "give a time such as 50us or 2ms".to_owned();
+    let (number, unit) = split(text).ok_or_else(error)?;
+    let number: u64 = number.parse().map_err(|_| error())?;
+    match unit {
+        "ns" => Ok(Duration::from_nanos(number)),
+        "us" | "µs" => Ok(Duration::from_micros(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        _ => Err(error()),
+    }
+}
+
+/// `1G`, `100M`: bits per second, in powers of 1000.
+pub(crate) fn parse_bandwidth(text: &str) -> Result<u64, String> {
+    let error = || "give bits per second such as 100M or 1G".to_owned();
+    let (number, unit) = split(text).ok_or_else(error)?;
+    let factor = match unit {
+        "" => 1,
+        "K" | "k" => 1_000,
+        "M" | "m" => 1_000_000,
+        "G" | "g" => 1_000_000_000,
+        _ => return Err(error()),
+    };
+    let bits = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(error)?;
+    if bits == 0 { Err(error()) } else { Ok(bits) }
+}
+
+fn split(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// Bytes for people.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+/// A span of time for people.
+pub(crate) fn show_ns(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{ns} ns"),
+        10_000..10_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.0} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// A moment for people: UTC, as ISO 8601 has it.
+pub(crate) fn show_time(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Days since 1970 as year, month and day of the Gregorian calendar. Counts in eras of 400 years that start on the
+/// first of March, so that the leap day is a year's last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// Numbers as ranges: `0-3,7`.
+pub(crate) fn show_ranges(numbers: &[u32]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for number in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last == number || last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let show = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory() {
+        assert_eq!(parse_memory("64M"), Ok(64 << 20));
+        assert_eq!(parse_memory("1GiB"), Ok(1 << 30));
+        assert_eq!(parse_memory("65536K"), Ok(64 << 20));
+        for bad in ["", "M", "64", "1M", "64T", "-64M", "1.5G", "99999999999999999999G", "65537K", "4G"] {
+            assert!(parse_memory(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn network() {
+        assert_eq!(parse_loss("1%"), Ok(10_000));
+        assert_eq!(parse_loss("0.05%"), Ok(500));
+        assert_eq!(parse_loss("100%"), Ok(1_000_000));
+        for bad in ["1", "-1%", "101%", "x%", "NaN%", "%"] {
+            assert!(parse_loss(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_duration("50us"), Ok(Duration::from_micros(50)));
+        assert!(parse_duration("50").is_err() && parse_duration("us").is_err());
+        assert_eq!(parse_bandwidth("1G"), Ok(1_000_000_000));
+        assert!(parse_bandwidth("0").is_err() && parse_bandwidth("1T").is_err());
+    }
+
+    #[test]
+    fn showing() {
+        assert_eq!(show_ranges(&[3, 0, 1, 7, 2, 9, 8]), "0-3,7-9");
+        assert_eq!(show_ranges(&[]), "");
+        assert_eq!(show_ranges(&[5]), "5");
+        assert_eq!(show_time(0), "1970-01-01 00:00:00Z");
+        assert_eq!(show_time(951_827_696_000_000_000), "2000-02-29 12:34:56Z");
+        assert_eq!(show_time(1_798_761_599_000_000_000), "2026-12-31 23:59:59Z");
+        assert_eq!(show_bytes(1536), "1.5 KiB");
+        assert_eq!(show_ns(1_500_000_000), "1500 ms");
+    }
+}
