@@ -1,6 +1,8 @@
 //! The one thing the firmware's tables are read for: the port of the power-management timer, whose rate is the same on
 //! every machine.
 
+use x86_64::instructions::port::PortReadOnly;
+
 use super::memory;
 
 /// Bytes of the header every table starts with.
@@ -22,10 +24,17 @@ mod fixed {
 /// Where the power-management timer is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimerPort {
-    /// Its port.
-    pub(super) port: u16,
+    port: u16,
     /// Bits of it that count.
     pub(super) mask: u32,
+}
+
+impl TimerPort {
+    /// What it counts now.
+    pub(super) fn read(self) -> u32 {
+        // SAFETY: the firmware says that this is the timer's port; reading it has no effect.
+        unsafe { PortReadOnly::<u32>::new(self.port).read() & self.mask }
+    }
 }
 
 /// Finds the power-management timer; `None` if the tables name none.

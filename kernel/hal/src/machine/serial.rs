@@ -35,7 +35,12 @@ fn open() -> Option<Line> {
 
 /// Opens the line and sends the log there.
 pub(super) fn start() {
-    *LINE.lock() = open();
+    let mut line = open();
+    if let Some(line) = &mut line {
+        // The firmware does not end its last line. Writing to the line cannot fail.
+        let _ = line.write_str("\n");
+    }
+    *LINE.lock() = line;
     // Fails only if there is a log already.
     if log::set_logger(&SerialLog).is_ok() {
         log::set_max_level(LevelFilter::Info);

@@ -8,12 +8,10 @@
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use spin::Once;
-use x86_64::instructions::port::PortReadOnly;
-
 use super::acpi::TimerPort;
 use super::apic;
 use super::core_state::Core;
+use spin::Once;
 
 /// Rate of the power-management timer, Hz.
 const REFERENCE_HZ: u64 = 3_579_545;
@@ -72,10 +70,10 @@ static TIMER_RATE: AtomicU64 = AtomicU64::new(0);
 /// The reference, and its first reading.
 static REFERENCE: Once<(TimerPort, Reading)> = Once::new();
 
-/// The reference and the counter at one moment.
+/// Something that counts, and the counter, at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    reference: u32,
+    value: u32,
     counter: u64,
 }
 
@@ -124,20 +122,19 @@ pub(super) fn alarm_is_due() -> bool {
 
 /// Starts the clock: `entered` is the counter when the kernel was entered. Also measures the core's timer.
 pub(super) fn start(entered: u64, port: TimerPort) {
-    let first = read(port);
     apic::set_timer(u32::MAX);
-    let timer_first = apic::timer_ticks_left();
-    let mut last = first;
-    while elapsed(port, first, last) < FIRST_TICKS {
-        last = read_once(port).0;
-    }
-    let timer_ticks = u64::from(timer_first - apic::timer_ticks_left());
+    let timer_first = read(apic::timer_ticks_left);
+    let first = read_reference(port);
+    while elapsed(port, first, sample(|| port.read()).0) < FIRST_TICKS {}
+    let last = read_reference(port);
+    let timer_last = read(apic::timer_ticks_left);
     apic::set_timer(0);
-    let last = read(port);
     let ns = elapsed(port, first, last) * NS_PER_S / REFERENCE_HZ;
-    publish(entered, 0, (ns << RATE_SHIFT) / (last.counter - first.counter).max(1));
-    // The last reading took a few microseconds more than the timer was running.
-    TIMER_RATE.store((timer_ticks << RATE_SHIFT) / ns.max(1), Ordering::Relaxed);
+    let rate = (ns << RATE_SHIFT) / (last.counter - first.counter).max(1);
+    publish(entered, 0, rate);
+    let timer_ns = scale(timer_last.counter - timer_first.counter, rate);
+    let timer_ticks = u64::from(timer_first.value.saturating_sub(timer_last.value));
+    TIMER_RATE.store((timer_ticks << RATE_SHIFT) / timer_ns.max(1), Ordering::Relaxed);
     REFERENCE.call_once(|| (port, first));
     REFINE_AT_NS.store(REFINE_FIRST_NS, Ordering::Relaxed);
 }
@@ -148,14 +145,14 @@ fn refine(now: u64) {
     let Some((port, first)) = REFERENCE.get() else { return };
     let next = if now < REFINE_LAST_NS { now.saturating_mul(10) } else { u64::MAX };
     REFINE_AT_NS.store(next, Ordering::Relaxed);
-    let last = read(*port);
+    let last = read_reference(*port);
     let counts = last.counter - first.counter;
     // The reference has overflowed some times. The rate as known says how often, if it overflowed at all rarely enough to
     // tell half an overflow by.
     let rate = CLOCK.rate.load(Ordering::Relaxed);
     let period = u64::from(port.mask) + 1;
     let expected = u128::from(scale(counts, rate)) * u128::from(REFERENCE_HZ) / u128::from(NS_PER_S);
-    let part = u64::from(last.reference.wrapping_sub(first.reference) & port.mask);
+    let part = u64::from(last.value.wrapping_sub(first.value) & port.mask);
     let overflows = (expected as u64 + period / 2).saturating_sub(part) / period;
     let ticks = overflows * period + part;
     let exact = ((u128::from(ticks) * u128::from(NS_PER_S)) << RATE_SHIFT)
@@ -191,11 +188,16 @@ fn arm(at_ns: u64, now: u64) {
     apic::set_timer(u32::try_from(ticks).unwrap_or(u32::MAX));
 }
 
-/// Reads the reference and the counter together, as undisturbed as a few readings allow.
-fn read(port: TimerPort) -> Reading {
-    let mut best = read_once(port);
+/// Reads the reference.
+fn read_reference(port: TimerPort) -> Reading {
+    read(|| port.read())
+}
+
+/// Reads something and the counter at the same moment, as undisturbed as a few readings allow.
+fn read(what: impl Fn() -> u32) -> Reading {
+    let mut best = sample(&what);
     for _ in 1..READINGS {
-        let next = read_once(port);
+        let next = sample(&what);
         if next.1 < best.1 {
             best = next;
         }
@@ -203,18 +205,17 @@ fn read(port: TimerPort) -> Reading {
     best.0
 }
 
-/// Reads the reference and the counter, and tells how many counts that took.
-fn read_once(port: TimerPort) -> (Reading, u64) {
+/// Reads something and the counter, and tells how many counts that took.
+fn sample(what: impl Fn() -> u32) -> (Reading, u64) {
     let before = counter();
-    // SAFETY: the firmware says that this is the timer's port; reading it has no effect.
-    let reference = unsafe { PortReadOnly::<u32>::new(port.port).read() } & port.mask;
+    let value = what();
     let counts = counter() - before;
-    (Reading { reference, counter: before + counts / 2 }, counts)
+    (Reading { value, counter: before + counts / 2 }, counts)
 }
 
 /// Ticks of the reference between two readings that are less than its period apart.
 fn elapsed(port: TimerPort, first: Reading, last: Reading) -> u64 {
-    u64::from(last.reference.wrapping_sub(first.reference) & port.mask)
+    u64::from(last.value.wrapping_sub(first.value) & port.mask)
 }
 
 /// The processor's counter.
