@@ -155,9 +155,9 @@ async fn finish(server: &Rc<Server>, line: &Rc<Line>, authenticated: Option<Iden
     {
         let event = server.bad_peers.borrow_mut().event(Instant::now(), line.peer(), *failure);
         let node = line.claimed().map(|claimed| claimed.node).or_else(|| peers::node_at(line.peer().0));
-        match (event, node) {
-            (Some(event), Some(node)) => server.report(node, event).await,
-            (event, _) => tracing::warn!(?event, peer = ?line.peer(), %failure, "bad peer"),
+        tracing::debug!(?node, %failure, "bad peer");
+        if let (Some(event), Some(node)) = (event, node) {
+            server.report(node, event).await;
         }
     }
     let Some(identity) = authenticated else { return };

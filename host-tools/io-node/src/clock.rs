@@ -6,33 +6,33 @@ use tokio::time::Instant;
 
 /// A monotonic clock that starts at 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     start: Instant,
 }
 
 impl Clock {
     /// Starts it.
     #[must_use]
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { start: Instant::now() }
     }
 
     /// What it shows, ns.
     #[must_use]
-    pub(crate) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// When it shows `at_ns`.
     #[must_use]
-    pub(crate) fn instant(&self, at_ns: u64) -> Instant {
+    pub fn instant(&self, at_ns: u64) -> Instant {
         self.start + Duration::from_nanos(at_ns)
     }
 }
 
 /// The host's `CLOCK_REALTIME`, ns since 1970.
 #[must_use]
-pub(crate) fn realtime_ns() -> u64 {
+pub fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -41,7 +41,7 @@ pub(crate) fn realtime_ns() -> u64 {
 ///
 /// # Errors
 /// If the host has none.
-pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

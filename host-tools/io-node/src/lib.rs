@@ -8,14 +8,14 @@
 //! What is known of nodes is in [`nodes`], of jobs in [`jobs`]; what happens to them is in [`server`].
 
 mod accept;
-mod clock;
+pub mod clock;
 mod control;
 mod dispatch;
 mod files;
 mod jobs;
 pub mod limits;
 mod line;
-mod link;
+pub mod link;
 mod nodes;
 mod outbox;
 mod peers;

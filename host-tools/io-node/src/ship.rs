@@ -42,12 +42,9 @@ pub(crate) async fn serve(server: &Server, line: &Rc<Line>, identity: Identity) 
         };
         let Ok(request) = frame.message::<Request>() else { return LineError::Message };
         let id = frame.id;
-        let mut answer = Box::pin(answer(
-            server.rank_on(identity.node, request.owner),
-            request.call,
-            frame.bulk,
-            server.outbox.clone(),
-        ));
+        // An ended rank is as unknown as one that never was.
+        let rank = server.rank_on(identity.node, request.owner).filter(|(_, rank)| !rank.has_ended());
+        let mut answer = Box::pin(answer(rank, request.call, frame.bulk, server.outbox.clone()));
         // Once, here and now; whatever it then waits for, it is polled again as a task of its own.
         let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
         match first {

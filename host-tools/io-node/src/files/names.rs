@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
-use coppice_protocol::ship::{Handle, Location};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
+use coppice_protocol::ship::Location;
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::fs::{AtFlags, CWD, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use super::walk::{Entry, Last, Place, Tail};
@@ -76,16 +77,15 @@ impl Files {
     /// linkat(2). An empty path with a handle means the handle's own file (`AT_EMPTY_PATH`), such as an unnamed one.
     pub(crate) fn link(&self, from: &Location, to: &Location, follow: bool) -> Result<()> {
         if let (Some(handle), true) = (from.directory, from.path.is_empty()) {
-            return self.link_handle(handle, to);
+            let object = Arc::clone(&self.handles.get(handle)?.object);
+            return self.link_descriptor(&*object, to);
         }
         let start = self.start(from)?;
         let place = start.walk(from.path.as_bytes(), if follow { Tail::Follow } else { Tail::Keep })?;
         let old = match place {
             Place::Entry(entry) => entry,
-            Place::Directory { .. } => {
-                self.new_entry(to)?;
-                return Err(Errno::PERM);
-            }
+            // Never allowed, but there is an order in which the host's kernel finds out what is wrong.
+            Place::Directory { dir, .. } => return self.link_descriptor(&*dir, to),
         };
         // The old name is looked up before the new one's existence matters.
         rustix::fs::statat(&*old.parent, &*old.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -93,14 +93,9 @@ impl Files {
         rustix::fs::linkat(&*old.parent, old.name, &*new.parent, new.name, AtFlags::empty())
     }
 
-    fn link_handle(&self, handle: Handle, to: &Location) -> Result<()> {
-        let object = Arc::clone(&self.handles.get(handle)?.object);
+    fn link_descriptor(&self, file: &impl AsRawFd, to: &Location) -> Result<()> {
         let new = self.new_entry(to)?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&object)?.st_mode);
-        if kind == FileType::Directory {
-            return Err(Errno::PERM);
-        }
-        rustix::fs::linkat(CWD, descriptor_path(&*object), &*new.parent, new.name, AtFlags::SYMLINK_FOLLOW)
+        rustix::fs::linkat(CWD, descriptor_path(file), &*new.parent, new.name, AtFlags::SYMLINK_FOLLOW)
     }
 
     /// symlink(2). What the link says is not looked at before it is followed.
@@ -116,6 +111,6 @@ impl Files {
     }
 }
 
-fn read_link_of(file: &impl rustix::fd::AsFd) -> Result<Vec<u8>> {
+fn read_link_of(file: &impl AsFd) -> Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(file, c"", Vec::new())?.into_bytes())
 }

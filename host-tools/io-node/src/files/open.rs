@@ -92,11 +92,13 @@ impl Files {
     fn open_or_create(&self, start: &Start<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         let exclusive = flags.contains(OFlags::EXCL);
         let follow = !exclusive && !flags.contains(OFlags::NOFOLLOW);
+        if !exclusive && path.ends_with(b"/") {
+            // A slash behind the name of a file that is to be made is wrong whatever is there.
+            return start.entry(path).and(Err(Errno::ISDIR));
+        }
         for _ in 0..RETRIES_MAX {
             if !exclusive {
                 match start.find(path, follow) {
-                    // A slash behind the name of a file that is to be made is wrong even if it exists.
-                    Ok(_) | Err(Errno::NOTDIR | Errno::NOENT) if path.ends_with(b"/") => return Err(Errno::ISDIR),
                     Ok(found) => return self.open_existing(&found, flags),
                     Err(Errno::NOENT) => {}
                     Err(error) => return Err(error),

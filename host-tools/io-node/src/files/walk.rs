@@ -142,6 +142,11 @@ impl<'a> Start<'a> {
                 }
             }
         }
+        self.find_slowly(path, follow)
+    }
+
+    /// As [`Self::find`], by walking.
+    pub(super) fn find_slowly(&self, path: &[u8], follow: bool) -> Result<OwnedFd> {
         for _ in 0..RETRIES_MAX {
             let place = self.walk(path, if follow { Tail::Follow } else { Tail::Keep })?;
             let found = match place {

@@ -12,7 +12,7 @@ const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// Received frames that the stack has not seen yet, and frames that wait for the socket.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     received: VecDeque<Vec<u8>>,
     queued: VecDeque<Vec<u8>>,
     mtu: usize,
@@ -21,25 +21,25 @@ pub(crate) struct Device {
 impl Device {
     /// A device whose link takes IP packets of `mtu` bytes.
     #[must_use]
-    pub(crate) fn new(mtu: u16) -> Self {
+    pub fn new(mtu: u16) -> Self {
         Self { received: VecDeque::new(), queued: VecDeque::new(), mtu: usize::from(mtu) }
     }
 
     /// Is there room for another received frame?
     #[must_use]
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.received.len() < FRAMES_PER_WAKE_MAX
     }
 
     /// A frame arrived. Dropped if there is no room.
-    pub(crate) fn push_received(&mut self, frame: &[u8]) {
+    pub fn push_received(&mut self, frame: &[u8]) {
         if self.has_room() {
             self.received.push_back(frame.to_vec());
         }
     }
 
     /// The frames to send, oldest first. Whoever sends one takes it off.
-    pub(crate) fn queued(&mut self) -> &mut VecDeque<Vec<u8>> {
+    pub fn queued(&mut self) -> &mut VecDeque<Vec<u8>> {
         &mut self.queued
     }
 }
@@ -71,7 +71,7 @@ impl phy::Device for Device {
 
 /// A received frame on its way into the stack.
 #[derive(Debug)]
-pub(crate) struct Received(Vec<u8>);
+pub struct Received(Vec<u8>);
 
 impl phy::RxToken for Received {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
@@ -81,7 +81,7 @@ impl phy::RxToken for Received {
 
 /// Room for one frame to send.
 #[derive(Debug)]
-pub(crate) struct Transmit<'a>(&'a mut VecDeque<Vec<u8>>);
+pub struct Transmit<'a>(&'a mut VecDeque<Vec<u8>>);
 
 impl phy::TxToken for Transmit<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {

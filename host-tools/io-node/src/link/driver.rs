@@ -20,7 +20,7 @@ use crate::limits::{FRAME_BYTES_MAX, FRAMES_QUEUED_MAX};
 
 /// The I/O node's socket, connected to the fabric's.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     socket: UnixDatagram,
     own: PathBuf,
     fabric: PathBuf,
@@ -32,7 +32,7 @@ impl Port {
     ///
     /// # Errors
     /// If `own` cannot be bound.
-    pub(crate) fn bind(own: &Path, fabric: &Path) -> anyhow::Result<Self> {
+    pub fn bind(own: &Path, fabric: &Path) -> anyhow::Result<Self> {
         // A path left over from an I/O node that was killed; the service node gives each path to one of us only.
         let _ = std::fs::remove_file(own);
         let socket = UnixDatagram::bind(own).with_context(|| format!("cannot bind {}", own.display()))?;
@@ -90,7 +90,7 @@ impl Drop for Port {
 }
 
 /// Drives `stack` for ever.
-pub(crate) async fn drive(stack: Stack<Device>, mut port: Port, clock: Clock) {
+pub async fn drive(stack: Stack<Device>, mut port: Port, clock: Clock) {
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {
         stack.with_device(|device| port.receive(device, &mut buffer));

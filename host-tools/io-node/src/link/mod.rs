@@ -4,5 +4,5 @@
 mod device;
 mod driver;
 
-pub(crate) use device::Device;
-pub(crate) use driver::{Port, drive};
+pub use device::Device;
+pub use driver::{Port, drive};

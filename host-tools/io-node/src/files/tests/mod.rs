@@ -1,0 +1,59 @@
+//! Tests of the calls on files, in temporary directories.
+
+mod calls;
+mod data;
+mod escapes;
+mod oracle;
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use coppice_protocol::ship::{Handle, Location};
+use rustix::fs::OFlags;
+use tempfile::TempDir;
+
+use super::{Files, Result, Root};
+
+/// A root with a secret beside it.
+struct Bench {
+    dir: TempDir,
+    files: Files,
+}
+
+impl Bench {
+    fn new() -> Self {
+        rustix::process::umask(rustix::fs::Mode::empty());
+        let dir = TempDir::new().unwrap();
+        std::fs::create_dir(dir.path().join("root")).unwrap();
+        std::fs::create_dir(dir.path().join("outside")).unwrap();
+        std::fs::write(dir.path().join("outside/secret"), "secret").unwrap();
+        let root = Root::open(dir.path().join("root").to_str().unwrap()).unwrap();
+        Self { dir, files: Files::new(Rc::new(root)) }
+    }
+
+    fn host(&self, path: &str) -> PathBuf {
+        self.dir.path().join("root").join(path)
+    }
+
+    fn open(&mut self, path: &str, flags: OFlags) -> Result<Handle> {
+        self.files.open(&at(path), flags.bits(), 0o644).map(|(handle, _)| handle)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.host(path), text).unwrap();
+    }
+
+    fn link(&self, path: &str, text: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(text, self.host(path)).unwrap();
+    }
+}
+
+/// A path from the root.
+fn at(path: &str) -> Location {
+    Location { directory: None, path: path.into() }
+}
+
+/// A path from a directory.
+fn below(directory: Handle, path: &str) -> Location {
+    Location { directory: Some(directory), path: path.into() }
+}

@@ -1,0 +1,329 @@
+//! Both ends of an I/O node under test: the service node on its pipes, and a node on its socket.
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use coppice_endpoint::{BufferSizes, Config, Stack, TcpStream};
+use coppice_io_node::clock::{Clock, random};
+use coppice_io_node::link::{Device, Port, drive};
+use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
+use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
+use coppice_protocol::personality::NodeKey;
+use coppice_protocol::pset::{FromPset, StartJob, ToPset, VERSION, decode, encode};
+use coppice_protocol::session::{Channel, Event, Identity, Session};
+use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Request};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::{JoinSet, LocalSet};
+
+/// Nothing here takes that long; a test that waits longer has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const NODE: NodeId = NodeId(0);
+pub(crate) const KEY: NodeKey = NodeKey([7; 32]);
+pub(crate) const JOB: JobId = JobId(41);
+pub(crate) const RANK: Rank = Rank(3);
+pub(crate) const OWNER: Owner = Owner { job: JOB, rank: RANK };
+pub(crate) const PROGRAM: ProgramId = ProgramId([9; 32]);
+pub(crate) const PROGRAM_BYTES: usize = 5 * 4096 + 100;
+const MTU: u16 = 9000;
+
+pub(crate) fn identity(generation: u32) -> Identity {
+    Identity { node: NODE, generation: Generation(generation) }
+}
+
+/// Runs a test to its end, under the limit.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let local = LocalSet::new();
+    local.block_on(&runtime, async { tokio::time::timeout(PATIENCE, test).await.expect("test takes too long") });
+}
+
+/// The I/O node under test, and the cable to it.
+pub(crate) struct Pset {
+    pub(crate) dir: TempDir,
+    child: Child,
+    commands: Option<ChildStdin>,
+    messages: ChildStdout,
+    buffer: Vec<u8>,
+    stack: Stack<Device>,
+    clock: Clock,
+    _driver: JoinSet<()>,
+}
+
+impl Pset {
+    /// Starts one and waits until it listens.
+    pub(crate) async fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let (own, fabric) = (dir.path().join("io.sock"), dir.path().join("io.sw"));
+        std::fs::create_dir(dir.path().join("root")).unwrap();
+        let program: Vec<u8> = (0..PROGRAM_BYTES).map(|index| (index / 7 % 251) as u8).collect();
+        std::fs::write(dir.path().join("program"), program).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_coppice-io-node"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (commands, messages) = (child.stdin.take(), child.stdout.take().unwrap());
+        let clock = Clock::start();
+        let address: Ipv4Addr = NODE.address();
+        let config = Config { mac: MacAddress::of(address), address, prefix: NETWORK_PREFIX, seed: 5 };
+        let stack = Stack::new(Device::new(MTU), config, clock.now_ns());
+        let mut driver = JoinSet::new();
+        let port = Port::bind(&fabric, &own).unwrap();
+        driver.spawn_local(drive(stack.clone(), port, clock));
+        let buffer = Vec::new();
+        let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let (socket, fabric) = (text(&own), text(&fabric));
+        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric }).await;
+        assert!(matches!(pset.receive().await, FromPset::Listening));
+        pset
+    }
+
+    /// Starts one with a node that is ready, of generation 1.
+    pub(crate) async fn with_node() -> (Self, Node) {
+        let mut pset = Self::start().await;
+        pset.add_node(1).await;
+        let node = pset.ready_node(1).await;
+        (pset, node)
+    }
+
+    /// As [`Self::with_node`], with the job started there.
+    pub(crate) async fn with_job() -> (Self, Node) {
+        let (mut pset, node) = Self::with_node().await;
+        let spec = pset.job();
+        pset.send(ToPset::Start(spec)).await;
+        let ToNode::Launch(launch) = node.control.message().await else { panic!("no launch") };
+        assert_eq!((launch.job, launch.rank, launch.program), (JOB, RANK, PROGRAM));
+        (pset, node)
+    }
+
+    pub(crate) async fn add_node(&mut self, generation: u32) {
+        self.send(ToPset::AddNode { node: NODE, generation: Generation(generation), key: KEY }).await;
+    }
+
+    /// A node with both connections that the service node has heard of.
+    pub(crate) async fn ready_node(&mut self, generation: u32) -> Node {
+        let node = self.connect_node(generation).await;
+        match self.receive().await {
+            FromPset::NodeReady { node: NODE, generation: ready, status } => {
+                assert_eq!((ready.0, status), (generation, self::status()));
+            }
+            other => panic!("{other:?} where the node should be ready"),
+        }
+        node
+    }
+
+    pub(crate) async fn connect_node(&self, generation: u32) -> Node {
+        let control = self.connect(Channel::Control, identity(generation), KEY).await.expect("authenticated");
+        control.send(0, &ToIoNode::Ready(status()), &[]);
+        let ship = self.connect(Channel::Ship, identity(generation), KEY).await.expect("authenticated");
+        Node { control, ship, next_id: 100 }
+    }
+
+    /// Connects and authenticates; `None` if the I/O node refuses.
+    pub(crate) async fn connect(&self, channel: Channel, identity: Identity, key: NodeKey) -> Option<Wire> {
+        let port = match channel {
+            Channel::Control => CONTROL_PORT,
+            Channel::Ship => SHIP_PORT,
+        };
+        let sizes = BufferSizes { receive: 256 * 1024, transmit: 256 * 1024 };
+        let stream = self.stack.connect(PsetId(0).address(), port, sizes).await.expect("connected");
+        let session = Session::connect(channel, identity, &key, random().unwrap(), self.clock.now_ns());
+        let wire = Wire::new(stream, session);
+        match wire.event().await {
+            Some(Event::Established(_)) => Some(wire),
+            None => None,
+            other => panic!("{other:?} in a handshake"),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, command: ToPset) {
+        self.commands.as_mut().unwrap().write_all(&encode(&command).unwrap()).await.unwrap();
+    }
+
+    pub(crate) async fn receive(&mut self) -> FromPset {
+        self.try_receive().await.expect("I/O node ended")
+    }
+
+    pub(crate) async fn try_receive(&mut self) -> Option<FromPset> {
+        loop {
+            if let Some((message, taken)) = decode(&self.buffer).unwrap() {
+                self.buffer.drain(..taken);
+                return Some(message);
+            }
+            if self.messages.read_buf(&mut self.buffer).await.unwrap() == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Closes its standard input and waits for its end.
+    pub(crate) async fn close(&mut self) -> ExitStatus {
+        self.commands = None;
+        self.child.wait().await.unwrap()
+    }
+
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        self.child.wait().await.unwrap()
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    pub(crate) fn job(&self) -> StartJob {
+        let text = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
+        StartJob {
+            job: JOB,
+            size: 8,
+            root: text("root"),
+            program: PROGRAM,
+            program_bytes: PROGRAM_BYTES as u64,
+            program_file: text("program"),
+            path: "/bin/test".into(),
+            arguments: vec!["test".into()],
+            environment: vec!["A=B".into()],
+            directory: "/".into(),
+            user: 0,
+            group: 0,
+            umask: 0o22,
+            input_rank: Some(RANK),
+            members: vec![(RANK, NODE)],
+        }
+    }
+}
+
+pub(crate) fn status() -> NodeStatus {
+    NodeStatus { kernel: "test".into(), boot_ns: 5, memory: MemoryStatus { total: 3, kernel: 1, free: 2 } }
+}
+
+/// A node's connections.
+pub(crate) struct Node {
+    pub(crate) control: Wire,
+    pub(crate) ship: Wire,
+    next_id: u64,
+}
+
+impl Node {
+    /// Sends a request and gives its id.
+    pub(crate) fn request(&mut self, owner: Owner, call: Call, bulk: &[u8]) -> u64 {
+        self.next_id += 1;
+        self.ship.send(self.next_id, &Request { owner, call }, bulk);
+        self.next_id
+    }
+
+    /// The next reply, with its request's id.
+    pub(crate) async fn reply(&self) -> (u64, Reply, Vec<u8>) {
+        let frame = self.ship.frame().await.expect("connection ended");
+        (frame.id, frame.message().unwrap(), frame.bulk.clone())
+    }
+
+    /// A call and its reply.
+    pub(crate) async fn call(&mut self, call: Call, bulk: &[u8]) -> (Reply, Vec<u8>) {
+        let id = self.request(OWNER, call, bulk);
+        let (answered, reply, bulk) = self.reply().await;
+        assert_eq!(answered, id);
+        (reply, bulk)
+    }
+
+    pub(crate) async fn open(&mut self, path: &str, flags: u32) -> Handle {
+        let at = Location { directory: None, path: path.into() };
+        match self.call(Call::Open { at, flags, mode: 0o644 }, &[]).await.0 {
+            Reply::Opened { handle, .. } => handle,
+            other => panic!("{other:?} for open"),
+        }
+    }
+}
+
+/// The node's end of a connection. Its bytes move by themselves.
+pub(crate) struct Wire {
+    stream: TcpStream<Device>,
+    session: Rc<RefCell<Session>>,
+    queued: Rc<tokio::sync::Notify>,
+    _writer: JoinSet<()>,
+}
+
+impl Wire {
+    fn new(stream: TcpStream<Device>, session: Session) -> Self {
+        let (session, queued) = (Rc::new(RefCell::new(session)), Rc::new(tokio::sync::Notify::new()));
+        let mut writer = JoinSet::new();
+        let (out, source, wake) = (stream.clone(), Rc::clone(&session), Rc::clone(&queued));
+        writer.spawn_local(async move {
+            loop {
+                let bytes = source.borrow().transmit().to_vec();
+                if bytes.is_empty() {
+                    wake.notified().await;
+                } else if out.write_all(&bytes).await.is_ok() {
+                    source.borrow_mut().consume(bytes.len());
+                } else {
+                    break;
+                }
+            }
+        });
+        Self { stream, session, queued, _writer: writer }
+    }
+
+    pub(crate) fn send(&self, id: u64, message: &impl Serialize, bulk: &[u8]) {
+        self.session.borrow_mut().send(id, message, bulk).unwrap();
+        self.queued.notify_one();
+    }
+
+    /// What happens next; `None` if the connection or session has ended.
+    pub(crate) async fn event(&self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.session.borrow_mut().poll_event() {
+                return Some(event);
+            }
+            let mut buffer = vec![0; 65_536];
+            let count = self.stream.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
+            let handled = self.session.borrow_mut().handle_bytes(&buffer[..count]);
+            self.queued.notify_one();
+            if handled.is_err() && self.session.borrow_mut().poll_event().is_none() {
+                return None;
+            }
+        }
+    }
+
+    pub(crate) async fn frame(&self) -> Option<coppice_protocol::session::Frame> {
+        match self.event().await {
+            Some(Event::Frame(frame)) => Some(frame),
+            None => None,
+            other => panic!("{other:?} where a message should be"),
+        }
+    }
+
+    /// The next message that is no ping; pings are answered.
+    pub(crate) async fn message(&self) -> ToNode {
+        self.try_message().await.expect("connection ended")
+    }
+
+    pub(crate) async fn try_message(&self) -> Option<ToNode> {
+        loop {
+            match self.decode(self.frame().await?) {
+                ToNode::Ping { sequence, .. } => {
+                    self.send(0, &ToIoNode::Pong { sequence, memory: MemoryStatus::default() }, &[]);
+                }
+                message => return Some(message),
+            }
+        }
+    }
+
+    fn decode<T: DeserializeOwned>(&self, frame: coppice_protocol::session::Frame) -> T {
+        frame.message().unwrap()
+    }
+
+    /// Breaks the connection off.
+    pub(crate) fn abort(&self) {
+        self.stream.abort();
+    }
+}
