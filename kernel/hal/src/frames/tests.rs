@@ -24,10 +24,15 @@ fn is_zero(frame: &Frame) -> bool {
     bytes(frame).iter().all(|byte| *byte == 0)
 }
 
-/// How many blocks of the largest order can be had.
-fn large_blocks(pool: &'static FramePool) -> usize {
-    let blocks: Vec<_> = iter::from_fn(|| pool.alloc_block(FrameKind::Kernel, ORDER_MAX)).collect();
-    blocks.len()
+/// How many blocks of each order can be had, the largest first and one order after the other.
+fn blocks(pool: &'static FramePool) -> Vec<usize> {
+    let mut held = Vec::new();
+    let count = |order| {
+        let before = held.len();
+        held.extend(iter::from_fn(|| pool.alloc_block(FrameKind::Kernel, order)));
+        held.len() - before
+    };
+    (0..=ORDER_MAX).rev().map(count).collect()
 }
 
 #[test]
@@ -165,7 +170,7 @@ proptest! {
     fn frames_are_whole_separate_and_never_lost(steps in proptest::collection::vec(step(), 1..120)) {
         std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(12 * MIB));
         let pool = POOL.with(|pool| *pool);
-        let (free, large) = (pool.free_frames(), large_blocks(pool));
+        let (free, whole) = (pool.free_frames(), blocks(pool));
         let mut held: Vec<Frame> = Vec::new();
         // Address → (length, what was last written, handles).
         let mut model: BTreeMap<u64, (u64, u8, u32)> = BTreeMap::new();
@@ -213,6 +218,6 @@ proptest! {
         drop(held);
         prop_assert_eq!(pool.free_frames(), free);
         // Everything has merged again.
-        prop_assert_eq!(large_blocks(pool), large);
+        prop_assert_eq!(blocks(pool), whole);
     }
 }

@@ -195,7 +195,10 @@ fn tables(model: &BTreeMap<u64, (u8, Access, Marks)>) -> u32 {
 
 proptest! {
     #[test]
-    fn a_table_says_what_was_put_into_it(steps in proptest::collection::vec(step(), 1..80)) {
+    fn a_table_says_what_was_put_into_it(
+        steps in proptest::collection::vec(step(), 1..80),
+        searches in proptest::collection::vec((number(), number()), 20),
+    ) {
         std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(4 * MIB));
         let pool = POOL.with(|pool| *pool);
         let free = pool.free_frames();
@@ -275,6 +278,10 @@ proptest! {
             rest = rest.after(page);
         }
         prop_assert_eq!(found, model.keys().copied().collect::<Vec<_>>());
+        for (start, end) in searches.into_iter().filter(|(start, end)| start <= end) {
+            let expected = model.range(start..end).next().map(|(number, _)| page(*number));
+            prop_assert_eq!(table.first_in(range(start, end)), expected);
+        }
         drop(table);
         prop_assert_eq!(pool.free_frames(), free);
     }
