@@ -151,12 +151,9 @@ pub(crate) struct Run {
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
     pub(crate) json: bool,
-    /// The program: a path, or a name that is in this directory or in PATH
-    #[arg(value_name = "PROGRAM")]
-    pub(crate) program: PathBuf,
-    /// Its arguments
-    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<String>,
+    /// The program, a path or a name that is in this directory or in PATH, and its arguments
+    #[arg(value_names = ["PROGRAM", "ARG"], required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
 }
 
 /// Which rank reads standard input.
@@ -282,7 +279,7 @@ mod tests {
         let run = run(&["-n", "4", "--label", "--env", "A=1", "--env", "B", "./p", "-n", "9", "--label", "--", "-x"]);
         assert_eq!((run.ranks, run.label), (4, true));
         assert_eq!(run.environment, ["A=1", "B"]);
-        assert_eq!(run.arguments, ["-n", "9", "--label", "--", "-x"]);
+        assert_eq!(run.command, ["./p", "-n", "9", "--label", "--", "-x"]);
     }
 
     #[test]

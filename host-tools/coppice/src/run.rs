@@ -59,16 +59,13 @@ pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> 
 }
 
 fn submission(run: &Run) -> anyhow::Result<Submission> {
-    let program = program::find(&run.program)?;
-    let text = |what: &str, path: &std::path::Path| {
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| anyhow!("the {what} '{}' is not UTF-8; rename it", path.display()))
-    };
+    let (name, arguments) = run.command.split_first().ok_or_else(|| anyhow!("name a program to run"))?;
+    let program = program::find(name.as_ref())?;
     let root = std::path::absolute(&run.root)?;
     Ok(Submission {
-        name: text("program's path", &run.program)?,
+        name: name.clone(),
         program,
-        arguments: run.arguments.clone(),
+        arguments: arguments.to_vec(),
         environment: run.environment.iter().map(|pair| variable(pair)).collect::<anyhow::Result<_>>()?,
         // Without links and dots, if it is there; if not, the service node says so.
         root: root.canonicalize().unwrap_or(root),
