@@ -1,0 +1,42 @@
+//! What must hold in every run, whatever goes wrong. Each checker hears of what the world does from the outside, knows
+//! nothing of how sessions work, and says what is not as it must be.
+
+mod delivery;
+mod identity;
+mod memory;
+mod progress;
+mod requests;
+
+pub(crate) use self::delivery::Delivery;
+pub(crate) use self::identity::{Identities, Who};
+pub(crate) use self::memory::Memory;
+pub(crate) use self::progress::Progress;
+pub(crate) use self::requests::Requests;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(String);
+
+impl Violation {
+    /// Says what it is.
+    #[must_use]
+    pub fn new(what: String) -> Self {
+        Self(what)
+    }
+}
+
+/// Fails with what is said unless `holds`.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation(what())) }
+}
+
+/// All checkers of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Checkers {
+    pub(crate) delivery: Delivery,
+    pub(crate) identities: Identities,
+    pub(crate) memory: Memory,
+    pub(crate) progress: Progress,
+    pub(crate) requests: Requests,
+}
