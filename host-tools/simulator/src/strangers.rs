@@ -9,6 +9,9 @@ use crate::checkers::{Violation, Who};
 use crate::context::Context;
 use crate::network::{ConnectionId, Holder, Side};
 
+/// Length of a node's first frame, bytes.
+const HELLO_BYTES: usize = 84;
+
 /// What a stranger does at its end of a connection.
 enum Stranger {
     /// Speaks the protocol with a wrong key (or on the wrong channel).
@@ -49,12 +52,12 @@ impl Strangers {
             }
             2 => Stranger::Silent,
             kind => {
-                let mut bytes = overheard(channel, Side::IoNode, context);
-                if kind == 3 {
-                    bytes.extend(overheard(channel, Side::Node, context));
-                }
+                let from = if kind == 3 { Side::IoNode } else { Side::Node };
+                let mut bytes = overheard(channel, from, context);
+                // A patient one waits for the challenge before he goes on.
+                let rest = bytes.split_off(bytes.len().min(HELLO_BYTES));
                 context.put_on_wire(connection, Side::Node, &bytes);
-                Stranger::Silent
+                Stranger::Playback(rest)
             }
         };
         self.ends.insert((connection, Side::Node), stranger);
@@ -133,11 +136,12 @@ impl Strangers {
     }
 }
 
-/// What travelled to that side of some earlier connection, or noise if there was none.
+/// What travelled to that side of a recent connection, or noise if there was none.
 fn overheard(channel: Channel, to: Side, context: &mut Context) -> Vec<u8> {
     let count = context.network.count();
-    for _ in 0..10 {
-        let link = context.network.get(context.random.length(0, count - 1));
+    let recent = count - context.random.length(0, count.min(10));
+    for connection in (0..recent).rev() {
+        let link = context.network.get(connection);
         if link.channel == channel && !link.recorded(to).is_empty() {
             return link.recorded(to).to_vec();
         }
