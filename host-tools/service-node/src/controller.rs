@@ -16,9 +16,6 @@ mod reports;
 mod requests;
 mod shutdown;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::time::Instant;
