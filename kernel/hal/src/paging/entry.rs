@@ -124,6 +124,11 @@ impl Raw {
     /// Bits that say the page was used and written.
     pub(super) const WRITTEN: u64 = ACCESSED | DIRTY;
 
+    /// Whether it says so already.
+    pub(super) fn is_written(self) -> bool {
+        self.0 & Self::WRITTEN == Self::WRITTEN
+    }
+
     /// The same without "was written".
     pub(super) fn clean(self) -> Self {
         Self(self.0 & !DIRTY)

@@ -71,7 +71,9 @@ impl<'a> Mapped<'a> {
     /// If they do not all fit into the page.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= PAGE_BYTES), "write beyond a page");
-        self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
+        if !self.raw.is_written() {
+            self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
+        }
         // SAFETY: as in `read`.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
