@@ -22,6 +22,7 @@ use self::conversation::Conversation;
 use self::jobs::Jobs;
 use self::outbox::Outbox;
 use crate::executor::{self, WaitQueue};
+use crate::last_words;
 use crate::net::{Backoff, BoxFuture, Credentials, Dial, Link};
 use crate::ras::RasQueue;
 use crate::ship::{Client, Ship};
@@ -65,10 +66,13 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
         let error = match Link::establish(&dial, Channel::Control, &credentials, &drained).await {
             Ok(link) => {
                 backoff.reset();
+                let link = Arc::new(link);
+                last_words::connected(&link);
                 // Ready is said at every connection; how long the boot took does not change.
                 let boot_ns = *boot_ns.get_or_insert_with(executor::now_ns);
                 let status = NodeStatus { kernel: env!("CARGO_PKG_VERSION").to_string(), boot_ns, memory: memory() };
-                let conversation = Conversation { link: &link, outbox: &outbox, ras, memory: &memory, power_off: &power_off };
+                let conversation =
+                    Conversation { link: &link, outbox: &outbox, ras, memory: &memory, power_off: &power_off };
                 let error = conversation.hold(status, &mut jobs).await;
                 outbox.connection_lost();
                 error

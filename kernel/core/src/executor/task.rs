@@ -111,6 +111,8 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHa
         return Err(TooManyTasks);
     }
     core.tasks_alive.fetch_add(1, Ordering::Relaxed);
+    // Waking never allocates, so that it works whatever state the kernel is in.
+    core.ready.lock().reserve(TASKS_MAX);
     let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
     let task = Arc::new(Task { core, queued: AtomicBool::new(false), slot });
     task.wake_by_ref();

@@ -1,0 +1,63 @@
+//! What a dying kernel still says to its I/O node: one RAS event with the cause.
+//!
+//! The panic may have come anywhere, so nothing is waited for that the panicking code may hold: what is in use is left
+//! alone, and the event is not sent then. The console has the cause in any case.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::{Arc, Weak};
+
+use coppice_hal as hal;
+use coppice_protocol::control::ToIoNode;
+use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use spin::{Mutex, Once};
+
+use crate::executor;
+use crate::limits::LAST_WORDS_NS_MAX;
+use crate::net::Link;
+use crate::ras::cut;
+
+/// The control link, while there is one.
+static LINK: Mutex<Weak<Link>> = Mutex::new(Weak::new());
+
+/// Moves the network on, unless it is in use.
+type MoveNetwork = Box<dyn Fn() -> bool + Send + Sync>;
+
+static NETWORK: Once<MoveNetwork> = Once::new();
+
+/// Has panics reported. `network` moves the network on and returns true, or returns false because it is in use.
+pub(crate) fn prepare(network: impl Fn() -> bool + Send + Sync + 'static) {
+    NETWORK.call_once(|| Box::new(network));
+    hal::panic::set_hook(say);
+}
+
+/// The control link to use is this one now.
+pub(crate) fn connected(link: &Arc<Link>) {
+    *LINK.lock() = Arc::downgrade(link);
+}
+
+fn say(cause: &str) {
+    let link = LINK.try_lock().and_then(|link| link.upgrade());
+    // A network that can be moved on holds none of the locks that sending takes.
+    let (Some(link), Some(move_network)) = (link, NETWORK.get()) else { return };
+    if !move_network() {
+        return;
+    }
+    let mut text = String::from(cause);
+    cut(&mut text, RAS_TEXT_BYTES_MAX);
+    let event = RasEvent {
+        severity: Severity::Fatal,
+        kind: RasKind::KernelPanic,
+        job: None,
+        rank: None,
+        address: None,
+        instruction: None,
+        text,
+    };
+    if !link.try_send(&ToIoNode::Ras(event)) {
+        return;
+    }
+    let deadline_ns = executor::now_ns() + LAST_WORDS_NS_MAX;
+    while !link.is_drained() && executor::now_ns() < deadline_ns && move_network() {}
+}

@@ -1,0 +1,92 @@
+//! From a machine that is set up to a node at work.
+
+use alloc::format;
+use alloc::sync::Arc;
+
+use coppice_endpoint::{Config, Stack};
+use coppice_hal as hal;
+use coppice_protocol::control::MemoryStatus;
+use coppice_protocol::ids::MacAddress;
+use coppice_protocol::personality::Personality;
+use coppice_protocol::session::Identity;
+
+use crate::executor::{self, TooManyTasks};
+use crate::net::{Credentials, IoNode, NicDevice, drive};
+use crate::process::{NodeFacts, ProcessTable};
+use crate::ship::Ship;
+use crate::{agent, clock, last_words, random, ras};
+
+/// Why a machine cannot become a node.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("{0}")]
+    Personality(#[from] coppice_protocol::personality::PersonalityError),
+    #[error("there is no network card that works")]
+    NoNic,
+    #[error("the network card has the address {found}, the personality says {expected}")]
+    Mac { found: MacAddress, expected: MacAddress },
+    #[error(transparent)]
+    Tasks(#[from] TooManyTasks),
+}
+
+/// Makes the machine a node of its cluster and runs it, for ever.
+pub fn run(machine: hal::Machine) -> ! {
+    if let Err(error) = start(machine) {
+        log::error!("this machine cannot be a node: {error}");
+        hal::power::exit(hal::power::STATUS_PANIC);
+    }
+    executor::run()
+}
+
+/// Spawns the node's tasks.
+fn start(machine: hal::Machine) -> Result<(), StartError> {
+    let hal::Machine { memory_bytes, frames, personality, nic } = machine;
+    let Personality { node, generation, address, prefix, mac, io_node, key, seed, realtime_ns, log_level, .. } =
+        Personality::decode(personality)?;
+    log::set_max_level(level(log_level));
+    log::info!("node {node}, boot {generation}, at {address}, I/O node at {io_node}");
+    random::seed(&seed);
+    clock::set_boot_time(realtime_ns);
+
+    let nic = nic.ok_or(StartError::NoNic)?;
+    let found = MacAddress(nic.mac());
+    if found != mac {
+        return Err(StartError::Mac { found, expected: mac });
+    }
+    let config = Config { mac, address, prefix, seed: u64::from_le_bytes(random::bytes()) };
+    let stack = Stack::new(NicDevice::new(nic), config, executor::now_ns());
+    executor::spawn(drive(stack.clone(), executor::nic_interrupt))?;
+    let moved = stack.clone();
+    last_words::prepare(move || moved.try_poll(executor::now_ns()).is_some());
+
+    let credentials = Credentials { identity: Identity { node, generation }, key };
+    let ship = Ship::new();
+    let shipping = ship.clone();
+    let (dial, proof) = (IoNode { stack: stack.clone(), address: io_node }, credentials.clone());
+    executor::spawn(async move { shipping.keep_connected(dial, proof).await })?;
+
+    let processes = ProcessTable::new(NodeFacts { frames, name: Arc::from(format!("node{node}")) });
+    let agent = agent::Node {
+        credentials,
+        ship,
+        ras: ras::queue(),
+        memory: move || memory_status(memory_bytes, frames),
+        power_off: || hal::power::exit(hal::power::STATUS_DONE),
+        processes,
+    };
+    executor::spawn(agent::run(IoNode { stack, address: io_node }, agent))?;
+    Ok(())
+}
+
+/// How much memory there is: what the pool never had is the kernel's, too.
+fn memory_status(total: u64, frames: &hal::frames::FramePool) -> MemoryStatus {
+    let usage = frames.usage();
+    let bytes = |frames: u32| u64::from(frames) * hal::addr::PAGE_BYTES as u64;
+    let outside = total.saturating_sub(bytes(usage.total));
+    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free) }
+}
+
+/// The filter that a personality's number stands for; the most verbose one for numbers beyond.
+fn level(number: u8) -> log::LevelFilter {
+    log::LevelFilter::iter().nth(usize::from(number)).unwrap_or(log::LevelFilter::Trace)
+}
