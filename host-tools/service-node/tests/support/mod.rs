@@ -29,7 +29,7 @@ pub(crate) enum Order {
     StopFabric(Stop),
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
-    Tell(PsetId, ToPset),
+    Tell(PsetId, Box<ToPset>),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -61,7 +61,7 @@ impl Plant for NotingPlant {
         self.note(Order::KillIoNode(pset));
     }
     fn tell(&mut self, pset: PsetId, message: &ToPset) {
-        self.note(Order::Tell(pset, message.clone()));
+        self.note(Order::Tell(pset, Box::new(message.clone())));
     }
     fn secrets(&mut self) -> Result<Secrets, String> {
         Ok(Secrets { key: NodeKey([7; 32]), seed: [8; 32] })
@@ -250,6 +250,29 @@ pub(crate) fn job(ranks: u32) -> Submission {
 pub(crate) const PROGRAM: ProgramRow = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
 pub(crate) const FILE: FileKey = FileKey { device: 1, inode: 2, bytes: 100, modified_ns: 4, changed_ns: 5 };
 
+/// A file that is a static program, as far as can be seen from outside.
+pub(crate) fn program_file() -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    bytes[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    put(16, &2u16.to_le_bytes()); // ET_EXEC
+    put(18, &62u16.to_le_bytes()); // x86-64
+    put(20, &1u32.to_le_bytes());
+    put(24, &0x40_0800u64.to_le_bytes()); // entry
+    put(32, &64u64.to_le_bytes()); // program headers
+    put(52, &64u16.to_le_bytes());
+    put(54, &56u16.to_le_bytes());
+    put(56, &1u16.to_le_bytes());
+    put(64, &1u32.to_le_bytes()); // PT_LOAD
+    put(68, &5u32.to_le_bytes()); // R X
+    put(80, &0x40_0000u64.to_le_bytes());
+    put(88, &0x40_0000u64.to_le_bytes());
+    put(96, &4096u64.to_le_bytes());
+    put(104, &4096u64.to_le_bytes());
+    put(112, &4096u64.to_le_bytes());
+    bytes
+}
+
 /// Paths below a directory.
 pub(crate) fn paths(home: &Path) -> ClusterPaths {
     let name = "test".parse().expect("a name");
@@ -305,6 +328,15 @@ impl Cluster {
         let mut cluster = Self::new(nodes, pset_size);
         cluster.settle();
         cluster
+    }
+
+    /// Serves requests from a queue, carrying out orders, until the cluster is down.
+    pub(crate) async fn serve(mut self, mut queue: tokio::sync::mpsc::Receiver<Event>) -> Self {
+        while !self.controller.is_down() {
+            let Some(event) = queue.recv().await else { break };
+            self.event(event);
+        }
+        self
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -371,7 +403,7 @@ impl Cluster {
 
     pub(crate) fn told(&self) -> impl Iterator<Item = (PsetId, &ToPset)> {
         self.orders.iter().filter_map(|order| match order {
-            Order::Tell(pset, message) => Some((*pset, message)),
+            Order::Tell(pset, message) => Some((*pset, &**message)),
             _ => None,
         })
     }
