@@ -17,11 +17,9 @@ mod timer;
 mod wait;
 
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
-#[cfg(target_os = "none")]
-pub use core_state::run;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
-pub use core_state::{nic_interrupt, now_ns};
+pub use core_state::{nic_interrupt, now_ns, run};
 pub use task::{TaskHandle, TooManyTasks, spawn};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};

@@ -9,13 +9,16 @@ pub mod agent;
 pub mod clock;
 pub mod errno;
 pub mod executor;
+mod files;
 mod last_words;
 pub mod limits;
 pub mod memory;
 pub mod net;
+pub mod process;
 pub mod random;
 pub mod ras;
 pub mod ship;
-mod files;
-pub mod process;
+mod start;
 mod syscall;
+
+pub use start::run;

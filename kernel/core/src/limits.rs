@@ -37,3 +37,6 @@ pub const REPORTS_KEPT_MAX: usize = 8;
 
 /// How long a dying kernel waits for its last words to be acknowledged, ns.
 pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
+
+/// The line in a process's report that says why it ended, bytes; longer ones are cut.
+pub const REASON_BYTES_MAX: usize = 512;

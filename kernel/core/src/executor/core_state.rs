@@ -91,7 +91,6 @@ pub async fn nic_interrupt() {
 }
 
 /// Runs this core's tasks for ever.
-#[cfg(target_os = "none")]
 pub fn run() -> ! {
     let core = current();
     loop {

@@ -47,6 +47,11 @@ mod simulated {
     /// Nothing to arm: the clock jumps to the next timer by itself.
     pub(crate) fn set_alarm(_deadline_ns: Option<u64>) {}
 
+    /// Waits a little.
+    pub(crate) fn wait_for_interrupt() {
+        coppice_hal::cpu::wait_for_interrupt();
+    }
+
     /// There is no network card.
     pub(crate) fn take_nic_interrupt() -> bool {
         false
@@ -56,4 +61,4 @@ mod simulated {
 #[cfg(target_os = "none")]
 pub(super) use machine::{now_ns, set_alarm, take_nic_interrupt, wait_for_interrupt};
 #[cfg(not(target_os = "none"))]
-pub(super) use simulated::{advance_to, now_ns, set_alarm, take_nic_interrupt};
+pub(super) use simulated::{advance_to, now_ns, set_alarm, take_nic_interrupt, wait_for_interrupt};
