@@ -12,7 +12,7 @@ pub const FRAMES_QUEUED_MAX: usize = 256;
 pub const FRAME_BYTES_MAX: usize = 65_536;
 
 /// Connections that wait to be accepted on one port; further ones are refused, and their nodes try again.
-pub const BACKLOG: usize = 16;
+pub const BACKLOG: usize = 32;
 
 /// Connections whose handshake is under way; further ones are cut at once.
 pub const HANDSHAKES_MAX: usize = 128;

@@ -1,7 +1,7 @@
 //! What files and file systems are: stat(2), statx(2), statfs(2), faccessat2(2), getcwd(2).
 
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, Handle, Location, Timestamp};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
@@ -50,7 +50,7 @@ fn file_system_of(file: &impl AsFd) -> Result<FileSystemStatus> {
     })
 }
 
-fn check_access(found: &OwnedFd, access: Access, flags: AtFlags) -> Result<()> {
+fn check_access(found: &impl AsRawFd, access: Access, flags: AtFlags) -> Result<()> {
     rustix::fs::accessat(CWD, descriptor_path(found), access, flags)
 }
 
@@ -75,15 +75,20 @@ impl Files {
         file_system_of(&self.handles.get(handle)?.object)
     }
 
-    /// faccessat2(2).
+    /// faccessat2(2). With `AT_EMPTY_PATH`, an empty path means the handle's own file.
     pub(crate) fn access(&self, at: &Location, mode: u32, flags: u32) -> Result<()> {
         let access = Access::from_bits(mode).filter(|_| mode < 8).ok_or(Errno::INVAL)?;
         let flags = AtFlags::from_bits_retain(flags);
         if !flags.difference(AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH).is_empty() {
             return Err(Errno::INVAL);
         }
-        let found = self.find(at, !flags.contains(AtFlags::SYMLINK_NOFOLLOW))?;
-        check_access(&found, access, flags.intersection(AtFlags::EACCESS))
+        let kept = flags.intersection(AtFlags::EACCESS);
+        match at.directory {
+            Some(handle) if at.path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) => {
+                check_access(&*self.handles.get(handle)?.object, access, kept)
+            }
+            _ => check_access(&self.find(at, !flags.contains(AtFlags::SYMLINK_NOFOLLOW))?, access, kept),
+        }
     }
 
     /// The path from the root of a directory that a process wants to work in (chdir(2), fchdir(2)), without any links. An

@@ -161,9 +161,13 @@ fn times_and_modes() {
 
 #[test]
 fn access_is_checked() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     bench.write("file", "");
     bench.link("dangling", "none");
+    let handle = bench.open("file", OFlags::PATH).unwrap();
+    bench.files.access(&below(handle, ""), 6, 0x1000).unwrap();
+    assert_eq!(bench.files.access(&below(handle, ""), 1, 0x1000).unwrap_err(), Errno::ACCESS);
+    assert_eq!(bench.files.access(&below(Handle(77), ""), 0, 0x1000).unwrap_err(), Errno::BADF);
     bench.files.access(&at("file"), 0, 0).unwrap();
     bench.files.access(&at("file"), 6, 0x200).unwrap();
     assert_eq!(bench.files.access(&at("file"), 1, 0).unwrap_err(), Errno::ACCESS);
