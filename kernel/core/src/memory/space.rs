@@ -86,6 +86,12 @@ impl AddressSpace {
         address.checked_add(length).is_some_and(|end| self.areas.covers(address, end))
     }
 
+    /// What is mapped, in order: start, address behind the end, and what the program may do there.
+    pub fn mapped(&self) -> impl Iterator<Item = (u64, u64, Access)> {
+        let all = self.areas.overlapping(0, u64::MAX);
+        all.map(|(start, area)| (start, area.end, area.access))
+    }
+
     /// A frame of zeros. Gives pristine copies up if there is no other memory.
     pub(super) fn new_frame(&mut self, kind: FrameKind) -> Result<Frame, OutOfMemory> {
         if let Some(frame) = self.frames.alloc(kind) {

@@ -1,0 +1,175 @@
+//! The descriptor table of a process.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
+
+use super::open_file::{OpenFile, Standard};
+use crate::errno::Errno;
+
+/// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard): `EMFILE`. As many as it may have handles.
+pub(crate) const DESCRIPTORS_MAX: usize = HANDLES_PER_RANK_MAX;
+
+/// What a descriptor refers to.
+#[derive(Clone)]
+pub(crate) struct Descriptor {
+    pub(crate) file: Arc<OpenFile>,
+    /// `FD_CLOEXEC`. There is no exec, so it is only told.
+    pub(crate) close_on_exec: bool,
+}
+
+/// Descriptors by number.
+pub(crate) struct Descriptors {
+    slots: Vec<Option<Descriptor>>,
+}
+
+impl Descriptors {
+    /// Standard input, output and error.
+    pub(crate) fn standard() -> Self {
+        let streams = [Standard::Input, Standard::Output, Standard::Error];
+        let open = |stream| Some(Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false });
+        Self { slots: streams.into_iter().map(open).collect() }
+    }
+
+    /// The open file behind a number.
+    ///
+    /// # Errors
+    /// `EBADF`: none.
+    pub(crate) fn get(&self, number: i32) -> Result<Arc<OpenFile>, Errno> {
+        self.descriptor(number).map(|descriptor| Arc::clone(&descriptor.file))
+    }
+
+    /// The descriptor of a number.
+    ///
+    /// # Errors
+    /// `EBADF`: none.
+    pub(crate) fn descriptor(&self, number: i32) -> Result<&Descriptor, Errno> {
+        let index = usize::try_from(number).map_err(|_| Errno::EBADF)?;
+        self.slots.get(index).and_then(Option::as_ref).ok_or(Errno::EBADF)
+    }
+
+    /// Sets or clears `FD_CLOEXEC`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub(crate) fn set_close_on_exec(&mut self, number: i32, close_on_exec: bool) -> Result<(), Errno> {
+        let index = usize::try_from(number).map_err(|_| Errno::EBADF)?;
+        let descriptor = self.slots.get_mut(index).and_then(Option::as_mut).ok_or(Errno::EBADF)?;
+        descriptor.close_on_exec = close_on_exec;
+        Ok(())
+    }
+
+    /// Whether one more fits.
+    ///
+    /// # Errors
+    /// `EMFILE`: no.
+    pub(crate) fn check_room(&self) -> Result<(), Errno> {
+        self.lowest_free(0).map(|_| ())
+    }
+
+    /// Puts an open file at the lowest free number from `from` on.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub(crate) fn insert(&mut self, descriptor: Descriptor, from: usize) -> Result<i32, Errno> {
+        let index = self.lowest_free(from)?;
+        self.put(index, descriptor);
+        i32::try_from(index).map_err(|_| Errno::EMFILE)
+    }
+
+    /// Puts an open file at this very number, and gives back what was there.
+    ///
+    /// # Errors
+    /// `EBADF`: no such number can be.
+    pub(crate) fn replace(&mut self, number: i32, descriptor: Descriptor) -> Result<Option<Descriptor>, Errno> {
+        let index = usize::try_from(number).ok().filter(|index| *index < DESCRIPTORS_MAX).ok_or(Errno::EBADF)?;
+        Ok(self.put(index, descriptor))
+    }
+
+    /// Frees a number and gives back what was there.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub(crate) fn remove(&mut self, number: i32) -> Result<Descriptor, Errno> {
+        let index = usize::try_from(number).map_err(|_| Errno::EBADF)?;
+        self.slots.get_mut(index).and_then(Option::take).ok_or(Errno::EBADF)
+    }
+
+    /// Numbers in use, in order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(index, _)| index)
+    }
+
+    fn lowest_free(&self, from: usize) -> Result<usize, Errno> {
+        let free = (from..self.slots.len()).find(|index| self.slots[*index].is_none());
+        let index = free.unwrap_or(self.slots.len().max(from));
+        if index < DESCRIPTORS_MAX { Ok(index) } else { Err(Errno::EMFILE) }
+    }
+
+    fn put(&mut self, index: usize, descriptor: Descriptor) -> Option<Descriptor> {
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, None);
+        }
+        self.slots[index].replace(descriptor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::{any, proptest};
+
+    use super::{DESCRIPTORS_MAX, Descriptor, Descriptors};
+    use crate::errno::Errno;
+
+    #[test]
+    fn the_lowest_free_number_is_taken() {
+        let mut table = Descriptors::standard();
+        let one = table.descriptor(1).expect("standard output").clone();
+        assert_eq!(table.insert(one.clone(), 0), Ok(3));
+        assert!(table.remove(1).is_ok());
+        assert_eq!(table.insert(one.clone(), 0), Ok(1));
+        assert_eq!(table.insert(one.clone(), 10), Ok(10));
+        assert_eq!(table.insert(one, 0), Ok(4));
+        assert_eq!(table.numbers().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 10]);
+    }
+
+    #[test]
+    fn copies_share_the_open_file_and_replacing_gives_the_old_one_back() {
+        let mut table = Descriptors::standard();
+        let one = table.descriptor(1).expect("standard output").clone();
+        let old = table.replace(2, one.clone()).expect("a possible number").expect("standard error");
+        assert!(!Arc::ptr_eq(&old.file, &one.file));
+        assert!(table.get(2).is_ok_and(|file| Arc::ptr_eq(&file, &one.file)));
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut table = Descriptors::standard();
+        let one = table.descriptor(1).expect("standard output").clone();
+        for number in 3..DESCRIPTORS_MAX {
+            assert_eq!(table.insert(one.clone(), 0), Ok(number as i32));
+        }
+        assert_eq!(table.insert(one.clone(), 0), Err(Errno::EMFILE));
+        assert_eq!(table.insert(one.clone(), usize::MAX), Err(Errno::EMFILE));
+        assert!(table.replace(DESCRIPTORS_MAX as i32, one).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn wild_numbers_are_bad_descriptors(number in any::<i32>(), close_on_exec in any::<bool>()) {
+            let mut table = Descriptors::standard();
+            let known = (0..3).contains(&number);
+            assert_eq!(table.set_close_on_exec(number, close_on_exec).is_ok(), known);
+            assert_eq!(table.get(number).is_ok(), known);
+            let file = table.get(0).expect("standard input");
+            let possible = (0..DESCRIPTORS_MAX as i32).contains(&number);
+            assert_eq!(table.replace(number, Descriptor { file, close_on_exec }).is_ok(), possible);
+            assert_eq!(table.remove(number).is_ok(), possible);
+            assert!(table.remove(number).is_err());
+        }
+    }
+}

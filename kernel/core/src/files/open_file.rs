@@ -1,0 +1,308 @@
+//! An open file: what descriptors refer to.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+
+use super::closer::Closer;
+use super::device::Device;
+use super::special::Node;
+use crate::errno::Errno;
+use crate::memory::FileSource;
+use crate::process::Process;
+
+/// `O_*` as Linux has them on x86-64.
+pub(crate) mod flags {
+    pub(crate) const O_ACCMODE: u32 = 0o3;
+    pub(crate) const O_RDONLY: u32 = 0o0;
+    pub(crate) const O_WRONLY: u32 = 0o1;
+    pub(crate) const O_RDWR: u32 = 0o2;
+    pub(crate) const O_CREAT: u32 = 0o100;
+    pub(crate) const O_EXCL: u32 = 0o200;
+    pub(crate) const O_NOCTTY: u32 = 0o400;
+    pub(crate) const O_TRUNC: u32 = 0o1000;
+    pub(crate) const O_APPEND: u32 = 0o2000;
+    pub(crate) const O_NONBLOCK: u32 = 0o4000;
+    pub(crate) const O_ASYNC: u32 = 0o20000;
+    pub(crate) const O_DIRECT: u32 = 0o40000;
+    pub(crate) const O_LARGEFILE: u32 = 0o100_000;
+    pub(crate) const O_DIRECTORY: u32 = 0o200_000;
+    pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
+    pub(crate) const O_NOATIME: u32 = 0o1_000_000;
+    pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
+    pub(crate) const O_PATH: u32 = 0o10_000_000;
+    pub(crate) const O_TMPFILE: u32 = 0o20_000_000;
+    /// What `F_SETFL` can change.
+    pub(crate) const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+}
+
+/// The type bits of a mode.
+pub(crate) const S_IFMT: u32 = 0o170_000;
+/// A directory.
+pub(crate) const S_IFDIR: u32 = 0o040_000;
+/// A regular file.
+pub(crate) const S_IFREG: u32 = 0o100_000;
+
+/// A standard stream of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standard {
+    /// Standard input.
+    Input,
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// A file at the I/O node. Its handle goes back when this is dropped.
+pub(crate) struct Shipped {
+    pub(crate) handle: Handle,
+    /// What it was when it was opened; device, inode and type do not change.
+    pub(crate) status: FileStatus,
+    closer: Closer,
+}
+
+impl Drop for Shipped {
+    fn drop(&mut self) {
+        self.closer.close(self.handle);
+    }
+}
+
+/// What an open file stands for.
+pub(crate) enum Object {
+    /// A file or directory at the I/O node.
+    Shipped(Shipped),
+    /// A standard stream.
+    Stream(Standard),
+    /// A device the kernel makes.
+    Device(Device),
+    /// A text the kernel made when it was opened.
+    Text(Vec<u8>, Node),
+    /// The program's own file.
+    Program(Node),
+    /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
+    Special(Node),
+}
+
+/// An open file.
+pub(crate) struct OpenFile {
+    pub(crate) object: Object,
+    /// `O_ACCMODE`, `O_PATH`, `O_LARGEFILE`: what F_GETFL tells and nothing changes.
+    fixed: u32,
+    /// What `F_SETFL` changes.
+    settable: AtomicU32,
+    /// Where reads and writes go on, bytes; for directories, the position in the listing.
+    offset: AtomicU64,
+}
+
+impl FileSource for OpenFile {}
+
+impl OpenFile {
+    /// An object opened with these `O_*` flags.
+    pub(crate) fn new(object: Object, opened_with: u32) -> Self {
+        Self {
+            object,
+            fixed: opened_with & (flags::O_ACCMODE | flags::O_PATH | flags::O_DIRECTORY) | flags::O_LARGEFILE,
+            settable: AtomicU32::new(opened_with & flags::SETTABLE),
+            offset: AtomicU64::new(0),
+        }
+    }
+
+    /// A file that the I/O node has opened.
+    pub(crate) fn shipped(handle: Handle, status: FileStatus, opened_with: u32, closer: &Closer) -> Self {
+        Self::new(Object::Shipped(Shipped { handle, status, closer: closer.clone() }), opened_with)
+    }
+
+    /// A standard stream: one end of a pipe, as far as the program can see.
+    pub(crate) fn stream(stream: Standard) -> Self {
+        let access = if stream == Standard::Input { flags::O_RDONLY } else { flags::O_WRONLY };
+        Self { fixed: access, ..Self::new(Object::Stream(stream), access) }
+    }
+
+    /// What `F_GETFL` tells.
+    pub(crate) fn flags(&self) -> u32 {
+        self.fixed | self.settable.load(Ordering::Relaxed)
+    }
+
+    /// Sets what `F_SETFL` can.
+    pub(crate) fn set_flags(&self, flags: u32) {
+        self.settable.store(flags & flags::SETTABLE, Ordering::Relaxed);
+    }
+
+    /// Whether it stands for a place only (`O_PATH`).
+    pub(crate) fn is_path(&self) -> bool {
+        self.fixed & flags::O_PATH != 0
+    }
+
+    /// Whether it may be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.is_path() && self.fixed & flags::O_ACCMODE != flags::O_WRONLY
+    }
+
+    /// Whether it may be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.is_path() && matches!(self.fixed & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR)
+    }
+
+    /// Whether writes go to the end.
+    pub(crate) fn appends(&self) -> bool {
+        self.flags() & flags::O_APPEND != 0
+    }
+
+    /// Whether reads do not wait.
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.flags() & flags::O_NONBLOCK != 0
+    }
+
+    /// Where reads and writes go on, bytes.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset.load(Ordering::Relaxed)
+    }
+
+    /// Sets where reads and writes go on.
+    pub(crate) fn set_offset(&self, offset: u64) {
+        self.offset.store(offset, Ordering::Relaxed);
+    }
+
+    /// The file at the I/O node, if it is one.
+    pub(crate) fn as_shipped(&self) -> Option<&Shipped> {
+        match &self.object {
+            Object::Shipped(shipped) => Some(shipped),
+            _ => None,
+        }
+    }
+
+    /// Its type and permissions (`st_mode`) when it was opened.
+    pub(crate) fn mode(&self, process: &Process) -> u32 {
+        match &self.object {
+            Object::Shipped(shipped) => shipped.status.mode,
+            object => special_status(object, process).mode,
+        }
+    }
+
+    /// Whether it is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        match &self.object {
+            Object::Shipped(shipped) => shipped.status.mode & S_IFMT == S_IFDIR,
+            Object::Special(node) => node.is_directory(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a regular file, whose bytes have offsets.
+    pub(crate) fn is_regular(&self) -> bool {
+        match &self.object {
+            Object::Shipped(shipped) => shipped.status.mode & S_IFMT == S_IFREG,
+            Object::Text(..) | Object::Program(_) => true,
+            _ => false,
+        }
+    }
+
+    /// What it is, now.
+    pub(crate) async fn status(&self, process: &Process) -> Result<FileStatus, Errno> {
+        match &self.object {
+            Object::Shipped(shipped) => {
+                match process.client.call(Call::HandleStat(shipped.handle), Vec::new()).await? {
+                    (Reply::Status(status), _) => Ok(status),
+                    _ => Err(Errno::EIO),
+                }
+            }
+            object => Ok(special_status(object, process)),
+        }
+    }
+
+    /// Reads up to `length` bytes, [`BULK_BYTES_MAX`] at most, from `offset` on; fewer only at the end of the file.
+    pub(crate) async fn read_at(&self, process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let length = length.min(BULK_BYTES_MAX);
+        match &self.object {
+            Object::Shipped(shipped) => {
+                let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
+                let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
+                bytes.truncate(length);
+                Ok(bytes)
+            }
+            Object::Text(text, _) => {
+                let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
+                Ok(text[start..text.len().min(start + length)].to_vec())
+            }
+            Object::Program(_) => read_program(process, offset, length).await,
+            Object::Device(device) => {
+                let mut bytes = vec![0; length];
+                let given = device.read(&mut bytes);
+                bytes.truncate(given);
+                Ok(bytes)
+            }
+            Object::Stream(_) => Err(Errno::ESPIPE),
+            Object::Special(_) => Err(Errno::EISDIR),
+        }
+    }
+}
+
+fn special_status(object: &Object, process: &Process) -> FileStatus {
+    match object {
+        // The caller asks the I/O node; what it said when the file was opened is as good an answer.
+        Object::Shipped(shipped) => shipped.status,
+        Object::Stream(stream) => Node::stream_status(*stream, process),
+        Object::Device(device) => Node::device_status(*device),
+        Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),
+    }
+}
+
+/// Reads the program's own file, by its pages.
+async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    const PAGE: u64 = coppice_hal::addr::PAGE_BYTES as u64;
+    let identity = &process.identity;
+    if offset >= identity.program_bytes {
+        return Ok(Vec::new());
+    }
+    let mut bytes = Vec::new();
+    while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
+        let at = offset + bytes.len() as u64;
+        let first = u32::try_from(at / PAGE).map_err(|_| Errno::EOVERFLOW)?;
+        let skipped = (at % PAGE) as usize;
+        let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
+        let count = wanted.min(coppice_protocol::limits::PAGES_PER_REQUEST_MAX.into()) as u16;
+        let call = Call::Pages { program: identity.program, first, count };
+        let (_, pages) = process.client.call(call, Vec::new()).await?;
+        let part = pages.get(skipped..).unwrap_or_default();
+        if part.is_empty() {
+            break;
+        }
+        bytes.extend_from_slice(&part[..part.len().min(length - bytes.len())]);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Device, Object, OpenFile, Standard, flags};
+
+    #[test]
+    fn access_follows_the_flags() {
+        let open = |flags| OpenFile::new(Object::Device(Device::Null), flags);
+        assert!(open(flags::O_RDONLY).is_readable() && !open(flags::O_RDONLY).is_writable());
+        assert!(!open(flags::O_WRONLY).is_readable() && open(flags::O_WRONLY).is_writable());
+        assert!(open(flags::O_RDWR).is_readable() && open(flags::O_RDWR).is_writable());
+        let path = open(flags::O_RDWR | flags::O_PATH);
+        assert!(!path.is_readable() && !path.is_writable() && path.is_path());
+    }
+
+    #[test]
+    fn only_some_flags_can_be_set_later() {
+        let file = OpenFile::new(Object::Device(Device::Null), flags::O_WRONLY | flags::O_APPEND | flags::O_CLOEXEC);
+        assert_eq!(file.flags(), flags::O_WRONLY | flags::O_APPEND | flags::O_LARGEFILE);
+        file.set_flags(flags::O_RDWR | flags::O_NONBLOCK | flags::O_CREAT);
+        assert_eq!(file.flags(), flags::O_WRONLY | flags::O_NONBLOCK | flags::O_LARGEFILE);
+        assert!(!file.appends() && file.is_nonblocking());
+    }
+
+    #[test]
+    fn streams_are_one_way() {
+        assert!(OpenFile::stream(Standard::Input).is_readable());
+        assert!(!OpenFile::stream(Standard::Input).is_writable());
+        assert!(OpenFile::stream(Standard::Error).is_writable());
+    }
+}

@@ -1,0 +1,30 @@
+//! Paths as strings. What links they lead through is the I/O node's affair.
+
+use alloc::string::String;
+
+/// `path` seen from the absolute path `base`: itself if it is absolute.
+pub(crate) fn absolute(base: &str, path: &str) -> String {
+    if path.starts_with('/') {
+        return String::from(path);
+    }
+    let mut joined = String::with_capacity(base.len() + 1 + path.len());
+    joined.push_str(base);
+    if !joined.ends_with('/') {
+        joined.push('/');
+    }
+    joined.push_str(path);
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::absolute;
+
+    #[test]
+    fn relative_paths_start_at_the_base() {
+        assert_eq!(absolute("/", "a"), "/a");
+        assert_eq!(absolute("/a/b", "../c/"), "/a/b/../c/");
+        assert_eq!(absolute("/a/b", "/c"), "/c");
+        assert_eq!(absolute("/a", "."), "/a/.");
+    }
+}

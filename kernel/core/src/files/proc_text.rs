@@ -1,0 +1,137 @@
+//! The texts in `/proc`.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::paging::Access;
+
+use crate::clock;
+use crate::process::{Caller, Process};
+use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
+
+/// Which text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// `/proc/self/cmdline`.
+    CommandLine,
+    /// `/proc/sys/kernel/hostname`.
+    HostName,
+    /// `/proc/loadavg`.
+    Load,
+    /// `/proc/self/maps`.
+    Maps,
+    /// `/proc/meminfo`.
+    Memory,
+    /// `/proc/self/comm`.
+    Name,
+    /// `/proc/sys/vm/overcommit_memory`.
+    Overcommit,
+    /// `/proc/sys/kernel/pid_max`.
+    ProcessIdMax,
+    /// `/proc/cpuinfo`.
+    Processors,
+    /// `/proc/sys/kernel/osrelease`.
+    Release,
+    /// `/proc/self/status`.
+    Status,
+    /// `/proc/sys/kernel/ostype`.
+    System,
+    /// `/proc/uptime`.
+    Uptime,
+    /// `/proc/version`.
+    Version,
+}
+
+const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
+
+impl Text {
+    /// The text as it is now.
+    pub(crate) fn make(self, caller: Caller<'_>) -> Vec<u8> {
+        let process = caller.process;
+        let text = match self {
+            Self::CommandLine => {
+                return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
+            }
+            Self::HostName => format!("{}\n", process.node.name),
+            Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
+            Self::Maps => maps(process),
+            Self::Memory => memory(process),
+            Self::Name => format!("{}\n", name(caller)),
+            Self::Overcommit => String::from("0\n"),
+            Self::ProcessIdMax => String::from("4194304\n"),
+            Self::Processors => String::from(
+                "processor\t: 0\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\ncpu cores\t: 1\n\n",
+            ),
+            Self::Release => format!("{RELEASE}\n"),
+            Self::Status => status(caller),
+            Self::System => format!("{SYSTEM}\n"),
+            Self::Uptime => uptime(process),
+            Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),
+        };
+        text.into_bytes()
+    }
+}
+
+fn name(caller: Caller<'_>) -> String {
+    let name = *caller.thread.name.lock();
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..length]).into_owned()
+}
+
+fn hundredths(ns: u64) -> String {
+    format!("{}.{:02}", ns / 1_000_000_000, ns / 10_000_000 % 100)
+}
+
+fn uptime(process: &Process) -> String {
+    let now_ns = clock::monotonic_ns();
+    let idle_ns = now_ns.saturating_sub(process.account.cpu_ns());
+    format!("{} {}\n", hundredths(now_ns), hundredths(idle_ns))
+}
+
+fn memory(process: &Process) -> String {
+    let frames = process.node.frames;
+    let kib = |count: u32| u64::from(count) * PAGE_KIB;
+    let (total, free, available) =
+        (kib(frames.total_frames()), kib(frames.free_frames()), kib(frames.available_frames()));
+    let zero = ["Buffers", "Cached", "SwapCached", "SwapTotal", "SwapFree"];
+    let mut text =
+        format!("MemTotal:       {total:8} kB\nMemFree:        {free:8} kB\nMemAvailable:   {available:8} kB\n");
+    for name in zero {
+        let label = format!("{name}:");
+        text.push_str(&format!("{label:<16}{:8} kB\n", 0));
+    }
+    text
+}
+
+fn status(caller: Caller<'_>) -> String {
+    let process = caller.process;
+    let identity = &process.identity;
+    let stats = process.space.lock().stats();
+    let (user, group) = (identity.user, identity.group);
+    format!(
+        "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{}\nTracerPid:\t0\n\
+         Uid:\t{user}\t{user}\t{user}\t{user}\nGid:\t{group}\t{group}\t{group}\t{group}\n\
+         VmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t1\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n",
+        name(caller),
+        process.umask.load(core::sync::atomic::Ordering::Relaxed),
+        crate::process::Identity::PARENT,
+        stats.pages_peak * PAGE_KIB,
+        stats.pages * PAGE_KIB,
+        pid = identity.pid,
+    )
+}
+
+/// As Linux lays it out, without the names of files: the kernel does not keep them.
+fn maps(process: &Process) -> String {
+    let mut text = String::new();
+    for (start, end, access) in process.space.lock().mapped() {
+        let flag = |which, letter| if access.contains(which) { letter } else { '-' };
+        let (r, w, x) = (flag(Access::READ, 'r'), flag(Access::WRITE, 'w'), flag(Access::EXECUTE, 'x'));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{start:08x}-{end:08x} {r}{w}{x}p 00000000 00:00 0");
+    }
+    text
+}

@@ -1,0 +1,354 @@
+//! What `/dev` and `/proc` hold: the few entries that programs really need, made by the kernel. The job's root has
+//! neither, whatever the host's directory has by those names.
+//!
+//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`; links
+//! at the I/O node do not lead here.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use coppice_protocol::limits::PATH_BYTES_MAX;
+use coppice_protocol::ship::{FileStatus, FileSystemStatus};
+
+use super::device::Device;
+use super::open_file::Standard;
+use super::path::absolute;
+use super::proc_text::Text;
+use crate::errno::Errno;
+use crate::process::Process;
+use crate::syscall::abi::io::push_dirent;
+use crate::syscall::abi::status::device;
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A directory of other entries.
+    Directory,
+    /// A device.
+    Device(Device),
+    /// The controlling terminal, which no process has.
+    Terminal,
+    /// A text made when it is opened.
+    Text(Text),
+    /// The program's own file.
+    Program,
+    /// The directory of open descriptors.
+    Descriptors,
+    /// An open descriptor.
+    Descriptor(i32),
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Its place in the table; descriptors come behind it.
+    index: u32,
+    pub(crate) kind: Kind,
+}
+
+const ENTRIES: &[(&str, Kind)] = &[
+    ("/dev", Kind::Directory),
+    ("/dev/fd", Kind::Descriptors),
+    ("/dev/full", Kind::Device(Device::Full)),
+    ("/dev/null", Kind::Device(Device::Null)),
+    ("/dev/random", Kind::Device(Device::Random { urgent: false })),
+    ("/dev/stderr", Kind::Descriptor(2)),
+    ("/dev/stdin", Kind::Descriptor(0)),
+    ("/dev/stdout", Kind::Descriptor(1)),
+    ("/dev/tty", Kind::Terminal),
+    ("/dev/urandom", Kind::Device(Device::Random { urgent: true })),
+    ("/dev/zero", Kind::Device(Device::Zero)),
+    ("/proc", Kind::Directory),
+    ("/proc/cpuinfo", Kind::Text(Text::Processors)),
+    ("/proc/loadavg", Kind::Text(Text::Load)),
+    ("/proc/meminfo", Kind::Text(Text::Memory)),
+    ("/proc/self", Kind::Directory),
+    ("/proc/self/cmdline", Kind::Text(Text::CommandLine)),
+    ("/proc/self/comm", Kind::Text(Text::Name)),
+    ("/proc/self/exe", Kind::Program),
+    ("/proc/self/fd", Kind::Descriptors),
+    ("/proc/self/maps", Kind::Text(Text::Maps)),
+    ("/proc/self/status", Kind::Text(Text::Status)),
+    ("/proc/sys", Kind::Directory),
+    ("/proc/sys/kernel", Kind::Directory),
+    ("/proc/sys/kernel/hostname", Kind::Text(Text::HostName)),
+    ("/proc/sys/kernel/osrelease", Kind::Text(Text::Release)),
+    ("/proc/sys/kernel/ostype", Kind::Text(Text::System)),
+    ("/proc/sys/kernel/pid_max", Kind::Text(Text::ProcessIdMax)),
+    ("/proc/sys/vm", Kind::Directory),
+    ("/proc/sys/vm/overcommit_memory", Kind::Text(Text::Overcommit)),
+    ("/proc/uptime", Kind::Text(Text::Uptime)),
+    ("/proc/version", Kind::Text(Text::Version)),
+];
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To the I/O node, by this path from the job's root.
+    Shipped(String),
+    /// To an entry of the table.
+    Special(Node),
+}
+
+/// Where `path`, seen from the absolute directory `base`, leads; `pid` is whose `/proc/self` is also there by number.
+///
+/// # Errors
+/// `ENOENT` if it is empty or there is no such entry, `ENAMETOOLONG`.
+pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let full = absolute(base, path);
+    if full.len() >= PATH_BYTES_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let mut been_special = false;
+    let mut rest = full.trim_start_matches('/');
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('/').unwrap_or((rest, ""));
+        match name {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            _ if !names.is_empty() => names.push(name),
+            "dev" | "proc" => {
+                been_special = true;
+                names.push(name);
+            }
+            _ if been_special => return Ok(Place::Shipped(format!("/{rest}"))),
+            _ => return Ok(Place::Shipped(full)),
+        }
+        rest = after;
+    }
+    if names.is_empty() {
+        return Ok(Place::Shipped("/".to_owned()));
+    }
+    if names.first() == Some(&"proc")
+        && let Some(second) = names.get_mut(1)
+        && (*second == "thread-self" || second.parse() == Ok(pid))
+    {
+        *second = "self";
+    }
+    find(&names).map(Place::Special)
+}
+
+fn find(names: &[&str]) -> Result<Node, Errno> {
+    let path = format!("/{}", names.join("/"));
+    if let Ok(index) = ENTRIES.binary_search_by_key(&path.as_str(), |(path, _)| *path) {
+        return Ok(Node { index: index as u32, kind: ENTRIES[index].1 });
+    }
+    let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"));
+    match number.and_then(|number| number.parse::<u16>().ok()) {
+        Some(number) => {
+            Ok(Node { index: ENTRIES.len() as u32 + u32::from(number), kind: Kind::Descriptor(number.into()) })
+        }
+        None => Err(Errno::ENOENT),
+    }
+}
+
+const MODE_DIRECTORY: u32 = 0o040_555;
+const MODE_DEVICE: u32 = 0o020_666;
+const MODE_TEXT: u32 = 0o100_444;
+const MODE_PROGRAM: u32 = 0o100_755;
+const MODE_LINK: u32 = 0o120_777;
+const MODE_PIPE: u32 = 0o010_600;
+
+/// Device numbers of what is on no disk, as Linux gives them to its own.
+const PIPES: u64 = device(0, 13);
+const SPECIAL: u64 = device(0, 5);
+
+impl Node {
+    /// Its path. Of descriptors by number, that of their directory.
+    pub(crate) fn path(self) -> String {
+        let entry = ENTRIES.get(self.index as usize);
+        entry.map_or("/proc/self/fd", |(path, _)| path).to_owned()
+    }
+
+    /// Whether it is a directory.
+    pub(crate) const fn is_directory(self) -> bool {
+        matches!(self.kind, Kind::Directory | Kind::Descriptors)
+    }
+
+    /// What it links to, if it is a link.
+    pub(crate) fn target(self, process: &Process) -> Option<String> {
+        match self.kind {
+            Kind::Program => Some(process.identity.executable.clone()),
+            Kind::Descriptors if self.path().starts_with("/dev") => Some("/proc/self/fd".to_owned()),
+            Kind::Descriptor(number) if self.path().starts_with("/dev") => Some(format!("/proc/self/fd/{number}")),
+            Kind::Directory if self.path() == "/proc/self" => Some(format!("{}", process.identity.pid)),
+            _ => None,
+        }
+    }
+
+    /// What it is, links followed. Of descriptors, the link itself.
+    pub(crate) fn status(self, process: &Process) -> FileStatus {
+        let (mode, size) = match self.kind {
+            Kind::Directory | Kind::Descriptors => (MODE_DIRECTORY, 0),
+            Kind::Device(device) => return Self::device_status(device),
+            Kind::Terminal => {
+                return FileStatus { special_device: device(5, 0), ..self.plain(MODE_DEVICE, 0) };
+            }
+            Kind::Text(_) => (MODE_TEXT, 0),
+            Kind::Program => (MODE_PROGRAM, process.identity.program_bytes),
+            Kind::Descriptor(_) => (MODE_LINK, 0),
+        };
+        self.plain(mode, size)
+    }
+
+    /// What it is, a link not followed.
+    pub(crate) fn link_status(self, process: &Process) -> FileStatus {
+        match self.target(process) {
+            // Everything else about `/proc/self` is a directory's.
+            Some(_) if self.kind != Kind::Directory => self.plain(MODE_LINK, 0),
+            _ => self.status(process),
+        }
+    }
+
+    fn plain(self, mode: u32, size: u64) -> FileStatus {
+        FileStatus {
+            device: SPECIAL,
+            inode: u64::from(self.index) + 1,
+            mode,
+            links: if self.is_directory() { 2 } else { 1 },
+            size,
+            block_size: 4096,
+            blocks: size.div_ceil(512),
+            ..FileStatus::default()
+        }
+    }
+
+    /// What a device is, by whatever path.
+    pub(crate) fn device_status(of: Device) -> FileStatus {
+        let node = Self { index: 1000 + of.minor(), kind: Kind::Device(of) };
+        FileStatus { special_device: device(Device::MAJOR, of.minor()), ..node.plain(MODE_DEVICE, 0) }
+    }
+
+    /// What a standard stream is: a pipe, as the host's own programs find them behind one.
+    pub(crate) fn stream_status(stream: Standard, process: &Process) -> FileStatus {
+        FileStatus {
+            device: PIPES,
+            inode: 1 + stream as u64,
+            mode: MODE_PIPE,
+            links: 1,
+            user: process.identity.user,
+            group: process.identity.group,
+            block_size: 4096,
+            ..FileStatus::default()
+        }
+    }
+
+    /// The names in a directory from `position` on, as getdents64(2) gives them, at most `limit` bytes, and the position
+    /// behind them.
+    pub(crate) fn list(self, process: &Process, position: u64, limit: usize) -> (Vec<u8>, u64) {
+        let path = self.path();
+        let mut names: Vec<(String, u8, u64)> =
+            [".", ".."].map(|name| (name.to_owned(), DIRECTORY_TYPE, u64::from(self.index) + 1)).into();
+        if self.kind == Kind::Descriptors {
+            let files = process.files.lock();
+            names.extend(files.numbers().map(|number| (format!("{number}"), LINK_TYPE, number as u64 + 1)));
+        } else {
+            let children = ENTRIES.iter().enumerate().filter(|(_, (child, _))| {
+                child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/')).is_some_and(is_one_name)
+            });
+            names.extend(children.map(|(index, (child, kind))| {
+                let node = Self { index: index as u32, kind: *kind };
+                let mode = node.link_status(process).mode;
+                (child[path.len() + 1..].to_owned(), (mode >> 12) as u8, u64::from(node.index) + 1)
+            }));
+        }
+        let mut out = Vec::new();
+        let mut next = position;
+        let from = usize::try_from(position).unwrap_or(usize::MAX).min(names.len());
+        for (name, kind, inode) in &names[from..] {
+            if !push_dirent(&mut out, limit, *inode, next + 1, *kind, name) {
+                break;
+            }
+            next += 1;
+        }
+        (out, next)
+    }
+
+    /// What the file system it is on is.
+    pub(crate) fn file_system(self) -> FileSystemStatus {
+        const PROC_MAGIC: u64 = 0x9fa0;
+        const TMPFS_MAGIC: u64 = 0x0102_1994;
+        let kind = if self.path().starts_with("/proc") { PROC_MAGIC } else { TMPFS_MAGIC };
+        FileSystemStatus { kind, block_size: 4096, fragment_size: 4096, name_bytes_max: 255, ..Default::default() }
+    }
+}
+
+/// `DT_DIR` and `DT_LNK`.
+const DIRECTORY_TYPE: u8 = 4;
+const LINK_TYPE: u8 = 10;
+
+fn is_one_name(path: &str) -> bool {
+    !path.is_empty() && !path.contains('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{Device, ENTRIES, Kind, Place, locate};
+    use crate::errno::Errno;
+
+    fn kind(base: &str, path: &str) -> Result<Kind, String> {
+        match locate(base, path, 1000) {
+            Ok(Place::Special(node)) => Ok(node.kind),
+            Ok(Place::Shipped(path)) => Err(path),
+            Err(errno) => Err(alloc::format!("{errno:?}")),
+        }
+    }
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(ENTRIES.is_sorted_by_key(|(path, _)| *path));
+    }
+
+    #[test]
+    fn every_way_to_an_entry_leads_there() {
+        let null = Ok(Kind::Device(Device::Null));
+        for (base, path) in [
+            ("/", "/dev/null"),
+            ("/", "dev//null"),
+            ("/a", "//dev/./null"),
+            ("/dev", "null"),
+            ("/proc/self", "../../dev/null"),
+            ("/", "../dev/x/../null"),
+        ] {
+            assert_eq!(kind(base, path), null, "{base} {path}");
+        }
+        assert_eq!(kind("/", "/proc/self/exe"), Ok(Kind::Program));
+        assert_eq!(kind("/", "/proc/1000/exe"), Ok(Kind::Program));
+        assert_eq!(kind("/", "/proc/1001/exe"), Err("ENOENT".into()));
+        assert_eq!(kind("/", "/proc/self/fd/12"), Ok(Kind::Descriptor(12)));
+        assert_eq!(kind("/", "/dev/fd/-1"), Err("ENOENT".into()));
+        assert_eq!(kind("/", "/dev/sda"), Err("ENOENT".into()));
+    }
+
+    #[test]
+    fn everything_else_is_the_io_nodes() {
+        assert_eq!(kind("/", "/a/../b/"), Err("/a/../b/".into()));
+        assert_eq!(kind("/w", "x"), Err("/w/x".into()));
+        assert_eq!(kind("/", "/dev/../a"), Err("/a".into()));
+        assert_eq!(kind("/dev", ".."), Err("/".into()));
+        assert_eq!(kind("/", "/devices"), Err("/devices".into()));
+        assert_eq!(locate("/", "", 1), Err(Errno::ENOENT));
+        assert_eq!(locate("/", &"a".repeat(5000), 1), Err(Errno::ENAMETOOLONG));
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics_and_shipped_ones_are_absolute(base in "/[a-z./]{0,20}", path in any::<String>()) {
+            if let Ok(Place::Shipped(path)) = locate(&base, &path, 1) {
+                prop_assert!(path.starts_with('/'));
+            }
+        }
+    }
+}

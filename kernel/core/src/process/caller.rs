@@ -1,0 +1,154 @@
+//! Who makes a system call, and how the call gets at its memory.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use coppice_protocol::limits::PATH_BYTES_MAX;
+
+use crate::errno::Errno;
+use crate::memory::{CopyError, OutOfMemory, StringError};
+use crate::process::signals::{Effect, SignalSet};
+use crate::process::{Awaited, End, Failure, Immediate, Process, ThreadState, Trouble};
+use core::sync::atomic::Ordering;
+
+/// The thread that makes a call, with its process.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) thread: &'a ThreadState,
+}
+
+/// How a copy ended: bytes copied, and what stopped it if not its end.
+pub(crate) struct Copied {
+    pub(crate) bytes: usize,
+    pub(crate) result: Awaited<()>,
+}
+
+impl Caller<'_> {
+    /// Reads a structure without waiting.
+    pub(crate) fn get<const N: usize>(&self, address: u64) -> Immediate<[u8; N]> {
+        Ok(self.process.space.lock().read_array(address)?)
+    }
+
+    /// Writes a structure without waiting.
+    pub(crate) fn put(&self, address: u64, bytes: &[u8]) -> Immediate<()> {
+        let mut space = self.process.space.lock();
+        // Not one byte before all of them can be written: the call may be made again.
+        space.touch(address, bytes.len(), coppice_hal::paging::Access::WRITE)?;
+        Ok(space.write_bytes(address, bytes)?)
+    }
+
+    /// Reads bytes, fetching pages as needed.
+    pub(crate) async fn read(&self, address: u64, out: &mut [u8]) -> Awaited<()> {
+        self.read_part(address, out).await.result
+    }
+
+    /// Reads bytes as far as they can be read.
+    pub(crate) async fn read_part(&self, address: u64, out: &mut [u8]) -> Copied {
+        let mut done = 0;
+        loop {
+            let at = address.wrapping_add(done as u64);
+            let copied = self.process.space.lock().read_bytes(at, &mut out[done..]);
+            match self.settle(copied, out.len() - done).await {
+                Step::More(bytes) => done += bytes,
+                Step::End(bytes, result) => return Copied { bytes: done + bytes, result },
+            }
+        }
+    }
+
+    /// Writes bytes, fetching pages as needed.
+    pub(crate) async fn write(&self, address: u64, bytes: &[u8]) -> Awaited<()> {
+        self.write_part(address, bytes).await.result
+    }
+
+    /// Writes bytes as far as they can be written.
+    pub(crate) async fn write_part(&self, address: u64, bytes: &[u8]) -> Copied {
+        let mut done = 0;
+        loop {
+            let at = address.wrapping_add(done as u64);
+            let copied = self.process.space.lock().write_bytes(at, &bytes[done..]);
+            match self.settle(copied, bytes.len() - done).await {
+                Step::More(bytes) => done += bytes,
+                Step::End(bytes, result) => return Copied { bytes: done + bytes, result },
+            }
+        }
+    }
+
+    /// Reads a structure.
+    pub(crate) async fn read_array<const N: usize>(&self, address: u64) -> Awaited<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(address, &mut bytes).await?;
+        Ok(bytes)
+    }
+
+    /// Reads a path: `ENAMETOOLONG`, `EILSEQ` if it is not UTF-8. It may be empty.
+    pub(crate) async fn read_path(&self, address: u64) -> Awaited<String> {
+        let mut text = Vec::new();
+        loop {
+            let error = match self.process.space.lock().read_string(address, &mut text, PATH_BYTES_MAX) {
+                Ok(()) => break,
+                Err(StringError::TooLong) => return Err(Errno::ENAMETOOLONG.into()),
+                Err(StringError::Copy(error)) => error,
+            };
+            match error {
+                CopyError::Fetch { fetch, .. } => self.process.fetch_for_copy(&fetch).await?,
+                CopyError::Fault { .. } => return Err(Errno::EFAULT.into()),
+                CopyError::OutOfMemory => return Err(End::from(OutOfMemory).into()),
+            }
+        }
+        String::from_utf8(text).map_err(|_| Errno::EILSEQ.into())
+    }
+
+    /// Goes on after a copy of `length` bytes stopped.
+    async fn settle(&self, copied: Result<(), CopyError>, length: usize) -> Step {
+        match copied {
+            Ok(()) => Step::End(length, Ok(())),
+            Err(CopyError::Fetch { done, fetch }) => match self.process.fetch_for_copy(&fetch).await {
+                Ok(()) => Step::More(done),
+                Err(failure) => Step::End(done, Err(failure)),
+            },
+            Err(CopyError::Fault { done }) => Step::End(done, Err(Errno::EFAULT.into())),
+            Err(CopyError::OutOfMemory) => Step::End(0, Err(End::from(OutOfMemory).into())),
+        }
+    }
+
+    /// Signals that wait to be unblocked.
+    pub(crate) fn blocked(&self) -> SignalSet {
+        SignalSet(self.thread.blocked.load(Ordering::Relaxed))
+    }
+
+    /// The call has done `bytes` so far.
+    pub(crate) fn completed(&self, bytes: u64) {
+        self.thread.completed.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets a signal that the call itself causes (`SIGPIPE`) have its effect.
+    pub(crate) async fn raise(&self, signal: u32) -> Awaited<()> {
+        let effect = self.process.signals.lock().send(signal, self.blocked())?;
+        match effect {
+            Effect::Nothing => Ok(()),
+            Effect::End(end) => Err(Failure::End(end)),
+            Effect::Stop => core::future::pending().await,
+        }
+    }
+}
+
+/// How a copy goes on.
+enum Step {
+    /// That many bytes were copied; the next can be.
+    More(usize),
+    /// That many bytes were copied, and that is all.
+    End(usize, Awaited<()>),
+}
+
+impl From<Trouble> for Failure {
+    /// For calls that may wait and have made sure that nothing must be fetched; if something must after all, the memory
+    /// was taken away meanwhile.
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Errno(errno) => Self::Errno(errno),
+            Trouble::Fetch(_) => Self::Errno(Errno::EFAULT),
+            Trouble::End(end) => Self::End(end),
+        }
+    }
+}

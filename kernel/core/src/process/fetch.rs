@@ -1,0 +1,64 @@
+//! Bringing pages in that the program, or a call for it, has touched.
+
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::ship::Call;
+
+use crate::errno::Errno;
+use crate::files::OpenFile;
+use crate::memory::{Fetch, OutOfMemory, Resolution, Signal, Source};
+use crate::process::{Awaited, End, Process};
+
+/// What became of a fetch.
+pub(crate) enum Fetched {
+    /// The page is there, or nobody wants it any more: try again.
+    Ready,
+    /// The bytes could not be had: the file is shorter than its mapping (no error), or reading failed.
+    Failed(Signal, Option<Errno>),
+    /// There is no memory for it.
+    OutOfMemory,
+}
+
+impl Process {
+    /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing.
+    pub(crate) async fn fetch(&self, fetch: &Fetch) -> Fetched {
+        self.account.major_faults.fetch_add(1, Ordering::Relaxed);
+        let bytes = match self.read_pages(fetch).await {
+            Ok(bytes) => bytes,
+            Err(errno) => return Fetched::Failed(fetch.failure(), Some(errno)),
+        };
+        match self.space.lock().install(fetch, &bytes) {
+            // The next touch decides about anything but a page that is not in the file.
+            Resolution::Ready | Resolution::Fetch(_) => Fetched::Ready,
+            Resolution::Signal(signal) => Fetched::Failed(signal, None),
+            Resolution::OutOfMemory => Fetched::OutOfMemory,
+        }
+    }
+
+    /// As [`Self::fetch`], for a system call that copies: what cannot be read is `EFAULT`.
+    pub(crate) async fn fetch_for_copy(&self, fetch: &Fetch) -> Awaited<()> {
+        match self.fetch(fetch).await {
+            Fetched::Ready => Ok(()),
+            Fetched::Failed(..) => Err(Errno::EFAULT.into()),
+            Fetched::OutOfMemory => Err(End::from(OutOfMemory).into()),
+        }
+    }
+
+    async fn read_pages(&self, fetch: &Fetch) -> Result<Vec<u8>, Errno> {
+        match &fetch.source {
+            Source::Program(program) => {
+                let first = u32::try_from(fetch.first_page).map_err(|_| Errno::EIO)?;
+                let call = Call::Pages { program: *program, first, count: fetch.pages };
+                self.client.call(call, Vec::new()).await.map(|(_, bytes)| bytes)
+            }
+            Source::File(file) => {
+                let file: &dyn Any = &**file;
+                // Nothing but open files is ever mapped.
+                let file = file.downcast_ref::<OpenFile>().ok_or(Errno::EIO)?;
+                file.read_at(self, fetch.offset(), fetch.length()).await
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Ending a process from outside.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::executor::WaitQueue;
+
+/// Ends a process as if by a signal, wherever it is: its future is dropped at the next point where it waits or an
+/// interrupt takes the core from it. Clones end the same process.
+#[derive(Clone)]
+pub struct KillSwitch(Arc<Shared>);
+
+struct Shared {
+    /// The signal, 0 as long as nobody wants the process to end.
+    signal: AtomicU8,
+    changed: WaitQueue,
+}
+
+impl KillSwitch {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Shared { signal: AtomicU8::new(0), changed: WaitQueue::new() }))
+    }
+
+    /// Ends the process by this signal (0 is taken for `SIGKILL`). Only the first call counts.
+    pub fn kill(&self, signal: u8) {
+        let signal = if signal == 0 { crate::process::signals::SIGKILL as u8 } else { signal };
+        // The first one stays, whoever comes later.
+        let _ = self.0.signal.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        self.0.changed.wake_all();
+    }
+
+    /// Waits until somebody wants the process to end; the signal.
+    pub(crate) async fn killed(&self) -> u8 {
+        self.0
+            .changed
+            .wait_until(|| match self.0.signal.load(Ordering::Acquire) {
+                0 => None,
+                signal => Some(signal),
+            })
+            .await
+    }
+}

@@ -1,0 +1,54 @@
+//! What a process leaves: its report.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::control::{Launch, RankReport};
+
+use crate::process::counts::Counts;
+use crate::process::{End, Process};
+use crate::ras;
+use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
+
+/// The report of a process that ended after it ran for `run_ns`.
+pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, run_ns: u64) -> RankReport {
+    let memory = process.space.lock().stats();
+    let mut reason = end.reason;
+    if let Some(reason) = &mut reason {
+        ras::cut(reason, RAS_TEXT_BYTES_MAX);
+    }
+    RankReport {
+        job: process.identity.job,
+        rank: process.identity.rank,
+        exit: end.exit,
+        reason,
+        launch_ns,
+        run_ns,
+        page_faults: memory.faults,
+        instruction_faults: memory.instruction_faults,
+        pages_fetched: memory.pages_fetched,
+        pages_peak: memory.pages_peak,
+        bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
+        bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
+        syscalls: counts.report(),
+    }
+}
+
+/// The report of a process that never ran.
+pub(super) fn of_nothing(order: &Launch, end: End) -> RankReport {
+    RankReport {
+        job: order.job,
+        rank: order.rank,
+        exit: end.exit,
+        reason: end.reason,
+        launch_ns: 0,
+        run_ns: 0,
+        page_faults: 0,
+        instruction_faults: 0,
+        pages_fetched: 0,
+        pages_peak: 0,
+        bytes_written: 0,
+        bytes_read: 0,
+        syscalls: Vec::new(),
+    }
+}

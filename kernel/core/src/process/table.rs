@@ -1,0 +1,68 @@
+//! The processes of a node: starting one, and finding one that is to be ended.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::ids::{JobId, Rank};
+use spin::Mutex;
+
+use crate::agent::{Processes, Started};
+use crate::net::BoxFuture;
+use crate::process::{KillSwitch, NodeFacts, launch};
+use crate::ship::Client;
+
+/// Processes between launch and end.
+type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
+
+/// The processes of a node. How many there may be is the agent's to say.
+pub struct ProcessTable {
+    node: NodeFacts,
+    running: Running,
+}
+
+impl ProcessTable {
+    /// No process yet.
+    #[must_use]
+    pub fn new(node: NodeFacts) -> Self {
+        Self { node, running: Running::default() }
+    }
+}
+
+/// Takes a process out of the table when its future ends or is dropped.
+struct Entry {
+    running: Running,
+    key: (JobId, Rank),
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.key);
+    }
+}
+
+impl Processes for ProcessTable {
+    fn launch(&self, order: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
+        let key = (order.job, order.rank);
+        let switch = KillSwitch::new();
+        let process = launch(order, client, self.node.clone(), switch.clone(), move || started.now());
+        self.running.lock().insert(key, switch);
+        let entry = Entry { running: Arc::clone(&self.running), key };
+        Box::pin(async move {
+            let report = process.await;
+            drop(entry);
+            report
+        })
+    }
+
+    fn kill(&self, job: JobId, signal: u8) {
+        let switches: alloc::vec::Vec<KillSwitch> = {
+            let running = self.running.lock();
+            running.iter().filter(|((of, _), _)| *of == job).map(|(_, switch)| switch.clone()).collect()
+        };
+        for switch in switches {
+            switch.kill(signal);
+        }
+    }
+}

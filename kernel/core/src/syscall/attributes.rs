@@ -1,0 +1,215 @@
+//! Changing what files are: length, space, mode, times; and waiting for the disk.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::ship::{Call, TimeChange, Timestamp};
+
+use super::Arguments;
+use super::abi::i64_at;
+use super::abi::signal::signed_pair;
+use super::abi::time::{SECOND_NS, fraction};
+use super::place::{
+    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_location, read_target,
+    read_target_or_file,
+};
+use crate::errno::Errno;
+use crate::files::{Object, OpenFile};
+use crate::process::{Awaited, Caller};
+
+/// umask(2).
+pub(super) fn umask(caller: Caller<'_>, a: &Arguments) -> u64 {
+    caller.process.umask.swap(a.uint(0) & 0o777, Ordering::Relaxed).into()
+}
+
+/// truncate(2).
+pub(super) async fn truncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let length = a.offset(1)?;
+    match read_target(caller, AT_FDCWD, a.get(0)).await? {
+        Target::Shipped(at) => caller.ship(Call::Truncate { at, length }).await,
+        Target::Special(node) if node.is_directory() => Err(Errno::EISDIR.into()),
+        Target::Special(_) => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// ftruncate(2).
+pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let length = a.offset(1)?;
+    let file = open_file(caller, a)?;
+    if !file.is_writable() || !file.is_regular() {
+        return Err(Errno::EINVAL.into());
+    }
+    let file = handle_of(&file, Errno::EINVAL)?;
+    caller.ship(Call::HandleTruncate { file, length }).await
+}
+
+/// fallocate(2).
+pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (offset, length) = (a.offset(2)?, a.offset(3)?);
+    let file = open_file(caller, a)?;
+    if length == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if !file.is_writable() {
+        return Err(Errno::EBADF.into());
+    }
+    if i64::try_from(offset + length).is_err() {
+        return Err(Errno::EFBIG.into());
+    }
+    match &file.object {
+        Object::Stream(_) => Err(Errno::ESPIPE.into()),
+        Object::Shipped(shipped) => {
+            caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
+        }
+        _ => Err(Errno::ENODEV.into()),
+    }
+}
+
+/// fsync(2), fdatasync(2), and for want of anything finer syncfs(2) and sync_file_range(2).
+pub(super) async fn fsync(caller: Caller<'_>, a: &Arguments, data_only: bool) -> Awaited {
+    let file = handle_of(&*open_file(caller, a)?, Errno::EINVAL)?;
+    caller.ship(Call::Synchronise { file, data_only }).await
+}
+
+/// The open file of the first argument; not one that stands for a place only.
+fn open_file(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
+    let file = caller.process.files.lock().get(a.int(0))?;
+    if file.is_path() { Err(Errno::EBADF) } else { Ok(file) }
+}
+
+/// chmod(2).
+pub(super) async fn chmod(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
+    caller.ship(Call::ChangeMode { at, mode: a.uint(1) & 0o7777 }).await
+}
+
+/// fchmodat(2), which has no flags.
+pub(super) async fn fchmodat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let at = read_location(caller, a.int(0), a.get(1)).await?;
+    caller.ship(Call::ChangeMode { at, mode: a.uint(2) & 0o7777 }).await
+}
+
+/// fchmodat2(2). The mode of a link cannot be changed.
+pub(super) async fn fchmodat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (mode, flags) = (a.uint(2) & 0o7777, a.uint(3));
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
+        TargetOrFile::Target(Target::Shipped(at)) => caller.ship(Call::ChangeMode { at, mode }).await,
+        TargetOrFile::Target(Target::Special(_)) => Err(Errno::EROFS.into()),
+        TargetOrFile::File(file) => {
+            let file = handle_of(&file, Errno::EPERM)?;
+            caller.ship(Call::HandleChangeMode { file, mode }).await
+        }
+    }
+}
+
+/// fchmod(2).
+pub(super) async fn fchmod(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = handle_of(&*open_file(caller, a)?, Errno::EPERM)?;
+    caller.ship(Call::HandleChangeMode { file, mode: a.uint(1) & 0o7777 }).await
+}
+
+/// utimensat(2). Without a path, the descriptor's own file.
+pub(super) async fn utimensat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let flags = a.uint(3);
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (accessed, modified) = match a.get(2) {
+        0 => (TimeChange::Now, TimeChange::Now),
+        address => {
+            let times: [u8; 32] = caller.read_array(address).await?;
+            (parse_change(&times, 0)?, parse_change(&times, 16)?)
+        }
+    };
+    if (accessed, modified) == (TimeChange::Omit, TimeChange::Omit) {
+        return Ok(0);
+    }
+    if a.get(1) == 0 && a.int(0) != AT_FDCWD {
+        if flags != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let file = handle_of(&*open_file(caller, a)?, Errno::EPERM)?;
+        return caller.ship(Call::HandleChangeTimes { file, accessed, modified }).await;
+    }
+    match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
+        TargetOrFile::Target(Target::Shipped(at)) => {
+            let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+            caller.ship(Call::ChangeTimes { at, accessed, modified, follow }).await
+        }
+        TargetOrFile::Target(Target::Special(_)) => Err(Errno::EROFS.into()),
+        TargetOrFile::File(file) => {
+            let file = handle_of(&file, Errno::EPERM)?;
+            caller.ship(Call::HandleChangeTimes { file, accessed, modified }).await
+        }
+    }
+}
+
+/// A `struct timespec` of utimensat(2).
+fn parse_change(bytes: &[u8], offset: usize) -> Result<TimeChange, Errno> {
+    const UTIME_NOW: i64 = 0x3fff_ffff;
+    const UTIME_OMIT: i64 = 0x3fff_fffe;
+    match i64_at(bytes, offset + 8) {
+        UTIME_NOW => Ok(TimeChange::Now),
+        UTIME_OMIT => Ok(TimeChange::Omit),
+        nanoseconds => time(i64_at(bytes, offset), nanoseconds, 1),
+    }
+}
+
+/// A time of which the fraction comes in units of `unit_ns`.
+fn time(seconds: i64, part: i64, unit_ns: u32) -> Result<TimeChange, Errno> {
+    let part = fraction(part, SECOND_NS / u64::from(unit_ns))?;
+    Ok(TimeChange::To(Timestamp { seconds, nanoseconds: part as u32 * unit_ns }))
+}
+
+/// utime(2): whole seconds.
+pub(super) async fn utime(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (accessed, modified) = match a.get(1) {
+        0 => (TimeChange::Now, TimeChange::Now),
+        address => {
+            let (accessed, modified) = signed_pair(&caller.read_array(address).await?);
+            (time(accessed, 0, 1)?, time(modified, 0, 1)?)
+        }
+    };
+    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
+    caller.ship(Call::ChangeTimes { at, accessed, modified, follow: true }).await
+}
+
+/// utimes(2): microseconds.
+pub(super) async fn utimes(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (accessed, modified) = match a.get(1) {
+        0 => (TimeChange::Now, TimeChange::Now),
+        address => {
+            let times: [u8; 32] = caller.read_array(address).await?;
+            let of = |offset| time(i64_at(&times, offset), i64_at(&times, offset + 8), 1000);
+            (of(0)?, of(16)?)
+        }
+    };
+    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
+    caller.ship(Call::ChangeTimes { at, accessed, modified, follow: true }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ship::{TimeChange, Timestamp};
+
+    use super::super::abi::Record;
+    use super::{Errno, parse_change, time};
+
+    #[test]
+    fn times_are_parsed_as_linux_does() {
+        let parse = |seconds, rest| parse_change(Record::<16>::new().i64(0, seconds).i64(8, rest).bytes(), 0);
+        assert_eq!(parse(-5, 6), Ok(TimeChange::To(Timestamp { seconds: -5, nanoseconds: 6 })));
+        assert_eq!(parse(9, libc::UTIME_NOW), Ok(TimeChange::Now));
+        assert_eq!(parse(9, libc::UTIME_OMIT), Ok(TimeChange::Omit));
+        assert_eq!(parse(9, 1_000_000_000), Err(Errno::EINVAL));
+        assert_eq!(parse(9, -1), Err(Errno::EINVAL));
+        assert_eq!(time(1, 999_999, 1000), Ok(TimeChange::To(Timestamp { seconds: 1, nanoseconds: 999_999_000 })));
+        assert_eq!(time(1, 1_000_000, 1000), Err(Errno::EINVAL));
+    }
+}

@@ -1,0 +1,53 @@
+//! ioctl(2): what is no device's own. Nothing here is a terminal, so everything else is `ENOTTY`.
+
+use coppice_protocol::ship::{Call, Reply};
+
+use super::Arguments;
+use crate::errno::Errno;
+use crate::files::{Object, Standard, flags};
+use crate::process::{Awaited, Caller, Immediate};
+
+const FIONREAD: u32 = 0x541b;
+const FIONBIO: u32 = 0x5421;
+const FIONCLEX: u32 = 0x5450;
+const FIOCLEX: u32 = 0x5451;
+
+/// ioctl(2); `None` if the I/O node must be asked.
+pub(super) fn ioctl(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let number = a.int(0);
+    let file = match caller.process.files.lock().get(number) {
+        Ok(file) if !file.is_path() => file,
+        _ => return Some(Err(Errno::EBADF.into())),
+    };
+    let control = || match a.uint(1) {
+        FIOCLEX | FIONCLEX => {
+            caller.process.files.lock().set_close_on_exec(number, a.uint(1) == FIOCLEX)?;
+            Ok(0)
+        }
+        FIONBIO => {
+            let on = u32::from_le_bytes(caller.get(a.get(2))?) != 0;
+            let others = file.flags() & !flags::O_NONBLOCK;
+            file.set_flags(if on { others | flags::O_NONBLOCK } else { others });
+            Ok(0)
+        }
+        _ => Err(Errno::ENOTTY.into()),
+    };
+    let asks = file.is_regular() || matches!(file.object, Object::Stream(Standard::Input));
+    if a.uint(1) == FIONREAD && asks { None } else { Some(control()) }
+}
+
+/// `FIONREAD`: bytes up to the end of a file; for standard input, 1 if there is anything.
+pub(super) async fn bytes_readable(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = caller.process.files.lock().get(a.int(0))?;
+    let bytes = match &file.object {
+        Object::Stream(_) => match caller.ask(Call::InputReady { wait_ms: 0 }).await? {
+            (Reply::Count(ready), _) => ready.min(1),
+            _ => return Err(Errno::EIO.into()),
+        },
+        Object::Text(text, _) => (text.len() as u64).saturating_sub(file.offset()),
+        _ => file.status(caller.process).await?.size.saturating_sub(file.offset()),
+    };
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    caller.write(a.get(2), &bytes.to_le_bytes()).await?;
+    Ok(0)
+}

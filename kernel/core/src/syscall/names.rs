@@ -1,0 +1,126 @@
+//! Names: unlink(2), rename(2), link(2), symlink(2), readlink(2).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use coppice_protocol::ship::{Call, Location};
+
+use super::Arguments;
+use super::place::{
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, Target, TargetOrFile, handle_of, read_location,
+    read_target_or_file,
+};
+use crate::errno::Errno;
+use crate::process::{Awaited, Caller};
+
+/// unlink(2).
+pub(super) async fn unlink(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
+    caller.ship(Call::Remove { at, directory: false }).await
+}
+
+/// unlinkat(2).
+pub(super) async fn unlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let flags = a.uint(2);
+    if flags & !AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let at = read_location(caller, a.int(0), a.get(1)).await?;
+    caller.ship(Call::Remove { at, directory: flags != 0 }).await
+}
+
+/// rename(2).
+pub(super) async fn rename(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    rename_at(caller, (AT_FDCWD, a.get(0)), (AT_FDCWD, a.get(1)), 0).await
+}
+
+/// renameat(2).
+pub(super) async fn renameat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    rename_at(caller, (a.int(0), a.get(1)), (a.int(2), a.get(3)), 0).await
+}
+
+/// renameat2(2).
+pub(super) async fn renameat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    rename_at(caller, (a.int(0), a.get(1)), (a.int(2), a.get(3)), a.uint(4)).await
+}
+
+async fn rename_at(caller: Caller<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> Awaited {
+    let from = read_location(caller, from.0, from.1).await?;
+    let to = read_location(caller, to.0, to.1).await?;
+    caller.ship(Call::Rename { from, to, flags }).await
+}
+
+/// link(2).
+pub(super) async fn link(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let from = read_location(caller, AT_FDCWD, a.get(0)).await?;
+    let to = read_location(caller, AT_FDCWD, a.get(1)).await?;
+    caller.ship(Call::Link { from, to, follow: false }).await
+}
+
+/// linkat(2).
+pub(super) async fn linkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let flags = a.uint(4);
+    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let from = match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
+        TargetOrFile::Target(Target::Shipped(at)) => at,
+        TargetOrFile::Target(Target::Special(_)) => return Err(Errno::EXDEV.into()),
+        TargetOrFile::File(file) => Location { directory: Some(handle_of(&file, Errno::EXDEV)?), path: String::new() },
+    };
+    let to = read_location(caller, a.int(2), a.get(3)).await?;
+    caller.ship(Call::Link { from, to, follow: flags & AT_SYMLINK_FOLLOW != 0 }).await
+}
+
+/// symlink(2).
+pub(super) async fn symlink(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    make_link(caller, a.get(0), AT_FDCWD, a.get(1)).await
+}
+
+/// symlinkat(2).
+pub(super) async fn symlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    make_link(caller, a.get(0), a.int(1), a.get(2)).await
+}
+
+async fn make_link(caller: Caller<'_>, target: u64, descriptor: i32, address: u64) -> Awaited {
+    let target = caller.read_path(target).await?;
+    if target.is_empty() {
+        return Err(Errno::ENOENT.into());
+    }
+    let at = read_location(caller, descriptor, address).await?;
+    caller.ship(Call::SymbolicLink { target, at }).await
+}
+
+/// readlink(2).
+pub(super) async fn readlink(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    read_link_at(caller, AT_FDCWD, a.get(0), a.get(1), a.int(2)).await
+}
+
+/// readlinkat(2). An empty path means the link that was opened with `O_PATH`.
+pub(super) async fn readlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    read_link_at(caller, a.int(0), a.get(1), a.get(2), a.int(3)).await
+}
+
+async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, length: i32) -> Awaited {
+    let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Errno::EINVAL)?;
+    let text = match read_target_or_file(caller, descriptor, path, AT_EMPTY_PATH).await? {
+        TargetOrFile::Target(Target::Shipped(at)) => caller.ask(Call::ReadLink(at)).await?.1,
+        TargetOrFile::Target(Target::Special(node)) => read_special(caller, node)?,
+        TargetOrFile::File(file) => {
+            let directory = Some(handle_of(&file, Errno::ENOENT)?);
+            caller.ask(Call::ReadLink(Location { directory, path: String::new() })).await?.1
+        }
+    };
+    let text = &text[..text.len().min(length)];
+    caller.write(out, text).await?;
+    Ok(text.len() as u64)
+}
+
+/// Where a link that the kernel makes leads. That of a descriptor's own entry is not known: `ENOENT`.
+fn read_special(caller: Caller<'_>, node: crate::files::special::Node) -> Result<Vec<u8>, Errno> {
+    match node.target(caller.process) {
+        Some(target) => Ok(target.into_bytes()),
+        None if matches!(node.kind, crate::files::special::Kind::Descriptor(_)) => Err(Errno::ENOENT),
+        None => Err(Errno::EINVAL),
+    }
+}

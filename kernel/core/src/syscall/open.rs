@@ -1,0 +1,156 @@
+//! open(2), openat(2), creat(2).
+//!
+//! A call that is dropped while it waits may leave a file open at the I/O node that nobody has a descriptor for; it is
+//! closed with the rank.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::ship::{Call, Location, Reply};
+
+use super::Arguments;
+use super::place::{AT_FDCWD, Target, read_target};
+use crate::errno::Errno;
+use crate::files::special::{Kind, Node};
+use crate::files::{Descriptor, Object, OpenFile, flags};
+use crate::process::{Awaited, Caller};
+
+/// open(2).
+pub(super) async fn open(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    open_at(caller, AT_FDCWD, a.get(0), a.uint(1), a.uint(2)).await
+}
+
+/// openat(2).
+pub(super) async fn openat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    open_at(caller, a.int(0), a.get(1), a.uint(2), a.uint(3)).await
+}
+
+/// creat(2).
+pub(super) async fn creat(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    open_at(caller, AT_FDCWD, a.get(0), flags::O_CREAT | flags::O_WRONLY | flags::O_TRUNC, a.uint(1)).await
+}
+
+async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with: u32, mode: u32) -> Awaited {
+    let opened_with = normalise(opened_with)?;
+    let target = read_target(caller, descriptor, address).await?;
+    caller.process.files.lock().check_room()?;
+    let file = match target {
+        Target::Shipped(at) => open_shipped(caller, at, opened_with, mode).await?,
+        Target::Special(node) => open_special(caller, node, opened_with)?,
+    };
+    let close_on_exec = opened_with & flags::O_CLOEXEC != 0;
+    let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
+    Ok(number.cast_unsigned().into())
+}
+
+/// What Linux makes of flags before it looks at anything else: it ignores those it does not know, and with `O_PATH` all
+/// but a few.
+///
+/// # Errors
+/// `EINVAL`: `O_TMPFILE` without writing.
+fn normalise(opened_with: u32) -> Result<u32, Errno> {
+    const KNOWN: u32 = flags::O_ACCMODE
+        | flags::O_CREAT
+        | flags::O_EXCL
+        | flags::O_NOCTTY
+        | flags::O_TRUNC
+        | flags::SETTABLE
+        | flags::O_LARGEFILE
+        | flags::O_DIRECTORY
+        | flags::O_NOFOLLOW
+        | flags::O_CLOEXEC
+        | flags::O_PATH
+        | flags::O_TMPFILE
+        | O_DSYNC
+        | O_SYNC;
+    const O_DSYNC: u32 = 0o10000;
+    const O_SYNC: u32 = 0o4_000_000;
+    if opened_with & flags::O_PATH != 0 {
+        return Ok(opened_with & (flags::O_PATH | flags::O_DIRECTORY | flags::O_NOFOLLOW | flags::O_CLOEXEC));
+    }
+    if opened_with & flags::O_TMPFILE != 0 {
+        let writes = matches!(opened_with & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR);
+        if opened_with & flags::O_DIRECTORY == 0 || !writes || opened_with & flags::O_CREAT != 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    Ok(opened_with & KNOWN)
+}
+
+async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: u32) -> Awaited<Arc<OpenFile>> {
+    let makes = opened_with & (flags::O_CREAT | flags::O_TMPFILE) != 0;
+    let mode = if makes { masked(caller, mode) } else { 0 };
+    match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
+        (Reply::Opened { handle, status }, _) => {
+            Ok(Arc::new(OpenFile::shipped(handle, status, opened_with, &caller.process.closer)))
+        }
+        _ => Err(Errno::EIO.into()),
+    }
+}
+
+/// A new file's mode, with the process's mask taken off.
+pub(super) fn masked(caller: Caller<'_>, mode: u32) -> u32 {
+    mode & 0o7777 & !caller.process.umask.load(Ordering::Relaxed)
+}
+
+fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<OpenFile>, Errno> {
+    let open = |object| Ok(Arc::new(OpenFile::new(object, opened_with)));
+    if opened_with & flags::O_PATH != 0 {
+        let refused = opened_with & flags::O_DIRECTORY != 0 && !node.is_directory();
+        return if refused { Err(Errno::ENOTDIR) } else { open(Object::Special(node)) };
+    }
+    if opened_with & flags::O_CREAT != 0 && opened_with & flags::O_EXCL != 0 {
+        return Err(Errno::EEXIST);
+    }
+    if opened_with & flags::O_TMPFILE != 0 {
+        return Err(if node.is_directory() { Errno::EOPNOTSUPP } else { Errno::ENOTDIR });
+    }
+    if opened_with & flags::O_DIRECTORY != 0 && !node.is_directory() {
+        return Err(Errno::ENOTDIR);
+    }
+    let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
+    match node.kind {
+        Kind::Directory | Kind::Descriptors if writes || opened_with & flags::O_CREAT != 0 => Err(Errno::EISDIR),
+        Kind::Directory | Kind::Descriptors => open(Object::Special(node)),
+        Kind::Device(device) => open(Object::Device(device)),
+        Kind::Terminal => Err(Errno::ENXIO),
+        Kind::Text(_) if writes => Err(Errno::EACCES),
+        Kind::Text(text) => open(Object::Text(text.make(caller), node)),
+        Kind::Program if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
+        Kind::Program if writes => Err(Errno::ETXTBSY),
+        Kind::Program => open(Object::Program(node)),
+        Kind::Descriptor(_) if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
+        Kind::Descriptor(number) => reopen(caller, number, opened_with),
+    }
+}
+
+/// Opens what a descriptor refers to. Streams get an open file of their own; others share the descriptor's, offset
+/// included, unlike on Linux.
+fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenFile>, Errno> {
+    let file = caller.process.files.lock().get(number).map_err(|_| Errno::ENOENT)?;
+    let access = opened_with & flags::O_ACCMODE;
+    if access != flags::O_WRONLY && !file.is_readable() || access != flags::O_RDONLY && !file.is_writable() {
+        return Err(Errno::EACCES);
+    }
+    Ok(match &file.object {
+        Object::Stream(stream) => Arc::new(OpenFile::stream(*stream)),
+        _ => file,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalise;
+    use crate::errno::Errno;
+    use crate::files::flags;
+
+    #[test]
+    fn flags_are_normalised_as_linux_does() {
+        assert_eq!(normalise(flags::O_RDWR | 1 << 30), Ok(flags::O_RDWR));
+        let path = flags::O_PATH | flags::O_CLOEXEC;
+        assert_eq!(normalise(path | flags::O_RDWR | flags::O_TRUNC | flags::O_CREAT), Ok(path));
+        assert_eq!(normalise(flags::O_TMPFILE | flags::O_DIRECTORY), Err(Errno::EINVAL));
+        assert_eq!(normalise(flags::O_TMPFILE | flags::O_RDWR), Err(Errno::EINVAL));
+        assert!(normalise(flags::O_TMPFILE | flags::O_DIRECTORY | flags::O_WRONLY).is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the path of a call leads.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::ship::{Call, Handle, Location, Reply};
+
+use crate::errno::Errno;
+use crate::files::special::{Node, Place, locate};
+use crate::files::{Object, OpenFile};
+use crate::process::{Awaited, Caller};
+
+/// "From the working directory" instead of a descriptor.
+pub(super) const AT_FDCWD: i32 = -100;
+/// Do not follow a symbolic link at the end.
+pub(super) const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+/// rmdir(2) instead of unlink(2); for faccessat2(2), check the effective ids.
+pub(super) const AT_REMOVEDIR: u32 = 0x200;
+/// Follow a symbolic link at the end.
+pub(super) const AT_SYMLINK_FOLLOW: u32 = 0x400;
+/// Do not mount anything. Nothing is ever mounted.
+pub(super) const AT_NO_AUTOMOUNT: u32 = 0x800;
+/// An empty path means the descriptor itself.
+pub(super) const AT_EMPTY_PATH: u32 = 0x1000;
+
+/// What a path leads to.
+pub(super) enum Target {
+    /// Something at the I/O node.
+    Shipped(Location),
+    /// Something the kernel makes.
+    Special(Node),
+}
+
+/// What a path leads to, or the descriptor itself.
+pub(super) enum TargetOrFile {
+    /// The path's.
+    Target(Target),
+    /// The descriptor's.
+    File(Arc<OpenFile>),
+}
+
+/// Where `path` leads from the directory behind `descriptor`.
+///
+/// # Errors
+/// `ENOENT` if the path is empty, `EBADF`, `ENOTDIR`, `ENAMETOOLONG`.
+pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: String) -> Result<Target, Errno> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let process = caller.process;
+    let pid = process.identity.pid;
+    let place = if path.starts_with('/') {
+        locate("/", &path, pid)?
+    } else if descriptor == AT_FDCWD {
+        locate(&process.directory.lock(), &path, pid)?
+    } else {
+        let file = process.files.lock().get(descriptor)?;
+        match &file.object {
+            Object::Shipped(shipped) if file.is_directory() => {
+                return Ok(Target::Shipped(Location { directory: Some(shipped.handle), path }));
+            }
+            Object::Special(node) if node.is_directory() => locate(&node.path(), &path, pid)?,
+            _ => return Err(Errno::ENOTDIR),
+        }
+    };
+    Ok(match place {
+        Place::Shipped(path) => Target::Shipped(Location { directory: None, path }),
+        Place::Special(node) => Target::Special(node),
+    })
+}
+
+/// Reads the path at `address` and finds where it leads.
+pub(super) async fn read_target(caller: Caller<'_>, descriptor: i32, address: u64) -> Awaited<Target> {
+    let path = caller.read_path(address).await?;
+    Ok(target(caller, descriptor, path)?)
+}
+
+/// As [`read_target`], for calls that change names: what the kernel makes cannot be changed.
+pub(super) async fn read_location(caller: Caller<'_>, descriptor: i32, address: u64) -> Awaited<Location> {
+    match read_target(caller, descriptor, address).await? {
+        Target::Shipped(location) => Ok(location),
+        Target::Special(_) => Err(Errno::EROFS.into()),
+    }
+}
+
+/// As [`read_target`], for calls with `AT_EMPTY_PATH` in their `flags`.
+pub(super) async fn read_target_or_file(
+    caller: Caller<'_>,
+    descriptor: i32,
+    address: u64,
+    flags: u32,
+) -> Awaited<TargetOrFile> {
+    let path =
+        if address == 0 && flags & AT_EMPTY_PATH != 0 { String::new() } else { caller.read_path(address).await? };
+    if !path.is_empty() || flags & AT_EMPTY_PATH == 0 {
+        return Ok(TargetOrFile::Target(target(caller, descriptor, path)?));
+    }
+    if descriptor == AT_FDCWD {
+        return Ok(TargetOrFile::Target(target(caller, AT_FDCWD, ".".into())?));
+    }
+    Ok(TargetOrFile::File(caller.process.files.lock().get(descriptor)?))
+}
+
+impl Caller<'_> {
+    /// Has the I/O node do something that has no answer but "done".
+    pub(super) async fn ship(&self, call: Call) -> Awaited {
+        self.process.client.call(call, Vec::new()).await?;
+        Ok(0)
+    }
+
+    /// Has the I/O node do something, and takes its reply.
+    pub(super) async fn ask(&self, call: Call) -> Result<(Reply, Vec<u8>), Errno> {
+        self.process.client.call(call, Vec::new()).await
+    }
+}
+
+/// The handle of an open file at the I/O node.
+///
+/// # Errors
+/// `otherwise`: it is none.
+pub(super) fn handle_of(file: &OpenFile, otherwise: Errno) -> Result<Handle, Errno> {
+    file.as_shipped().map(|shipped| shipped.handle).ok_or(otherwise)
+}

@@ -1,0 +1,190 @@
+//! The memory a read or write goes to or comes from: one range, or the several of an iovec.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::abi::io::{IOVEC_BYTES, parse_iovec};
+use crate::errno::Errno;
+use crate::memory::AddressSpace;
+use crate::process::{Awaited, Caller, Failure};
+
+/// Most ranges in one call, as on Linux: `EINVAL`.
+const IOV_MAX: u64 = 1024;
+
+/// Most bytes one call moves, as on Linux; longer ones are cut.
+pub(super) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
+
+/// Ranges of the program's memory, all in its half of the address space, and how far they have been used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ranges {
+    /// Address and length of each; together at most [`TRANSFER_BYTES_MAX`] bytes.
+    list: Vec<(u64, u64)>,
+    /// Index of the first that is not used up.
+    current: usize,
+    /// Bytes of that one that are used up.
+    used: u64,
+    /// Bytes that are left.
+    left: u64,
+}
+
+impl Ranges {
+    /// One range.
+    ///
+    /// # Errors
+    /// `EFAULT`: it is not the program's.
+    pub(super) fn one(address: u64, length: u64) -> Result<Self, Errno> {
+        Self::new([(address, length)].into_iter())
+    }
+
+    /// The ranges of the iovec of `count` entries at `address`.
+    pub(super) async fn read(caller: Caller<'_>, address: u64, count: u64) -> Awaited<Self> {
+        if count > IOV_MAX {
+            return Err(Errno::EINVAL.into());
+        }
+        let mut bytes = vec![0; count as usize * IOVEC_BYTES];
+        caller.read(address, &mut bytes).await?;
+        Ok(Self::new(bytes.chunks_exact(IOVEC_BYTES).map(parse_iovec))?)
+    }
+
+    /// # Errors
+    /// `EINVAL`: a negative length. `EFAULT`: a range is not the program's.
+    fn new(ranges: impl Iterator<Item = (u64, u64)> + Clone) -> Result<Self, Errno> {
+        let several = ranges.clone().nth(1).is_some();
+        let mut list = Vec::new();
+        let mut left = 0;
+        for (address, length) in ranges {
+            if several && i64::try_from(length).is_err() {
+                return Err(Errno::EINVAL);
+            }
+            if !AddressSpace::is_user_range(address, length) {
+                return Err(Errno::EFAULT);
+            }
+            let length = length.min(TRANSFER_BYTES_MAX - left);
+            left += length;
+            if length > 0 {
+                list.push((address, length));
+            }
+        }
+        Ok(Self { list, current: 0, used: 0, left })
+    }
+
+    /// Bytes that are left.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next range that is left, at most `limit` bytes of it. `None` at the end.
+    fn next(&self, limit: usize) -> Option<(u64, usize)> {
+        let (address, length) = self.list.get(self.current)?;
+        let rest = usize::try_from(length - self.used).unwrap_or(usize::MAX);
+        Some((address + self.used, rest.min(limit)))
+    }
+
+    /// Uses bytes of the next range up.
+    fn advance(&mut self, bytes: usize) {
+        self.left -= bytes as u64;
+        self.used += bytes as u64;
+        while self.list.get(self.current).is_some_and(|(_, length)| self.used >= *length) {
+            self.used = 0;
+            self.current += 1;
+        }
+    }
+
+    /// Puts bytes, not more than are left, into the ranges. Gives how many, and what stopped it.
+    pub(super) async fn scatter(&mut self, caller: Caller<'_>, bytes: &[u8]) -> (u64, Awaited<()>) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let Some((address, count)) = self.next(bytes.len() - done) else { break };
+            let copied = caller.write_part(address, &bytes[done..done + count]).await;
+            self.advance(copied.bytes);
+            done += copied.bytes;
+            if copied.result.is_err() {
+                return (done as u64, copied.result);
+            }
+        }
+        (done as u64, Ok(()))
+    }
+
+    /// Takes up to `limit` bytes from the ranges, fewer at their end.
+    ///
+    /// # Errors
+    /// The failure if there was not a single one; otherwise it comes at the next call.
+    pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<Vec<u8>> {
+        let length = usize::try_from(self.left).map_or(limit, |left| left.min(limit));
+        let mut bytes = vec![0; length];
+        let mut done = 0;
+        while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
+            let copied = caller.read_part(address, &mut bytes[done..done + count]).await;
+            self.advance(copied.bytes);
+            done += copied.bytes;
+            match copied.result {
+                Ok(()) => {}
+                Err(Failure::Errno(_)) if done > 0 => break,
+                Err(failure) => return Err(failure),
+            }
+        }
+        bytes.truncate(done);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{Ranges, TRANSFER_BYTES_MAX};
+    use crate::errno::Errno;
+
+    const END: u64 = coppice_hal::addr::USER_END;
+
+    #[test]
+    fn wild_ranges_are_refused() {
+        assert_eq!(Ranges::one(END, 1), Err(Errno::EFAULT));
+        assert_eq!(Ranges::one(0xffff_8000_0000_0000, 1), Err(Errno::EFAULT));
+        assert_eq!(Ranges::one(0x1000, u64::MAX), Err(Errno::EFAULT));
+        assert_eq!(Ranges::one(u64::MAX, u64::MAX), Err(Errno::EFAULT));
+        let several = [(0x1000, 1), (0x1000, 1 << 63)];
+        assert_eq!(Ranges::new(several.into_iter()), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn long_transfers_are_cut_as_on_linux() {
+        let ranges = Ranges::one(0x1000, 1 << 40).expect("in the user half");
+        assert_eq!(ranges.left(), TRANSFER_BYTES_MAX);
+        let several = [(0x1000, 0x7fff_0000), (0x1000, 0x7fff_0000), (0x1000, 5)];
+        let ranges = Ranges::new(several.into_iter()).expect("in the user half");
+        assert_eq!(ranges.left(), TRANSFER_BYTES_MAX);
+        assert_eq!(ranges.list, [(0x1000, 0x7fff_0000), (0x1000, 0xf000)]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_used_once_and_in_order(
+            lengths in proptest::collection::vec(0_u64..50, 0..8),
+            steps in proptest::collection::vec(1_usize..40, 200),
+        ) {
+            let list: Vec<(u64, u64)> =
+                lengths.iter().enumerate().map(|(index, length)| (0x1000 * (index as u64 + 1), *length)).collect();
+            let expected: Vec<u64> = list.iter().flat_map(|(address, length)| *address..address + length).collect();
+            let mut ranges = Ranges::new(list.into_iter()).expect("in the user half");
+            let mut seen = Vec::new();
+            for step in steps {
+                let Some((address, count)) = ranges.next(step) else { break };
+                prop_assert!((1..=step).contains(&count));
+                seen.extend(address..address + count as u64);
+                ranges.advance(count);
+            }
+            prop_assert_eq!(ranges.left(), 0);
+            prop_assert_eq!(seen, expected);
+        }
+
+        #[test]
+        fn no_iovec_panics(list in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..10)) {
+            if let Ok(ranges) = Ranges::new(list.into_iter()) {
+                prop_assert!(ranges.left() <= TRANSFER_BYTES_MAX);
+            }
+        }
+    }
+}

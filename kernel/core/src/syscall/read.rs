@@ -1,0 +1,210 @@
+//! Reading: read(2), pread64(2), readv(2), preadv(2), preadv2(2).
+//!
+//! A long read of a file is made in parts of [`BULK_BYTES_MAX`], several of which are under way at once. What comes behind
+//! a short part or an error is forgotten, and the offset moves by what was given to the program alone.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::ship::{Call, Reply};
+
+use super::Arguments;
+use super::ranges::Ranges;
+use crate::errno::Errno;
+use crate::executor;
+use crate::files::pipeline::Pipeline;
+use crate::files::{Device, Object, OpenFile, Standard};
+use crate::process::{Awaited, Caller, Failure};
+
+/// Parts of a long transfer that are under way at once.
+pub(super) const PARTS_UNDER_WAY: usize = 4;
+
+/// Highest offset a file can have, bytes.
+pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// read(2).
+pub(super) async fn read(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = open_for_reading(caller, a)?;
+    read_into(caller, &file, None, Ranges::one(a.get(1), a.get(2))?).await
+}
+
+/// pread64(2).
+pub(super) async fn pread64(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let offset = a.offset(3)?;
+    let file = open_for_reading(caller, a)?;
+    read_into(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
+}
+
+/// readv(2).
+pub(super) async fn readv(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = open_for_reading(caller, a)?;
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    read_into(caller, &file, None, ranges).await
+}
+
+/// preadv(2).
+pub(super) async fn preadv(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let offset = a.offset(3)?;
+    let file = open_for_reading(caller, a)?;
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    read_into(caller, &file, Some(offset), ranges).await
+}
+
+/// preadv2(2). Of its flags, only "high priority" is taken, which changes nothing here.
+pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    const RWF_HIPRI: u32 = 1;
+    let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
+    let file = open_for_reading(caller, a)?;
+    if a.uint(5) & !RWF_HIPRI != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    read_into(caller, &file, offset, ranges).await
+}
+
+fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
+    let file = caller.process.files.lock().get(a.int(0))?;
+    if !file.is_readable() {
+        return Err(Errno::EBADF);
+    }
+    if file.is_directory() { Err(Errno::EISDIR) } else { Ok(file) }
+}
+
+/// Reads into the ranges, at `at` or at the file's own offset, which then moves.
+async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: Ranges) -> Awaited {
+    if at.is_some() && matches!(file.object, Object::Stream(_)) {
+        return Err(Errno::ESPIPE.into());
+    }
+    if ranges.left() == 0 {
+        return Ok(0);
+    }
+    match &file.object {
+        Object::Stream(Standard::Input) => read_input(caller, file, ranges).await,
+        Object::Stream(_) => Err(Errno::EBADF.into()),
+        Object::Device(device) => read_device(caller, *device, ranges).await,
+        Object::Special(_) => Err(Errno::EISDIR.into()),
+        Object::Shipped(_) | Object::Text(..) | Object::Program(_) => {
+            let from = at.unwrap_or_else(|| file.offset());
+            let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
+            let result = read_parts(caller, file, from, ranges, &mut progress).await;
+            progress.finish(result)
+        }
+    }
+}
+
+/// How far a transfer is.
+pub(super) struct Progress<'a> {
+    pub(super) caller: Caller<'a>,
+    pub(super) file: &'a OpenFile,
+    /// The file's own offset moves with it.
+    pub(super) moves: bool,
+    /// Offset it began at, bytes.
+    pub(super) from: u64,
+    /// Bytes done.
+    pub(super) done: u64,
+}
+
+impl Progress<'_> {
+    /// That many bytes more are done.
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.done += bytes;
+        if self.moves {
+            self.file.set_offset(self.from + self.done);
+        }
+        self.caller.completed(self.done);
+    }
+
+    /// The call's result: an error counts only if nothing was done before.
+    pub(super) fn finish(&self, result: Awaited<()>) -> Awaited {
+        match result {
+            Err(Failure::Errno(_)) if self.done > 0 => Ok(self.done),
+            Err(failure) => Err(failure),
+            Ok(()) => Ok(self.done),
+        }
+    }
+}
+
+async fn read_parts(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    from: u64,
+    mut ranges: Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<()> {
+    let end = from.saturating_add(ranges.left()).min(OFFSET_MAX);
+    let mut asked = from;
+    let mut lengths = alloc::collections::VecDeque::new();
+    let mut parts = Pipeline::new();
+    loop {
+        while asked < end && parts.len() < PARTS_UNDER_WAY {
+            let length = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
+            let at = asked;
+            parts.push(async move {
+                let bytes = file.read_at(caller.process, at, length).await?;
+                Ok((Reply::Data, bytes))
+            });
+            lengths.push_back(length);
+            asked += length as u64;
+        }
+        let Some(length) = lengths.pop_front() else { return Ok(()) };
+        let (_, bytes) = parts.next().await?;
+        let (copied, result) = ranges.scatter(caller, &bytes).await;
+        if file.as_shipped().is_some() {
+            caller.process.account.bytes_read.fetch_add(copied, Ordering::Relaxed);
+        }
+        progress.add(copied);
+        result?;
+        if bytes.len() < length {
+            return Ok(());
+        }
+    }
+}
+
+/// Standard input gives what there is, however little.
+async fn read_input(caller: Caller<'_>, file: &OpenFile, mut ranges: Ranges) -> Awaited {
+    if file.is_nonblocking() {
+        let (reply, _) = caller.ask(Call::InputReady { wait_ms: 0 }).await?;
+        if reply == Reply::Count(0) {
+            return Err(Errno::EAGAIN.into());
+        }
+    }
+    let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
+    let (_, mut bytes) = caller.ask(Call::Input { length }).await?;
+    bytes.truncate(length as usize);
+    caller.process.account.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    let (copied, result) = ranges.scatter(caller, &bytes).await;
+    match result {
+        Err(Failure::Errno(_)) if copied > 0 => Ok(copied),
+        Err(failure) => Err(failure),
+        Ok(()) => Ok(copied),
+    }
+}
+
+/// Devices give as much as is asked for, in parts, with the core free for others in between.
+async fn read_device(caller: Caller<'_>, device: Device, mut ranges: Ranges) -> Awaited {
+    const PART_BYTES: usize = 64 * 1024;
+    let mut done = 0;
+    let mut buffer: Vec<u8> = vec![0; usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES))];
+    while ranges.left() > 0 {
+        let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));
+        let given = device.read(&mut buffer[..length]);
+        if given == 0 {
+            break;
+        }
+        let (copied, result) = ranges.scatter(caller, &buffer[..given]).await;
+        done += copied;
+        caller.completed(done);
+        match result {
+            Ok(()) => {}
+            Err(Failure::Errno(_)) if done > 0 => break,
+            Err(failure) => return Err(failure),
+        }
+        if ranges.left() > 0 {
+            executor::yield_now().await;
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,120 @@
+//! What time it is.
+
+use super::Arguments;
+use super::abi::time::{ticks, timespec, timeval, tms};
+use super::abi::{Record, time::SECOND_NS};
+use crate::clock;
+use crate::errno::Errno;
+use crate::process::{Caller, Immediate};
+
+const CLOCK_REALTIME: i32 = 0;
+const CLOCK_MONOTONIC: i32 = 1;
+const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
+const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+const CLOCK_MONOTONIC_RAW: i32 = 4;
+const CLOCK_REALTIME_COARSE: i32 = 5;
+const CLOCK_MONOTONIC_COARSE: i32 = 6;
+const CLOCK_BOOTTIME: i32 = 7;
+const CLOCK_REALTIME_ALARM: i32 = 8;
+const CLOCK_BOOTTIME_ALARM: i32 = 9;
+const CLOCK_TAI: i32 = 11;
+
+/// What a clock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// The time of day.
+    Real,
+    /// Time since boot.
+    Monotonic,
+    /// Time the process (its one thread) had the processor.
+    Processor,
+}
+
+impl Clock {
+    /// The clock of a number.
+    ///
+    /// # Errors
+    /// `EINVAL`: none.
+    #[inline]
+    pub(super) fn of(caller: Caller<'_>, id: i32) -> Result<Self, Errno> {
+        match id {
+            CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
+                Ok(Self::Monotonic)
+            }
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(Self::Real),
+            CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(Self::Processor),
+            // The clock of a process or thread by its number (clock_getcpuclockid(3)): ~number in the upper bits.
+            ..0 => {
+                let pid = !(id >> 3);
+                let own = pid == 0
+                    || u32::try_from(pid)
+                        .is_ok_and(|pid| pid == caller.process.identity.pid || pid == caller.thread.tid);
+                if own && id & 0b011 == 2 { Ok(Self::Processor) } else { Err(Errno::EINVAL) }
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// What it shows now, ns.
+    #[inline]
+    pub(super) fn now_ns(self, caller: Caller<'_>) -> u64 {
+        match self {
+            Self::Real => clock::realtime_ns(),
+            Self::Monotonic => clock::monotonic_ns(),
+            Self::Processor => caller.process.account.cpu_ns(),
+        }
+    }
+}
+
+/// clock_gettime(2).
+pub(super) fn clock_gettime(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let now_ns = Clock::of(caller, a.int(0))?.now_ns(caller);
+    caller.put(a.get(1), timespec(now_ns).bytes())?;
+    Ok(0)
+}
+
+/// clock_getres(2): 1 ns.
+pub(super) fn clock_getres(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    Clock::of(caller, a.int(0))?;
+    if a.get(1) != 0 {
+        caller.put(a.get(1), timespec(1).bytes())?;
+    }
+    Ok(0)
+}
+
+/// gettimeofday(2): UTC.
+pub(super) fn gettimeofday(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if a.get(0) != 0 {
+        caller.put(a.get(0), timeval(clock::realtime_ns()).bytes())?;
+    }
+    if a.get(1) != 0 {
+        caller.put(a.get(1), Record::<8>::new().bytes())?;
+    }
+    Ok(0)
+}
+
+/// time(2).
+pub(super) fn time(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let seconds = clock::realtime_ns() / SECOND_NS;
+    if a.get(0) != 0 {
+        caller.put(a.get(0), &seconds.to_le_bytes())?;
+    }
+    Ok(seconds)
+}
+
+/// times(2).
+pub(super) fn times(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if a.get(0) != 0 {
+        caller.put(a.get(0), tms(caller.process.account.cpu_ns()).bytes())?;
+    }
+    Ok(ticks(clock::monotonic_ns()))
+}
+
+/// getitimer(2): none is ever set, because setitimer(2) is not there.
+pub(super) fn getitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if !(0..=2).contains(&a.int(0)) {
+        return Err(Errno::EINVAL.into());
+    }
+    caller.put(a.get(1), Record::<32>::new().bytes())?;
+    Ok(0)
+}

@@ -1,0 +1,152 @@
+//! Copying between files without the program's memory: sendfile(2), copy_file_range(2). The bytes come to the node and
+//! go back: reads are several at once, writes one after the other.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::ship::Reply;
+
+use super::Arguments;
+use super::ranges::TRANSFER_BYTES_MAX;
+use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
+use super::write::write_once;
+use crate::errno::Errno;
+use crate::files::pipeline::Pipeline;
+use crate::files::{Object, OpenFile};
+use crate::process::{Awaited, Caller, Failure};
+
+/// sendfile(2).
+pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (output, input) = {
+        let files = caller.process.files.lock();
+        (files.get(a.int(0))?, files.get(a.int(1))?)
+    };
+    if !input.is_readable() || !output.is_writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let at = read_offset(caller, a.get(2)).await?;
+    if !input.is_regular() {
+        let is_stream = matches!(input.object, Object::Stream(_));
+        return Err(if is_stream && at.is_some() { Errno::ESPIPE } else { Errno::EINVAL }.into());
+    }
+    if output.appends() {
+        return Err(Errno::EINVAL.into());
+    }
+    let length = a.get(3).min(TRANSFER_BYTES_MAX);
+    let copied = copy(caller, (&input, at), (&output, None), length).await?;
+    move_on(caller, &input, at, a.get(2), copied).await?;
+    Ok(copied)
+}
+
+/// copy_file_range(2).
+pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let (input, output) = {
+        let files = caller.process.files.lock();
+        (files.get(a.int(0))?, files.get(a.int(2))?)
+    };
+    if a.uint(5) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if input.is_directory() || output.is_directory() {
+        return Err(Errno::EISDIR.into());
+    }
+    if !input.is_regular() || !output.is_regular() {
+        return Err(Errno::EINVAL.into());
+    }
+    if !input.is_readable() || !output.is_writable() || output.appends() {
+        return Err(Errno::EBADF.into());
+    }
+    let (from, to) = (read_offset(caller, a.get(1)).await?, read_offset(caller, a.get(3)).await?);
+    let length = a.get(4).min(TRANSFER_BYTES_MAX);
+    let (start, target) = (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
+    if is_same(&input, &output) && start.abs_diff(target) < length {
+        return Err(Errno::EINVAL.into());
+    }
+    let copied = copy(caller, (&input, from), (&output, to), length).await?;
+    move_on(caller, &input, from, a.get(1), copied).await?;
+    if let Some(to) = to {
+        caller.write(a.get(3), &(to + copied).to_le_bytes()).await?;
+    }
+    Ok(copied)
+}
+
+/// The offset a call names, if it does.
+async fn read_offset(caller: Caller<'_>, address: u64) -> Awaited<Option<u64>> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let offset = i64::from_le_bytes(caller.read_array(address).await?);
+    Ok(Some(u64::try_from(offset).map_err(|_| Errno::EINVAL)?))
+}
+
+/// Moves the input's offset on: the one in the program's memory, or the file's own.
+async fn move_on(caller: Caller<'_>, input: &OpenFile, at: Option<u64>, address: u64, copied: u64) -> Awaited<()> {
+    match at {
+        Some(at) => caller.write(address, &(at + copied).to_le_bytes()).await,
+        None => {
+            input.set_offset(input.offset() + copied);
+            Ok(())
+        }
+    }
+}
+
+fn is_same(one: &Arc<OpenFile>, other: &Arc<OpenFile>) -> bool {
+    match (one.as_shipped(), other.as_shipped()) {
+        (Some(one), Some(other)) => (one.status.device, one.status.inode) == (other.status.device, other.status.inode),
+        _ => Arc::ptr_eq(one, other),
+    }
+}
+
+/// Copies up to `length` bytes. The output's own offset moves if none is named; the input's does not.
+async fn copy(
+    caller: Caller<'_>,
+    (input, from): (&OpenFile, Option<u64>),
+    (output, to): (&OpenFile, Option<u64>),
+    length: u64,
+) -> Awaited {
+    let start = from.unwrap_or_else(|| input.offset());
+    let target = to.unwrap_or_else(|| output.offset());
+    let end = start.saturating_add(length).min(OFFSET_MAX);
+    let mut asked = start;
+    let mut done = 0;
+    let mut parts = Pipeline::new();
+    while start + done < end {
+        while asked < end && parts.len() < PARTS_UNDER_WAY {
+            let at = asked;
+            let count = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
+            parts.push(async move { Ok((Reply::Data, input.read_at(caller.process, at, count).await?)) });
+            asked += count as u64;
+        }
+        let step = async {
+            let (_, bytes) = parts.next().await?;
+            if bytes.is_empty() {
+                return Ok((0, 0));
+            }
+            let read = bytes.len() as u64;
+            if target.saturating_add(done) > OFFSET_MAX {
+                return Err(Failure::Errno(Errno::EFBIG));
+            }
+            let (written, _) = write_once(caller, output, Some(target + done), bytes).await?;
+            Ok((read, written))
+        };
+        let (read, written) = match step.await {
+            Ok(moved) => moved,
+            Err(Failure::Errno(_)) if done > 0 => break,
+            Err(failure) => return Err(failure),
+        };
+        if input.as_shipped().is_some() {
+            caller.process.account.bytes_read.fetch_add(read, Ordering::Relaxed);
+        }
+        done += written;
+        if to.is_none() {
+            output.set_offset(target + done);
+        }
+        caller.completed(done);
+        let wanted = BULK_BYTES_MAX as u64;
+        if written < read || read < wanted.min(end - start - (done - written)) {
+            break;
+        }
+    }
+    Ok(done)
+}

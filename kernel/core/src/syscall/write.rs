@@ -1,0 +1,256 @@
+//! Writing: write(2), pwrite64(2), writev(2), pwritev(2), pwritev2(2).
+//!
+//! A long write to a file is made in parts of [`BULK_BYTES_MAX`], several of which are under way at once unless it
+//! appends. After a short part or an error the call waits for the parts behind it, counts none of them, and the offset
+//! moves by what was written without a gap. (Bytes behind that may have been written; a program that writes on at its
+//! offset writes over them.)
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::ship::{Call, Handle, Reply, Stream};
+
+use super::Arguments;
+use super::ranges::Ranges;
+use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress};
+use crate::errno::Errno;
+use crate::files::pipeline::Pipeline;
+use crate::files::{Object, OpenFile, Standard};
+use crate::process::signals::SIGPIPE;
+use crate::process::{Awaited, Caller, Failure};
+
+const RWF_HIPRI: u32 = 1;
+const RWF_DSYNC: u32 = 2;
+const RWF_SYNC: u32 = 4;
+const RWF_APPEND: u32 = 16;
+
+/// write(2).
+pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = open_for_writing(caller, a)?;
+    write_from(caller, &file, None, Ranges::one(a.get(1), a.get(2))?).await
+}
+
+/// pwrite64(2). As on Linux, an appending file's write goes to its end all the same.
+pub(super) async fn pwrite64(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let offset = a.offset(3)?;
+    let file = open_for_writing(caller, a)?;
+    write_from(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
+}
+
+/// writev(2).
+pub(super) async fn writev(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = open_for_writing(caller, a)?;
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    write_from(caller, &file, None, ranges).await
+}
+
+/// pwritev(2).
+pub(super) async fn pwritev(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let offset = a.offset(3)?;
+    let file = open_for_writing(caller, a)?;
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    write_from(caller, &file, Some(offset), ranges).await
+}
+
+/// pwritev2(2): with "append" and "wait for the disk"; not with "do not wait".
+pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
+    let file = open_for_writing(caller, a)?;
+    let flags = a.uint(5);
+    if flags & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND) != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    let written = if flags & RWF_APPEND != 0 && file.as_shipped().is_some() {
+        append(caller, &file, offset.is_none(), ranges).await?
+    } else {
+        write_from(caller, &file, offset, ranges).await?
+    };
+    if flags & (RWF_DSYNC | RWF_SYNC) != 0
+        && let Some(shipped) = file.as_shipped()
+    {
+        let data_only = flags & RWF_SYNC == 0;
+        caller.ship(Call::Synchronise { file: shipped.handle, data_only }).await?;
+    }
+    Ok(written)
+}
+
+fn open_for_writing(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
+    let file = caller.process.files.lock().get(a.int(0))?;
+    if file.is_writable() { Ok(file) } else { Err(Errno::EBADF) }
+}
+
+/// Writes the ranges, at `at` or at the file's own offset, which then moves.
+async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ranges: Ranges) -> Awaited {
+    if at.is_some() && matches!(file.object, Object::Stream(_)) {
+        return Err(Errno::ESPIPE.into());
+    }
+    if ranges.left() == 0 {
+        return Ok(0);
+    }
+    match &file.object {
+        Object::Shipped(shipped) if !file.appends() => {
+            let from = at.unwrap_or_else(|| file.offset());
+            let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
+            let result = write_parts(caller, shipped.handle, ranges, &mut progress).await;
+            progress.finish(result)
+        }
+        Object::Shipped(_) => append(caller, file, at.is_none(), ranges).await,
+        Object::Device(device) => {
+            device.write()?;
+            // What is thrown away need not be looked at, as on Linux.
+            Ok(ranges.left())
+        }
+        Object::Stream(stream) => {
+            let mut done = 0;
+            let result = print(caller, *stream, &mut ranges, &mut done).await;
+            match result {
+                Err(Failure::Errno(_)) if done > 0 => Ok(done),
+                Err(failure) => Err(failure),
+                Ok(()) => Ok(done),
+            }
+        }
+        Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
+    }
+}
+
+async fn write_parts(caller: Caller<'_>, file: Handle, mut ranges: Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
+    let mut sent = progress.from;
+    let mut lengths = VecDeque::new();
+    let mut parts = Pipeline::new();
+    let mut result = Ok(());
+    loop {
+        while result.is_ok() && ranges.left() > 0 && parts.len() < PARTS_UNDER_WAY {
+            if sent > OFFSET_MAX {
+                result = Err(Errno::EFBIG.into());
+                break;
+            }
+            match ranges.gather(caller, BULK_BYTES_MAX).await {
+                Ok(bytes) => {
+                    lengths.push_back(bytes.len() as u64);
+                    let call = Call::Write { file, offset: Some(sent) };
+                    sent += bytes.len() as u64;
+                    parts.push(caller.process.client.call(call, bytes));
+                }
+                Err(failure) => result = Err(failure),
+            }
+        }
+        let Some(length) = lengths.pop_front() else { return result };
+        match parts.next().await {
+            Ok((Reply::Written { bytes, .. }, _)) => {
+                let bytes = u64::from(bytes).min(length);
+                caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+                progress.add(bytes);
+                if bytes == length {
+                    continue;
+                }
+            }
+            Ok(_) => result = Err(Errno::EIO.into()),
+            Err(errno) => result = Err(errno.into()),
+        }
+        // A gap: what comes behind does not count, but is not under way any more when the call returns.
+        while parts.len() > 0 {
+            let _ = parts.next().await;
+        }
+        return result;
+    }
+}
+
+/// Writes at the end of the file, part after part.
+async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ranges) -> Awaited {
+    let mut done = 0;
+    while ranges.left() > 0 {
+        let step = async {
+            let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+            let length = bytes.len() as u64;
+            let (written, end) = write_once(caller, file, None, bytes).await?;
+            Ok::<_, Failure>((length, written, end))
+        };
+        match step.await {
+            Ok((length, written, end)) => {
+                done += written;
+                if moves {
+                    file.set_offset(end);
+                }
+                caller.completed(done);
+                if written < length {
+                    break;
+                }
+            }
+            Err(Failure::Errno(_)) if done > 0 => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(done)
+}
+
+/// Prints the ranges, in order.
+async fn print(caller: Caller<'_>, stream: Standard, ranges: &mut Ranges, done: &mut u64) -> Awaited<()> {
+    while ranges.left() > 0 {
+        let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+        let length = bytes.len() as u64;
+        let taken = print_once(caller, stream, bytes).await?;
+        *done += taken;
+        caller.completed(*done);
+        if taken < length {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Prints some bytes, at most [`BULK_BYTES_MAX`]. A reader that is gone means `SIGPIPE`, then `EPIPE`.
+async fn print_once(caller: Caller<'_>, stream: Standard, bytes: Vec<u8>) -> Awaited {
+    let stream = match stream {
+        Standard::Input => return Err(Errno::EBADF.into()),
+        Standard::Output => Stream::Output,
+        Standard::Error => Stream::Error,
+    };
+    let length = bytes.len() as u64;
+    match caller.process.client.call(Call::Print(stream), bytes).await {
+        Ok((Reply::Written { bytes, .. }, _)) => {
+            let bytes = u64::from(bytes).min(length);
+            caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+            Ok(bytes)
+        }
+        Ok(_) => Err(Errno::EIO.into()),
+        Err(Errno::EPIPE) => {
+            caller.raise(SIGPIPE).await?;
+            Err(Errno::EPIPE.into())
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Writes bytes of the kernel's, at most [`BULK_BYTES_MAX`]; `None`: at the file's end. Gives how many, and the offset
+/// behind them.
+pub(super) async fn write_once(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    offset: Option<u64>,
+    bytes: Vec<u8>,
+) -> Awaited<(u64, u64)> {
+    let length = bytes.len() as u64;
+    match &file.object {
+        Object::Shipped(shipped) => {
+            let call = Call::Write { file: shipped.handle, offset };
+            match caller.process.client.call(call, bytes).await? {
+                (Reply::Written { bytes, end }, _) => {
+                    let bytes = u64::from(bytes).min(length);
+                    caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+                    Ok((bytes, end))
+                }
+                _ => Err(Errno::EIO.into()),
+            }
+        }
+        Object::Stream(stream) => Ok((print_once(caller, *stream, bytes).await?, 0)),
+        Object::Device(device) => {
+            device.write()?;
+            Ok((length, 0))
+        }
+        Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
+    }
+}
