@@ -1,11 +1,11 @@
 //! Serves one pset: files, program pages, standard streams, heartbeats.
 //!
-//! One process, one thread, one task per connection ([`accept`]) and a few besides: [`link`] drives the network stack,
-//! [`pset`] reads the service node's messages, [`outbox`] writes the answers. A node has two connections ([`line`]):
-//! [`control`] for launches, results and heartbeats, [`ship`] for the system calls of its ranks, which [`files`]
+//! One process, one thread, one task per connection (`accept`) and a few besides: `link` drives the network stack,
+//! `pset` reads the service node's messages, `outbox` writes the answers. A node has two connections (`line`):
+//! `control` for launches, results and heartbeats, `ship` for the system calls of its ranks, which `files`
 //! executes in the job's root. Only calls that wait for the disk leave the thread.
 //!
-//! What is known of nodes is in [`nodes`], of jobs in [`jobs`]; what happens to them is in [`server`].
+//! What is known of nodes is in `nodes`, of jobs in `jobs`; what happens to them is in `server`.
 
 mod accept;
 pub mod clock;

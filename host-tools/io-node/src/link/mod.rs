@@ -1,5 +1,5 @@
-//! The I/O node's station on the fabric: a smoltcp device over queues ([`device`]) and the task that moves frames between
-//! it and a Unix datagram socket ([`driver`]).
+//! The I/O node's station on the fabric: a smoltcp device over queues (`device`) and the task that moves frames between
+//! it and a Unix datagram socket (`driver`).
 
 mod device;
 mod driver;
