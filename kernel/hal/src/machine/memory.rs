@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use bootloader_api::BootInfo;
-use bootloader_api::info::MemoryRegionKind;
+use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr3;
@@ -32,7 +32,7 @@ static FRAMES: Once<FramePool> = Once::new();
 /// If the loader did not do what the kernel's configuration asks for.
 pub(super) fn start(boot_info: &BootInfo) -> &'static FramePool {
     let offset = boot_info.physical_memory_offset.into_option().expect("a loader that maps physical memory");
-    let end = boot_info.memory_regions.iter().map(|region| region.end).max().unwrap_or(0);
+    let end = boot_info.memory_regions.iter().filter(is_memory).map(|region| region.end).max().unwrap_or(0);
     DIRECT_MAP.store(offset, Ordering::Relaxed);
     MAPPED_END.store(end.max(MAPPED_BYTES_MIN), Ordering::Relaxed);
     forget_lower_half();
@@ -50,9 +50,12 @@ pub(super) fn start(boot_info: &BootInfo) -> &'static FramePool {
 
 /// Memory the machine has, the loader's and the kernel's own included.
 pub(super) fn bytes(boot_info: &BootInfo) -> u64 {
-    let ours = |kind| matches!(kind, MemoryRegionKind::Usable | MemoryRegionKind::Bootloader);
-    let regions = boot_info.memory_regions.iter().filter(|region| ours(region.kind));
-    regions.map(|region| region.end.saturating_sub(region.start)).sum()
+    boot_info.memory_regions.iter().filter(is_memory).map(|region| region.end.saturating_sub(region.start)).sum()
+}
+
+/// Whether a region is memory, rather than something else that has physical addresses.
+fn is_memory(region: &&MemoryRegion) -> bool {
+    matches!(region.kind, MemoryRegionKind::Usable | MemoryRegionKind::Bootloader)
 }
 
 /// The pool of all memory.

@@ -1,7 +1,7 @@
 //! The network card: virtio-net over PCI, one queue each way.
 //!
-//! Memory for frames is taken once, in one piece: [`RING`] buffers each way, each large enough for a whole frame, because
-//! jumbo frames are the rule here and merging small buffers would mean copying. When all receive buffers hold frames
+//! Memory for frames is taken once, in one piece, as buffers large enough for a whole frame each, because jumbo frames
+//! are the rule here and merging small buffers would mean copying. When all receive buffers hold frames
 //! nobody took, the card keeps what comes, and the wire behind it waits.
 //!
 //! The card interrupts only when somebody waits for it: after [`Nic::receive`] found nothing, or after
@@ -27,8 +27,14 @@ mod buffers;
 mod doorbell;
 mod ring;
 
-/// Frames each way that may be under way between kernel and card.
-pub const RING: usize = 32;
+/// Frames that may have come in and not been looked at. The card may keep as many places in its ring.
+pub const RECEIVE_FRAMES: usize = 32;
+
+/// Frames that may be on their way out. With the others, the largest make half a MiB, which the pool has in one piece.
+pub const TRANSMIT_FRAMES: usize = 24;
+
+/// Places in the card's rings, a power of two.
+const RING: usize = 32;
 
 /// Largest packet if the card does not say, bytes.
 const MTU_DEFAULT: u16 = 1500;
@@ -120,7 +126,7 @@ impl Nic {
         msix::enable(&mut root, &mut ports, function, VECTOR_NIC).ok_or(NicError::NoMessages)?;
         let doorbells = Doorbells::find(&mut root, &mut ports, function).ok_or(NicError::NoMessages)?;
         let frame_bytes = CARD_HEADER_BYTES + ETHERNET_BYTES + usize::from(mtu);
-        let (received, transmitted) = Buffers::take_two(frame_bytes).ok_or(NicError::OutOfMemory)?;
+        let (received, transmitted) = Buffers::take(frame_bytes).ok_or(NicError::OutOfMemory)?;
         let receive = ReceiveRing::new(&mut transport, &doorbells, received)?;
         let transmit = TransmitRing::new(&mut transport, &doorbells, transmitted)?;
         transport.finish_init();

@@ -2,15 +2,16 @@
 
 use core::ptr::NonNull;
 
-use super::RING;
+use super::{RECEIVE_FRAMES, TRANSMIT_FRAMES};
 use crate::machine::dma;
 
 /// Buffers start at multiples of this, so that no two share a cache line.
 const ALIGN: usize = 64;
 
-/// One buffer per place in a ring.
+/// Buffers of one length.
 pub(super) struct Buffers {
     start: NonNull<u8>,
+    count: usize,
     /// Distance from one to the next, and the length of each.
     stride: usize,
 }
@@ -19,13 +20,18 @@ pub(super) struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Takes memory for the buffers of two rings, each buffer of at least `bytes`.
-    pub(super) fn take_two(bytes: usize) -> Option<(Self, Self)> {
+    /// Takes memory for the frames that come and those that go, each buffer of at least `bytes`.
+    pub(super) fn take(bytes: usize) -> Option<(Self, Self)> {
         let stride = bytes.next_multiple_of(ALIGN);
-        let (_, start) = dma::take(2 * RING * stride)?;
+        let (_, start) = dma::take((RECEIVE_FRAMES + TRANSMIT_FRAMES) * stride)?;
         // SAFETY: inside the memory just taken.
-        let second = unsafe { start.add(RING * stride) };
-        Some((Self { start, stride }, Self { start: second, stride }))
+        let second = unsafe { start.add(RECEIVE_FRAMES * stride) };
+        Some((Self { start, count: RECEIVE_FRAMES, stride }, Self { start: second, count: TRANSMIT_FRAMES, stride }))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// Start of a buffer.
@@ -33,7 +39,7 @@ impl Buffers {
     /// # Panics
     /// If there is no such buffer.
     pub(super) fn at(&self, slot: usize) -> NonNull<u8> {
-        assert!(slot < RING, "a ring has {RING} buffers");
+        assert!(slot < self.count, "there are {} buffers", self.count);
         // SAFETY: inside the memory.
         unsafe { self.start.add(slot * self.stride) }
     }

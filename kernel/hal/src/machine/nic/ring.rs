@@ -10,7 +10,7 @@ use virtio_drivers::transport::pci::PciTransport;
 
 use super::buffers::Buffers;
 use super::doorbell::{Doorbell, Doorbells};
-use super::{CARD_HEADER_BYTES, RING};
+use super::{CARD_HEADER_BYTES, RING, TRANSMIT_FRAMES};
 use crate::machine::dma::Virtio;
 
 /// The card's number of the queue it fills.
@@ -77,7 +77,7 @@ impl ReceiveRing {
     /// A ring of which the card has all buffers.
     pub(super) fn new(transport: &mut PciTransport, doorbells: &Doorbells, buffers: Buffers) -> Result<Self, Error> {
         let mut ring = Self(Ring::new(transport, doorbells, QUEUE_RECEIVE, buffers)?);
-        for slot in 0..RING {
+        for slot in 0..ring.0.buffers.count() {
             ring.add(slot)?;
         }
         Ok(ring)
@@ -150,11 +150,11 @@ impl ReceiveRing {
 pub(super) struct TransmitRing {
     ring: Ring,
     /// Numbers of the buffers that are nobody's.
-    free: [u8; RING],
+    free: [u8; TRANSMIT_FRAMES],
     /// How many.
     free_count: usize,
     /// Length of the frame in each buffer that is the card's, with the card's header.
-    lengths: [u16; RING],
+    lengths: [u16; TRANSMIT_FRAMES],
 }
 
 impl TransmitRing {
@@ -162,7 +162,12 @@ impl TransmitRing {
     pub(super) fn new(transport: &mut PciTransport, doorbells: &Doorbells, buffers: Buffers) -> Result<Self, Error> {
         let mut ring = Ring::new(transport, doorbells, QUEUE_TRANSMIT, buffers)?;
         ring.set_interrupts(false);
-        Ok(Self { ring, free: core::array::from_fn(|slot| slot as u8), free_count: RING, lengths: [0; RING] })
+        Ok(Self {
+            ring,
+            free: core::array::from_fn(|slot| slot as u8),
+            free_count: TRANSMIT_FRAMES,
+            lengths: [0; TRANSMIT_FRAMES],
+        })
     }
 
     /// Whether there is room for a frame. If not, the card will interrupt when there is.
