@@ -1,8 +1,8 @@
 //! Every limit of a stack, with what happens at it.
 
 /// TCP's clocks run this many times faster than the standard says: its least retransmission time of one second becomes
-/// 200 ms, as in Linux.
-pub const TIME_SCALE: u64 = 5;
+/// 50 ms. A request of a node is often alone on its connection, so that only the clock finds out that it was lost.
+pub const TIME_SCALE: u64 = 20;
 
 /// Sockets of a stack: connections, listening ones and closing ones. Beyond: [`crate::NetError::TooManySockets`].
 pub const SOCKETS_MAX: usize = 1024;

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use spin::Mutex;
 
@@ -14,7 +14,9 @@ use super::wait::Notify;
 /// What one core has to do.
 pub(super) struct CoreState {
     /// Tasks that were woken and not yet polled, each at most once.
-    pub(super) ready: Mutex<VecDeque<Arc<Task>>>,
+    ready: Mutex<VecDeque<Arc<Task>>>,
+    /// Whether `ready` holds something, for a look without the lock.
+    any_ready: AtomicBool,
     pub(super) timers: Timers,
     pub(super) tasks_alive: AtomicUsize,
     /// When the alarm will ring, ns; [`Timers::NEVER`]: it is not armed.
@@ -26,6 +28,7 @@ impl CoreState {
     const fn new() -> Self {
         Self {
             ready: Mutex::new(VecDeque::new()),
+            any_ready: AtomicBool::new(false),
             timers: Timers::new(),
             tasks_alive: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(Timers::NEVER),
@@ -42,14 +45,35 @@ impl CoreState {
             self.timers.fire(platform::now_ns());
         }
         self.arm();
-        let task = self.ready.lock().pop_front();
-        match task {
+        match self.pop() {
             Some(task) => {
                 task.poll();
                 true
             }
             None => false,
         }
+    }
+
+    /// Queues a task to be polled.
+    pub(super) fn push(&self, task: Arc<Task>) {
+        let mut ready = self.ready.lock();
+        ready.push_back(task);
+        self.any_ready.store(true, Ordering::Relaxed);
+    }
+
+    fn pop(&self) -> Option<Arc<Task>> {
+        if !self.any_ready.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut ready = self.ready.lock();
+        let task = ready.pop_front();
+        self.any_ready.store(!ready.is_empty(), Ordering::Relaxed);
+        task
+    }
+
+    /// Makes room for `count` more tasks, so that waking them does not allocate.
+    pub(super) fn reserve(&self, count: usize) {
+        self.ready.lock().reserve(count);
     }
 
     /// Sets the alarm to the next timer, if it is not already: a task may stay in user mode until an interrupt.
@@ -83,6 +107,13 @@ pub(super) fn current() -> &'static CoreState {
 #[must_use]
 pub fn now_ns() -> u64 {
     platform::now_ns()
+}
+
+/// Whether another task waits for this core. A task that runs for long without awaiting should look now and then, and
+/// [`super::yield_now`] if so.
+#[must_use]
+pub fn others_are_ready() -> bool {
+    current().any_ready.load(Ordering::Relaxed)
 }
 
 /// Waits for the network card's next interrupt; one that came since the last call counts.

@@ -65,13 +65,13 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
             let core = self.core;
-            core.ready.lock().push_back(self);
+            core.push(self);
         }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.core.ready.lock().push_back(Arc::clone(self));
+            self.core.push(Arc::clone(self));
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHa
     }
     core.tasks_alive.fetch_add(1, Ordering::Relaxed);
     // Waking never allocates, so that it works whatever state the kernel is in.
-    core.ready.lock().reserve(TASKS_MAX);
+    core.reserve(TASKS_MAX);
     let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
     let task = Arc::new(Task { core, queued: AtomicBool::new(false), slot });
     task.wake_by_ref();

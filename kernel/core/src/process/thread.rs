@@ -29,7 +29,7 @@ pub(super) struct Thread<'a> {
 
 /// What a thread waits for.
 enum Wait {
-    /// An interrupt came: others may want the core.
+    /// Others want the core, or an interrupt came and they may.
     Turn,
     /// It touched a page.
     Page(Fetch),
@@ -79,6 +79,10 @@ impl<'a> Thread<'a> {
     fn until_waiting(&mut self) -> Wait {
         let caller = Caller { process: self.process, thread: self.state };
         loop {
+            if executor::others_are_ready() {
+                // A call woke somebody, who would otherwise wait for the next interrupt.
+                return Wait::Turn;
+            }
             // Only this thread uses the space while it runs: the lock is free, and taken for the table's sake.
             let exit = self.user.enter(self.process.space.lock().table());
             match exit {
