@@ -22,8 +22,8 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
         coppice run --root data busybox ls -l /  show it another directory as /\n  \
         coppice job 1 --json                     what it cost, rank by rank\n  \
         coppice down                             end everything\n\n\
-        Exit status: 0 done; 125 Coppice could not do it (one line on standard error says why);\n\
-        `run` otherwise exits as the job did."
+        Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run` otherwise exits as the \
+        job did."
 )]
 pub(crate) struct Arguments {
     /// Which cluster; several can be up side by side
@@ -115,12 +115,11 @@ impl Accelerator {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
-Ranks: one per node. When a rank exits or is ended by a signal the others keep running; the job is over when\n\
-all are. When a node is lost, or a rank cannot be started, the others are ended by SIGKILL.\n\n\
-Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal;\n\
-125 if a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
-Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\n\
-Examples:\n  \
+Ranks: one per node. When a rank exits or is ended by a signal the others keep running; the job is over when all \
+are. When a node is lost, or a rank cannot be started, the others are ended by SIGKILL.\n\n\
+Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
+a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
+Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\nExamples:\n  \
     coppice run ./hello world\n  \
     coppice run -n 4 --label ./hello\n  \
     coppice run --root ~/data --cwd /in --env LANG=C ./convert *.txt\n  \

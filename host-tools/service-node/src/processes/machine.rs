@@ -7,7 +7,7 @@ use std::path::Path;
 
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::Personality;
-use coppice_qemu::launch::Running;
+use coppice_qemu::launch::{Exit, Running};
 use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
 use tokio::sync::{mpsc, watch};
 
@@ -33,14 +33,14 @@ pub(super) fn boot(
     });
     tokio::spawn(async move {
         let report = Report { node, generation, events };
-        let reason = match started {
+        let (reason, has_said) = match started {
             Ok(running) => {
                 report.send(MachineEvent::Started { pid: running.pid() }).await;
                 watch_machine(running, killed).await
             }
-            Err(reason) => reason,
+            Err(reason) => (reason, false),
         };
-        let console = tail(&console).unwrap_or_default();
+        let console = if has_said { tail(&console).unwrap_or_default() } else { String::new() };
         report.send(MachineEvent::Ended { reason, console }).await;
     });
 }
@@ -59,7 +59,9 @@ impl Report {
     }
 }
 
-async fn watch_machine(mut running: Running, mut killed: watch::Receiver<bool>) -> String {
+/// Waits for the end of a machine. Returns how it ended, and whether its console may say why: one that was killed from
+/// outside had no time for last words.
+async fn watch_machine(mut running: Running, mut killed: watch::Receiver<bool>) -> (String, bool) {
     let ended = tokio::select! {
         ended = running.wait() => Some(ended),
         // An error means that the controller is gone: then nobody is left who wants the machine.
@@ -70,8 +72,8 @@ async fn watch_machine(mut running: Running, mut killed: watch::Receiver<bool>) 
         None => running.kill().await,
     };
     match ended {
-        Ok(exit) => exit.to_string(),
-        Err(error) => format!("the end of its machine could not be seen: {}", plain(&error)),
+        Ok(exit) => (exit.to_string(), !matches!(exit, Exit::Signal(_))),
+        Err(error) => (format!("the end of its machine could not be seen: {}", plain(&error)), false),
     }
 }
 
