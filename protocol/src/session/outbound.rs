@@ -81,8 +81,7 @@ impl Outbound {
         bulk: Bulk<'_>,
         bulk_covered: bool,
     ) -> Result<(), SendError> {
-        // Bulk bytes that belong to somebody else are copied once, behind the body.
-        let copied = if let Bulk::Borrowed(bytes) = &bulk { bytes.len() } else { 0 };
+        let copied = if bulk.is_copied() { bulk.bytes().len() } else { 0 };
         let mut piece = self.piece(HEADER_BYTES + TYPICAL_BODY_BYTES + copied)?;
         let start = piece.len();
         piece.extend_from_slice(&[0; HEADER_BYTES]);
@@ -103,18 +102,21 @@ impl Outbound {
         piece[start..start + HEADER_BYTES].copy_from_slice(&encoded);
         self.queued += HEADER_BYTES + header.body_bytes + header.bulk_bytes;
         match bulk {
-            Bulk::Borrowed(bytes) => {
-                piece.extend_from_slice(bytes);
-                self.pieces.push_back(piece);
-            }
-            Bulk::Owned(bytes) => {
+            Bulk::Owned(bytes) if copied == 0 => {
                 self.pieces.push_back(piece);
                 self.put_back(bytes);
+            }
+            bulk => {
+                piece.extend_from_slice(bulk.bytes());
+                self.pieces.push_back(piece);
             }
         }
         Ok(())
     }
 }
+
+/// Bulk bytes of our own that are rather copied than queued as a piece of their own, at most.
+const COPIED_BYTES_MAX: usize = 4096;
 
 /// Room made for a body before it is known how long it is, bytes; longer ones grow the piece.
 const TYPICAL_BODY_BYTES: usize = 64;
@@ -128,6 +130,14 @@ pub(crate) enum Bulk<'a> {
 }
 
 impl Bulk<'_> {
+    /// Whether they are copied behind the body. A few bytes of our own are, too, so that the frame leaves in one write.
+    fn is_copied(&self) -> bool {
+        match self {
+            Self::Borrowed(_) => true,
+            Self::Owned(bytes) => bytes.len() <= COPIED_BYTES_MAX,
+        }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
