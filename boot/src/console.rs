@@ -45,13 +45,13 @@ impl Write for Serial {
 
 /// Says why, and ends the machine.
 pub(crate) fn fail(error: &Error) -> ! {
-    end(format_args!("coppice-boot: {error}\n"))
+    end(format_args!("\ncoppice-boot: {error}\n"))
 }
 
 /// A defect of the loader.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    end(format_args!("coppice-boot: {info}\n"))
+    end(format_args!("\ncoppice-boot: {info}\n"))
 }
 
 /// Writes a text and ends the machine.

@@ -63,6 +63,7 @@ impl PageTable {
     }
 
     /// Makes this the table of the core that runs, if it is not.
+    #[inline]
     pub fn activate(&self) {
         // SAFETY: the kernel's half is that of every table, so the kernel's code, stack and data stay where they are.
         unsafe { cpu::load_root(self.root) };

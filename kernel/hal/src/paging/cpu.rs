@@ -35,6 +35,7 @@ mod machine {
     ///
     /// # Safety
     /// It has the kernel's half as every other table has it, and lives until another is loaded.
+    #[inline]
     pub(in super::super) unsafe fn load_root(root: u64) {
         if current() != root {
             let frame = PhysFrame::containing_address(PhysAddr::new_truncate(root));
@@ -61,6 +62,7 @@ mod machine {
     }
 
     /// Physical address of the table the core uses.
+    #[inline]
     fn current() -> u64 {
         Cr3::read().0.start_address().as_u64()
     }
