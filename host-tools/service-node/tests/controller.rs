@@ -58,7 +58,7 @@ fn comes_up_in_order() {
     let position = |wanted: fn(&Order) -> bool| cluster.orders.iter().position(wanted).expect("ordered");
     let fabric = position(|order| matches!(order, Order::StartFabric(_)));
     let io_node = position(|order| matches!(order, Order::StartIoNode(..)));
-    let key = position(|order| matches!(order, Order::Tell(_, ToPset::AddNode { .. })));
+    let key = position(|order| matches!(order, Order::Tell(_, message) if matches!(**message, ToPset::AddNode { .. })));
     let boot = position(|order| matches!(order, Order::Boot(..)));
     assert!(fabric < io_node && io_node < key && key < boot, "the I/O node knows the key before the node calls");
     assert_eq!(events(&mut cluster, "node-ready").len(), 5);
