@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(how, "read-only")) { *(volatile char *)"constant" = 1; }
     if (!strcmp(how, "execute-data")) { static char data[16] = {(char)0xc3}; ((void (*)(void))data)(); }
-    if (!strcmp(how, "divide")) return 1 / zero;
+    if (!strcmp(how, "divide")) __asm__ volatile("xor %%edx, %%edx; mov $7, %%eax; divl %0" : : "m"(zero) : "eax", "edx");
     if (!strcmp(how, "illegal")) __asm__ volatile("ud2");
     if (!strcmp(how, "breakpoint")) __asm__ volatile("int3");
     if (!strcmp(how, "hlt")) __asm__ volatile("hlt");

@@ -42,6 +42,11 @@ fn compare(cluster: &Cluster, arguments: &[&str]) {
 fn reads_as_on_the_host() {
     let cluster = Cluster::up(4);
     write_text(&cluster.root().join("text"));
+    // The names of owners come from the job's own /etc, as in any chroot.
+    std::fs::create_dir(cluster.root().join("etc")).expect("directory");
+    for name in ["passwd", "group"] {
+        std::fs::copy(Path::new("/etc").join(name), cluster.root().join("etc").join(name)).expect("copy");
+    }
     std::fs::create_dir(cluster.root().join("directory")).expect("directory");
     std::fs::write(cluster.root().join("directory/small"), "contents\n").expect("file");
     std::os::unix::fs::symlink("small", cluster.root().join("directory/link")).expect("link");

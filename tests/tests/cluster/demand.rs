@@ -12,14 +12,16 @@ fn report(cluster: &Cluster, field: &str) -> u64 {
 #[test]
 fn untouched_pages_are_not_fetched() {
     let cluster = Cluster::up(1);
-    let _ = cluster.run(&[BUSYBOX, "true"]).success();
-    let file_pages = std::fs::metadata(BUSYBOX).expect("busybox").len().div_ceil(4096);
+    let path = program("sparse", Toolchain::Glibc);
+    let file_pages = std::fs::metadata(&path).expect("program").len().div_ceil(4096);
+    assert!(file_pages > 4096, "the program has only {file_pages} pages");
+    let _ = cluster.run(&[&*path.to_string_lossy()]).success();
+    // Four pages of 16 MiB are touched; the rest is the C library and what is read ahead.
     let fetched = report(&cluster, "pages_fetched");
-    assert!(fetched > 4, "{fetched} pages fetched");
-    assert!(fetched < file_pages / 2, "{fetched} of {file_pages} pages fetched for `true`");
+    assert!((10..1024).contains(&fetched), "{fetched} of {file_pages} pages fetched");
     assert!(report(&cluster, "page_faults") > 0);
-    // Untouched heap and zero pages cost nothing: far less memory than the program reserves.
-    assert!(report(&cluster, "pages_peak") < 1000);
+    // Untouched memory costs nothing: the program reserves more than the node has.
+    assert!(report(&cluster, "pages_peak") < 2048);
 }
 
 #[test]
