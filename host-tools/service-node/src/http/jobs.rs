@@ -49,8 +49,9 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if job.ranks == 0 {
         return Err(Refused::bad("-n 0 ranks is no job; use 1 or more".to_owned()));
     }
-    if job.input_rank.is_some_and(|rank| rank >= job.ranks) {
-        return Err(Refused::bad(format!("--stdin-rank must be below the {} ranks of the job, or `none`", job.ranks)));
+    if let Some(rank) = job.input_rank.filter(|rank| *rank >= job.ranks) {
+        let last = job.ranks - 1;
+        return Err(Refused::bad(format!("--stdin-rank {rank}: the job has ranks 0 to {last}; name one, or `none`")));
     }
     let texts = job.arguments.iter().chain(&job.environment).chain([&job.name]);
     // Each ends with a zero on the program's stack.
