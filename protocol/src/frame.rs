@@ -9,7 +9,7 @@
 //! where [`crate::session::Channel`] says so, the bulk bytes. A header with 24 bytes of body is one BLAKE3 block, which
 //! is what keeps small messages cheap on an emulated node.
 //!
-//! [`WireHeader`] is what arrived, [`Header`] what was understood: a `Header` has a version and a kind that exist and
+//! `WireHeader` is what arrived, `Header` what was understood: a `Header` has a version and a kind that exist and
 //! lengths within the limits.
 
 use alloc::vec::Vec;
