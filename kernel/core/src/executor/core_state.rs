@@ -19,7 +19,7 @@ pub(super) struct CoreState {
     any_ready: AtomicBool,
     pub(super) timers: Timers,
     pub(super) tasks_alive: AtomicUsize,
-    /// When the alarm will ring, ns; [`Timers::NEVER`]: it is not armed.
+    /// When the alarm rings, ns; [`Timers::NEVER`]: it is not set.
     alarm_ns: AtomicU64,
     nic: Notify,
 }
@@ -38,8 +38,12 @@ impl CoreState {
 
     /// Looks at interrupts and timers, then polls one ready task. False: there was none.
     fn turn(&self) -> bool {
-        if platform::take_nic_interrupt() {
+        let came = platform::take_interrupts();
+        if came.nic {
             self.nic.notify();
+        }
+        if came.timer {
+            self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
         }
         if self.timers.next_ns() != Timers::NEVER {
             self.timers.fire(platform::now_ns());
@@ -76,12 +80,14 @@ impl CoreState {
         self.ready.lock().reserve(count);
     }
 
-    /// Sets the alarm to the next timer, if it is not already: a task may stay in user mode until an interrupt.
+    /// Sets the alarm, if it would ring too late for the next timer: a task may stay in user mode until an interrupt. One
+    /// that rings too early does no harm and is cheaper than to be set again: most timers are put off over and over and
+    /// never ring.
     fn arm(&self) {
         let next_ns = self.timers.next_ns();
-        if self.alarm_ns.load(Ordering::Relaxed) != next_ns {
+        if next_ns < self.alarm_ns.load(Ordering::Relaxed) {
             self.alarm_ns.store(next_ns, Ordering::Relaxed);
-            platform::set_alarm((next_ns != Timers::NEVER).then_some(next_ns));
+            platform::set_alarm(next_ns);
         }
     }
 }

@@ -4,20 +4,21 @@
 #[cfg(target_os = "none")]
 mod machine {
     use coppice_hal as hal;
+    use coppice_hal::irq::Pending;
 
     /// Monotonic time, ns since boot.
     pub(crate) fn now_ns() -> u64 {
         hal::time::now_ns()
     }
 
-    /// Arms the core's one alarm, or disarms it.
-    pub(crate) fn set_alarm(deadline_ns: Option<u64>) {
-        hal::time::set_alarm(deadline_ns);
+    /// Sets the core's one alarm.
+    pub(crate) fn set_alarm(at_ns: u64) {
+        hal::time::set_alarm(Some(at_ns));
     }
 
-    /// Whether the network card has asked for attention since the last call.
-    pub(crate) fn take_nic_interrupt() -> bool {
-        hal::irq::take().nic
+    /// The interrupts that came since the last call.
+    pub(crate) fn take_interrupts() -> Pending {
+        hal::irq::take()
     }
 
     /// Halts until an interrupt has been handled.
@@ -29,6 +30,8 @@ mod machine {
 #[cfg(not(target_os = "none"))]
 mod simulated {
     use core::cell::Cell;
+
+    use coppice_hal::irq::Pending;
 
     std::thread_local! {
         static NOW_NS: Cell<u64> = const { Cell::new(1) };
@@ -44,21 +47,21 @@ mod simulated {
         NOW_NS.set(NOW_NS.get().max(now_ns));
     }
 
-    /// Nothing to arm: the clock jumps to the next timer by itself.
-    pub(crate) fn set_alarm(_deadline_ns: Option<u64>) {}
+    /// Nothing to set: the clock jumps to the next timer by itself.
+    pub(crate) fn set_alarm(_at_ns: u64) {}
 
     /// Waits a little.
     pub(crate) fn wait_for_interrupt() {
         coppice_hal::cpu::wait_for_interrupt();
     }
 
-    /// There is no network card.
-    pub(crate) fn take_nic_interrupt() -> bool {
-        false
+    /// There are none.
+    pub(crate) fn take_interrupts() -> Pending {
+        Pending::default()
     }
 }
 
 #[cfg(target_os = "none")]
-pub(super) use machine::{now_ns, set_alarm, take_nic_interrupt, wait_for_interrupt};
+pub(super) use machine::{now_ns, set_alarm, take_interrupts, wait_for_interrupt};
 #[cfg(not(target_os = "none"))]
-pub(super) use simulated::{advance_to, now_ns, set_alarm, take_nic_interrupt, wait_for_interrupt};
+pub(super) use simulated::{advance_to, now_ns, set_alarm, take_interrupts, wait_for_interrupt};
