@@ -1,4 +1,5 @@
-//! The kernel's heap: one run of addresses whose pages are taken from the pool as they are needed, up to a limit.
+//! The kernel's heap: one run of addresses whose pages are taken from the pool as they are needed, up to a limit. Small
+//! blocks wait in front of it for whoever asks next ([`classes`]).
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -9,9 +10,12 @@ use x86_64::structures::paging::mapper::Mapper;
 use x86_64::structures::paging::{FrameAllocator, Page, PageTableFlags, PhysFrame, Size4KiB};
 use x86_64::{PhysAddr, VirtAddr};
 
+use self::classes::{Class, Classes};
 use super::memory;
 use crate::addr::PAGE_BYTES;
 use crate::frames::{FrameKind, FramePool};
+
+mod classes;
 
 /// The heap takes at most this share of all memory: one part in so many.
 const LIMIT_SHARE: usize = 4;
@@ -25,7 +29,7 @@ const GROWTH_BYTES: usize = 64 * 1024;
 /// How much of the kernel's heap is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes handed out.
+    /// Bytes handed out, small blocks that wait to be handed out again included.
     pub used_bytes: usize,
     /// Bytes taken from the pool.
     pub held_bytes: usize,
@@ -36,6 +40,7 @@ pub struct Usage {
 /// The heap and where it lies.
 struct Grown {
     heap: Heap,
+    classes: Classes,
     /// First address.
     start: u64,
     /// Bytes that are mapped.
@@ -48,7 +53,8 @@ struct Grown {
 struct KernelHeap(Mutex<Grown>);
 
 #[global_allocator]
-static HEAP: KernelHeap = KernelHeap(Mutex::new(Grown { heap: Heap::empty(), start: 0, held: 0, limit: 0 }));
+static HEAP: KernelHeap =
+    KernelHeap(Mutex::new(Grown { heap: Heap::empty(), classes: Classes::new(), start: 0, held: 0, limit: 0 }));
 
 /// Sets the heap up at a free place of the kernel's half. Nothing can be allocated before. Every program's page table has
 /// the kernel's top-level entries as they are when it is made, so this must come before the first.
@@ -129,25 +135,43 @@ unsafe impl FrameAllocator<Size4KiB> for Tables {
     }
 }
 
-// SAFETY: by `Heap`, under a lock. Interrupts are off while it is held, or come where nothing is allocated.
-unsafe impl GlobalAlloc for KernelHeap {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let mut heap = self.0.lock();
-        if let Ok(block) = heap.heap.allocate_first_fit(layout) {
+impl Grown {
+    /// Takes a block from the allocator behind, which grows if it has to; null if there is no room.
+    fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        if let Ok(block) = self.heap.allocate_first_fit(layout) {
             return block.as_ptr();
         }
         // Room for the block however it has to be aligned, and for the free list's own needs.
         let more = layout.size().saturating_add(layout.align()).saturating_add(4 * size_of::<usize>());
-        if !heap.grow(more) {
+        if !self.grow(more) {
             return ptr::null_mut();
         }
-        heap.heap.allocate_first_fit(layout).map_or(ptr::null_mut(), NonNull::as_ptr)
+        self.heap.allocate_first_fit(layout).map_or(ptr::null_mut(), NonNull::as_ptr)
+    }
+}
+
+// SAFETY: by `Heap` and `Classes`, under a lock. Interrupts are off while it is held, or come where nothing is allocated.
+unsafe impl GlobalAlloc for KernelHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let mut heap = self.0.lock();
+        match Class::of(layout) {
+            None => heap.allocate(layout),
+            Some(class) => match heap.classes.take(class) {
+                Some(block) => block.as_ptr(),
+                None => heap.allocate(class.layout),
+            },
+        }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if let Some(block) = NonNull::new(block) {
-            // SAFETY: the caller gives back what `alloc` gave it with this layout.
-            unsafe { self.0.lock().heap.deallocate(block, layout) };
+        let Some(block) = NonNull::new(block) else { return };
+        let mut heap = self.0.lock();
+        let class = Class::of(layout);
+        // SAFETY: the caller gives back what `alloc` gave it with this layout, which is a block of the layout's class.
+        unsafe {
+            if !class.is_some_and(|class| heap.classes.put(class, block)) {
+                heap.heap.deallocate(block, class.map_or(layout, |class| class.layout));
+            }
         }
     }
 }

@@ -95,7 +95,7 @@ fn gate(vector: u8) -> [u64; 2] {
 /// What the stubs call when the kernel was interrupted.
 extern "sysv64" fn kernel_trap(frame: &mut TrapFrame) {
     match frame.vector as u8 {
-        NMI => report_nmi("the kernel"),
+        NMI => report_nmi("the kernel", frame.rip),
         // Left over from a program that traced itself; there are no watchpoints.
         DEBUG => frame.rflags &= !TRAP_FLAG,
         ..=EXCEPTION_LAST => diagnosis::exception(frame),
@@ -104,6 +104,6 @@ extern "sysv64" fn kernel_trap(frame: &mut TrapFrame) {
 }
 
 /// Somebody wants to know whether the machine is alive (QEMU's monitor can send this interrupt).
-pub(crate) fn report_nmi(running: &str) {
-    diagnosis::emergency(format_args!("non-maskable interrupt while {running} ran"));
+pub(crate) fn report_nmi(running: &str, rip: u64) {
+    diagnosis::emergency(format_args!("non-maskable interrupt while {running} ran at {rip:#x}"));
 }

@@ -60,7 +60,7 @@ impl Trap {
 
 /// Says why a thread came back that made no system call, after acknowledging an interrupt.
 #[cold]
-pub(super) fn explain(returned: u64, trap: &Trap) -> UserExit {
+pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> UserExit {
     let vector = (returned - TRAP) as u8;
     match vector {
         traps::PAGE_FAULT => UserExit::PageFault {
@@ -70,7 +70,7 @@ pub(super) fn explain(returned: u64, trap: &Trap) -> UserExit {
             present: trap.error & 1 != 0,
         },
         traps::NMI => {
-            traps::report_nmi("a program");
+            traps::report_nmi("a program", regs.rip);
             UserExit::Interrupt
         }
         traps::DOUBLE_FAULT | traps::MACHINE_CHECK => panic!("exception {vector} while a program ran"),

@@ -65,7 +65,7 @@ impl UserThread {
         // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's bases and
         // vector registers are loaded; `rip` is in the program's half.
         let vector = unsafe { entry::enter_user(self) };
-        if vector == entry::SYSCALL { UserExit::Syscall } else { entry::explain(vector, &self.trap) }
+        if vector == entry::SYSCALL { UserExit::Syscall } else { entry::explain(vector, &self.trap, &self.regs) }
     }
 
     /// There is no way into a program on the host.
