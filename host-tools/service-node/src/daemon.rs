@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::StartReport;
@@ -24,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 use crate::controller::{Config, Controller, Event, Now, Request};
 use crate::database::Database;
 use crate::http::Api;
-use crate::limits::EVENTS_MAX;
+use crate::limits::{EVENTS_MAX, LOCK_RETRY_INTERVAL, LOCK_TIME_MAX};
 use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
 use crate::store::ProgramStore;
@@ -131,12 +131,6 @@ fn now() -> Now {
     Now { instant: Instant::now(), realtime_ns: realtime_ns() }
 }
 
-/// How long to wait for the lock of a service node that does not answer any more.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// How often to try again.
-const LOCK_RETRY: Duration = Duration::from_millis(20);
-
 /// Takes the cluster's lock and writes our process id into it.
 fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
     let path = paths.lock();
@@ -171,14 +165,14 @@ fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
 /// Takes the lock at once, or while its holder is only on its way out: a service node that was killed keeps its lock
 /// until the last of its threads is gone, but answers no more on its socket.
 fn try_lock(file: &File, paths: &ClusterPaths) -> rustix::io::Result<()> {
-    let end = Instant::now() + LOCK_WAIT_MAX;
+    let end = Instant::now() + LOCK_TIME_MAX;
     loop {
         let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
         let answers = || std::os::unix::net::UnixStream::connect(paths.api_socket()).is_ok();
         if taken != Err(rustix::io::Errno::WOULDBLOCK) || answers() || Instant::now() >= end {
             return taken;
         }
-        std::thread::sleep(LOCK_RETRY);
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
 }
 

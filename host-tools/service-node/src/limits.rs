@@ -9,7 +9,7 @@ pub const JOBS_QUEUED_MAX: usize = 1000;
 pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long the ranks of a killed job may take to end; then their nodes count as lost and are rebooted.
-pub const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+pub const KILL_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// Longest `--timeout` of a job.
 pub const JOB_TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -19,7 +19,7 @@ pub const BOOTS_PER_PROCESSOR: usize = 2;
 
 /// How long a node may take from the start of its machine until it is ready; then the machine is ended and the boot
 /// counts as failed.
-pub const BOOT_TIME_MAX: Duration = Duration::from_secs(30);
+pub const BOOT_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Failed boots of a node in a row after which it is given up.
 pub const BOOT_ATTEMPTS_MAX: u32 = 4;
@@ -32,6 +32,12 @@ pub const HELPER_START_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long nodes, I/O nodes and fabric may take to end by themselves when the cluster goes down; then they are killed.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// How long a service node that starts waits for the lock of one that does not answer any more; then it gives up.
+pub const LOCK_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How often it tries.
+pub const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Messages that wait to be written to an I/O node. One that does not read that many counts as lost.
 pub const PSET_MESSAGES_MAX: usize = 8192;
