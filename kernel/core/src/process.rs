@@ -26,6 +26,8 @@ mod report;
 pub(crate) mod signals;
 mod state;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 mod thread;
 
 pub(crate) use caller::Caller;

@@ -31,6 +31,8 @@ mod signal;
 mod sleep;
 mod stat;
 pub(crate) mod system;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod time;
 mod transfer;

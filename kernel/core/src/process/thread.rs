@@ -57,16 +57,7 @@ impl<'a> Thread<'a> {
         loop {
             let wait = self.until_waiting();
             let since_ns = clock::monotonic_ns();
-            let end = match wait {
-                Wait::Turn => {
-                    executor::yield_now().await;
-                    None
-                }
-                Wait::Page(fetch) => self.bring_page(&fetch).await,
-                Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
-                Wait::Call => self.call().await,
-                Wait::End(end) => Some(end),
-            };
+            let end = self.wait(wait).await;
             if let Some(end) = end {
                 return end;
             }
@@ -75,9 +66,22 @@ impl<'a> Thread<'a> {
         }
     }
 
+    /// Waits, and does what there was to wait for. Gives the end, if this is it.
+    async fn wait(&mut self, wait: Wait) -> Option<End> {
+        match wait {
+            Wait::Turn => {
+                executor::yield_now().await;
+                None
+            }
+            Wait::Page(fetch) => self.bring_page(&fetch).await,
+            Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
+            Wait::Call => self.call().await,
+            Wait::End(end) => Some(end),
+        }
+    }
+
     /// Runs the program until it has to wait.
     fn until_waiting(&mut self) -> Wait {
-        let caller = Caller { process: self.process, thread: self.state };
         loop {
             if executor::others_are_ready() {
                 // A call woke somebody, who would otherwise wait for the next interrupt.
@@ -87,14 +91,8 @@ impl<'a> Thread<'a> {
             let exit = self.user.enter(self.process.space.lock().table());
             match exit {
                 UserExit::Syscall => {
-                    let number = self.user.regs.rax;
-                    self.counts.made(number);
-                    match syscall::immediate(caller, number, &mut self.user.regs) {
-                        Some(Ok(value)) => self.user.regs.rax = value,
-                        Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
-                        Some(Err(Trouble::Fetch(fetch))) => return Wait::PageOfCall(fetch),
-                        Some(Err(Trouble::End(end))) => return Wait::End(end),
-                        None => return Wait::Call,
+                    if let Some(wait) = self.system_call() {
+                        return wait;
                     }
                 }
                 UserExit::PageFault { address, write, execute, .. } => {
@@ -121,6 +119,22 @@ impl<'a> Thread<'a> {
                 UserExit::Interrupt => return Wait::Turn,
             }
         }
+    }
+
+    /// Makes the call in the registers, if it need not wait.
+    #[inline]
+    fn system_call(&mut self) -> Option<Wait> {
+        let caller = Caller { process: self.process, thread: self.state };
+        let number = self.user.regs.rax;
+        self.counts.made(number);
+        match syscall::immediate(caller, number, &mut self.user.regs) {
+            Some(Ok(value)) => self.user.regs.rax = value,
+            Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
+            Some(Err(Trouble::Fetch(fetch))) => return Some(Wait::PageOfCall(fetch)),
+            Some(Err(Trouble::End(end))) => return Some(Wait::End(end)),
+            None => return Some(Wait::Call),
+        }
+        None
     }
 
     async fn bring_page(&mut self, fetch: &Fetch) -> Option<End> {
@@ -166,5 +180,31 @@ impl<'a> Thread<'a> {
         self.state.end_call();
         self.user.regs.rax = result;
         None
+    }
+}
+
+#[cfg(test)]
+impl Thread<'_> {
+    /// Makes one call as the program would, to its end.
+    pub(super) async fn make(&mut self, number: u64, arguments: [u64; 6]) -> Result<u64, End> {
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let regs = &mut self.user.regs;
+        // As the processor leaves them: behind the instruction.
+        let after = regs.rip + syscall::INSTRUCTION_BYTES;
+        (regs.rax, regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9, regs.rip) =
+            (number, rdi, rsi, rdx, r10, r8, r9, after);
+        loop {
+            if let Some(wait) = self.system_call()
+                && let Some(end) = self.wait(wait).await
+            {
+                return Err(end);
+            }
+            if self.user.regs.rip == after {
+                return Ok(self.user.regs.rax);
+            }
+            // It was rewound, so the program makes it again.
+            assert_eq!((self.user.regs.rip, self.user.regs.rax), (after - syscall::INSTRUCTION_BYTES, number));
+            self.user.regs.rip = after;
+        }
     }
 }

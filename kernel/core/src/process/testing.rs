@@ -1,0 +1,346 @@
+//! A process on the host whose system calls tests make, with an I/O node that the tests play.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU32;
+
+use coppice_hal::frames::FramePool;
+use coppice_protocol::control::Launch;
+use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::session::Channel;
+use coppice_protocol::ship::{Call, FileStatus, Handle, Location, Reply, Request, Stream};
+use spin::{Mutex, Once};
+
+use super::counts::Counts;
+use super::signals::Signals;
+use super::state::Account;
+use super::thread::Thread;
+use super::{End, Identity, NodeFacts, Process, ThreadState};
+use crate::errno::Errno;
+use crate::executor;
+use crate::files::{Closer, Descriptors};
+use crate::memory::{AddressSpace, Backing};
+use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::ship::Ship;
+
+/// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it.
+pub(crate) const MEMORY: u64 = 0x1000_0000;
+pub(crate) const MEMORY_BYTES: u64 = 4 * 1024 * 1024;
+/// Where it has a page it may only read.
+pub(crate) const READ_ONLY: u64 = 0x2000_0000;
+
+/// What the played I/O node has and does.
+#[derive(Default)]
+pub(crate) struct World {
+    /// Files by path.
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    handles: Vec<Option<String>>,
+    /// What was printed.
+    pub(crate) output: Vec<u8>,
+    /// What is there to be read on standard input; then its end.
+    pub(crate) input: VecDeque<Vec<u8>>,
+    /// Nobody reads the output any more.
+    pub(crate) output_gone: bool,
+    /// Writes from this offset on fail with this error.
+    pub(crate) fails_from: Option<(u64, Errno)>,
+    /// No write takes more, bytes.
+    pub(crate) write_bytes_max: Option<usize>,
+    /// Most reads and writes that were under way at once.
+    pub(crate) under_way_max: usize,
+    /// Every call, as it came.
+    pub(crate) calls: Vec<Call>,
+}
+
+impl World {
+    fn handle(&mut self, path: String) -> Handle {
+        self.handles.push(Some(path));
+        Handle(self.handles.len() as u32 - 1)
+    }
+
+    fn path_of(&self, handle: Handle) -> Result<String, Errno> {
+        self.handles.get(handle.0 as usize).and_then(Clone::clone).ok_or(Errno::EBADF)
+    }
+
+    /// Files that are still open.
+    pub(crate) fn open_count(&self) -> usize {
+        self.handles.iter().flatten().count()
+    }
+
+    fn resolve(&self, at: &Location) -> Result<String, Errno> {
+        let base = at.directory.map_or(Ok(String::from("/")), |handle| self.path_of(handle))?;
+        let joined = crate::files::absolute(&base, &at.path);
+        let mut names: Vec<&str> = Vec::new();
+        for name in joined.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            if name == ".." {
+                names.pop();
+            } else {
+                names.push(name);
+            }
+        }
+        Ok(alloc::format!("/{}", names.join("/")))
+    }
+
+    fn status(&self, path: &str) -> Result<FileStatus, Errno> {
+        let prefix = if path == "/" { "/".to_string() } else { alloc::format!("{path}/") };
+        let inode = path.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte));
+        match self.files.get(path) {
+            Some(bytes) => {
+                let size = bytes.len() as u64;
+                Ok(FileStatus { mode: 0o100_644, size, inode, user: 1, group: 2, ..FileStatus::default() })
+            }
+            None if self.files.keys().any(|name| name.starts_with(&prefix)) => {
+                Ok(FileStatus { mode: 0o040_755, inode, ..FileStatus::default() })
+            }
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn answer(&mut self, call: Call, bulk: Vec<u8>) -> Result<(Reply, Vec<u8>), Errno> {
+        self.calls.push(call.clone());
+        let done = Ok((Reply::Done, Vec::new()));
+        match call {
+            Call::Open { at, flags, .. } => {
+                let path = self.resolve(&at)?;
+                if flags & 0o100 != 0 {
+                    self.files.entry(path.clone()).or_default();
+                }
+                let status = self.status(&path)?;
+                if flags & 0o1000 != 0 {
+                    self.files.insert(path.clone(), Vec::new());
+                }
+                Ok((Reply::Opened { handle: self.handle(path), status }, Vec::new()))
+            }
+            Call::Close(handle) => {
+                self.path_of(handle)?;
+                self.handles[handle.0 as usize] = None;
+                done
+            }
+            Call::Read { file, offset, length } => {
+                let path = self.path_of(file)?;
+                let bytes = self.files.get(&path).ok_or(Errno::EISDIR)?;
+                let start = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
+                Ok((Reply::Data, bytes[start..bytes.len().min(start + length as usize)].to_vec()))
+            }
+            Call::Write { file, offset } => {
+                let path = self.path_of(file)?;
+                let bytes = self.files.get_mut(&path).ok_or(Errno::EBADF)?;
+                let offset = offset.unwrap_or(bytes.len() as u64);
+                if let Some((from, errno)) = self.fails_from
+                    && offset >= from
+                {
+                    return Err(errno);
+                }
+                let count = bulk.len().min(self.write_bytes_max.unwrap_or(usize::MAX));
+                let start = offset as usize;
+                if bytes.len() < start + count {
+                    bytes.resize(start + count, 0);
+                }
+                bytes[start..start + count].copy_from_slice(&bulk[..count]);
+                Ok((Reply::Written { bytes: count as u32, end: offset + count as u64 }, Vec::new()))
+            }
+            Call::Input { length } => {
+                let Some(mut bytes) = self.input.pop_front() else { return Ok((Reply::Data, Vec::new())) };
+                let rest = bytes.split_off(bytes.len().min(length as usize));
+                if !rest.is_empty() {
+                    self.input.push_front(rest);
+                }
+                Ok((Reply::Data, bytes))
+            }
+            Call::InputReady { .. } => Ok((Reply::Count(u64::from(!self.input.is_empty())), Vec::new())),
+            Call::Print(Stream::Output | Stream::Error) if self.output_gone => Err(Errno::EPIPE),
+            Call::Print(_) => {
+                self.output.extend_from_slice(&bulk);
+                Ok((Reply::Written { bytes: bulk.len() as u32, end: 0 }, Vec::new()))
+            }
+            Call::Stat { at, .. } => {
+                let path = self.resolve(&at)?;
+                Ok((Reply::Status(self.status(&path)?), Vec::new()))
+            }
+            Call::HandleStat(handle) => {
+                let path = self.path_of(handle)?;
+                Ok((Reply::Status(self.status(&path)?), Vec::new()))
+            }
+            Call::Resolve(at) => {
+                let path = self.resolve(&at)?;
+                if self.status(&path)?.mode >> 12 == 8 {
+                    return Err(Errno::ENOTDIR);
+                }
+                Ok((Reply::Path(path), Vec::new()))
+            }
+            Call::HandleTruncate { file, length } => {
+                let path = self.path_of(file)?;
+                self.files.get_mut(&path).ok_or(Errno::EINVAL)?.resize(length as usize, 0);
+                done
+            }
+            Call::SeekData { offset, .. } => Ok((Reply::Count(offset), Vec::new())),
+            Call::Synchronise { .. } | Call::Access { .. } | Call::SetFlags { .. } => done,
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+}
+
+/// Plays the I/O node: takes what comes within a moment, and answers it in reverse order.
+async fn play(port: Port, world: Arc<Mutex<World>>) {
+    const MOMENT_NS: u64 = 10_000_000;
+    let mut peer: Peer = port.accept().await;
+    loop {
+        let mut frames = Vec::new();
+        match peer.receive().await {
+            Ok(frame) => frames.push(frame),
+            Err(_) => return,
+        }
+        while let Ok(Ok(frame)) = executor::timeout(MOMENT_NS, peer.receive()).await {
+            frames.push(frame);
+        }
+        let mut answers = Vec::new();
+        {
+            let mut world = world.lock();
+            world.under_way_max = world.under_way_max.max(frames.len());
+            for frame in frames {
+                let request: Request = frame.message().expect("a request");
+                answers.push((frame.id, world.answer(request.call, frame.bulk)));
+            }
+        }
+        for (id, answer) in answers.into_iter().rev() {
+            match answer {
+                Ok((reply, bulk)) => peer.send(id, &reply, &bulk).await,
+                Err(errno) => peer.send(id, &Reply::Failed(errno.0), &[]).await,
+            }
+        }
+    }
+}
+
+/// The memory of all benches.
+fn pool() -> &'static FramePool {
+    static POOL: Once<&'static FramePool> = Once::new();
+    POOL.call_once(|| FramePool::for_host(64 * 1024 * 1024))
+}
+
+/// A process and its I/O node.
+pub(crate) struct Bench {
+    pub(crate) process: Arc<Process>,
+    state: Arc<ThreadState>,
+    pub(crate) world: Arc<Mutex<World>>,
+    _net: Arc<Net>,
+}
+
+/// A launch message of one rank of several, or of one.
+pub(crate) fn order(size: u32) -> Launch {
+    Launch {
+        job: JobId(7),
+        rank: Rank(2),
+        size,
+        program: ProgramId([1; 32]),
+        program_bytes: 10_000,
+        path: "bin/test".into(),
+        arguments: vec!["test".into(), "one".into()],
+        environment: Vec::new(),
+        directory: "/work".into(),
+        user: 1,
+        group: 2,
+        umask: 0o22,
+    }
+}
+
+impl Bench {
+    /// The only rank of a job, with these files at the I/O node.
+    pub(crate) fn new(files: &[(&str, &[u8])]) -> Self {
+        Self::with_size(1, files)
+    }
+
+    /// One rank of `size`.
+    pub(crate) fn with_size(size: u32, files: &[(&str, &[u8])]) -> Self {
+        const RW: u64 = 3;
+        const FIXED: u64 = 0x32;
+        let net = Net::new();
+        let world = World {
+            files: files.iter().map(|(path, bytes)| ((*path).to_string(), bytes.to_vec())).collect(),
+            ..World::default()
+        };
+        let world = Arc::new(Mutex::new(world));
+        let ship = Ship::new();
+        let order = order(size);
+        let client = ship.client(order.job, order.rank);
+        let dial = net.dial();
+        assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());
+        assert!(executor::spawn(async move { ship.keep_connected(dial, credentials()).await }).is_ok());
+        let frames = pool();
+        let mut space = AddressSpace::new(frames).expect("memory");
+        space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
+        space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
+        let process = Arc::new(Process {
+            identity: Identity::of(&order),
+            node: NodeFacts { frames, name: Arc::from("node3") },
+            closer: Closer::new(client.clone()),
+            client,
+            space: Mutex::new(space),
+            files: Mutex::new(Descriptors::standard()),
+            directory: Mutex::new(order.directory.clone()),
+            umask: AtomicU32::new(order.umask),
+            signals: Mutex::new(Signals::new()),
+            account: Account::new(),
+        });
+        let state = Arc::new(ThreadState::first(&process.identity));
+        Self { process, state, world, _net: Arc::new(net) }
+    }
+
+    /// Makes a call to its end: what the program would find in `rax`, or how the process ended.
+    pub(crate) fn try_call(&self, number: u32, arguments: &[u64]) -> Result<i64, End> {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let made = executor::run_to_end(async move {
+            let mut counts = Counts::new();
+            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
+            thread.make(number.into(), all).await
+        });
+        made.expect("waits for something that comes").map(u64::cast_signed)
+    }
+
+    /// As [`Self::try_call`], of a call that does not end the process.
+    pub(crate) fn call(&self, number: u32, arguments: &[u64]) -> i64 {
+        self.try_call(number, arguments).expect("the process goes on")
+    }
+
+    /// Puts bytes into the process's memory, `offset` behind its start. Gives their address.
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> u64 {
+        assert!(self.process.space.lock().write_bytes(MEMORY + offset, bytes).is_ok());
+        MEMORY + offset
+    }
+
+    /// Puts a path or other string, with its zero.
+    pub(crate) fn text(&self, offset: u64, text: &str) -> u64 {
+        self.put(offset, &[text.as_bytes(), &[0]].concat())
+    }
+
+    /// Bytes of the process's memory.
+    pub(crate) fn get(&self, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        assert!(self.process.space.lock().read_bytes(MEMORY + offset, &mut bytes).is_ok());
+        bytes
+    }
+
+    /// Opens a file; its descriptor or −errno.
+    pub(crate) fn open(&self, path: &str, flags: u32) -> i64 {
+        let path = self.text(0, path);
+        self.call(coppice_protocol::syscalls::OPEN, &[path, flags.into(), 0o666])
+    }
+
+    /// Lets everything that is under way come to its end.
+    pub(crate) fn rest(&self) {
+        assert!(executor::run_to_end(executor::sleep(1_000_000_000)).is_ok());
+    }
+
+    /// The file at the I/O node.
+    pub(crate) fn file(&self, path: &str) -> Vec<u8> {
+        self.world.lock().files.get(path).cloned().unwrap_or_default()
+    }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 31 + index / 257) as u8).collect()
+}

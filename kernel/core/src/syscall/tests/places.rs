@@ -1,0 +1,171 @@
+//! Paths, directories, and what files are.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem::offset_of;
+
+use coppice_protocol::ship::Call;
+use coppice_protocol::syscalls as nr;
+
+use crate::errno::Errno;
+use crate::files::flags;
+use crate::process::testing::{Bench, MEMORY};
+use crate::syscall::abi::{u16_at, u32_at, u64_at};
+
+const AT_FDCWD: u64 = (-100_i64).cast_unsigned();
+const AT_EMPTY_PATH: u64 = 0x1000;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const STATUS: u64 = 0x8000;
+
+fn error(errno: Errno) -> i64 {
+    -i64::from(errno.0)
+}
+
+fn mode(bench: &Bench) -> u32 {
+    u32_at(&bench.get(STATUS, 144), offset_of!(libc::stat, st_mode))
+}
+
+#[test]
+fn relative_paths_start_where_they_should() {
+    let bench = Bench::new(&[("/work/a", b"1"), ("/work/sub/b", b"22"), ("/top", b"333")]);
+    assert_eq!(bench.open("a", flags::O_RDONLY), 3);
+    assert_eq!(bench.open("sub/../a", flags::O_RDONLY), 4);
+    let directory = bench.open("sub", flags::O_RDONLY | flags::O_DIRECTORY) as u64;
+    let path = bench.text(0, "b");
+    assert!(bench.call(nr::OPENAT, &[directory, path, 0]) > 0);
+    assert_eq!(bench.call(nr::OPENAT, &[AT_FDCWD, path, 0]), error(Errno::ENOENT));
+    assert_eq!(bench.call(nr::OPENAT, &[3, path, 0]), error(Errno::ENOTDIR));
+    assert_eq!(bench.call(nr::OPENAT, &[77, path, 0]), error(Errno::EBADF));
+    assert_eq!(bench.open("", flags::O_RDONLY), error(Errno::ENOENT));
+    assert_eq!(bench.open(&"x".repeat(4095), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
+    bench.put(0, b"\xff\xfe\0");
+    assert_eq!(bench.call(nr::OPEN, &[MEMORY, 0, 0]), error(Errno::EILSEQ));
+    assert_eq!(bench.call(nr::OPEN, &[5, 0, 0]), error(Errno::EFAULT));
+}
+
+#[test]
+fn the_working_directory_moves() {
+    let bench = Bench::new(&[("/work/a", b"1"), ("/work/sub/b", b"22")]);
+    let path = bench.text(0, "sub/.");
+    assert_eq!(bench.call(nr::CHDIR, &[path]), 0);
+    assert_eq!(bench.call(nr::GETCWD, &[MEMORY + 0x100, 100]), 10);
+    assert_eq!(bench.get(0x100, 10), b"/work/sub\0");
+    assert_eq!(bench.call(nr::GETCWD, &[MEMORY + 0x100, 9]), error(Errno::ERANGE));
+    assert!(bench.open("b", flags::O_RDONLY) > 0);
+    let path = bench.text(0, "b");
+    assert_eq!(bench.call(nr::CHDIR, &[path]), error(Errno::ENOTDIR));
+    let path = bench.text(0, "/dev");
+    assert_eq!(bench.call(nr::CHDIR, &[path]), 0);
+    assert!(bench.open("null", flags::O_RDWR) > 0);
+    assert!(bench.open("../work/a", flags::O_RDONLY) > 0);
+    let work = bench.open("/work", flags::O_RDONLY) as u64;
+    assert_eq!(bench.call(nr::FCHDIR, &[work]), 0);
+    assert!(bench.open("a", flags::O_RDONLY) > 0);
+    assert_eq!(bench.call(nr::FCHDIR, &[0]), error(Errno::ENOTDIR));
+}
+
+#[test]
+fn files_are_what_the_io_node_says_and_streams_are_pipes() {
+    let bench = Bench::new(&[("/work/a", b"12345")]);
+    let path = bench.text(0, "a");
+    assert_eq!(bench.call(nr::STAT, &[path, MEMORY + STATUS]), 0);
+    let by_path = bench.get(STATUS, 144);
+    assert_eq!(u64_at(&by_path, offset_of!(libc::stat, st_size)), 5);
+    let file = bench.open("a", flags::O_RDONLY) as u64;
+    assert_eq!(bench.call(nr::FSTAT, &[file, MEMORY + STATUS]), 0);
+    assert_eq!(bench.get(STATUS, 144), by_path);
+    let empty = bench.text(0, "");
+    assert_eq!(bench.call(nr::NEWFSTATAT, &[file, empty, MEMORY + STATUS, AT_EMPTY_PATH]), 0);
+    assert_eq!(bench.get(STATUS, 144), by_path);
+    assert_eq!(bench.call(nr::NEWFSTATAT, &[file, empty, MEMORY + STATUS, 0]), error(Errno::ENOENT));
+    assert_eq!(bench.call(nr::NEWFSTATAT, &[file, empty, MEMORY + STATUS, 4]), error(Errno::EINVAL));
+    assert_eq!(bench.call(nr::NEWFSTATAT, &[AT_FDCWD, empty, MEMORY + STATUS, AT_EMPTY_PATH]), 0);
+    assert_eq!(mode(&bench), 0o040_755);
+    for number in 0..3 {
+        assert_eq!(bench.call(nr::FSTAT, &[number, MEMORY + STATUS]), 0);
+        assert_eq!(mode(&bench), 0o010_600);
+    }
+    assert_eq!(bench.call(nr::STATX, &[file, empty, AT_EMPTY_PATH, 0x7ff, MEMORY + STATUS]), 0);
+    assert_eq!(u64_at(&bench.get(STATUS, 256), offset_of!(libc::statx, stx_size)), 5);
+    assert_eq!(bench.call(nr::STATX, &[file, empty, 0x6000, 0, MEMORY + STATUS]), error(Errno::EINVAL));
+    assert_eq!(bench.call(nr::FSTAT, &[file, 8]), error(Errno::EFAULT));
+}
+
+#[test]
+fn the_kernels_own_entries_are_what_programs_expect() {
+    let bench = Bench::new(&[("/work/a", b"1")]);
+    let stat = |path: &str, how: u64| {
+        let path = bench.text(0, path);
+        let result = bench.call(nr::NEWFSTATAT, &[AT_FDCWD, path, MEMORY + STATUS, how]);
+        if result == 0 { Ok(mode(&bench)) } else { Err(result) }
+    };
+    assert_eq!(stat("/dev/null", 0), Ok(0o020_666));
+    assert_eq!(u64_at(&bench.get(STATUS, 144), offset_of!(libc::stat, st_rdev)), libc::makedev(1, 3));
+    assert_eq!(stat("/proc/self/exe", 0), Ok(0o100_755));
+    assert_eq!(stat("/proc/self/exe", AT_SYMLINK_NOFOLLOW), Ok(0o120_777));
+    assert_eq!(stat("/proc", 0), Ok(0o040_555));
+    assert_eq!(stat("/dev/stdin", 0), Ok(0o010_600));
+    assert_eq!(stat("/proc/kcore", 0), Err(error(Errno::ENOENT)));
+    let read_link = |path: &str| {
+        let path = bench.text(0, path);
+        let length = bench.call(nr::READLINK, &[path, MEMORY + 0x100, 100]);
+        if length < 0 { Err(length) } else { Ok(bench.get(0x100, length as usize)) }
+    };
+    assert_eq!(read_link("/proc/self/exe"), Ok(b"/work/bin/test".to_vec()));
+    assert_eq!(read_link("/proc/self"), Ok(b"1002".to_vec()));
+    assert_eq!(read_link("/dev/null"), Err(error(Errno::EINVAL)));
+    let path = bench.text(0, "/dev/new");
+    assert_eq!(bench.call(nr::MKDIR, &[path, 0o777]), error(Errno::ENOENT));
+    let path = bench.text(0, "/dev/null");
+    assert_eq!(bench.call(nr::UNLINK, &[path]), error(Errno::EROFS));
+    assert_eq!(bench.call(nr::ACCESS, &[path, 2]), 0);
+    assert_eq!(bench.call(nr::ACCESS, &[path, 1]), error(Errno::EACCES));
+    assert_eq!(bench.call(nr::ACCESS, &[path, 8]), error(Errno::EINVAL));
+}
+
+#[test]
+fn listings_go_on_where_they_stopped() {
+    let bench = Bench::new(&[]);
+    let directory = bench.open("/dev", flags::O_RDONLY | flags::O_DIRECTORY) as u64;
+    let mut names = Vec::new();
+    loop {
+        let length = bench.call(nr::GETDENTS64, &[directory, MEMORY, 64]);
+        assert!(length >= 0);
+        if length == 0 {
+            break;
+        }
+        let bytes = bench.get(0, length as usize);
+        let mut at = 0;
+        while at < bytes.len() {
+            let name = &bytes[at + 19..];
+            let end = name.iter().position(|byte| *byte == 0).expect("a terminating zero");
+            names.push(String::from_utf8_lossy(&name[..end]).into_owned());
+            at += usize::from(u16_at(&bytes, at + 16));
+        }
+    }
+    let expected = [".", "..", "fd", "full", "null", "random", "stderr", "stdin", "stdout", "tty", "urandom", "zero"];
+    assert_eq!(names, expected);
+    assert_eq!(bench.call(nr::LSEEK, &[directory, 0, 0]), 0);
+    assert_eq!(bench.call(nr::GETDENTS64, &[directory, MEMORY, 10]), error(Errno::EINVAL));
+    assert_eq!(bench.call(nr::GETDENTS64, &[0, MEMORY, 100]), error(Errno::ENOTDIR));
+}
+
+#[test]
+fn the_mask_is_taken_off_new_modes() {
+    let bench = Bench::new(&[]);
+    assert_eq!(bench.call(nr::UMASK, &[0o77]), 0o22);
+    let path = bench.text(0, "/new");
+    assert!(bench.call(nr::OPEN, &[path, (flags::O_CREAT | flags::O_WRONLY).into(), 0o7666]) > 0);
+    let path = bench.text(0, "d");
+    assert_eq!(bench.call(nr::MKDIR, &[path, 0o777]), error(Errno::EOPNOTSUPP));
+    let world = bench.world.lock();
+    let modes: Vec<u32> = world
+        .calls
+        .iter()
+        .filter_map(|call| match call {
+            Call::Open { mode, .. } | Call::MakeDirectory { mode, .. } => Some(*mode),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(modes, [0o7600, 0o700]);
+}
