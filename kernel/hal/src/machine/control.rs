@@ -68,7 +68,17 @@ pub(super) fn start() {
     enable_system_calls();
 }
 
-/// Control register 4. FSGSBASE stays off: with it a program could change the bases behind the kernel's back, and the
+/// Whether QEMU emulates the processor (CPUID leaf 4000_0000h).
+fn is_emulated() -> bool {
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    let vendor = __cpuid(0x4000_0000);
+    let name = [vendor.ebx, vendor.ecx, vendor.edx].map(u32::to_le_bytes);
+    __cpuid(1).ecx & HYPERVISOR_PRESENT != 0 && name == [*b"TCGT", *b"CGTC", *b"GTCG"]
+}
+
+/// Control register 4. SMAP stays off where QEMU emulates the processor: its far returns (`lretq`, `iretq`) read a
+/// program's stack as if the kernel did, and would fault for ever. The kernel never uses a program's addresses anyway.
+/// FSGSBASE stays off: with it a program could change the bases behind the kernel's back, and the
 /// way in could not tell the kernel's `gs` from the program's.
 fn cr4() -> Cr4Flags {
     let structured = __cpuid_count(7, 0);
@@ -79,7 +89,7 @@ fn cr4() -> Cr4Flags {
         | Cr4Flags::OSXSAVE
         | Cr4::read() & Cr4Flags::L5_PAGING;
     flags.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, structured.ebx & 1 << 7 != 0);
-    flags.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, structured.ebx & 1 << 20 != 0);
+    flags.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, structured.ebx & 1 << 20 != 0 && !is_emulated());
     flags.set(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, structured.ecx & 1 << 2 != 0);
     flags
 }

@@ -61,13 +61,22 @@ impl Trap {
 /// Says why a thread came back that made no system call, after acknowledging an interrupt.
 #[cold]
 pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> UserExit {
+    /// The page is mapped, but not for this.
+    const PRESENT: u64 = 1 << 0;
+    /// The program itself accessed it, not the processor for it.
+    const BY_PROGRAM: u64 = 1 << 2;
+
     let vector = (returned - TRAP) as u8;
     match vector {
+        // Nothing a page could be given would help: the access is not the program's own.
+        traps::PAGE_FAULT if trap.error & PRESENT != 0 && trap.error & BY_PROGRAM == 0 => {
+            UserExit::Exception { vector: super::vector::GENERAL_PROTECTION, error: 0 }
+        }
         traps::PAGE_FAULT => UserExit::PageFault {
             address: Cr2::read_raw(),
             write: trap.error & 1 << 1 != 0,
             execute: trap.error & 1 << 4 != 0,
-            present: trap.error & 1 != 0,
+            present: trap.error & PRESENT != 0,
         },
         traps::NMI => {
             traps::report_nmi("a program", regs.rip);
