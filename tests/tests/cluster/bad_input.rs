@@ -115,7 +115,7 @@ fn paths_stay_inside_the_root() {
         ["absolute", "directory/secret", "dots", &up_and_out, &through_proc, "magic/etc/passwd", "/proc/1/environ"]
     {
         let ran = cluster.run(&[BUSYBOX, "cat", path]);
-        assert_eq!(ran.status, 1, "{path}: {}", ran.text());
+        assert_eq!(ran.status, 1, "{path}: {} {}", ran.text(), ran.stderr);
         assert!(ran.stdout.is_empty(), "{path}: {}", ran.text());
         assert_eq!(ran.stderr.lines().count(), 1, "{path}: {}", ran.stderr);
     }
