@@ -57,7 +57,7 @@ pub struct Node<P, M, O> {
 pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
-    let mut jobs = Jobs::new(processes, ship, Arc::clone(&outbox));
+    let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox));
     let mut boot_ns = None;
     let mut backoff = Backoff::new();
     // Nobody waits for room on the control link: its queue is never long.
@@ -75,6 +75,7 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
                     Conversation { link: &link, outbox: &outbox, ras, memory: &memory, power_off: &power_off };
                 let error = conversation.hold(status, &mut jobs).await;
                 outbox.connection_lost();
+                ship.disconnect();
                 error
             }
             Err(error) => error,

@@ -23,6 +23,10 @@ pub const SHIP_CONNECT_WAIT_NS: u64 = 5_000_000_000;
 /// How long a connection to the I/O node may take to be made and to be greeted, ns.
 pub const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 
+/// A control connection that was silent for this long (heartbeats come far more often) is probed, ns: an I/O node that
+/// was restarted answers with a reset.
+pub const KEEP_ALIVE_NS: u64 = 5_000_000_000;
+
 /// First pause before another attempt to connect, ns. It doubles at each failure …
 pub const RECONNECT_PAUSE_NS: u64 = 20_000_000;
 

@@ -80,6 +80,14 @@ impl Ship {
         }
     }
 
+    /// Breaks the connection off, for when the I/O node is known to be gone: one that waits for a reply only would not
+    /// notice. A new one is made.
+    pub fn disconnect(&self) {
+        if let Some(link) = &self.shared.state.lock().link {
+            link.abort();
+        }
+    }
+
     async fn serve(&self, link: Arc<Link>) -> LinkError {
         self.change(|state| state.link = Some(Arc::clone(&link)));
         let error = loop {

@@ -89,7 +89,7 @@ fn stack_time(now_ns: u64) -> Instant {
     Instant::from_micros(i64::try_from(now_ns / 1000 * TIME_SCALE).unwrap_or(i64::MAX))
 }
 
-fn stack_duration(ns: u64) -> Duration {
+pub(crate) fn stack_duration(ns: u64) -> Duration {
     Duration::from_micros(ns / 1000 * TIME_SCALE)
 }
 

@@ -10,7 +10,7 @@ use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, RecvError, State as TcpState};
 
 use crate::NetError;
-use crate::stack::Stack;
+use crate::stack::{Stack, stack_duration};
 
 /// A connection. Clones are handles to the same connection, so that one task can read while another writes; at most one
 /// task may wait for each direction. When the last handle goes, the connection is closed (what was written is still
@@ -190,6 +190,13 @@ impl<D: Device> TcpStream<D> {
             })
         })
         .await
+    }
+
+    /// Has the peer's stack asked for a sign of life whenever the connection was silent for `interval_ns`; `None`: never,
+    /// as at first. A peer that was restarted and knows nothing of the connection then resets it.
+    pub fn set_keep_alive(&self, interval_ns: Option<u64>) {
+        self.connection.with_socket(|socket| socket.set_keep_alive(interval_ns.map(stack_duration)));
+        self.connection.stack.kick();
     }
 
     /// Says that nothing more will be written; what was written is delivered. Reading goes on.

@@ -286,3 +286,29 @@ fn a_dead_peer_is_noticed_while_writing_and_left_alone_while_idle() {
     world.run(2000 * SECOND_NS);
     assert!(world.now_ns - start_ns < 40 * SECOND_NS);
 }
+
+#[test]
+fn keep_alive_probes_a_silent_peer_and_no_other() {
+    let mut world = World::new(CLEAN, 13);
+    let (left, right) = (world.left(), world.right());
+    let listener = right.listen(7, 1, SIZES).unwrap();
+    let kept = Rc::new(Cell::new(None));
+    let slot = Rc::clone(&kept);
+    world.spawn(async move { slot.set(Some(listener.accept().await.unwrap())) });
+    let client = Rc::new(Cell::new(None));
+    let slot = Rc::clone(&client);
+    world.spawn(async move { slot.set(Some(left.connect(RIGHT, 7, SIZES).await.unwrap())) });
+    world.run(SECOND_NS);
+    let stream = client.take().unwrap();
+    stream.set_keep_alive(Some(5 * SECOND_NS));
+    world.idle(SECOND_NS);
+    let frames = world.frames;
+    world.idle(20 * SECOND_NS);
+    assert_eq!(world.frames - frames, 8, "a probe and its answer every five seconds");
+    // The peer forgets the connection without a word, as one that was restarted has.
+    world.restart_right();
+    world.spawn(async move { assert_eq!(stream.read(&mut [0; 1]).await, Err(NetError::Reset)) });
+    let start_ns = world.now_ns;
+    world.run(100 * SECOND_NS);
+    assert!(world.now_ns - start_ns < 6 * SECOND_NS);
+}

@@ -11,9 +11,11 @@ use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::session::Channel;
+use coppice_protocol::ship::Call;
 use spin::Mutex;
 
 use super::{Node, Processes, Started, run};
+use crate::errno::Errno;
 use crate::executor::{WaitQueue, run_to_end, sleep, spawn, timeout};
 use crate::net::BoxFuture;
 use crate::net::testing::{Net, Peer, Port, credentials};
@@ -230,6 +232,34 @@ fn a_silent_io_node_is_called_again() {
         assert!(timeout(HEARTBEAT_DEAD_NS - SECOND_NS, peer.receive()).await.is_err());
         assert!(timeout(2 * SECOND_NS, peer.receive()).await.is_ok_and(|received| received.is_err()));
         accept(&port).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn calls_under_way_fail_when_the_io_node_goes() {
+    let net = Net::new();
+    let (control, shipping) = (net.listen(Channel::Control), net.listen(Channel::Ship));
+    let ship = Ship::new();
+    let ras: &'static RasQueue = Box::leak(Box::default());
+    let processes = Fakes::default();
+    let node = Node { credentials: credentials(), ship: ship.clone(), ras, memory, power_off: || (), processes };
+    assert!(spawn(run(net.dial(), node)).is_ok());
+    let (dial, client) = (net.dial(), ship.client(JobId(1), Rank(0)));
+    assert!(spawn(async move { ship.keep_connected(dial, credentials()).await }).is_ok());
+    let result = run_to_end(async move {
+        let peer = accept(&control).await;
+        let _silent = shipping.accept().await;
+        let input = Call::Input { length: 1 };
+        assert!(timeout(SECOND_NS, client.call(input.clone(), Vec::new())).await.is_err());
+        assert!(
+            spawn(async move {
+                sleep(SECOND_NS).await;
+                peer.stream.abort();
+            })
+            .is_ok()
+        );
+        assert_eq!(timeout(2 * SECOND_NS, client.call(input, Vec::new())).await, Ok(Err(Errno::EIO)));
     });
     assert_eq!(result, Ok(()));
 }

@@ -35,6 +35,9 @@ pub trait Wire: Send + Sync {
     /// Bytes written and not yet acknowledged.
     fn unacknowledged(&self) -> usize;
 
+    /// Asks the peer for a sign of life whenever the connection was silent for `interval_ns`.
+    fn keep_alive(&self, interval_ns: u64);
+
     /// Breaks the connection off.
     fn abort(&self);
 }
@@ -62,6 +65,10 @@ impl<D: Device + Send> Wire for TcpStream<D> {
 
     fn unacknowledged(&self) -> usize {
         TcpStream::unacknowledged(self)
+    }
+
+    fn keep_alive(&self, interval_ns: u64) {
+        self.set_keep_alive(Some(interval_ns));
     }
 
     fn abort(&self) {

@@ -17,7 +17,7 @@ use spin::Mutex;
 
 use super::dial::{Dial, Wire};
 use crate::executor::{self, WaitQueue};
-use crate::limits::{CONNECT_TIMEOUT_NS, CONTROL_BUFFER_BYTES, QUEUED_BYTES_MAX, SHIP_BUFFER_BYTES};
+use crate::limits::{CONNECT_TIMEOUT_NS, CONTROL_BUFFER_BYTES, KEEP_ALIVE_NS, QUEUED_BYTES_MAX, SHIP_BUFFER_BYTES};
 use crate::random;
 
 /// Who the node is and what proves it.
@@ -79,6 +79,9 @@ impl Link {
             let link =
                 Self { wire, session: Mutex::new(session), receiver: Mutex::new(None), drained: Arc::clone(drained) };
             while !matches!(link.next_event().await?, Event::Established(_)) {}
+            if channel == Channel::Control {
+                link.wire.keep_alive(KEEP_ALIVE_NS);
+            }
             Ok(link)
         };
         executor::timeout(CONNECT_TIMEOUT_NS, attempt).await.unwrap_or(Err(LinkError::Timeout))
@@ -128,6 +131,11 @@ impl Link {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.session.lock().queued_bytes() == 0 && self.wire.unacknowledged() == 0
+    }
+
+    /// Breaks the connection off; [`Self::receive`] says so.
+    pub fn abort(&self) {
+        self.wire.abort();
     }
 
     /// Waits for the next message. Cancel-safe. One task may wait at a time.

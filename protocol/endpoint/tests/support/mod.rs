@@ -106,6 +106,15 @@ struct Side {
     next_ns: Option<u64>,
 }
 
+impl Side {
+    fn new(address: Ipv4Addr, faults: Faults, seed: u64) -> Self {
+        let port = Arc::new(Mutex::new(Port { ring: faults.ring, ..Port::default() }));
+        let config = Config { mac: MacAddress::of(address), address, prefix: 8, seed };
+        let stack = Stack::new(End(Arc::clone(&port)), config, 0);
+        Self { stack, port, work: Arc::new(Flag(AtomicBool::new(true))), next_ns: None }
+    }
+}
+
 /// The simulated world.
 pub(crate) struct World {
     pub(crate) now_ns: u64,
@@ -121,13 +130,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(faults: Faults, seed: u64) -> Self {
-        let side = |address: Ipv4Addr| {
-            let port = Arc::new(Mutex::new(Port { ring: faults.ring, ..Port::default() }));
-            let config = Config { mac: MacAddress::of(address), address, prefix: 8, seed };
-            let stack = Stack::new(End(Arc::clone(&port)), config, 0);
-            Side { stack, port, work: Arc::new(Flag(AtomicBool::new(true))), next_ns: None }
-        };
-        let sides = [side(LEFT), side(RIGHT)];
+        let sides = [Side::new(LEFT, faults, seed), Side::new(RIGHT, faults, seed)];
         let random = seed.wrapping_mul(2) + 1;
         Self { now_ns: 0, sides, faults, random, flying: BTreeMap::new(), frames: 0, polls: 0, tasks: Vec::new() }
     }
@@ -242,5 +245,10 @@ impl World {
     /// From now on every frame is lost.
     pub(crate) fn cut(&mut self) {
         self.faults.lost_per_mille = 1000;
+    }
+
+    /// The right side is another one from now on, which knows nothing of the old one's connections.
+    pub(crate) fn restart_right(&mut self) {
+        self.sides[1] = Side::new(RIGHT, self.faults, 99);
     }
 }
