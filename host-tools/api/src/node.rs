@@ -44,6 +44,9 @@ pub struct NodeView {
     pub kernel: Option<String>,
     /// Kernel entry → ready at its last boot, ns of the node's clock.
     pub boot_ns: Option<u64>,
+    /// Of that, time it had nothing to do, ns. With a clock that counts instructions the difference is the number of
+    /// instructions it took to get ready.
+    pub boot_idle_ns: Option<u64>,
     /// Its memory when it got ready.
     pub memory: Option<MemoryView>,
     /// Hash of the last program it ran, hexadecimal.

@@ -36,6 +36,9 @@ pub enum PathError {
         "neither COPPICE_HOME nor HOME is set to an absolute path; set COPPICE_HOME to a directory for Coppice's files"
     )]
     NoHome,
+    /// `COPPICE_HOME` depends on where one is.
+    #[error("COPPICE_HOME is '{0}', which is not an absolute path; set it to one that starts with /")]
+    Relative(PathBuf),
     /// Unix sockets in it would have too long a path.
     #[error(
         "'{directory}' is too long a path for sockets ({bytes} bytes, at most {max}); set {variable} to a shorter one",
@@ -108,7 +111,7 @@ impl ClusterPaths {
     /// Finds the directories of a cluster from the environment; makes nothing.
     ///
     /// # Errors
-    /// [`PathError::NoHome`], [`PathError::TooLong`].
+    /// [`PathError::NoHome`], [`PathError::Relative`], [`PathError::TooLong`].
     pub fn find(name: ClusterName) -> Result<Self, PathError> {
         Self::find_with(name, |variable| std::env::var_os(variable), rustix::process::getuid().as_raw())
     }
@@ -122,6 +125,9 @@ impl ClusterPaths {
         environment: impl Fn(&str) -> Option<OsString>,
         user: u32,
     ) -> Result<Self, PathError> {
+        if let Some(home) = environment("COPPICE_HOME").map(PathBuf::from).filter(|home| home.is_relative()) {
+            return Err(PathError::Relative(home));
+        }
         // As the XDG specification says: a relative path there is to be ignored.
         let absolute = |variable| environment(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let (state_parent, runtime_parent, variable) = if let Some(home) = absolute("COPPICE_HOME") {
@@ -334,7 +340,8 @@ mod tests {
         let paths = find(&[("XDG_STATE_HOME", "/s"), ("XDG_RUNTIME_DIR", "/tmp")]).expect("paths");
         assert_eq!(paths.state(), Path::new("/s/coppice/default"));
         assert_eq!(paths.runtime(), Path::new("/tmp/coppice/default"));
-        assert!(matches!(find(&[("COPPICE_HOME", "relative")]), Err(PathError::NoHome)));
+        assert!(matches!(find(&[("XDG_STATE_HOME", "relative")]), Err(PathError::NoHome)));
+        assert!(matches!(find(&[("COPPICE_HOME", "x"), ("HOME", "/home/u")]), Err(PathError::Relative(_))));
     }
 
     #[test]
