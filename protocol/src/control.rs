@@ -66,6 +66,8 @@ pub struct NodeStatus {
     pub kernel: String,
     /// Kernel entry → ready, ns of the node's clock.
     pub boot_ns: u64,
+    /// Of that, time the core had nothing to do and slept, ns.
+    pub boot_idle_ns: u64,
     /// Memory as it is now.
     pub memory: MemoryStatus,
 }

@@ -244,7 +244,7 @@ impl Machine {
             }
         }
         if self.icount {
-            arguments.option("-icount", "shift=0,sleep=off");
+            arguments.option("-icount", "shift=0");
         }
         arguments.option("-smp", format!("cpus={}", self.cpus));
     }

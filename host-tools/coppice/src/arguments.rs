@@ -81,6 +81,10 @@ pub(crate) struct Up {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     pub(crate) accel: Accelerator,
+    /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the host's
+    /// load; slower, and only under emulation
+    #[arg(long)]
+    pub(crate) icount: bool,
     /// Frames that every link loses, each way, such as 1% or 0.05%
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse_loss, help_heading = "Network")]
     pub(crate) loss: u32,

@@ -74,6 +74,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
             nodes: options.nodes,
             pset_size: options.pset_size,
             memory_bytes: options.memory_bytes,
+            icount: options.icount,
             shape: Shape {
                 latency_ns: options.latency_ns,
                 bandwidth_bits_per_s: options.bandwidth_bits_per_s,

@@ -24,6 +24,9 @@ pub struct Options {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]
     pub accel: AcceleratorChoice,
+    /// Let the nodes' clocks count instructions
+    #[arg(long)]
+    pub icount: bool,
     /// Frames lost on every link, each way, of a million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub loss_ppm: u32,

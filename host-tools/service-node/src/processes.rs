@@ -58,6 +58,8 @@ pub struct Setup {
     pub pset_size: u32,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
+    /// Whether the nodes' clocks count instructions.
+    pub icount: bool,
     /// What every link is like.
     pub shape: Shape,
 }
@@ -216,8 +218,12 @@ fn random() -> Result<[u8; 32], String> {
 }
 
 async fn find_accelerator(setup: &Setup) -> Result<Accelerator, String> {
-    if setup.accelerator == AcceleratorChoice::Tcg {
-        return Ok(Accelerator::Tcg);
+    match (setup.accelerator, setup.icount) {
+        (AcceleratorChoice::Kvm, true) => {
+            return Err("--icount works only under emulation; use `coppice up --icount --accel tcg`".to_owned());
+        }
+        (AcceleratorChoice::Tcg, _) | (_, true) => return Ok(Accelerator::Tcg),
+        _ => {}
     }
     let Programs { launcher, image, .. } = &setup.programs;
     let verdict = probe_cached(launcher, image, &setup.paths.accelerator_cache()).await;

@@ -58,7 +58,7 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
     let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox));
-    let mut boot_ns = None;
+    let mut boot_times = None;
     let mut backoff = Backoff::new();
     // Nobody waits for room on the control link: its queue is never long.
     let drained = Arc::new(WaitQueue::new());
@@ -69,8 +69,14 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
                 let link = Arc::new(link);
                 last_words::connected(&link);
                 // Ready is said at every connection; how long the boot took does not change.
-                let boot_ns = *boot_ns.get_or_insert_with(executor::now_ns);
-                let status = NodeStatus { kernel: env!("CARGO_PKG_VERSION").to_string(), boot_ns, memory: memory() };
+                let (boot_ns, boot_idle_ns) =
+                    *boot_times.get_or_insert_with(|| (executor::now_ns(), executor::idle_ns()));
+                let status = NodeStatus {
+                    kernel: env!("CARGO_PKG_VERSION").to_string(),
+                    boot_ns,
+                    boot_idle_ns,
+                    memory: memory(),
+                };
                 let conversation =
                     Conversation { link: &link, outbox: &outbox, ras, memory: &memory, power_off: &power_off };
                 let error = conversation.hold(status, &mut jobs).await;

@@ -19,7 +19,7 @@ mod wait;
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
-pub use core_state::{nic_interrupt, now_ns, others_are_ready, run};
+pub use core_state::{idle_ns, nic_interrupt, now_ns, others_are_ready, run};
 pub use task::{TaskHandle, TooManyTasks, spawn};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};

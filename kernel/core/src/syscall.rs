@@ -44,7 +44,7 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 use crate::errno::Errno;
-use crate::process::{Awaited, Caller, End, Failure, Immediate};
+use crate::process::{Awaited, Caller, End, Failure, Identity, Immediate};
 
 /// Length of the `syscall` instruction, bytes.
 pub(crate) const INSTRUCTION_BYTES: u64 = 2;
@@ -87,24 +87,24 @@ impl Arguments {
     }
 }
 
-/// Makes the call if it is an immediate one.
+/// Answers calls that cannot fail and touch nothing: facts about the caller.
 #[inline]
-pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -> Option<Immediate> {
-    // What cannot fail and touches nothing comes first: it is what programs time.
-    match u32::try_from(number).ok()? {
-        nr::GETPID => return Some(Ok(caller.process.identity.pid.into())),
-        nr::GETTID => return Some(Ok(caller.thread.tid.into())),
-        nr::GETPPID => return Some(Ok(crate::process::Identity::PARENT.into())),
-        nr::GETUID | nr::GETEUID => return Some(Ok(caller.process.identity.user.into())),
-        nr::GETGID | nr::GETEGID => return Some(Ok(caller.process.identity.group.into())),
-        nr::CLOCK_GETTIME => return Some(time::clock_gettime(caller, &Arguments::of(regs))),
-        _ => {}
-    }
-    immediate_by_family(caller, number as u32, regs)
+pub(crate) fn fact(caller: Caller<'_>, number: u64) -> Option<u64> {
+    // Linux looks at all 64 bits of a number, and has none beyond 32.
+    let fact = match u32::try_from(number).ok()? {
+        nr::GETPID => caller.process.identity.pid,
+        nr::GETTID => caller.thread.tid,
+        nr::GETPPID => Identity::PARENT,
+        nr::GETUID | nr::GETEUID => caller.process.identity.user,
+        nr::GETGID | nr::GETEGID => caller.process.identity.group,
+        _ => return None,
+    };
+    Some(fact.into())
 }
 
-#[inline(never)]
-fn immediate_by_family(caller: Caller<'_>, number: u32, regs: &mut Registers) -> Option<Immediate> {
+/// Makes the call if it is an immediate one, and no [`fact`].
+pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -> Option<Immediate> {
+    let number = u32::try_from(number).ok()?;
     let a = &Arguments::of(regs);
     Some(match number {
         nr::BRK => Ok(memory::brk(caller, a)),
@@ -147,6 +147,7 @@ fn immediate_by_family(caller: Caller<'_>, number: u32, regs: &mut Registers) ->
         nr::GETGROUPS => identity::getgroups(caller, a),
         nr::SETGROUPS => Err(Errno::EPERM.into()),
 
+        nr::CLOCK_GETTIME => time::clock_gettime(caller, a),
         nr::CLOCK_GETRES => time::clock_getres(caller, a),
         nr::CLOCK_SETTIME | nr::SETTIMEOFDAY => Err(Errno::EPERM.into()),
         nr::GETTIMEOFDAY => time::gettimeofday(caller, a),

@@ -48,9 +48,10 @@ fn memory() -> impl Strategy<Value = MemoryStatus> {
 }
 
 fn node_status() -> impl Strategy<Value = NodeStatus> {
-    (any::<String>(), any::<u64>(), memory()).prop_map(|(kernel, boot_ns, memory)| NodeStatus {
+    (any::<String>(), any::<(u64, u64)>(), memory()).prop_map(|(kernel, (boot_ns, boot_idle_ns), memory)| NodeStatus {
         kernel,
         boot_ns,
+        boot_idle_ns,
         memory,
     })
 }

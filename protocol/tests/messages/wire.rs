@@ -102,7 +102,11 @@ fn control() {
     line(&mut table, "Launch", &ToNode::Launch(launch));
     line(&mut table, "Kill", &ToNode::Kill { job: JOB, signal: 15 });
     line(&mut table, "PowerOff", &ToNode::PowerOff);
-    line(&mut table, "Ready", &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, memory: MEMORY }));
+    line(
+        &mut table,
+        "Ready",
+        &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, memory: MEMORY }),
+    );
     line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
     line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &ToIoNode::Ended(report()));
@@ -217,7 +221,7 @@ fn pset() {
     line(&mut table, "Input", &ToPset::Input { job: JOB, bytes: vec![1, 2, 255] });
     line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Shutdown", &ToPset::Shutdown);
-    let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, memory: MEMORY };
+    let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });
     line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });

@@ -63,6 +63,9 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
         .args(["--accel", up.accel.as_str()])
         .args(["--loss-ppm", &up.loss.to_string()])
         .args(["--latency-ns", &up.latency.as_nanos().to_string()]);
+    if up.icount {
+        command.arg("--icount");
+    }
     if let Some(bandwidth) = up.bandwidth {
         command.args(["--bandwidth-bits-per-s", &bandwidth.to_string()]);
     }

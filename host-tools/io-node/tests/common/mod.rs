@@ -204,7 +204,12 @@ impl Pset {
 }
 
 pub(crate) fn status() -> NodeStatus {
-    NodeStatus { kernel: "test".into(), boot_ns: 5, memory: MemoryStatus { total: 3, kernel: 1, free: 2 } }
+    NodeStatus {
+        kernel: "test".into(),
+        boot_ns: 5,
+        boot_idle_ns: 2,
+        memory: MemoryStatus { total: 3, kernel: 1, free: 2 },
+    }
 }
 
 /// A node's connections.

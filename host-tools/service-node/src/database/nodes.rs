@@ -24,17 +24,17 @@ impl Database {
     /// [`DatabaseError`].
     pub fn node(&self, node: NodeId) -> Result<NodeRow, DatabaseError> {
         let sql = "SELECT n.generation, n.kernel, n.boot_ns, n.memory_total, n.memory_kernel, n.memory_free,
-                          lower(hex(s.program))
+                          lower(hex(s.program)), n.boot_idle_ns
                    FROM nodes n LEFT JOIN node_state s USING (node) WHERE n.node = ?1";
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             let kernel: Option<String> = row.get(1)?;
             let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
             let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)? };
-            let boot_ns = number(2)?;
+            let (boot_ns, boot_idle_ns) = (number(2)?, number(7)?);
             let last_program: Option<String> = row.get(6)?;
             Ok(NodeRow {
                 generation: row.get(0)?,
-                status: kernel.map(|kernel| NodeStatus { kernel, boot_ns, memory }),
+                status: kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, memory }),
                 last_program: last_program.filter(|program| !program.is_empty()),
             })
         });
@@ -57,7 +57,7 @@ impl Database {
     /// [`DatabaseError`].
     pub fn node_ready(&self, node: NodeId, status: &NodeStatus, at_ns: u64) -> Result<(), DatabaseError> {
         let sql = "UPDATE nodes SET kernel = ?2, boot_ns = ?3, memory_total = ?4, memory_kernel = ?5,
-                          memory_free = ?6, ready_at_ns = ?7 WHERE node = ?1";
+                          memory_free = ?6, ready_at_ns = ?7, boot_idle_ns = ?8 WHERE node = ?1";
         let memory = status.memory;
         self.connection.prepare_cached(sql)?.execute(params![
             node.0,
@@ -67,6 +67,7 @@ impl Database {
             to_sql(memory.kernel),
             to_sql(memory.free),
             to_sql(at_ns),
+            to_sql(status.boot_idle_ns),
         ])?;
         Ok(())
     }

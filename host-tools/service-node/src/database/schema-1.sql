@@ -4,6 +4,7 @@ CREATE TABLE nodes (
     generation      INTEGER NOT NULL DEFAULT 0,     -- boots so far
     kernel          TEXT,                           -- as of the last time it was ready
     boot_ns         INTEGER,
+    boot_idle_ns    INTEGER,
     memory_total    INTEGER,
     memory_kernel   INTEGER,
     memory_free     INTEGER,

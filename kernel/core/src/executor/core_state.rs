@@ -21,6 +21,8 @@ pub(super) struct CoreState {
     pub(super) tasks_alive: AtomicUsize,
     /// When the alarm rings, ns; [`Timers::NEVER`]: it is not set.
     alarm_ns: AtomicU64,
+    /// Time spent halted, ns.
+    idle_ns: AtomicU64,
     nic: Notify,
 }
 
@@ -32,6 +34,7 @@ impl CoreState {
             timers: Timers::new(),
             tasks_alive: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(Timers::NEVER),
+            idle_ns: AtomicU64::new(0),
             nic: Notify::new(),
         }
     }
@@ -115,6 +118,12 @@ pub fn now_ns() -> u64 {
     platform::now_ns()
 }
 
+/// How long this core was halted since boot because it had nothing to do, ns.
+#[must_use]
+pub fn idle_ns() -> u64 {
+    current().idle_ns.load(Ordering::Relaxed)
+}
+
 /// Whether another task waits for this core. A task that runs for long without awaiting should look now and then, and
 /// [`super::yield_now`] if so.
 #[must_use]
@@ -133,7 +142,9 @@ pub fn run() -> ! {
     loop {
         if !core.turn() {
             // Interrupts are off from the look at them above to the halt, so none is missed.
+            let since_ns = platform::now_ns();
             platform::wait_for_interrupt();
+            core.idle_ns.fetch_add(platform::now_ns().saturating_sub(since_ns), Ordering::Relaxed);
         }
     }
 }

@@ -1,58 +1,63 @@
 //! How often a process made which system call.
 
-use alloc::vec;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::SyscallCount;
 use coppice_protocol::limits::SYSCALL_NUMBERS_MAX;
 
-/// Counts by number; all numbers beyond [`SYSCALL_NUMBERS_MAX`] share the last place. Counting is one addition at an
-/// index, because it is on the way of every call.
+/// Counts by number. Counting is one addition at an index, because it is on the way of every call.
 pub(crate) struct Counts {
-    calls: Vec<u64>,
-    unknown: Vec<u64>,
+    by_number: Box<[Count; SYSCALL_NUMBERS_MAX]>,
+    /// All numbers beyond those.
+    others: Count,
 }
 
-/// Where a number is counted.
-fn place(number: u64) -> usize {
-    usize::try_from(number).map_or(SYSCALL_NUMBERS_MAX, |number| number.min(SYSCALL_NUMBERS_MAX))
+#[derive(Clone, Copy, Default)]
+struct Count {
+    calls: u64,
+    unknown: u64,
 }
 
 impl Counts {
     /// All zero.
     pub(crate) fn new() -> Self {
-        Self { calls: vec![0; SYSCALL_NUMBERS_MAX + 1], unknown: vec![0; SYSCALL_NUMBERS_MAX + 1] }
+        Self { by_number: Box::new([Count::default(); SYSCALL_NUMBERS_MAX]), others: Count::default() }
+    }
+
+    #[inline]
+    fn of(&mut self, number: u64) -> &mut Count {
+        match usize::try_from(number).ok().and_then(|number| self.by_number.get_mut(number)) {
+            Some(count) => count,
+            None => &mut self.others,
+        }
     }
 
     /// A call was made.
     #[inline]
     pub(crate) fn made(&mut self, number: u64) {
-        self.calls[place(number)] += 1;
+        self.of(number).calls += 1;
     }
 
     /// The call that was counted last will be made, and counted, again.
     pub(crate) fn undo(&mut self, number: u64) {
-        let calls = &mut self.calls[place(number)];
-        *calls = calls.saturating_sub(1);
+        self.of(number).calls -= 1;
     }
 
     /// The call is none that Coppice has. Returns whether it is the first by that number.
     pub(crate) fn unknown(&mut self, number: u64) -> bool {
-        let unknown = &mut self.unknown[place(number)];
-        *unknown += 1;
-        *unknown == 1
+        let count = self.of(number);
+        count.unknown += 1;
+        count.unknown == 1
     }
 
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
-        let counted = self.calls.iter().zip(&self.unknown).enumerate();
-        counted
-            .filter(|(_, (calls, _))| **calls > 0)
-            .map(|(index, (calls, unknown))| SyscallCount {
-                number: i32::try_from(index).ok().filter(|_| index < SYSCALL_NUMBERS_MAX).unwrap_or(-1),
-                calls: *calls,
-                unknown: *unknown,
-            })
+        let by_number = self.by_number.iter().zip(0..);
+        by_number
+            .chain([(&self.others, -1)])
+            .filter(|(count, _)| count.calls > 0)
+            .map(|(count, number)| SyscallCount { number, calls: count.calls, unknown: count.unknown })
             .collect()
     }
 }

@@ -82,13 +82,13 @@ impl<'a> Thread<'a> {
 
     /// Runs the program until it has to wait.
     fn until_waiting(&mut self) -> Wait {
-        loop {
-            if executor::others_are_ready() {
-                // A call woke somebody, who would otherwise wait for the next interrupt.
-                return Wait::Turn;
-            }
+        // A call may have woken somebody, who would otherwise wait for the next interrupt.
+        while !executor::others_are_ready() {
             // Only this thread uses the space while it runs: the lock is free, and taken for the table's sake.
-            let exit = self.user.enter(self.process.space.lock().table());
+            let mut exit = self.user.enter(self.process.space.lock().table());
+            while exit == UserExit::Syscall && self.fact() {
+                exit = self.user.enter(self.process.space.lock().table());
+            }
             match exit {
                 UserExit::Syscall => {
                     if let Some(wait) = self.system_call() {
@@ -119,14 +119,23 @@ impl<'a> Thread<'a> {
                 UserExit::Interrupt => return Wait::Turn,
             }
         }
+        Wait::Turn
     }
 
-    /// Makes the call in the registers, if it need not wait.
+    /// Makes the call in the registers if it asks for nothing but a fact about the process: the shortest way there is.
+    /// It wakes nobody, and interrupts come in between. Counts the call, whatever it is.
     #[inline]
+    fn fact(&mut self) -> bool {
+        let number = self.user.regs.rax;
+        self.counts.made(number);
+        let fact = syscall::fact(Caller { process: self.process, thread: self.state }, number);
+        fact.inspect(|value| self.user.regs.rax = *value).is_some()
+    }
+
+    /// Makes the call in the registers, which was counted and is no fact, if it need not wait.
     fn system_call(&mut self) -> Option<Wait> {
         let caller = Caller { process: self.process, thread: self.state };
         let number = self.user.regs.rax;
-        self.counts.made(number);
         match syscall::immediate(caller, number, &mut self.user.regs) {
             Some(Ok(value)) => self.user.regs.rax = value,
             Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
@@ -194,7 +203,8 @@ impl Thread<'_> {
         (regs.rax, regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9, regs.rip) =
             (number, rdi, rsi, rdx, r10, r8, r9, after);
         loop {
-            if let Some(wait) = self.system_call()
+            if !self.fact()
+                && let Some(wait) = self.system_call()
                 && let Some(end) = self.wait(wait).await
             {
                 return Err(end);
