@@ -7,7 +7,6 @@
 //! On the host the same code runs each test thread as a core with a simulated clock, which jumps to the next timer when
 //! nothing is ready, so that tests take no time and always go the same way.
 
-pub mod channel;
 mod combine;
 mod core_state;
 pub mod oneshot;

@@ -33,7 +33,8 @@ pub const RECONNECT_PAUSE_NS: u64 = 20_000_000;
 /// … up to this, ns.
 pub const RECONNECT_PAUSE_NS_MAX: u64 = 1_000_000_000;
 
-/// Messages that tasks may have queued for the control connection; further ones wait, RAS events are counted as lost.
+/// Launches and ends that wait to be sent over the control connection, and as many that were sent and may still be lost
+/// with it; the oldest are forgotten.
 pub const CONTROL_QUEUE_MAX: usize = 32;
 
 /// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first.

@@ -1,9 +1,9 @@
 //! Function shipping, the node's side: system calls that the I/O node executes.
 //!
-//! One connection serves the whole node. [`Client::call`] queues a request whole and waits for its reply; up to
-//! [`REQUESTS_IN_FLIGHT_MAX`] are under way at a time. A caller that goes away takes nothing back: the request is
-//! executed, and its reply is thrown away. When the connection breaks, every call that is under way fails with `EIO`,
-//! and [`Ship::keep_connected`] makes a new connection.
+//! One connection serves the whole node. [`Client::call`] queues a request whole and waits for its reply. The number of
+//! requests under way is limited ([`coppice_protocol::limits::REQUESTS_IN_FLIGHT_MAX`]). A caller that goes away takes
+//! nothing back: the request is executed, and its reply is thrown away. When the connection breaks, every call that is
+//! under way fails with `EIO`, and [`Ship::keep_connected`] makes a new connection.
 
 mod requests;
 #[cfg(test)]

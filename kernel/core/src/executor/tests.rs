@@ -1,13 +1,10 @@
 //! Tasks, timers and the things that tasks wait for, in simulated time.
 
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use spin::Mutex;
 
-use super::channel::{self, SendError};
 use super::{
     Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, now_ns, oneshot, race, run_to_end, sleep, sleep_until,
     spawn, timeout, yield_now,
@@ -153,39 +150,6 @@ fn a_notification_before_the_wait_counts_once() {
     assert_eq!(run_to_end(async move { waits.notified().await }), Ok(()));
     let waits = Arc::clone(&flag);
     assert_eq!(run_to_end(async move { waits.notified().await }), Err(Stalled));
-}
-
-#[test]
-fn a_channel_keeps_order_and_makes_senders_wait() {
-    let (sender, mut receiver) = channel::bounded(2);
-    let sent = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&sent);
-    let spawned = spawn(async move {
-        for number in 0..5 {
-            assert_eq!(sender.send(number).await, Ok(()));
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    assert!(spawned.is_ok());
-    assert_eq!(run_to_end(sleep(1)), Ok(()));
-    assert_eq!(sent.load(Ordering::Relaxed), 2);
-    let received = run_to_end(async move {
-        let mut numbers = vec![];
-        while let Some(number) = receiver.receive().await {
-            numbers.push(number);
-        }
-        numbers
-    });
-    assert_eq!(received, Ok(vec![0, 1, 2, 3, 4]));
-}
-
-#[test]
-fn a_channel_says_when_the_other_side_is_gone() {
-    let (sender, receiver) = channel::bounded(1);
-    assert_eq!(sender.try_send(1), Ok(()));
-    assert_eq!(sender.try_send(2), Err(SendError::Full(2)));
-    drop(receiver);
-    assert_eq!(sender.try_send(3), Err(SendError::Closed(3)));
 }
 
 #[test]
