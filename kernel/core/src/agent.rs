@@ -29,8 +29,8 @@ use crate::ship::{Client, Ship};
 
 /// What runs processes.
 pub trait Processes: Send + Sync {
-    /// Starts a process and runs it to its end; everything it had is gone when the future is done. Tells `started` right
-    /// before the process's first instruction.
+    /// Starts a process and runs it to its end; everything it had is gone when the future is done. Tells `started`
+    /// right before the process's first instruction.
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport>;
 
     /// Ends the processes of `job` as if by `signal`, wherever they are between launch and end.

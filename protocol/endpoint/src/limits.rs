@@ -13,7 +13,8 @@ pub const CLOSING_MAX: usize = 64;
 /// Frames taken from the device in one poll; more wait for the next one, which is due at once.
 pub const FRAMES_PER_POLL_MAX: usize = 64;
 
-/// How long an acknowledgement may wait for data to travel with, ns. More than one full segment is acknowledged at once.
+/// How long an acknowledgement may wait for data to travel with, ns. More than one full segment is acknowledged at
+/// once.
 pub const ACKNOWLEDGE_DELAY_NS: u64 = 4_000_000;
 
 /// A connection whose peer acknowledges nothing for this long is reset, ns.

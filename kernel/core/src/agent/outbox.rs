@@ -27,8 +27,8 @@ impl Outbox {
         Self { queues: Mutex::default(), changed: WaitQueue::new() }
     }
 
-    /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given up
-    /// by then, as one message needs one order from it.
+    /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given
+    /// up by then, as one message needs one order from it.
     pub(super) fn push(&self, message: ToIoNode) {
         {
             let mut queues = self.queues.lock();

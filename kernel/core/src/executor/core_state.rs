@@ -83,9 +83,9 @@ impl CoreState {
         self.ready.lock().reserve(count);
     }
 
-    /// Sets the alarm, if it would ring too late for the next timer: a task may stay in user mode until an interrupt. One
-    /// that rings too early does no harm and is cheaper than to be set again: most timers are put off over and over and
-    /// never ring.
+    /// Sets the alarm, if it would ring too late for the next timer: a task may stay in user mode until an interrupt.
+    /// One that rings too early does no harm and is cheaper than to be set again: most timers are put off over and over
+    /// and never ring.
     fn arm(&self) {
         let next_ns = self.timers.next_ns();
         if next_ns < self.alarm_ns.load(Ordering::Relaxed) {

@@ -32,8 +32,8 @@ impl Device for NicDevice {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        // Frames are taken even when there is no room for an answer: one that is lost is sent again, and acknowledgements
-        // in the frames are what makes room.
+        // Frames are taken even when there is no room for an answer: one that is lost is sent again, and the
+        // acknowledgements in frames are what makes room.
         self.0.receive().map(|frame| (Received(frame), Transmit(&self.0)))
     }
 
