@@ -5,8 +5,8 @@
 //! page is there. So immediate calls write the program's memory only when they can write all of it, and change
 //! anything else last.
 //!
-//! Every argument is a number the program chose. Addresses are never followed but copied through the page table, lengths
-//! are cut to what the kernel is ready to keep, and what takes long is done in parts.
+//! Every argument is a number the program chose. Addresses are never followed but copied through the page table,
+//! lengths are cut to what the kernel is ready to keep, and what takes long is done in parts.
 
 pub(crate) mod abi;
 mod attributes;

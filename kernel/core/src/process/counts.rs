@@ -1,6 +1,7 @@
 //! How often a process made which system call.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::SyscallCount;
@@ -22,7 +23,12 @@ struct Count {
 impl Counts {
     /// All zero.
     pub(crate) fn new() -> Self {
-        Self { by_number: Box::new([Count::default(); SYSCALL_NUMBERS_MAX]), others: Count::default() }
+        // Made on the heap: the kernel's stack is small.
+        let by_number = vec![Count::default(); SYSCALL_NUMBERS_MAX].into_boxed_slice();
+        Self {
+            by_number: by_number.try_into().unwrap_or_else(|_| unreachable!("as many as were made")),
+            others: Count::default(),
+        }
     }
 
     #[inline]

@@ -26,8 +26,8 @@ use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, ThreadState,
 use crate::random;
 use crate::ship::Client;
 
-/// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is done.
-/// `started` is called right before its first instruction.
+/// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
+/// done. `started` is called right before its first instruction.
 pub fn launch(
     order: Launch,
     client: Client,

@@ -85,13 +85,12 @@ impl<'a> Thread<'a> {
         // A call may have woken somebody, who would otherwise wait for the next interrupt.
         while !executor::others_are_ready() {
             // Only this thread uses the space while it runs: the lock is free, and taken for the table's sake.
-            let mut exit = self.user.enter(self.process.space.lock().table());
-            while exit == UserExit::Syscall && self.fact() {
-                exit = self.user.enter(self.process.space.lock().table());
-            }
+            let exit = self.user.enter(self.process.space.lock().table());
             match exit {
                 UserExit::Syscall => {
-                    if let Some(wait) = self.system_call() {
+                    if !self.fact()
+                        && let Some(wait) = self.system_call()
+                    {
                         return wait;
                     }
                 }
@@ -123,7 +122,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Makes the call in the registers if it asks for nothing but a fact about the process: the shortest way there is.
-    /// It wakes nobody, and interrupts come in between. Counts the call, whatever it is.
+    /// Counts the call, whatever it is.
     #[inline]
     fn fact(&mut self) -> bool {
         let number = self.user.regs.rax;

@@ -1,5 +1,5 @@
-//! Owners: chown(2) and its kin. A job's user is one ordinary user, who can give nothing away: only what changes nothing
-//! is allowed.
+//! Owners: chown(2) and its kin. A job's user is one ordinary user, who can give nothing away: only what changes
+//! nothing is allowed.
 
 use coppice_protocol::ship::FileStatus;
 

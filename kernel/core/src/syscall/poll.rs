@@ -77,8 +77,8 @@ pub(super) async fn poll(caller: Caller<'_>, a: &Arguments) -> Awaited {
     poll_until(caller, a.get(0), a.uint(1), deadline_ns).await
 }
 
-/// ppoll(2). Nothing is sent to a process that waits, so its signal mask does not matter. The time left is written back,
-/// as Linux does.
+/// ppoll(2). Nothing is sent to a process that waits, so its signal mask does not matter. The time left is written
+/// back, as Linux does.
 pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let deadline_ns = match a.get(2) {
         0 => u64::MAX,

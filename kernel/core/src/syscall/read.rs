@@ -1,7 +1,7 @@
 //! Reading: read(2), pread64(2), readv(2), preadv(2), preadv2(2).
 //!
-//! A long read of a file is made in parts of [`BULK_BYTES_MAX`], several of which are under way at once. What comes behind
-//! a short part or an error is forgotten, and the offset moves by what was given to the program alone.
+//! A long read of a file is made in parts of [`BULK_BYTES_MAX`], several of which are under way at once. What comes
+//! behind a short part or an error is forgotten, and the offset moves by what was given to the program alone.
 
 use alloc::sync::Arc;
 use alloc::vec;

@@ -1,8 +1,8 @@
 //! fcntl(2) and flock(2).
 //!
-//! Locks: a process never conflicts with itself, so in a job of one rank every lock is granted. In a job of several they
-//! would have to hold between nodes, which they do not: `ENOLCK`, rather than a lock that protects nothing. Processes on
-//! the host are not kept out in either case.
+//! Locks: a process never conflicts with itself, so in a job of one rank every lock is granted. In a job of several
+//! they would have to hold between nodes, which they do not: `ENOLCK`, rather than a lock that protects nothing.
+//! Processes on the host are not kept out in either case.
 
 use coppice_protocol::ship::Call;
 

@@ -34,8 +34,8 @@ pub(super) fn set_tid_address(caller: Caller<'_>, a: &Arguments) -> u64 {
     caller.thread.tid.into()
 }
 
-/// prctl(2): the thread's name; that nobody gains privileges is true and may be asked for; everything else is `EINVAL`, as
-/// on a Linux without that feature.
+/// prctl(2): the thread's name; that nobody gains privileges is true and may be asked for; everything else is `EINVAL`,
+/// as on a Linux without that feature.
 pub(super) fn prctl(caller: Caller<'_>, a: &Arguments) -> Immediate {
     const PR_GET_DUMPABLE: i32 = 3;
     const PR_SET_DUMPABLE: i32 = 4;

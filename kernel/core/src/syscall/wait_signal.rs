@@ -1,5 +1,5 @@
-//! Waiting for a signal that nobody can send: for ever, that is until the job is killed, unless there is a time limit or a
-//! signal is pending already.
+//! Waiting for a signal that nobody can send: for ever, that is until the job is killed, unless there is a time limit
+//! or a signal is pending already.
 
 use coppice_protocol::syscalls as nr;
 
