@@ -16,8 +16,8 @@ impl Errno {
         (self.0 as u64).wrapping_neg()
     }
 
-    /// The error an I/O node reports. Zero and numbers beyond [`Errno::MAX`], which no I/O node in its right mind sends,
-    /// become `EIO`.
+    /// The error an I/O node reports. Zero and numbers beyond [`Errno::MAX`], which no I/O node in its right mind
+    /// sends, become `EIO`.
     #[must_use]
     pub const fn from_wire(number: u16) -> Self {
         if number == 0 || number > Self::MAX { Self::EIO } else { Self(number) }

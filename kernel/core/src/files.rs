@@ -1,8 +1,8 @@
 //! Open files: descriptors, what they stand for, and where paths lead.
 //!
-//! A *descriptor* is a number that refers to an *open file* (Linux's "open file description"), which several descriptors
-//! may share (dup(2)) and which holds the offset. What an open file stands for ([`OpenFile`]'s object) is a file at the I/O
-//! node, a standard stream of the job, or something the kernel makes itself ([`special`]).
+//! A *descriptor* is a number that refers to an *open file* (Linux's "open file description"), which several
+//! descriptors may share (dup(2)) and which holds the offset. What an open file stands for ([`OpenFile`]'s object) is a
+//! file at the I/O node, a standard stream of the job, or something the kernel makes itself ([`special`]).
 
 mod closer;
 mod descriptors;

@@ -1,18 +1,19 @@
 //! Processes: what one is, how it starts, runs and ends.
 //!
-//! A process is plain data ([`Process`]) and one future that runs its thread: enter the program, handle why it came back,
-//! perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its registers: **the
-//! future may be dropped wherever it waits**. That is safe because of three habits that every system call keeps:
+//! A process is plain data ([`Process`]) and one future that runs its thread: enter the program, handle why it came
+//! back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its registers:
+//! **the future may be dropped wherever it waits**. That is safe because of three habits that every system call keeps:
 //!
 //! - The result is put into the registers last. As long as a call waits, the registers are those of the `syscall`
 //!   instruction; with `rip` two bytes back the thread would make the call again.
-//! - What a waiting call changes, it changes in one step after the wait: a call that was dropped has had no effect here. At
-//!   the I/O node a request that was sent is executed whether somebody waits for the reply or not, so a dropped call
-//!   may have happened there as a whole, as with a signal that comes a moment later.
+//! - What a waiting call changes, it changes in one step after the wait: a call that was dropped has had no effect
+//!   here. At the I/O node a request that was sent is executed whether somebody waits for the reply or not, so a
+//!   dropped call may have happened there as a whole, as with a signal that comes a moment later.
 //! - Calls that are done in parts (long reads and writes) note after each part how far they are
 //!   ([`ThreadState::completed`]), as their result would be if they ended there.
 //!
-//! The vector registers stay in the processor until another thread needs it, which the hardware layer notices by itself.
+//! The vector registers stay in the processor until another thread needs it, which the hardware layer notices by
+//! itself.
 
 mod caller;
 mod counts;

@@ -1,8 +1,8 @@
 //! What `/dev` and `/proc` hold: the few entries that programs really need, made by the kernel. The job's root has
 //! neither, whatever the host's directory has by those names.
 //!
-//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`; links
-//! at the I/O node do not lead here.
+//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`;
+//! links at the I/O node do not lead here.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -241,8 +241,8 @@ impl Node {
         }
     }
 
-    /// The names in a directory from `position` on, as getdents64(2) gives them, at most `limit` bytes, and the position
-    /// behind them.
+    /// The names in a directory from `position` on, as getdents64(2) gives them, at most `limit` bytes, and the
+    /// position behind them.
     pub(crate) fn list(self, process: &Process, position: u64, limit: usize) -> (Vec<u8>, u64) {
         let path = self.path();
         let mut names: Vec<(String, u8, u64)> =

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use coppice_protocol::limits::PATH_BYTES_MAX;
 
 use crate::errno::Errno;
-use crate::memory::{CopyError, OutOfMemory, StringError};
+use crate::memory::{CopyError, StringError};
 use crate::process::signals::{Effect, SignalSet};
-use crate::process::{Awaited, End, Failure, Immediate, Process, ThreadState, Trouble};
+use crate::process::{Awaited, Failure, Immediate, Process, ThreadState, Trouble};
 use core::sync::atomic::Ordering;
 
 /// The thread that makes a call, with its process.
@@ -93,7 +93,7 @@ impl Caller<'_> {
             match error {
                 CopyError::Fetch { fetch, .. } => self.process.fetch_for_copy(&fetch).await?,
                 CopyError::Fault { .. } => return Err(Errno::EFAULT.into()),
-                CopyError::OutOfMemory => return Err(End::from(OutOfMemory).into()),
+                CopyError::OutOfMemory => return Err(Failure::OutOfMemory),
             }
         }
         String::from_utf8(text).map_err(|_| Errno::EILSEQ.into())
@@ -108,7 +108,7 @@ impl Caller<'_> {
                 Err(failure) => Step::End(done, Err(failure)),
             },
             Err(CopyError::Fault { done }) => Step::End(done, Err(Errno::EFAULT.into())),
-            Err(CopyError::OutOfMemory) => Step::End(0, Err(End::from(OutOfMemory).into())),
+            Err(CopyError::OutOfMemory) => Step::End(0, Err(Failure::OutOfMemory)),
         }
     }
 
@@ -148,6 +148,7 @@ impl From<Trouble> for Failure {
         match trouble {
             Trouble::Errno(errno) => Self::Errno(errno),
             Trouble::Fetch(_) => Self::Errno(Errno::EFAULT),
+            Trouble::OutOfMemory => Self::OutOfMemory,
             Trouble::End(end) => Self::End(end),
         }
     }

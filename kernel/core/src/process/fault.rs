@@ -9,8 +9,8 @@ use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::syscalls;
 
 use crate::errno::Errno;
-use crate::memory::{OutOfMemory, Signal};
-use crate::process::signals::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use crate::memory::Signal;
+use crate::process::signals::{self, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
 use crate::process::{End, Process};
 use crate::ras;
 
@@ -51,14 +51,13 @@ impl Process {
     }
 
     fn fault(&self, signal: u32, address: Option<u64>, instruction: u64, what: &str) -> End {
-        let name = signals::name(signal);
         let text = match address {
-            Some(address) => format!("{name} at address {address:#x}, instruction {instruction:#x}: {what}"),
-            None => format!("{name} at instruction {instruction:#x}: {what}"),
+            Some(address) => format!("at address {address:#x}, instruction {instruction:#x}: {what}"),
+            None => format!("at instruction {instruction:#x}: {what}"),
         };
         self.report(Severity::Error, RasKind::ProgramFault, address, Some(instruction), {
-            let path = &self.identity.executable;
-            format!("rank {} ({path}): {text}", self.identity.rank)
+            let (rank, path, name) = (self.identity.rank, &self.identity.executable, signals::name(signal));
+            format!("rank {rank} ({path}): {name} {text}")
         });
         let end = self.signals.lock().fault(signal);
         match end.reason.clone() {
@@ -69,7 +68,7 @@ impl Process {
 
     /// The end of the process because there is no memory for it.
     pub(crate) fn out_of_memory(&self, instruction: u64) -> End {
-        let end = End::from(OutOfMemory);
+        let end = End::signal(SIGKILL as u8).because("out of memory: the node has none left for the program".into());
         let text = format!("rank {} ({}): out of memory", self.identity.rank, self.identity.executable);
         self.report(Severity::Error, RasKind::OutOfMemory, None, Some(instruction), text);
         end

@@ -8,8 +8,8 @@ use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
 use crate::files::OpenFile;
-use crate::memory::{Fetch, OutOfMemory, Resolution, Signal, Source};
-use crate::process::{Awaited, End, Process};
+use crate::memory::{Fetch, Resolution, Signal, Source};
+use crate::process::{Awaited, Failure, Process};
 
 /// What became of a fetch.
 pub(crate) enum Fetched {
@@ -42,7 +42,7 @@ impl Process {
         match self.fetch(fetch).await {
             Fetched::Ready => Ok(()),
             Fetched::Failed(..) => Err(Errno::EFAULT.into()),
-            Fetched::OutOfMemory => Err(End::from(OutOfMemory).into()),
+            Fetched::OutOfMemory => Err(Failure::OutOfMemory),
         }
     }
 

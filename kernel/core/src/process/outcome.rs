@@ -1,9 +1,8 @@
 //! Why a system call did not do what it was asked.
 
 use crate::errno::Errno;
-use crate::memory::{CopyError, Fetch, OutOfMemory};
+use crate::memory::{CopyError, Fetch};
 use crate::process::End;
-use crate::process::signals::SIGKILL;
 
 /// Why a call that never waits was not done.
 #[derive(Debug)]
@@ -12,6 +11,8 @@ pub(crate) enum Trouble {
     Errno(Errno),
     /// It touched a page of the program that must be fetched first. Nothing was done: it is to be made again.
     Fetch(Fetch),
+    /// There is no memory for a page it touched: the process cannot go on.
+    OutOfMemory,
     /// It ended the process.
     End(End),
 }
@@ -23,6 +24,8 @@ pub(crate) enum Failure {
     Errno(Errno),
     /// Coppice does not have it: `ENOSYS`, counted.
     Unknown,
+    /// There is no memory for a page it touched: the process cannot go on.
+    OutOfMemory,
     /// It ended the process.
     End(End),
 }
@@ -57,18 +60,12 @@ impl From<End> for Failure {
     }
 }
 
-impl From<OutOfMemory> for End {
-    fn from(_: OutOfMemory) -> Self {
-        Self::signal(SIGKILL as u8).because("out of memory: the node has none left for the program".into())
-    }
-}
-
 impl From<CopyError> for Trouble {
     fn from(error: CopyError) -> Self {
         match error {
             CopyError::Fetch { fetch, .. } => Self::Fetch(fetch),
             CopyError::Fault { .. } => Self::Errno(Errno::EFAULT),
-            CopyError::OutOfMemory => Self::End(OutOfMemory.into()),
+            CopyError::OutOfMemory => Self::OutOfMemory,
         }
     }
 }

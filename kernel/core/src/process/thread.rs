@@ -139,6 +139,9 @@ impl<'a> Thread<'a> {
             Some(Ok(value)) => self.user.regs.rax = value,
             Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
             Some(Err(Trouble::Fetch(fetch))) => return Some(Wait::PageOfCall(fetch)),
+            Some(Err(Trouble::OutOfMemory)) => {
+                return Some(Wait::End(self.process.out_of_memory(self.user.regs.rip)));
+            }
             Some(Err(Trouble::End(end))) => return Some(Wait::End(end)),
             None => return Some(Wait::Call),
         }
@@ -183,6 +186,7 @@ impl<'a> Thread<'a> {
                 }
                 Errno::ENOSYS.to_rax()
             }
+            Err(Failure::OutOfMemory) => return Some(self.process.out_of_memory(self.user.regs.rip)),
             Err(Failure::End(end)) => return Some(end),
         };
         self.state.end_call();
