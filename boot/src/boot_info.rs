@@ -27,8 +27,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Writes the map of memory. No frame may be taken afterwards. The list is found at the address the kernel will see it
-    /// at.
+    /// Writes the map of memory. No frame may be taken afterwards. The list is found at the address the kernel will see
+    /// it at.
     pub(crate) fn write_regions(
         &self,
         info: &StartInfo,

@@ -46,8 +46,8 @@ impl Ready {
             limit: (size_of_val(&DESCRIPTORS) as u64 - 1).min(FRAME_BYTES) as u16,
             base: VirtAddr::new(self.descriptors),
         };
-        // SAFETY: the descriptors are those in use, elsewhere. The tables map the code of `jump` where it is, the kernel
-        // with its entry point, its stack and its boot information.
+        // SAFETY: the descriptors are those in use, elsewhere. The tables map the code of `jump` where it is, the
+        // kernel with its entry point, its stack and its boot information.
         unsafe {
             x86_64::instructions::tables::lgdt(&pointer);
             jump(self.root, self.stack, self.entry, self.boot_info)

@@ -247,7 +247,8 @@ impl Header {
     }
 }
 
-/// What is hashed in one go, bytes: the incremental hasher costs nearly as much again as the few blocks of a small frame.
+/// What is hashed in one go, bytes: the incremental hasher costs nearly as much again as the few blocks of a small
+/// frame.
 const SMALL_BYTES: usize = 192;
 
 /// MAC of a frame: `header` is its encoded header (whose own MAC field does not count), `parts` what else is covered.

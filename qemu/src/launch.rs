@@ -92,8 +92,8 @@ impl fmt::Display for Exit {
 }
 
 impl Exit {
-    /// Reads QEMU's exit status. The exit device turns the value `v` that a guest writes into `(v << 1) | 1`, so 1 may be
-    /// a guest's 0 as well as QEMU's own failure: guests that want to be understood write 1 to 127.
+    /// Reads QEMU's exit status. The exit device turns the value `v` that a guest writes into `(v << 1) | 1`, so 1 may
+    /// be a guest's 0 as well as QEMU's own failure: guests that want to be understood write 1 to 127.
     #[must_use]
     pub fn new(status: ExitStatus, last_words: &[u8]) -> Self {
         match (status.code(), status.signal()) {

@@ -5,7 +5,8 @@
 //! asks for the signal, checks that the parent was still there when it did, and becomes the program. What was asked for
 //! survives that step, a `kill -9` of the parent included.
 //!
-//! The system means the *thread* that started the child: start children from a thread that lives as long as the process.
+//! The system means the *thread* that started the child: start children from a thread that lives as long as the
+//! process.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};

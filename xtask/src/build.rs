@@ -17,20 +17,33 @@ pub(crate) struct Built {
     pub(crate) image: PathBuf,
 }
 
+/// Builds the kernel that the boot image carries.
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn kernel() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--release", "--target", NODE_TARGET, "--package", "coppice-kernel"]))?;
+    Ok(node_directory().join("coppice-kernel"))
+}
+
 /// Builds everything a user runs.
 ///
 /// # Errors
 /// If a step fails.
 pub(crate) fn everything() -> Result<Built> {
-    let release = target().join("release");
-    let node = target().join(NODE_TARGET).join("release");
-    run(&mut cargo(&["build", "--release", "--target", NODE_TARGET, "--package", "coppice-kernel"]))?;
+    let kernel = kernel()?;
     run(cargo(&["build", "--release", "--target", NODE_TARGET, "--package", "coppice-boot"])
-        .env("COPPICE_KERNEL_ELF", node.join("coppice-kernel")))?;
+        .env("COPPICE_KERNEL_ELF", kernel))?;
     run(&mut cargo(&["build", "--release"]))?;
+    let release = target().join("release");
     let image = release.join("coppice-node.elf");
-    install(&node.join("coppice-boot"), &image)?;
+    install(&node_directory().join("coppice-boot"), &image)?;
     Ok(Built { coppice: release.join("coppice"), image })
+}
+
+/// Where the node's programs are built.
+fn node_directory() -> PathBuf {
+    target().join(NODE_TARGET).join("release")
 }
 
 /// Puts a file in place whole: a cluster that boots at this moment sees the old one or the new one.

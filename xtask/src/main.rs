@@ -17,6 +17,8 @@ mod setup;
 mod test;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Builds, shows, tests and measures Coppice.
@@ -43,8 +45,18 @@ enum Task {
     Tidy,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Setup => setup::everything(),
         Task::Build => setup::for_build().and_then(|()| build::everything()).map(drop),
         Task::Demo => demo::run_all(),

@@ -2,9 +2,10 @@
 //!
 //! | what | `COPPICE_HOME` set | otherwise |
 //! | --- | --- | --- |
-//! | state: database, programs, logs | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` (`~/.local/state/…`) |
-//! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER`, or `/tmp/coppice-UID/CLUSTER` |
+//! | state: database, programs, logs | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
+//! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER` |
 //!
+//! `XDG_STATE_HOME` is by default `~/.local/state`; without `XDG_RUNTIME_DIR` it is `/tmp/coppice-UID/CLUSTER`.
 //! Both are open to their owner alone. A directory that belongs to somebody else is never used.
 
 use std::ffi::OsString;

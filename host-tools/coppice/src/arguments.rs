@@ -70,19 +70,21 @@ pub(crate) enum Command {
     coppice --cluster bad up --loss 1%          a cluster whose network loses frames")]
 pub(crate) struct Up {
     /// Compute nodes
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(crate) nodes: u32,
     /// Memory of each node, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_memory)]
     pub(crate) memory: u64,
     /// Compute nodes per I/O node
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
     pub(crate) pset_size: u32,
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     pub(crate) accel: Accelerator,
-    /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the host's
-    /// load; slower, and only under emulation
+    /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the
+    /// host's load; slower, and only under emulation
     #[arg(long)]
     pub(crate) icount: bool,
     /// Frames that every link loses, each way, such as 1% or 0.05%

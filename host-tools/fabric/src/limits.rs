@@ -1,6 +1,7 @@
 //! Every limit of the switch, in one place, with what happens at it.
 
-/// Longest Ethernet frame that is forwarded, bytes: an MTU of 9000, header, VLAN tag and room. Longer: dropped, counted.
+/// Longest Ethernet frame that is forwarded, bytes: an MTU of 9000, header, VLAN tag and room. Longer: dropped,
+/// counted.
 pub const FRAME_BYTES_MAX: usize = 9216;
 
 /// Shortest frame that can be forwarded, bytes: two addresses and a type. Shorter: dropped, counted as malformed.
@@ -36,7 +37,8 @@ pub const SPARE_BUFFERS_MAX: usize = 256;
 /// Longest command line, bytes. The rest of a longer one is skipped and it is answered with a failure.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of replies that wait for whoever reads them; then no more commands are read, and events are dropped and counted.
+/// Bytes of replies that wait for whoever reads them; then no more commands are read, and events are dropped and
+/// counted.
 pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Size at which a recording ends when its command names none, bytes.

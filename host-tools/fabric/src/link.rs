@@ -1,9 +1,9 @@
 //! One link's switch side: its sockets, the queue of frames its station has not taken yet, its shape and its counters.
 //!
 //! Two sockets, for the reason given in [`crate::station`]: `receiver` is bound and takes frames from whoever is the
-//! station now; `sender` is connected to the station, so that the system can say when it has room again. A station whose
-//! one socket is connected to us takes nothing from `sender`; it is sent to from `receiver` by name, and as nothing tells
-//! when it has room, it is tried again after [`RETRY_NS`] and whenever a frame comes from it.
+//! station now; `sender` is connected to the station, so that the system can say when it has room again. A station
+//! whose one socket is connected to us takes nothing from `sender`; it is sent to from `receiver` by name, and as
+//! nothing tells when it has room, it is tried again after [`RETRY_NS`] and whenever a frame comes from it.
 
 use std::collections::VecDeque;
 use std::io;

@@ -28,7 +28,8 @@ pub enum NameError {
     Address(String),
     /// The socket's path does not fit into a socket address.
     #[error(
-        "the socket path {} is {bytes} bytes long and the system allows {SOCKET_PATH_BYTES_MAX}: use a directory with a shorter name",
+        "the socket path {} is {bytes} bytes long and the system allows {SOCKET_PATH_BYTES_MAX}: use a directory with \
+         a shorter name",
         path.display()
     )]
     PathTooLong {

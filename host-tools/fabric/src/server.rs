@@ -113,7 +113,8 @@ impl Server {
         }
     }
 
-    /// Waits on standard input only while replies have room, and on standard output only while there is something to say.
+    /// Waits on standard input only while replies have room, and on standard output only while there is something to
+    /// say.
     fn listen(&mut self) -> Result<(), Errno> {
         let (read, write) = (!self.ended && !self.output.is_full(), !self.output.pending().is_empty());
         if read != self.reading {

@@ -37,8 +37,8 @@ async fn receive(server: &Server, line: &Rc<Line>, identity: Identity) -> LineEr
     }
 }
 
-/// Pings, and counts the pings after which nothing at all came. (Counting rather than reading a clock: a host that slept
-/// has not heard its nodes either, and that is not their fault.)
+/// Pings, and counts the pings after which nothing at all came. (Counting rather than reading a clock: a host that
+/// slept has not heard its nodes either, and that is not their fault.)
 async fn heartbeat(line: &Line) -> LineError {
     let mut ticks = tokio::time::interval(Duration::from_nanos(HEARTBEAT_INTERVAL_NS));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

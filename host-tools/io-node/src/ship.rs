@@ -1,7 +1,7 @@
 //! The function-shipping service: requests of one node's ranks, answered in any order.
 //!
-//! Most calls are done where they are read, without another task or thread. What has to wait (for the user, for the disk)
-//! goes on beside, and the connection's later requests with it, up to [`REQUESTS_IN_FLIGHT_MAX`]; at that the
+//! Most calls are done where they are read, without another task or thread. What has to wait (for the user, for the
+//! disk) goes on beside, and the connection's later requests with it, up to [`REQUESTS_IN_FLIGHT_MAX`]; at that the
 //! connection is not read any more.
 
 use std::future::poll_fn;

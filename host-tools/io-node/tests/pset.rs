@@ -354,8 +354,9 @@ fn many_requests_at_once_are_all_answered() {
         answered.sort_unstable();
         assert_eq!(answered, expected);
         let at = Location { directory: None, path: "/big".into() };
-        assert!(
-            matches!(node.call(Call::Stat { at, follow: true }, &[]).await.0, Reply::Status(status) if status.size == 16 * 128 * 1024)
-        );
+        assert!(matches!(
+            node.call(Call::Stat { at, follow: true }, &[]).await.0,
+            Reply::Status(status) if status.size == 16 * 128 * 1024
+        ));
     });
 }

@@ -1,9 +1,9 @@
 //! Deterministic simulator of the protocols over bad networks.
 //!
 //! Nodes and an I/O node drive the very sessions that the kernel and the I/O node drive, over connections that split,
-//! delay, cut and forge what they carry, while nodes and the I/O node restart, earlier boots live on, and strangers call.
-//! Time is simulated and every choice comes from one seed, so a failure reproduces from its seed alone. What must hold
-//! is said by the [`checkers`], each in a file of its own.
+//! delay, cut and forge what they carry, while nodes and the I/O node restart, earlier boots live on, and strangers
+//! call. Time is simulated and every choice comes from one seed, so a failure reproduces from its seed alone. What must
+//! hold is said by the [`checkers`], each in a file of its own.
 //!
 //! `cargo run -p coppice-simulator -- --seeds 1000` tries many seeds, `-- --seed 17 --trace` shows one.
 

@@ -31,8 +31,8 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// Calls the I/O node as this boot of a node, which it is not. `key` is the boot's own, for a stranger who calls the
-    /// wrong port.
+    /// Calls the I/O node as this boot of a node, which it is not. `key` is the boot's own, for a stranger who calls
+    /// the wrong port.
     pub(crate) fn call(
         &mut self,
         channel: Channel,

@@ -143,8 +143,8 @@ impl Client {
     ///
     /// # Errors
     /// What the I/O node answered with ([`coppice_protocol::ship::Reply::Failed`] is never returned). `EIO` if the
-    /// connection broke or did not come within [`SHIP_CONNECT_WAIT_NS`], or the I/O node's answer made no sense; `E2BIG`
-    /// if the request is too long for the protocol; `ENOMEM`.
+    /// connection broke or did not come within [`SHIP_CONNECT_WAIT_NS`], or the I/O node's answer made no sense;
+    /// `E2BIG` if the request is too long for the protocol; `ENOMEM`.
     pub async fn call(&self, call: Call, bulk: Vec<u8>) -> Answer {
         let request = Request { owner: self.owner, call };
         let mut bulk = bulk;

@@ -1,5 +1,5 @@
-//! Addresses a program can name. A [`UserPage`] was checked once and lies below [`USER_END`]; nothing that takes one can
-//! reach the kernel's half of the address space.
+//! Addresses a program can name. A [`UserPage`] was checked once and lies below [`USER_END`]; nothing that takes one
+//! can reach the kernel's half of the address space.
 
 use core::fmt;
 

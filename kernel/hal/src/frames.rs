@@ -2,8 +2,9 @@
 //! map.
 //!
 //! Two things hold at all times:
-//! - **A frame that is handed out is all zeros.** It is zeroed when its last handle goes, so what a program left in it is
-//!   gone before anybody else can get it; memory that nobody had since the kernel started is zeroed when first taken.
+//! - **A frame that is handed out is all zeros.** It is zeroed when its last handle goes, so what a program left in it
+//!   is gone before anybody else can get it; memory that nobody had since the kernel started is zeroed when first
+//!   taken.
 //! - **A frame is free, or somebody holds a [`Frame`] (or a page-table entry made from one).** Handles count references
 //!   in the pool's metadata; only the last one's end frees, so nothing is freed twice or while in use.
 //!
@@ -61,8 +62,8 @@ pub struct FramePool {
     free: Mutex<FreeLists>,
 }
 
-// SAFETY: the pointer is only an address to compute others from; the memory behind it is handed out frame by frame under
-// the lock and the reference counts, which are atomic.
+// SAFETY: the pointer is only an address to compute others from; the memory behind it is handed out frame by frame
+// under the lock and the reference counts, which are atomic.
 unsafe impl Send for FramePool {}
 // SAFETY: as above; every method takes the lock or touches atomics and frames the caller holds.
 unsafe impl Sync for FramePool {}

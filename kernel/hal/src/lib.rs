@@ -1,9 +1,9 @@
 //! The only kernel crate that may say `unsafe`: a safe API above the machine.
 //!
-//! A processor core is used in one manner. The kernel runs with interrupts off, on one stack per core; it gives the core
-//! to a program with [`user::UserThread::enter`], which returns when the program wants or did something, or an interrupt
-//! came; when there is nothing to do it waits in [`cpu::wait_for_interrupt`]. Interrupts arrive in those two places
-//! only, and their handlers do no more than note that they came ([`irq`]).
+//! A processor core is used in one manner. The kernel runs with interrupts off, on one stack per core; it gives the
+//! core to a program with [`user::UserThread::enter`], which returns when the program wants or did something, or an
+//! interrupt came; when there is nothing to do it waits in [`cpu::wait_for_interrupt`]. Interrupts arrive in those two
+//! places only, and their handlers do no more than note that they came ([`irq`]).
 //!
 //! What belongs to a core (its current thread, descriptor tables, alarm, pending interrupts) is kept per core.
 //!

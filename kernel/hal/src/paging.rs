@@ -127,7 +127,8 @@ impl PageTable {
             self.slot(parent, index_at(page.number(), level + 1)).store(0, Ordering::Relaxed);
             self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
             self.flush(page);
-            // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of it.
+            // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of
+            // it.
             drop(unsafe { Frame::from_entry(self.pool, table) });
         }
     }
@@ -224,7 +225,8 @@ impl PageTable {
         Some(table)
     }
 
-    /// As [`PageTable::leaf_table`], making the tables that are missing. `None`, and nothing changed, if there is no frame.
+    /// As [`PageTable::leaf_table`], making the tables that are missing. `None`, and nothing changed, if there is no
+    /// frame.
     fn tables_for(&mut self, page: UserPage) -> Option<u64> {
         let mut table = self.root;
         for level in (1..=TOP).rev() {

@@ -1,7 +1,7 @@
 //! Giving the core to a program's thread, and getting it back.
 //!
-//! [`UserThread::enter`] is an ordinary call that returns a [`UserExit`]: why the thread came back. Everything a stopped
-//! thread is lies in its [`UserThread`]; nothing of it is left on a kernel stack.
+//! [`UserThread::enter`] is an ordinary call that returns a [`UserExit`]: why the thread came back. Everything a
+//! stopped thread is lies in its [`UserThread`]; nothing of it is left on a kernel stack.
 
 pub use self::registers::Registers;
 pub use self::thread::UserThread;
@@ -20,8 +20,8 @@ pub(crate) use self::entry::{leave_by_trap, syscall_entry};
 /// Why a thread came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserExit {
-    /// It made a system call: `rax` is its number, `rdi`, `rsi`, `rdx`, `r10`, `r8` and `r9` its arguments. `rax` takes the
-    /// result. `rip` is behind the instruction; 2 less and the thread makes the call again.
+    /// It made a system call: `rax` is its number, `rdi`, `rsi`, `rdx`, `r10`, `r8` and `r9` its arguments. `rax` takes
+    /// the result. `rip` is behind the instruction; 2 less and the thread makes the call again.
     Syscall,
     /// It touched a page it may not touch so.
     PageFault {

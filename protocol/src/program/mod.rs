@@ -1,8 +1,8 @@
 //! What a static program is, and why a file is not one.
 //!
-//! [`parse`] reads the first [`HEADER_BYTES`] bytes of an ELF file and either says exactly how the program lies in memory
-//! or gives one line on why it cannot run and what to do. The service node calls it when a program is submitted, and the
-//! kernel calls it again on what it was sent, because it trusts nobody.
+//! [`parse`] reads the first [`HEADER_BYTES`] bytes of an ELF file and either says exactly how the program lies in
+//! memory or gives one line on why it cannot run and what to do. The service node calls it when a program is submitted,
+//! and the kernel calls it again on what it was sent, because it trusts nobody.
 //!
 //! What a [`ProgramImage`] promises: at least one segment; segments in ascending order, no two in the same page, all of
 //! them between [`USER_START`] and [`USER_END`], their file bytes within the file and congruent to their address modulo
@@ -157,8 +157,8 @@ pub(crate) const fn page_ceil(address: u64) -> u64 {
     page_floor(address + (PAGE_BYTES - 1))
 }
 
-/// Reads a program's headers. `header` is the start of the file, at least [`HEADER_BYTES`] of it or all; `file_bytes` is
-/// the length of the whole file.
+/// Reads a program's headers. `header` is the start of the file, at least [`HEADER_BYTES`] of it or all; `file_bytes`
+/// is the length of the whole file.
 ///
 /// # Errors
 /// [`ProgramError`]: one line on what the file is and what to do.

@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let most = counts.iter().max_by_key(|&(number, count)| (*count, *number));
     println!("{} different, most {most:?}, file of {} bytes", counts.len(), std::fs::metadata(&file)?.len());
-    let mut names: Vec<_> = std::fs::read_dir(directory)?.map(|entry| entry.map(|e| e.file_name())).collect::<Result<_, _>>()?;
+    let entries = std::fs::read_dir(directory)?;
+    let mut names: Vec<_> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?;
     names.sort();
     println!("names {names:?}");
     println!("missing: {}", std::fs::read("rust-work/missing").unwrap_err());
@@ -32,8 +33,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = std::time::Instant::now();
     std::thread::sleep(std::time::Duration::from_millis(20));
     println!("slept long enough {}", started.elapsed().as_millis() >= 20);
-    println!("year is plausible {}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs() > 1_700_000_000);
-    println!("caught {:?}", std::panic::catch_unwind(|| std::hint::black_box([1, 2, 3])[std::hint::black_box(3)]).is_err());
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    println!("year is plausible {}", since_1970.as_secs() > 1_700_000_000);
+    let beyond = || std::hint::black_box([1, 2, 3])[std::hint::black_box(3)];
+    println!("caught {:?}", std::panic::catch_unwind(beyond).is_err());
 
     match arguments.first().map(String::as_str) {
         Some("panic") => panic!("as asked"),

@@ -58,8 +58,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// What as many machines cost that get nowhere: QEMU, firmware and the boot image, which ends its machine at once because
-/// it was given no personality.
+/// What as many machines cost that get nowhere: QEMU, firmware and the boot image, which ends its machine at once
+/// because it was given no personality.
 fn bare_machines(image: &Path) -> Result<Duration> {
     let start = Instant::now();
     for _ in 0..NODES / 2 {

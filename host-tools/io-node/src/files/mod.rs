@@ -3,9 +3,9 @@
 //! The job sees its root as a chroot-ed process would: `..` at the root stays there, absolute symbolic links start at
 //! the root. Every path becomes either one open below a directory by cap-std (`openat2` with `RESOLVE_BENEATH`) or a
 //! walk of single components, each of which cap-std opens ([`walk`]); no path of a program ever reaches the host's own
-//! path resolution. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on through that very
-//! descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets and devices are
-//! never opened.
+//! path resolution. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on through that
+//! very descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets and devices
+//! are never opened.
 //!
 //! One file per family of calls; each is a function of a rank's [`Files`] and the call's arguments.
 

@@ -1,7 +1,7 @@
 //! open(2) and close(2).
 //!
-//! An existing file is found first, with `O_PATH`, which acts on nothing; only a regular file or a directory is then opened
-//! for real, through its descriptor. A new file is made with `O_CREAT|O_EXCL|O_NOFOLLOW`, so it is ours.
+//! An existing file is found first, with `O_PATH`, which acts on nothing; only a regular file or a directory is then
+//! opened for real, through its descriptor. A new file is made with `O_CREAT|O_EXCL|O_NOFOLLOW`, so it is ours.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,8 +17,8 @@ use super::status::status_of;
 use super::walk::{Entry, Place, Start, Tail};
 use super::{Files, Result, descriptor_path, errno};
 
-/// Flags that reach the host's open. The node keeps `O_APPEND` to itself (appending writes say so), `O_DIRECT` asks for an
-/// alignment that a copy over the network cannot have, and everything is non-blocking here.
+/// Flags that reach the host's open. The node keeps `O_APPEND` to itself (appending writes say so), `O_DIRECT` asks for
+/// an alignment that a copy over the network cannot have, and everything is non-blocking here.
 const PASSED_ON: OFlags =
     OFlags::RWMODE.union(OFlags::TRUNC).union(OFlags::NOATIME).union(OFlags::SYNC).union(OFlags::DSYNC);
 

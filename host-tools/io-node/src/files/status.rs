@@ -91,8 +91,8 @@ impl Files {
         }
     }
 
-    /// The path from the root of a directory that a process wants to work in (chdir(2), fchdir(2)), without any links. An
-    /// empty path means the directory of the handle itself.
+    /// The path from the root of a directory that a process wants to work in (chdir(2), fchdir(2)), without any links.
+    /// An empty path means the directory of the handle itself.
     pub(crate) fn resolve(&self, at: &Location) -> Result<String> {
         let itself = Location { directory: at.directory, path: ".".into() };
         let at = if at.directory.is_some() && at.path.is_empty() { &itself } else { at };

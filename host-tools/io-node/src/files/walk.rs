@@ -130,7 +130,8 @@ impl<'a> Start<'a> {
         if absolute { &self.root_dir } else { &self.base }
     }
 
-    /// The existing object that `path` names, as an `O_PATH` descriptor. Never follows a link at the end unless told to.
+    /// The existing object that `path` names, as an `O_PATH` descriptor. Never follows a link at the end unless told
+    /// to.
     pub(super) fn find(&self, path: &[u8], follow: bool) -> Result<OwnedFd> {
         let absolute = parts(path)?.absolute;
         let flags = OFlags::PATH | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
@@ -244,8 +245,8 @@ impl<'a> Start<'a> {
     }
 }
 
-/// A last component as the host's call shall see it. The slash is harmless there: none of the calls that make, remove or
-/// rename a name follows a link because of it, and each has its own errno for it.
+/// A last component as the host's call shall see it. The slash is harmless there: none of the calls that make, remove
+/// or rename a name follows a link because of it, and each has its own errno for it.
 fn name_to_change(name: &[u8], slash: bool) -> Result<Vec<u8>> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Errno::NAMETOOLONG);

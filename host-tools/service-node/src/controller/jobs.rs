@@ -56,7 +56,8 @@ impl<P: Plant> Controller<P> {
         let free = free.unwrap_or(u64::MAX).min(self.config.memory_bytes);
         if program.memory_bytes > free {
             return Err(Refused::bad(format!(
-                "cannot run '{}': it needs {} MiB of memory and a node has {} MiB free; use `coppice up --memory` with more",
+                "cannot run '{}': it needs {} MiB of memory and a node has {} MiB free; use `coppice up --memory` with \
+                 more",
                 job.program.display(),
                 program.memory_bytes.div_ceil(1 << 20),
                 free >> 20

@@ -70,7 +70,8 @@ impl Database {
             to_sql(at_ns)
         ])?;
         let sql = "INSERT OR REPLACE INTO known_files
-                   (device, inode, bytes, modified_ns, changed_ns, hash, used_at_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                   (device, inode, bytes, modified_ns, changed_ns, hash, used_at_ns)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(file.device),
             to_sql(file.inode),

@@ -11,12 +11,13 @@ const DONT_NEED: u64 = 4;
 const FREE: u64 = 8;
 
 impl AddressSpace {
-    /// madvise(2), with Linux's `MADV_*` numbers. `MADV_DONTNEED` and `MADV_FREE` free the memory at once; the next touch
-    /// gives zeros or the file again. Advice on access patterns, huge pages, merging, forking and dumps is accepted.
+    /// madvise(2), with Linux's `MADV_*` numbers. `MADV_DONTNEED` and `MADV_FREE` free the memory at once; the next
+    /// touch gives zeros or the file again. Advice on access patterns, huge pages, merging, forking and dumps is
+    /// accepted.
     ///
     /// # Errors
-    /// `EINVAL` for anything else (`MADV_REMOVE`, the populating and poisoning kinds) and for `MADV_FREE` of files; `ENOMEM`
-    /// if not all of the range is mapped (what is was advised).
+    /// `EINVAL` for anything else (`MADV_REMOVE`, the populating and poisoning kinds) and for `MADV_FREE` of files;
+    /// `ENOMEM` if not all of the range is mapped (what is was advised).
     pub fn advise(&mut self, address: u64, length: u64, advice: u64) -> Result<(), Errno> {
         let frees = match advice {
             DONT_NEED | FREE => true,

@@ -1,6 +1,6 @@
 //! Copying between the kernel and a program's memory, page by page through the page table. The program's addresses are
-//! never followed; a page that is not there is resolved as if the program had touched it, and if it must be fetched first
-//! the copy stops and says how far it came.
+//! never followed; a page that is not there is resolved as if the program had touched it, and if it must be fetched
+//! first the copy stops and says how far it came.
 
 use alloc::vec::Vec;
 

@@ -130,8 +130,8 @@ impl AddressSpace {
         self.place(page, frame, rights, Marks::empty())
     }
 
-    /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside, unless
-    /// there are too many of them or no memory for both: then it becomes the program's own.
+    /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside,
+    /// unless there are too many of them or no memory for both: then it becomes the program's own.
     fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
         let Some(mapped) = self.table.lookup(page) else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The program in the address space: which bytes of its file a page shows, and mapping all of it (without touching any).
+//! The program in the address space: which bytes of its file a page shows, and mapping all of it (without touching
+//! any).
 
 use alloc::sync::Arc;
 

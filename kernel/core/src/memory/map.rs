@@ -1,8 +1,8 @@
-//! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs the
-//! same for a page and for a terabyte.
+//! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs
+//! the same for a page and for a terabyte.
 //!
-//! There is one process, so `MAP_SHARED | MAP_ANONYMOUS` is private memory. A file mapped shared can be read, not written
-//! (`ENODEV`): nothing would write the changes back.
+//! There is one process, so `MAP_SHARED | MAP_ANONYMOUS` is private memory. A file mapped shared can be read, not
+//! written (`ENODEV`): nothing would write the changes back.
 
 use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;

@@ -2,19 +2,19 @@
 //!
 //! An [`AddressSpace`] is plain data and never waits. It holds the areas a program has mapped and the real page table;
 //! the page table is the truth about what is in memory. Whoever runs the program asks [`AddressSpace::fault`] when the
-//! processor could not go on, and gets one of four answers ([`Resolution`]): go on; fetch these pages first (and give them
-//! to [`AddressSpace::install`]); the program gets a signal; there is no memory.
+//! processor could not go on, and gets one of four answers ([`Resolution`]): go on; fetch these pages first (and give
+//! them to [`AddressSpace::install`]); the program gets a signal; there is no memory.
 //!
 //! - Zeros appear on demand: frames come zeroed from the pool, so a fault costs one table entry.
-//! - A program's pages come in aligned runs ([`limits::READ_AHEAD_PAGES`]) and are *pristine*: never writable. A page of
-//!   a writable segment is mapped copy-on-write; when it is first written the program gets a copy and the pristine
-//!   frame is kept aside, so that a relaunch need not fetch it. What the program ever wrote is thus never marked pristine,
-//!   whatever mprotect says later.
+//! - A program's pages come in aligned runs ([`limits::READ_AHEAD_PAGES`]) and are *pristine*: never writable. A page
+//!   of a writable segment is mapped copy-on-write; when it is first written the program gets a copy and the pristine
+//!   frame is kept aside, so that a relaunch need not fetch it. What the program ever wrote is thus never marked
+//!   pristine, whatever mprotect says later.
 //! - Reservations cost one area, however large.
 //! - Nothing is random: addresses depend on the program and its calls alone.
 //!
-//! The kernel reads and writes a program's memory only through [`AddressSpace::read_bytes`] and its kin, which look each
-//! page up in the table; a wild pointer is an error like any other.
+//! The kernel reads and writes a program's memory only through [`AddressSpace::read_bytes`] and its kin, which look
+//! each page up in the table; a wild pointer is an error like any other.
 
 mod advise;
 mod area;

@@ -1,7 +1,8 @@
 //! mprotect: other rights for what is mapped.
 //!
-//! A page of the program that was never written stays pristine whatever its rights, because its entry never lets a write
-//! through: the first one goes to a copy. So "pristine" in an entry always means "never writable since it was fetched".
+//! A page of the program that was never written stays pristine whatever its rights, because its entry never lets a
+//! write through: the first one goes to a copy. So "pristine" in an entry always means "never writable since it was
+//! fetched".
 
 use coppice_hal::addr::{PageRange, USER_END};
 use coppice_hal::paging::{Access, Marks, Verdict};

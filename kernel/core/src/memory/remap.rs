@@ -86,7 +86,8 @@ impl AddressSpace {
         self.relocate(address, kept, new, place)
     }
 
-    /// Moves `old` bytes at `address`, which lie in one area, to `place`, where nothing is, as the first of `new` bytes.
+    /// Moves `old` bytes at `address`, which lie in one area, to `place`, where nothing is, as the first of `new`
+    /// bytes.
     fn relocate(&mut self, address: u64, old: u64, new: u64, place: u64) -> Result<u64, Errno> {
         let source = PageRange::covering(address, address + old).ok_or(Errno::EINVAL)?;
         let area = self.single_area(address, address + old)?.clone();

@@ -1,5 +1,5 @@
-//! The stack a program starts on: strings at the top, below them the auxiliary vector, environment and argument pointers,
-//! and `argc` where the stack pointer points, as the x86-64 ABI has it.
+//! The stack a program starts on: strings at the top, below them the auxiliary vector, environment and argument
+//! pointers, and `argc` where the stack pointer points, as the x86-64 ABI has it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -105,9 +105,9 @@ impl AddressSpace {
     /// Maps the stack, fills it for the program that was loaded, and returns the stack pointer to start with.
     ///
     /// # Errors
-    /// `E2BIG` if strings and pointers take more than [`START_STACK_BYTES_MAX`] or one string is too long, `EINVAL` if a
-    /// string has a zero in it, `ENOMEM` if there is no memory (or something is mapped there), `ENOEXEC` if no program
-    /// is loaded.
+    /// `E2BIG` if strings and pointers take more than [`START_STACK_BYTES_MAX`] or one string is too long, `EINVAL` if
+    /// a string has a zero in it, `ENOMEM` if there is no memory (or something is mapped there), `ENOEXEC` if no
+    /// program is loaded.
     pub fn build_stack(&mut self, info: &StartInfo<'_>) -> Result<u64, Errno> {
         let image = self.image.clone().ok_or(Errno::ENOEXEC)?;
         let bottom = STACK_TOP - STACK_BYTES;

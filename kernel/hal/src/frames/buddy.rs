@@ -1,5 +1,5 @@
-//! The free blocks: one doubly linked list per order, linked through the frames' records so that free memory itself stays
-//! untouched (and zero). A block's buddy is found by flipping one bit of its index.
+//! The free blocks: one doubly linked list per order, linked through the frames' records so that free memory itself
+//! stays untouched (and zero). A block's buddy is found by flipping one bit of its index.
 
 use super::info::FrameInfo;
 
@@ -28,8 +28,8 @@ impl FreeLists {
         self.free
     }
 
-    /// Takes a block of `order`, splitting a larger one if need be. `None` if there is none or fewer than `spare` frames
-    /// would be left.
+    /// Takes a block of `order`, splitting a larger one if need be. `None` if there is none or fewer than `spare`
+    /// frames would be left.
     pub(super) fn take(&mut self, info: &[FrameInfo], order: u8, spare: u32) -> Option<u32> {
         if order > ORDER_MAX || self.free < spare.checked_add(1 << order)? {
             return None;

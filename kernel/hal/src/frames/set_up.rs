@@ -32,8 +32,8 @@ impl FramePool {
     /// Makes a pool of the usable memory. `None` if there is no range that can hold the frames' records.
     ///
     /// # Safety
-    /// The ranges are RAM that nothing else uses or will ever use, do not overlap, and appear writable in the direct map
-    /// from `direct_map` (where physical address 0 is) on, for good.
+    /// The ranges are RAM that nothing else uses or will ever use, do not overlap, and appear writable in the direct
+    /// map from `direct_map` (where physical address 0 is) on, for good.
     pub unsafe fn from_memory(
         ranges: impl Iterator<Item = PhysicalRange> + Clone,
         direct_map: *mut u8,

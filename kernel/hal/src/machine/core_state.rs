@@ -58,8 +58,8 @@ impl Core {
     #[inline]
     pub(crate) fn current() -> &'static Core {
         let this: *const Core;
-        // SAFETY: the kernel runs with its `gs` from `Core::start` on, which is the first thing it does; the structure is
-        // never freed, and not `Sync`, so the reference stays on this core.
+        // SAFETY: the kernel runs with its `gs` from `Core::start` on, which is the first thing it does; the structure
+        // is never freed, and not `Sync`, so the reference stays on this core.
         unsafe {
             asm!("mov {}, gs:[{this}]", out(reg) this, this = const offset_of!(Core, this),
                 options(nostack, preserves_flags, pure, readonly));

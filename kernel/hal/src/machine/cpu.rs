@@ -18,12 +18,13 @@ pub fn index() -> usize {
     Core::current().index
 }
 
-/// Halts the core until an interrupt came that [`irq::take`] has not returned yet. No instruction is executed meanwhile.
+/// Halts the core until an interrupt came that [`irq::take`] has not returned yet. No instruction is executed
+/// meanwhile.
 pub fn wait_for_interrupt() {
     if irq::is_pending() {
         return;
     }
-    // SAFETY: the core wakes for any interrupt; `sti` lets none in before `hlt`, so none can be missed. Handlers keep all
-    // registers.
+    // SAFETY: the core wakes for any interrupt; `sti` lets none in before `hlt`, so none can be missed. Handlers keep
+    // all registers.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
 }

@@ -17,7 +17,8 @@ pub(super) const KERNEL_DATA: u16 = 0x10;
 /// Bytes of each extra stack.
 const STACK_BYTES: usize = 16 * 1024;
 
-/// Which of the extra stacks an exception gets: numbers of the processor's interrupt stack table, counted from 1 in gates.
+/// Which of the extra stacks an exception gets: numbers of the processor's interrupt stack table, counted from 1 in
+/// gates.
 pub(super) mod ist {
     /// Double fault: the kernel stack may be used up.
     pub(in super::super) const DOUBLE_FAULT: u8 = 1;
@@ -94,8 +95,8 @@ impl Gdt {
             limit: size_of_val(&self.entries) as u16 - 1,
             base: VirtAddr::from_ptr(self.entries.as_ptr()),
         };
-        // SAFETY: the table lives for good and has a code, a data and a task-state segment where the selectors say. Null is
-        // allowed in the data segments other than the stack's.
+        // SAFETY: the table lives for good and has a code, a data and a task-state segment where the selectors say.
+        // Null is allowed in the data segments other than the stack's.
         unsafe {
             x86_64::instructions::tables::lgdt(&pointer);
             asm!(

@@ -56,8 +56,8 @@ struct KernelHeap(Mutex<Grown>);
 static HEAP: KernelHeap =
     KernelHeap(Mutex::new(Grown { heap: Heap::empty(), classes: Classes::new(), start: 0, held: 0, limit: 0 }));
 
-/// Sets the heap up at a free place of the kernel's half. Nothing can be allocated before. Every program's page table has
-/// the kernel's top-level entries as they are when it is made, so this must come before the first.
+/// Sets the heap up at a free place of the kernel's half. Nothing can be allocated before. Every program's page table
+/// has the kernel's top-level entries as they are when it is made, so this must come before the first.
 ///
 /// # Panics
 /// If there is no room.
@@ -93,7 +93,8 @@ impl Grown {
             self.held += PAGE_BYTES;
         }
         let grown = self.held - before;
-        // SAFETY: the pages between `before` and `held` were just mapped behind the others, and are the heap's for good.
+        // SAFETY: the pages between `before` and `held` were just mapped behind the others, and are the heap's for
+        // good.
         unsafe {
             if before == 0 {
                 self.heap.init(self.start as *mut u8, grown);
@@ -110,8 +111,8 @@ impl Grown {
         let page = Page::<Size4KiB>::containing_address(VirtAddr::new(self.start + self.held as u64));
         let Some(frame) = Tables(frames).allocate_frame() else { return false };
         let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
-        // SAFETY: the heap's lock is held, and nobody else changes the kernel's half; the page was not mapped before, and
-        // the frame is nobody else's. Whatever table is in use shares the kernel's top-level entries.
+        // SAFETY: the heap's lock is held, and nobody else changes the kernel's half; the page was not mapped before,
+        // and the frame is nobody else's. Whatever table is in use shares the kernel's top-level entries.
         match unsafe { memory::kernel_table().map_to(page, frame, flags, &mut Tables(frames)) } {
             Ok(flush) => {
                 flush.ignore();
@@ -150,7 +151,8 @@ impl Grown {
     }
 }
 
-// SAFETY: by `Heap` and `Classes`, under a lock. Interrupts are off while it is held, or come where nothing is allocated.
+// SAFETY: by `Heap` and `Classes`, under a lock. Interrupts are off while it is held, or come where nothing is
+// allocated.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let mut heap = self.0.lock();

@@ -160,8 +160,8 @@ impl Nic {
         self.transmit.lock().has_room()
     }
 
-    /// Sends a frame of `length` bytes, which `fill` writes; the bytes it does not write are those of some earlier frame.
-    /// `None`, and nothing is sent, if there is no room or the frame is too long.
+    /// Sends a frame of `length` bytes, which `fill` writes; the bytes it does not write are those of some earlier
+    /// frame. `None`, and nothing is sent, if there is no room or the frame is too long.
     pub fn transmit<R>(&self, length: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         if length > usize::from(self.mtu) + ETHERNET_BYTES {
             return None;
@@ -182,8 +182,8 @@ impl Deref for RxFrame<'_> {
 
     fn deref(&self) -> &[u8] {
         let buffer = self.nic.receive.lock().buffer(self.slot);
-        // SAFETY: the card has handed the buffer over, with at least as many bytes, and gets it back when this value, which
-        // alone stands for it, is dropped.
+        // SAFETY: the card has handed the buffer over, with at least as many bytes, and gets it back when this value,
+        // which alone stands for it, is dropped.
         unsafe { core::slice::from_raw_parts(buffer.as_ptr().add(CARD_HEADER_BYTES), self.length) }
     }
 }

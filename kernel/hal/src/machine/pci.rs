@@ -21,7 +21,8 @@ fn select(function: DeviceFunction, register: u8) {
         | u32::from(function.device) << 11
         | u32::from(function.function) << 8
         | u32::from(register & 0xfc);
-    // SAFETY: selecting has no effect but on the data port, which is used right afterwards, by one core, interrupts off.
+    // SAFETY: selecting has no effect but on the data port, which is used right afterwards, by one core, interrupts
+    // off.
     unsafe { PortWriteOnly::new(SELECT).write(address) };
 }
 

@@ -8,8 +8,8 @@ use super::time;
 /// Bits that hold how often the processor's generator is asked before it counts as empty.
 const ATTEMPTS: usize = 10;
 
-/// Bytes that differ from call to call; as seed material beside others, never alone: not every processor has a generator
-/// of its own, and then this is the time and no more.
+/// Bytes that differ from call to call; as seed material beside others, never alone: not every processor has a
+/// generator of its own, and then this is the time and no more.
 #[must_use]
 pub fn seed_bits() -> [u8; 32] {
     let has_generator = __cpuid(1).ecx & 1 << 30 != 0;

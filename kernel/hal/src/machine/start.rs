@@ -37,7 +37,8 @@ pub fn start(boot_info: &'static mut BootInfo) -> Machine {
 fn personality(boot_info: &BootInfo) -> &'static [u8] {
     match (boot_info.ramdisk_addr.into_option(), usize::try_from(boot_info.ramdisk_len)) {
         (Some(address), Ok(length)) if length > 0 => {
-            // SAFETY: the loader mapped the ramdisk there for good, and its memory is not usable, so nobody writes to it.
+            // SAFETY: the loader mapped the ramdisk there for good, and its memory is not usable, so nobody writes to
+            // it.
             unsafe { core::slice::from_raw_parts(address as *const u8, length) }
         }
         _ => &[],

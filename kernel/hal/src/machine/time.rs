@@ -147,8 +147,8 @@ fn refine(now: u64) {
     REFINE_AT_NS.store(next, Ordering::Relaxed);
     let last = read_reference(*port);
     let counts = last.counter - first.counter;
-    // The reference has overflowed some times. The rate as known says how often, if it overflowed at all rarely enough to
-    // tell half an overflow by.
+    // The reference has overflowed some times. The rate as known says how often, if it overflowed at all rarely enough
+    // to tell half an overflow by.
     let rate = CLOCK.rate.load(Ordering::Relaxed);
     let period = u64::from(port.mask) + 1;
     let expected = u128::from(scale(counts, rate)) * u128::from(REFERENCE_HZ) / u128::from(NS_PER_S);

@@ -1,5 +1,5 @@
-//! Exceptions and interrupts: the table of gates, and what happens to those that come while the kernel runs. (Those that
-//! come while a program runs end [`crate::user::UserThread::enter`].)
+//! Exceptions and interrupts: the table of gates, and what happens to those that come while the kernel runs. (Those
+//! that come while a program runs end [`crate::user::UserThread::enter`].)
 //!
 //! An exception in the kernel is a defect of the kernel, and its end. An interrupt is acknowledged and noted.
 

@@ -19,8 +19,8 @@ mod machine {
     /// Physical address of the top-level table the kernel started with; 0 until somebody asked for it.
     static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
-    /// Physical address of the top-level table that has the kernel's half. The first call must come before any program's
-    /// table was loaded, which making that table sees to.
+    /// Physical address of the top-level table that has the kernel's half. The first call must come before any
+    /// program's table was loaded, which making that table sees to.
     pub(in super::super) fn kernel_root() -> Option<u64> {
         let known = KERNEL_ROOT.load(Ordering::Relaxed);
         if known != 0 {

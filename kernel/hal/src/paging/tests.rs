@@ -167,7 +167,8 @@ fn number() -> impl Strategy<Value = u64> {
 fn step() -> impl Strategy<Value = Step> {
     let range = || (number(), number()).prop_map(|(one, other)| (one.min(other), one.max(other)));
     prop_oneof![
-        6 => (number(), any::<u8>(), 0_u8..8, 0_u8..8).prop_map(|(n, value, access, marks)| Step::Map(n, value, access, marks)),
+        6 => (number(), any::<u8>(), 0_u8..8, 0_u8..8)
+            .prop_map(|(n, value, access, marks)| Step::Map(n, value, access, marks)),
         2 => number().prop_map(Step::Unmap),
         2 => (number(), 0_u8..8, 0_u8..8).prop_map(|(n, access, marks)| Step::Protect(n, access, marks)),
         1 => range().prop_map(|(start, end)| Step::DropRange(start, end)),

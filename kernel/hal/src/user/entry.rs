@@ -1,8 +1,8 @@
 //! The way into a program and back.
 //!
 //! A program is left in two ways. A system call comes in at [`syscall_entry`] with the program's stack pointer still in
-//! place; an exception or interrupt comes in through a gate ([`leave_by_trap`], behind the stubs of the interrupt table)
-//! with a frame on the core's trap stack. Both put all registers into the thread and return to the caller of
+//! place; an exception or interrupt comes in through a gate ([`leave_by_trap`], behind the stubs of the interrupt
+//! table) with a frame on the core's trap stack. Both put all registers into the thread and return to the caller of
 //! [`enter_user`], on the kernel stack as it was left there.
 //!
 //! `sysretq` takes back a thread that made a system call: it is the quicker instruction, and `rcx` and `r11`, which it
@@ -30,8 +30,8 @@ pub(crate) const USER_CODE: u16 = 0x20 | 3;
 /// Selector of the program's data segment, as a stack segment.
 pub(crate) const USER_DATA: u16 = 0x18 | 3;
 
-/// Flags a program may have as it likes: CF, PF, AF, ZF, SF, TF, DF, OF, NT, RF, AC, ID. All others are made what they have
-/// to be: IF on, IOPL 0.
+/// Flags a program may have as it likes: CF, PF, AF, ZF, SF, TF, DF, OF, NT, RF, AC, ID. All others are made what they
+/// have to be: IF on, IOPL 0.
 const USER_FLAGS: u32 = 0x0025_4dd5;
 
 /// IF, and the bit that is always 1.
@@ -124,8 +124,8 @@ pub(super) unsafe extern "sysv64" fn enter_user(thread: *mut UserThread) -> u64 
         "mov r15, [rdi + {r15}]",
         "cmp dword ptr [rdi + {restore_all}], 0",
         "jne 2f",
-        // From here on the stack is the program's: nothing may be pushed, and nothing is, since interrupts are off and what
-        // cannot be turned off has stacks of its own.
+        // From here on the stack is the program's: nothing may be pushed, and nothing is, since interrupts are off and
+        // what cannot be turned off has stacks of its own.
         "mov rsp, [rdi + {rsp}]",
         "mov rdi, [rdi + {rdi}]",
         "swapgs",

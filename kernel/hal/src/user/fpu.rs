@@ -101,8 +101,8 @@ impl Loaded {
         self.fs_base.set(regs.fs_base);
         self.gs_base.set(regs.gs_base);
         // The selectors first: loading one changes the base. What a program put there is nobody else's business.
-        // SAFETY: null selectors are allowed here; nothing in the kernel uses these segments but `gs`, whose base is the
-        // program's while it is changed.
+        // SAFETY: null selectors are allowed here; nothing in the kernel uses these segments but `gs`, whose base is
+        // the program's while it is changed.
         unsafe {
             asm!("mov ds, {0:e}", "mov es, {0:e}", "mov fs, {0:e}", "swapgs", "mov gs, {0:e}", "swapgs", in(reg) 0,
                 options(nostack, preserves_flags));

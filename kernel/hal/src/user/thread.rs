@@ -17,8 +17,8 @@ const BAD_ADDRESS: UserExit = UserExit::Exception { vector: super::vector::GENER
 /// A thread of a program: its registers, and its vector registers while another thread has the processor's.
 ///
 /// The processor's vector registers follow the threads by themselves: they are put away when another thread is entered
-/// on the same core. [`UserThread::save_fpu`] is needed only before a thread moves to another core, or before its vector
-/// registers are looked at.
+/// on the same core. [`UserThread::save_fpu`] is needed only before a thread moves to another core, or before its
+/// vector registers are looked at.
 #[repr(C)]
 pub struct UserThread {
     /// The integer registers.
@@ -62,8 +62,8 @@ impl UserThread {
         if core.loaded.differs(&self.regs, &self.fpu) {
             self.load(core);
         }
-        // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's bases and
-        // vector registers are loaded; `rip` is in the program's half.
+        // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's bases
+        // and vector registers are loaded; `rip` is in the program's half.
         let vector = unsafe { entry::enter_user(self) };
         if vector == entry::SYSCALL { UserExit::Syscall } else { entry::explain(vector, &self.trap, &self.regs) }
     }

@@ -1,5 +1,5 @@
-//! Random calls on random trees against the host's kernel: paths against `openat2` with `RESOLVE_IN_ROOT`, which is how a
-//! chroot looks from within, and changes against the same calls made directly on a twin of the tree.
+//! Random calls on random trees against the host's kernel: paths against `openat2` with `RESOLVE_IN_ROOT`, which is how
+//! a chroot looks from within, and changes against the same calls made directly on a twin of the tree.
 
 use std::path::Path;
 
@@ -55,7 +55,8 @@ fn path() -> impl Strategy<Value = String> {
     })
 }
 
-/// Text of a link: no slash behind it, for there `openat2` and this tell "is a directory" from "is missing" differently.
+/// Text of a link: no slash behind it, for there `openat2` and this tell "is a directory" from "is missing"
+/// differently.
 fn text() -> impl Strategy<Value = String> {
     path().prop_map(|path| match path.trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -265,7 +266,10 @@ proptest! {
     }
 
     #[test]
-    fn opens_do_what_they_do_in_a_chroot(items in items(), opens in prop::collection::vec((path(), open_flags()), 1..20)) {
+    fn opens_do_what_they_do_in_a_chroot(
+        items in items(),
+        opens in prop::collection::vec((path(), open_flags()), 1..20),
+    ) {
         let mut bench = Bench::new();
         plant(&bench.host(""), &items);
         let twin = bench.dir.path().join("twin");

@@ -1,5 +1,5 @@
-//! Random mappings, accesses and copies against a model that is one array of pages. What a program reads is what its file
-//! and its writes say, whatever was split, moved, fetched ahead or copied in between.
+//! Random mappings, accesses and copies against a model that is one array of pages. What a program reads is what its
+//! file and its writes say, whatever was split, moved, fetched ahead or copied in between.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -78,7 +78,8 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = || (0..PAGES * PAGE, 1_usize..3 * PAGE as usize);
     prop_oneof![
         2 => (range(), 0_u8..8).prop_map(|((start, count), access)| Step::Zero(start, count, access)),
-        2 => (range(), 0_u8..8, 0..FILE_PAGES + 3).prop_map(|((start, count), access, at)| Step::File(start, count, access, at)),
+        2 => (range(), 0_u8..8, 0..FILE_PAGES + 3)
+            .prop_map(|((start, count), access, at)| Step::File(start, count, access, at)),
         1 => range().prop_map(|(start, count)| Step::Unmap(start, count)),
         3 => (range(), 0_u8..8).prop_map(|((start, count), access)| Step::Protect(start, count, access)),
         2 => range().prop_map(|(start, count)| Step::DontNeed(start, count)),

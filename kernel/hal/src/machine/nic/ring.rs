@@ -188,8 +188,8 @@ impl TransmitRing {
         self.ring.set_interrupts(false);
         let slot = usize::from(self.free[self.free_count - 1]);
         let bytes = CARD_HEADER_BYTES + length;
-        // SAFETY: the buffer is nobody's; the frame fits, which the caller checked. The card's header is in front, and is
-        // all zeros since the memory was taken.
+        // SAFETY: the buffer is nobody's; the frame fits, which the caller checked. The card's header is in front, and
+        // is all zeros since the memory was taken.
         let frame =
             unsafe { slice::from_raw_parts_mut(self.ring.buffers.at(slot).as_ptr().add(CARD_HEADER_BYTES), length) };
         let result = fill(frame);

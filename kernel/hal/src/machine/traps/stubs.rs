@@ -1,4 +1,5 @@
-//! What the gates lead to: one stub per vector, which notes the vector and goes on to the program's or the kernel's side.
+//! What the gates lead to: one stub per vector, which notes the vector and goes on to the program's or the kernel's
+//! side.
 
 use core::arch::naked_asm;
 
@@ -43,8 +44,9 @@ pub(super) unsafe extern "sysv64" fn stubs() {
     )
 }
 
-/// The kernel was interrupted: keeps all registers and calls [`kernel_trap`]. An interrupt that cannot be turned off may
-/// have come when `gs` was still, or already, the program's, so its base decides: the program's is in the lower half.
+/// The kernel was interrupted: keeps all registers and calls [`kernel_trap`]. An interrupt that cannot be turned off
+/// may have come when `gs` was still, or already, the program's, so its base decides: the program's is in the lower
+/// half.
 ///
 /// # Safety
 /// Only the stubs may come here.
