@@ -4,6 +4,7 @@
 //! descriptors may share (dup(2)) and which holds the offset. What an open file stands for ([`OpenFile`]'s object) is a
 //! file at the I/O node, a standard stream of the job, or something the kernel makes itself ([`special`]).
 
+mod buffer;
 mod closer;
 mod descriptors;
 mod device;
@@ -13,6 +14,7 @@ pub(crate) mod pipeline;
 mod proc_text;
 pub(crate) mod special;
 
+pub(crate) use buffer::buffer;
 pub(crate) use closer::Closer;
 pub(crate) use descriptors::{DESCRIPTORS_MAX, Descriptor, Descriptors};
 pub(crate) use device::Device;

@@ -1,14 +1,15 @@
 //! An open file: what descriptors refer to.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
 
+use super::buffer::buffer;
 use super::closer::Closer;
 use super::device::Device;
+use super::proc_text::Text;
 use super::special::Node;
 use crate::errno::Errno;
 use crate::memory::FileSource;
@@ -79,8 +80,8 @@ pub(crate) enum Object {
     Stream(Standard),
     /// A device the kernel makes.
     Device(Device),
-    /// A text the kernel made when it was opened.
-    Text(Vec<u8>, Node),
+    /// A text that the kernel makes whenever it is read.
+    Text(Text, Node),
     /// The program's own file.
     Program(Node),
     /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
@@ -139,7 +140,7 @@ impl OpenFile {
 
     /// Whether it may be read.
     pub(crate) fn is_readable(&self) -> bool {
-        !self.is_path() && self.fixed & flags::O_ACCMODE != flags::O_WRONLY
+        !self.is_path() && matches!(self.fixed & flags::O_ACCMODE, flags::O_RDONLY | flags::O_RDWR)
     }
 
     /// Whether it may be written.
@@ -214,6 +215,15 @@ impl OpenFile {
         }
     }
 
+    /// Its length now, bytes, if it is a regular file.
+    pub(crate) async fn size(&self, process: &Process) -> Result<u64, Errno> {
+        match &self.object {
+            // Its status says 0, as on Linux.
+            Object::Text(text, _) => Ok(text.make(process).len() as u64),
+            _ => Ok(self.status(process).await?.size),
+        }
+    }
+
     /// Reads up to `length` bytes, [`BULK_BYTES_MAX`] at most, from `offset` on; fewer only at the end of the file.
     pub(crate) async fn read_at(&self, process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let length = length.min(BULK_BYTES_MAX);
@@ -225,12 +235,13 @@ impl OpenFile {
                 Ok(bytes)
             }
             Object::Text(text, _) => {
+                let text = text.make(process);
                 let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
                 Ok(text[start..text.len().min(start + length)].to_vec())
             }
             Object::Program(_) => read_program(process, offset, length).await,
             Object::Device(device) => {
-                let mut bytes = vec![0; length];
+                let mut bytes = buffer(length)?;
                 let given = device.read(&mut bytes);
                 bytes.truncate(given);
                 Ok(bytes)
@@ -259,6 +270,7 @@ async fn read_program(process: &Process, offset: u64, length: usize) -> Result<V
         return Ok(Vec::new());
     }
     let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
     while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
         let at = offset + bytes.len() as u64;
         let first = u32::try_from(at / PAGE).map_err(|_| Errno::EOVERFLOW)?;
@@ -286,6 +298,7 @@ mod tests {
         assert!(open(flags::O_RDONLY).is_readable() && !open(flags::O_RDONLY).is_writable());
         assert!(!open(flags::O_WRONLY).is_readable() && open(flags::O_WRONLY).is_writable());
         assert!(open(flags::O_RDWR).is_readable() && open(flags::O_RDWR).is_writable());
+        assert!(!open(flags::O_ACCMODE).is_readable() && !open(flags::O_ACCMODE).is_writable());
         let path = open(flags::O_RDWR | flags::O_PATH);
         assert!(!path.is_readable() && !path.is_writable() && path.is_path());
     }

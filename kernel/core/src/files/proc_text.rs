@@ -9,7 +9,7 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
 
 use crate::clock;
-use crate::process::{Caller, Process};
+use crate::process::Process;
 use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 
 /// Which text.
@@ -25,6 +25,8 @@ pub(crate) enum Text {
     Maps,
     /// `/proc/meminfo`.
     Memory,
+    /// `/proc/mounts`.
+    Mounts,
     /// `/proc/self/comm`.
     Name,
     /// `/proc/sys/vm/overcommit_memory`.
@@ -49,8 +51,7 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
 impl Text {
     /// The text as it is now.
-    pub(crate) fn make(self, caller: Caller<'_>) -> Vec<u8> {
-        let process = caller.process;
+    pub(crate) fn make(self, process: &Process) -> Vec<u8> {
         let text = match self {
             Self::CommandLine => {
                 return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
@@ -59,14 +60,15 @@ impl Text {
             Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
             Self::Maps => maps(process),
             Self::Memory => memory(process),
-            Self::Name => format!("{}\n", name(caller)),
+            Self::Mounts => String::from("coppice / coppice rw,nosuid,nodev 0 0\n"),
+            Self::Name => format!("{}\n", name(process)),
             Self::Overcommit => String::from("0\n"),
             Self::ProcessIdMax => String::from("4194304\n"),
             Self::Processors => String::from(
                 "processor\t: 0\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\ncpu cores\t: 1\n\n",
             ),
             Self::Release => format!("{RELEASE}\n"),
-            Self::Status => status(caller),
+            Self::Status => status(process),
             Self::System => format!("{SYSTEM}\n"),
             Self::Uptime => uptime(process),
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),
@@ -75,8 +77,8 @@ impl Text {
     }
 }
 
-fn name(caller: Caller<'_>) -> String {
-    let name = *caller.thread.name.lock();
+fn name(process: &Process) -> String {
+    let name = *process.name.lock();
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..length]).into_owned()
 }
@@ -106,8 +108,7 @@ fn memory(process: &Process) -> String {
     text
 }
 
-fn status(caller: Caller<'_>) -> String {
-    let process = caller.process;
+fn status(process: &Process) -> String {
     let identity = &process.identity;
     let stats = process.space.lock().stats();
     let (user, group) = (identity.user, identity.group);
@@ -115,7 +116,7 @@ fn status(caller: Caller<'_>) -> String {
         "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{}\nTracerPid:\t0\n\
          Uid:\t{user}\t{user}\t{user}\t{user}\nGid:\t{group}\t{group}\t{group}\t{group}\n\
          VmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t1\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n",
-        name(caller),
+        name(process),
         process.umask.load(core::sync::atomic::Ordering::Relaxed),
         crate::process::Identity::PARENT,
         stats.pages_peak * PAGE_KIB,

@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Device(Device),
     /// The controlling terminal, which no process has.
     Terminal,
-    /// A text made when it is opened.
+    /// A text made when it is read.
     Text(Text),
     /// The program's own file.
     Program,
@@ -64,12 +64,14 @@ const ENTRIES: &[(&str, Kind)] = &[
     ("/proc/cpuinfo", Kind::Text(Text::Processors)),
     ("/proc/loadavg", Kind::Text(Text::Load)),
     ("/proc/meminfo", Kind::Text(Text::Memory)),
+    ("/proc/mounts", Kind::Text(Text::Mounts)),
     ("/proc/self", Kind::Directory),
     ("/proc/self/cmdline", Kind::Text(Text::CommandLine)),
     ("/proc/self/comm", Kind::Text(Text::Name)),
     ("/proc/self/exe", Kind::Program),
     ("/proc/self/fd", Kind::Descriptors),
     ("/proc/self/maps", Kind::Text(Text::Maps)),
+    ("/proc/self/mounts", Kind::Text(Text::Mounts)),
     ("/proc/self/status", Kind::Text(Text::Status)),
     ("/proc/sys", Kind::Directory),
     ("/proc/sys/kernel", Kind::Directory),

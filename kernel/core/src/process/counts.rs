@@ -12,7 +12,13 @@ pub(crate) struct Counts {
     by_number: Box<[Count; SYSCALL_NUMBERS_MAX]>,
     /// All numbers beyond those.
     others: Count,
+    /// How many different numbers were unknown.
+    unknown_numbers: u32,
 }
+
+/// Unknown calls of one process that are told as events, by number; a program that tries them all is not to drown
+/// everything else. All are counted.
+const UNKNOWN_TOLD_MAX: u32 = 16;
 
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -28,6 +34,7 @@ impl Counts {
         Self {
             by_number: by_number.try_into().unwrap_or_else(|_| unreachable!("as many as were made")),
             others: Count::default(),
+            unknown_numbers: 0,
         }
     }
 
@@ -50,11 +57,14 @@ impl Counts {
         self.of(number).calls -= 1;
     }
 
-    /// The call is none that Coppice has. Returns whether it is the first by that number.
+    /// The call is none that Coppice has. Returns whether that is news: the first by that number, and one of the first
+    /// [`UNKNOWN_TOLD_MAX`] numbers.
     pub(crate) fn unknown(&mut self, number: u64) -> bool {
         let count = self.of(number);
         count.unknown += 1;
-        count.unknown == 1
+        let is_first = count.unknown == 1;
+        self.unknown_numbers += u32::from(is_first);
+        is_first && self.unknown_numbers <= UNKNOWN_TOLD_MAX
     }
 
     /// What was counted, by number.

@@ -75,8 +75,10 @@ impl Life {
             Ok(loaded) => loaded,
             Err(reason) => return End::not_started(reason),
         };
+        let identity = Identity::of(order);
         let process = Arc::new(Process {
-            identity: Identity::of(order),
+            name: Mutex::new(identity.name()),
+            identity,
             node,
             closer: Closer::new(client.clone()),
             client,

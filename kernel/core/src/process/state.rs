@@ -66,6 +66,16 @@ impl Identity {
         }
     }
 
+    /// The name that Linux would give the process: that of the program, cut to 15 bytes and a zero.
+    pub(crate) fn name(&self) -> [u8; 16] {
+        let program = self.executable.rsplit('/').next().unwrap_or_default().as_bytes();
+        let mut name = [0; 16];
+        for (to, from) in name.iter_mut().zip(program.iter().take(15)) {
+            *to = *from;
+        }
+        name
+    }
+
     /// Process id of the parent: whatever launches jobs.
     pub(crate) const PARENT: u32 = 1;
 }
@@ -78,6 +88,8 @@ pub(crate) struct Process {
     pub(crate) space: Mutex<AddressSpace>,
     pub(crate) files: Mutex<Descriptors>,
     pub(crate) closer: Closer,
+    /// Name of its first thread, up to 15 bytes and zeros.
+    pub(crate) name: Mutex<[u8; 16]>,
     /// The working directory: absolute, no links in it.
     pub(crate) directory: Mutex<String>,
     pub(crate) umask: AtomicU32,
@@ -127,8 +139,6 @@ pub(crate) struct ThreadState {
     pub(crate) tid: u32,
     /// Where its end is to be announced (set_tid_address(2)). With one thread there is nobody to be told.
     pub(crate) clear_tid: AtomicU64,
-    /// Its name, up to 15 bytes and zeros.
-    pub(crate) name: Mutex<[u8; 16]>,
     /// Blocked signals, a bit each.
     pub(crate) blocked: AtomicU64,
     pub(crate) alternate_stack: Mutex<AlternateStack>,
@@ -144,15 +154,9 @@ const NO_CALL: u64 = u64::MAX;
 impl ThreadState {
     /// The first thread of a process.
     pub(crate) fn first(identity: &Identity) -> Self {
-        let program = identity.executable.rsplit('/').next().unwrap_or_default().as_bytes();
-        let mut name = [0; 16];
-        for (to, from) in name.iter_mut().zip(program.iter().take(15)) {
-            *to = *from;
-        }
         Self {
             tid: identity.pid,
             clear_tid: AtomicU64::new(0),
-            name: Mutex::new(name),
             blocked: AtomicU64::new(0),
             alternate_stack: Mutex::new(AlternateStack::NONE),
             call: AtomicU64::new(NO_CALL),

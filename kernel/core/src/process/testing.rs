@@ -271,8 +271,10 @@ impl Bench {
         let mut space = AddressSpace::new(frames).expect("memory");
         space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
         space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
+        let identity = Identity::of(&order);
         let process = Arc::new(Process {
-            identity: Identity::of(&order),
+            name: Mutex::new(identity.name()),
+            identity,
             node: NodeFacts { frames, name: Arc::from("node3") },
             closer: Closer::new(client.clone()),
             client,

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use coppice_hal::paging::Access;
 use coppice_hal::user::{UserExit, UserThread};
+use coppice_protocol::syscalls as nr;
 
 use crate::clock;
 use crate::errno::Errno;
@@ -26,6 +27,9 @@ pub(super) struct Thread<'a> {
     counts: &'a mut Counts,
     user: UserThread,
 }
+
+/// Calls that every C library tries and does without: counted when they are refused, but no event.
+const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::SET_ROBUST_LIST as u64, nr::RSEQ as u64];
 
 /// What a thread waits for.
 enum Wait {
@@ -181,7 +185,7 @@ impl<'a> Thread<'a> {
             Ok(value) => value,
             Err(Failure::Errno(errno)) => errno.to_rax(),
             Err(Failure::Unknown) => {
-                if self.counts.unknown(number) {
+                if self.counts.unknown(number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
                     self.process.unknown_call(number, self.user.regs.rip);
                 }
                 Errno::ENOSYS.to_rax()

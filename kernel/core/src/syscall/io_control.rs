@@ -44,8 +44,7 @@ pub(super) async fn bytes_readable(caller: Caller<'_>, a: &Arguments) -> Awaited
             (Reply::Count(ready), _) => ready.min(1),
             _ => return Err(Errno::EIO.into()),
         },
-        Object::Text(text, _) => (text.len() as u64).saturating_sub(file.offset()),
-        _ => file.status(caller.process).await?.size.saturating_sub(file.offset()),
+        _ => file.size(caller.process).await?.saturating_sub(file.offset()),
     };
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     caller.write(a.get(2), &bytes.to_le_bytes()).await?;

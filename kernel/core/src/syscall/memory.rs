@@ -1,13 +1,12 @@
 //! Memory: brk(2), mmap(2) and what changes mappings.
 
 use alloc::sync::Arc;
-use alloc::vec;
 
 use coppice_hal::addr::PAGE_BYTES;
 
 use super::Arguments;
 use crate::errno::Errno;
-use crate::files::{Device, Object};
+use crate::files::{Device, Object, buffer};
 use crate::memory::Backing;
 use crate::process::{Caller, Immediate, Trouble};
 
@@ -87,7 +86,9 @@ pub(super) fn mincore(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if !caller.process.space.lock().is_mapped(address, length) {
         return Err(Errno::ENOMEM.into());
     }
-    caller.put(a.get(2), &vec![1; pages as usize])?;
+    let mut there = buffer(pages as usize)?;
+    there.fill(1);
+    caller.put(a.get(2), &there)?;
     Ok(0)
 }
 

@@ -115,7 +115,7 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
         Kind::Device(device) => open(Object::Device(device)),
         Kind::Terminal => Err(Errno::ENXIO),
         Kind::Text(_) if writes => Err(Errno::EACCES),
-        Kind::Text(text) => open(Object::Text(text.make(caller), node)),
+        Kind::Text(text) => open(Object::Text(text, node)),
         Kind::Program if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
         Kind::Program if writes => Err(Errno::ETXTBSY),
         Kind::Program => open(Object::Program(node)),

@@ -1,10 +1,10 @@
 //! The memory a read or write goes to or comes from: one range, or the several of an iovec.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::abi::io::{IOVEC_BYTES, parse_iovec};
 use crate::errno::Errno;
+use crate::files::buffer;
 use crate::memory::AddressSpace;
 use crate::process::{Awaited, Caller, Failure};
 
@@ -41,7 +41,7 @@ impl Ranges {
         if count > IOV_MAX {
             return Err(Errno::EINVAL.into());
         }
-        let mut bytes = vec![0; count as usize * IOVEC_BYTES];
+        let mut bytes = buffer(count as usize * IOVEC_BYTES)?;
         caller.read(address, &mut bytes).await?;
         Ok(Self::new(bytes.chunks_exact(IOVEC_BYTES).map(parse_iovec))?)
     }
@@ -111,7 +111,7 @@ impl Ranges {
     /// The failure if there was not a single one; otherwise it comes at the next call.
     pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<Vec<u8>> {
         let length = usize::try_from(self.left).map_or(limit, |left| left.min(limit));
-        let mut bytes = vec![0; length];
+        let mut bytes = buffer(length)?;
         let mut done = 0;
         while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
             let copied = caller.read_part(address, &mut bytes[done..done + count]).await;

@@ -4,8 +4,6 @@
 //! behind a short part or an error is forgotten, and the offset moves by what was given to the program alone.
 
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
@@ -16,7 +14,7 @@ use super::ranges::Ranges;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
-use crate::files::{Device, Object, OpenFile, Standard};
+use crate::files::{Device, Object, OpenFile, Standard, buffer};
 use crate::process::{Awaited, Caller, Failure};
 
 /// Parts of a long transfer that are under way at once.
@@ -187,14 +185,14 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, mut ranges: Ranges) -> 
 async fn read_device(caller: Caller<'_>, device: Device, mut ranges: Ranges) -> Awaited {
     const PART_BYTES: usize = 64 * 1024;
     let mut done = 0;
-    let mut buffer: Vec<u8> = vec![0; usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES))];
+    let mut part = buffer(usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES)))?;
     while ranges.left() > 0 {
         let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));
-        let given = device.read(&mut buffer[..length]);
+        let given = device.read(&mut part[..length]);
         if given == 0 {
             break;
         }
-        let (copied, result) = ranges.scatter(caller, &buffer[..given]).await;
+        let (copied, result) = ranges.scatter(caller, &part[..given]).await;
         done += copied;
         caller.completed(done);
         match result {

@@ -45,10 +45,7 @@ pub(super) async fn lseek_shipped(caller: Caller<'_>, a: &Arguments) -> Awaited 
     let file = caller.process.files.lock().get(a.int(0))?;
     let (offset, whence) = (a.get(1).cast_signed(), a.uint(2));
     if whence == SEEK_END {
-        let size = match &file.object {
-            Object::Text(text, _) => text.len() as u64,
-            _ => file.status(caller.process).await?.size,
-        };
+        let size = file.size(caller.process).await?;
         return Ok(place(&file, add(size, offset)?)?);
     }
     let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
@@ -61,11 +58,8 @@ pub(super) async fn lseek_shipped(caller: Caller<'_>, a: &Arguments) -> Awaited 
             }
         }
         // All data, up to the end.
-        object => {
-            let size = match object {
-                Object::Text(text, _) => text.len() as u64,
-                _ => file.status(caller.process).await?.size,
-            };
+        _ => {
+            let size = file.size(caller.process).await?;
             if start >= size {
                 return Err(Errno::ENXIO.into());
             }

@@ -1,13 +1,12 @@
 //! The machine: uname(2), sysinfo(2), getrusage(2), getrandom(2).
 
-use alloc::vec;
-
 use coppice_hal::addr::PAGE_BYTES;
 
 use super::Arguments;
 use super::abi::system::{self as abi, SystemInformation, Usage};
 use crate::clock;
 use crate::errno::Errno;
+use crate::files::buffer;
 use crate::process::{Awaited, Caller, Immediate};
 use crate::random;
 use core::sync::atomic::Ordering;
@@ -103,7 +102,7 @@ pub(super) fn getrandom(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> 
 pub(super) async fn getrandom_long(caller: Caller<'_>, a: &Arguments) -> Awaited {
     check_random(a)?;
     let length = a.get(1).min(RANDOM_BYTES_MAX);
-    let mut part = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(RANDOM_PART_BYTES)];
+    let mut part = buffer(usize::try_from(length).unwrap_or(usize::MAX).min(RANDOM_PART_BYTES))?;
     let mut done = 0;
     while done < length {
         let count = part.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));

@@ -46,11 +46,11 @@ pub(super) fn prctl(caller: Caller<'_>, a: &Arguments) -> Immediate {
     match a.int(0) {
         PR_SET_NAME => {
             let name = read_name(caller, a.get(1))?;
-            *caller.thread.name.lock() = name;
+            *caller.process.name.lock() = name;
             Ok(0)
         }
         PR_GET_NAME => {
-            let name = *caller.thread.name.lock();
+            let name = *caller.process.name.lock();
             caller.put(a.get(1), &name)?;
             Ok(0)
         }

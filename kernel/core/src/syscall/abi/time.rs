@@ -30,7 +30,8 @@ pub(crate) fn ticks(ns: u64) -> u64 {
     ns / TICK_NS
 }
 
-/// `struct timespec` of a duration or of a point in time → ns; what does not fit is the greatest there is (584 years).
+/// `struct timespec` of a duration or of a point in time → ns; what does not fit is the greatest there is (584
+/// years).
 ///
 /// # Errors
 /// `EINVAL`: negative, or the nanoseconds are not below a second's.
