@@ -29,6 +29,8 @@ mod state;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub(crate) use caller::Caller;

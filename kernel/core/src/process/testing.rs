@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
@@ -25,6 +25,7 @@ use crate::files::{Closer, Descriptors};
 use crate::memory::{AddressSpace, Backing};
 use crate::net::testing::{Net, Peer, Port, credentials};
 use crate::ship::Ship;
+use crate::syscall::INSTRUCTION_BYTES;
 
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it.
 pub(crate) const MEMORY: u64 = 0x1000_0000;
@@ -46,6 +47,10 @@ pub(crate) struct World {
     pub(crate) output_gone: bool,
     /// Writes from this offset on fail with this error.
     pub(crate) fails_from: Option<(u64, Errno)>,
+    /// Reads and writes from this offset on, standard input and the program's pages (offset 0) are never answered.
+    pub(crate) stuck_from: Option<u64>,
+    /// The program's file.
+    pub(crate) program: Vec<u8>,
     /// No write takes more, bytes.
     pub(crate) write_bytes_max: Option<usize>,
     /// Most reads and writes that were under way at once.
@@ -98,10 +103,21 @@ impl World {
         }
     }
 
+    fn is_stuck(&self, call: &Call) -> bool {
+        let at = match call {
+            Call::Read { offset, .. } => *offset,
+            Call::Write { offset, .. } => offset.unwrap_or(0),
+            Call::Input { .. } | Call::Pages { .. } => 0,
+            _ => return false,
+        };
+        self.stuck_from.is_some_and(|from| at >= from)
+    }
+
     fn answer(&mut self, call: Call, bulk: Vec<u8>) -> Result<(Reply, Vec<u8>), Errno> {
         self.calls.push(call.clone());
         let done = Ok((Reply::Done, Vec::new()));
         match call {
+            Call::Pages { .. } => Ok((Reply::Data, self.program[..self.program.len().min(4096)].to_vec())),
             Call::Open { at, flags, .. } => {
                 let path = self.resolve(&at)?;
                 if flags & 0o100 != 0 {
@@ -201,7 +217,9 @@ async fn play(port: Port, world: Arc<Mutex<World>>) {
             world.under_way_max = world.under_way_max.max(frames.len());
             for frame in frames {
                 let request: Request = frame.message().expect("a request");
-                answers.push((frame.id, world.answer(request.call, frame.bulk)));
+                if !world.is_stuck(&request.call) {
+                    answers.push((frame.id, world.answer(request.call, frame.bulk)));
+                }
             }
         }
         for (id, answer) in answers.into_iter().rev() {
@@ -243,6 +261,30 @@ pub(crate) fn order(size: u32) -> Launch {
         group: 2,
         umask: 0o22,
     }
+}
+
+/// Launches a process from this file, with the I/O node in whatever state `prepare` leaves it, and ends it by `signal`
+/// after a while, if it is still there then. Processes cannot run on the host, so it is to end before.
+pub(crate) fn launch(
+    order: Launch,
+    prepare: impl FnOnce(&mut World),
+    signal: u8,
+) -> coppice_protocol::control::RankReport {
+    let bench = Bench::new(&[("/work/a", b"")]);
+    prepare(&mut bench.world.lock());
+    let (client, node) = (bench.process.client.clone(), bench.process.node.clone());
+    let switch = super::KillSwitch::new();
+    let killer = switch.clone();
+    let launched = async move {
+        let killing = executor::spawn(async move {
+            executor::sleep(1_000_000_000).await;
+            killer.kill(signal);
+            killer.kill(99);
+        });
+        assert!(killing.is_ok());
+        super::launch(order, client, node, switch, || panic!("it cannot be started")).await
+    };
+    executor::run_to_end(launched).expect("it is killed at the latest")
 }
 
 impl Bench {
@@ -305,6 +347,24 @@ impl Bench {
     /// As [`Self::try_call`], of a call that does not end the process.
     pub(crate) fn call(&self, number: u32, arguments: &[u64]) -> i64 {
         self.try_call(number, arguments).expect("the process goes on")
+    }
+
+    /// Makes a call that is dropped while it waits, after a while. Gives what the thread's registers then say of it (its
+    /// number, and whether they are behind the instruction), and how far it says it was.
+    pub(crate) fn drop_call(&self, number: u32, arguments: &[u64]) -> (u64, bool, u64) {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let dropped = executor::run_to_end(async move {
+            let mut counts = Counts::new();
+            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
+            let made = executor::timeout(5_000_000_000, thread.make(number.into(), all)).await;
+            assert!(made.is_err(), "it was to wait");
+            let (rax, rip) = thread.position();
+            assert_eq!(state.in_call(), Some(number.into()));
+            (rax, rip == 0x1000 + INSTRUCTION_BYTES, state.completed.load(Ordering::Relaxed))
+        });
+        dropped.expect("the time limit")
     }
 
     /// Puts bytes into the process's memory, `offset` behind its start. Gives their address.

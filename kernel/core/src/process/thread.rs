@@ -201,6 +201,11 @@ impl<'a> Thread<'a> {
 
 #[cfg(test)]
 impl Thread<'_> {
+    /// `rax` and `rip`.
+    pub(super) fn position(&self) -> (u64, u64) {
+        (self.user.regs.rax, self.user.regs.rip)
+    }
+
     /// Makes one call as the program would, to its end.
     pub(super) async fn make(&mut self, number: u64, arguments: [u64; 6]) -> Result<u64, End> {
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;

@@ -1,0 +1,120 @@
+//! Starting, and being dropped while waiting.
+
+use alloc::string::String;
+use alloc::vec;
+
+use coppice_hal::paging::Access;
+use coppice_hal::user::Registers;
+use coppice_protocol::control::{Exit, Launch, RankReport};
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::syscalls as nr;
+
+use super::testing::{Bench, MEMORY, launch, order, pattern};
+use crate::files::flags;
+use crate::memory::Resolution;
+
+fn reason(report: &RankReport) -> (Exit, &str) {
+    (report.exit, report.reason.as_deref().unwrap_or("none"))
+}
+
+#[test]
+fn a_dropped_read_has_had_no_effect() {
+    let bench = Bench::new(&[("/a", b"hello")]);
+    let file = bench.open("/a", flags::O_RDONLY) as u64;
+    bench.world.lock().stuck_from = Some(0);
+    let arguments = [file, MEMORY + 0x1000, 5];
+    assert_eq!(bench.drop_call(nr::READ, &arguments), (nr::READ.into(), true, 0));
+    assert_eq!(bench.call(nr::LSEEK, &[file, 0, 1]), 0);
+    assert_eq!(bench.get(0x1000, 5), [0; 5]);
+    bench.world.lock().stuck_from = None;
+    assert_eq!(bench.call(nr::READ, &arguments), 5);
+    assert_eq!(bench.get(0x1000, 5), b"hello");
+}
+
+#[test]
+fn a_dropped_long_write_says_how_far_it_was() {
+    const DONE: u64 = 3 * BULK_BYTES_MAX as u64;
+    let bench = Bench::new(&[("/a", b"")]);
+    let file = bench.open("/a", flags::O_WRONLY) as u64;
+    let at = bench.put(0x1000, &pattern(8 * BULK_BYTES_MAX));
+    bench.world.lock().stuck_from = Some(DONE);
+    let dropped = bench.drop_call(nr::WRITE, &[file, at, 8 * BULK_BYTES_MAX as u64]);
+    assert_eq!(dropped, (nr::WRITE.into(), true, DONE));
+    assert_eq!(bench.call(nr::LSEEK, &[file, 0, 1]), DONE as i64);
+    assert_eq!(bench.file("/a").len() as u64, DONE);
+}
+
+#[test]
+fn a_killed_process_is_reported_with_the_first_signal() {
+    let report = launch(order(1), |world| world.stuck_from = Some(0), 15);
+    assert_eq!((report.exit, report.rank, report.syscalls.len()), (Exit::Signal(15), order(1).rank, 0));
+}
+
+#[test]
+fn what_is_no_program_is_not_started() {
+    let report = launch(order(1), |world| world.program = b"#!/bin/sh\n".to_vec(), 9);
+    let (exit, text) = reason(&report);
+    assert_eq!(exit, Exit::NotStarted);
+    assert!(text.starts_with("bin/test: "), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+}
+
+#[test]
+fn a_program_cut_short_is_not_started() {
+    let mut program = vec![0; 4096];
+    program[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0");
+    let report = launch(order(1), |world| world.program = program, 9);
+    assert_eq!(report.exit, Exit::NotStarted);
+}
+
+#[test]
+fn a_working_directory_that_is_not_there_is_named() {
+    // Enough of a program to get that far: one segment, which is executable and has the entry point in it.
+    let mut program = vec![0; 4096];
+    program[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0");
+    let words: [(usize, u64); 9] = [
+        (24, 0x40_0078),
+        (32, 64),
+        (64, 5 << 32 | 1),
+        (72, 0),
+        (80, 0x40_0000),
+        (88, 0x40_0000),
+        (96, 4096),
+        (104, 4096),
+        (112, 4096),
+    ];
+    for (offset, word) in words {
+        program[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    program[20] = 1;
+    program[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+    for (directory, expected) in [
+        ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
+        ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
+        ("/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
+        ("/dev/shm", "working directory /dev/shm: No such file or directory (ENOENT)"),
+    ] {
+        let order = Launch { directory: String::from(directory), ..order(1) };
+        let program = program.clone();
+        let report = launch(order, |world| world.program = program, 9);
+        assert_eq!(reason(&report), (Exit::NotStarted, expected));
+    }
+}
+
+#[test]
+fn a_fault_says_where_it_was() {
+    let bench = Bench::new(&[]);
+    let regs = Registers { rip: 0x40_1234, ..Registers::default() };
+    let touched = bench.process.space.lock().fault(0x10, Access::WRITE);
+    let Resolution::Signal(signal) = touched else { panic!("nothing is mapped there") };
+    let end = bench.process.bad_touch(signal, None, &regs);
+    let expected = "at address 0x10, instruction 0x401234: nothing is mapped there";
+    assert_eq!((end.exit, end.reason.as_deref()), (Exit::Signal(11), Some(expected)));
+    let end = bench.process.exception(6, &regs);
+    let expected = "at instruction 0x401234: invalid instruction";
+    assert_eq!((end.exit, end.reason.as_deref()), (Exit::Signal(4), Some(expected)));
+    let regs = Registers { rip: 0xffff_8000_0000_0000, ..regs };
+    let end = bench.process.exception(13, &regs);
+    assert_eq!(end.exit, Exit::Signal(11));
+    assert!(end.reason.is_some_and(|reason| reason.contains("0xffff800000000000")));
+}
