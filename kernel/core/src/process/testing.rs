@@ -349,8 +349,8 @@ impl Bench {
         self.try_call(number, arguments).expect("the process goes on")
     }
 
-    /// Makes a call that is dropped while it waits, after a while. Gives what the thread's registers then say of it (its
-    /// number, and whether they are behind the instruction), and how far it says it was.
+    /// Makes a call that is dropped while it waits, after a while. Gives what the thread's registers then say of it
+    /// (its number, and whether they are behind the instruction), and how far it says it was.
     pub(crate) fn drop_call(&self, number: u32, arguments: &[u64]) -> (u64, bool, u64) {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
         let mut all = [0; 6];
