@@ -15,6 +15,7 @@ mod nodes;
 mod reports;
 mod requests;
 mod shutdown;
+mod unclaimed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -31,6 +32,7 @@ use self::helpers::{Helper, Pset};
 use self::job::Job;
 use self::node::{Node, Phase};
 pub use self::requests::{Answer, Refused, Request};
+use self::unclaimed::Unclaimed;
 use crate::database::{Database, DatabaseError, JobRow};
 use crate::limits::BOOTS_PER_PROCESSOR;
 use crate::plant::{Plant, PlantEvent};
@@ -80,6 +82,7 @@ pub struct Controller<P> {
     psets: Vec<Pset>,
     nodes: Vec<Node>,
     jobs: BTreeMap<JobId, Job>,
+    unclaimed: Unclaimed,
     scheduler: Scheduler,
     state: ClusterState,
     failure: Option<String>,
@@ -119,6 +122,7 @@ impl<P: Plant> Controller<P> {
             psets,
             nodes,
             jobs: BTreeMap::new(),
+            unclaimed: Unclaimed::default(),
             scheduler: Scheduler::default(),
             state: ClusterState::Starting,
             failure: None,
@@ -174,7 +178,8 @@ impl<P: Plant> Controller<P> {
         let nodes = self.nodes.iter().filter_map(Node::deadline);
         let jobs = self.jobs.values().filter_map(Job::deadline);
         let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
-        nodes.chain(jobs).chain(helpers).chain(self.shutdown_deadline).min()
+        let ours = [self.unclaimed.deadline(), self.shutdown_deadline].into_iter().flatten();
+        nodes.chain(jobs).chain(helpers).chain(ours).min()
     }
 
     /// Does what is due.
@@ -182,6 +187,7 @@ impl<P: Plant> Controller<P> {
         self.advance_helpers(now);
         self.advance_nodes(now);
         self.advance_jobs(now);
+        self.unclaimed.expire(now.instant);
         self.advance_shutdown(now);
         self.settle(now);
     }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Streams of ended jobs that wait for their readers. Beyond that the oldest are forgotten.
+pub const UNCLAIMED_MAX: usize = 64;
+
 /// Jobs that wait for nodes. A further one is refused at submission.
 pub const JOBS_QUEUED_MAX: usize = 1000;
 

@@ -280,6 +280,28 @@ fn jobs_nobody_listens_to_are_killed() {
     assert!(all_ready(&mut cluster));
 }
 
+/// A short job may be over before whoever submitted it asks for its stream.
+#[test]
+fn the_stream_of_a_job_that_is_over_waits_for_its_reader() {
+    let mut cluster = Cluster::up(1, 1);
+    let run = |cluster: &mut Cluster| {
+        let id = cluster.submit(job(1)).expect("accepted");
+        let ended = cluster.behaviour.ended(PsetId(0), id, Rank(0), NodeId(0), Exit::Status(7));
+        cluster.event(ended);
+        id
+    };
+    let id = run(&mut cluster);
+    let mut feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("kept");
+    let pieces: Vec<Piece> = std::iter::from_fn(|| feed.try_recv().ok()).collect();
+    let last = pieces.last().expect("something happened");
+    assert!(matches!(last, Piece::Event(JobEvent::Ended(job)) if job.exit_status == Some(7)), "{pieces:?}");
+    assert!(cluster.ask(|answer| Request::Attach(id, answer)).is_err_and(|e| e.status == 404), "only once");
+
+    let late = run(&mut cluster);
+    cluster.pass(ATTACH_TIME_MAX);
+    assert!(cluster.ask(|answer| Request::Attach(late, answer)).is_err_and(|e| e.status == 404), "not for ever");
+}
+
 #[test]
 fn jobs_wait_their_turn() {
     let mut cluster = Cluster::up(2, 2);

@@ -130,3 +130,13 @@ fn queue_is_first_in_first_out() {
     };
     assert!(started(1) < started(2) && started(2) < started(3), "{jobs}");
 }
+
+/// Jobs that are over before anybody can look: each still gives its output and its status.
+#[test]
+fn short_jobs_in_a_row() {
+    let cluster = Cluster::up(2);
+    for number in 0..30 {
+        let text = number.to_string();
+        assert_eq!(cluster.run(&["-n", "2", BUSYBOX, "echo", &text]).success().text(), format!("{text}\n{text}\n"));
+    }
+}

@@ -195,6 +195,7 @@ impl<P: Plant> Controller<P> {
             }
         }
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
+        self.unclaimed.keep(id, job.feed, now.instant);
         self.changed = true;
     }
 

@@ -179,7 +179,10 @@ impl<P: Plant> Controller<P> {
     }
 
     fn attach(&mut self, id: JobId, answer: Answer<mpsc::UnboundedReceiver<Piece>>, now: Now) {
-        let Some(job) = self.jobs.get_mut(&id) else { return reply(answer, Err(no_job(id))) };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            let feed = self.unclaimed.take(id).and_then(|mut feed| feed.attach());
+            return reply(answer, feed.ok_or_else(|| no_job(id)));
+        };
         let Some(feed) = job.feed.attach() else {
             return reply(answer, Err(Refused::conflict(&format!("somebody has the output of job {id} already"))));
         };
