@@ -45,6 +45,13 @@ fn memory_calls() {
     compare(&cluster, "memory", Toolchain::GlibcPie, &[]);
 }
 
+/// AVX and SSE registers across page faults, waits and other work of the kernel.
+#[test]
+fn vector_registers_are_kept() {
+    let cluster = Cluster::up(1);
+    compare(&cluster, "vectors", Toolchain::Glibc, &[]);
+}
+
 /// Arguments, environment, files, exit codes and panics of Rust's std.
 #[test]
 fn rust_std() {

@@ -1,6 +1,7 @@
 //! Real programs on clusters of real QEMU nodes, under TCG, driven through `coppice` as a user drives it.
 
 mod bad_input;
+mod boot;
 mod busybox;
 mod cluster_life;
 mod demand;
