@@ -41,6 +41,7 @@ const FAULTS: &[(&str, i32)] = &[
     ("int-vector", 139),
     ("far-jump", 139),
     ("segment", 139),
+    ("misaligned-stack", 55),
     ("abort", 134),
     ("raise-term", 143),
 ];
