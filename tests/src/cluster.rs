@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longest a command of the control tool may take in a test; a hang becomes a failure with its output.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(120);
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long processes may take to vanish after they were told to.
 const VANISH_TIME_MAX: Duration = Duration::from_secs(10);
@@ -317,11 +317,10 @@ pub fn finish_child(child: std::process::Child, name: &str) -> Ran {
     let output = receiver.recv_timeout(COMMAND_TIME_MAX);
     if output.is_err() {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        panic!(
-            "no end after {} s: {name}: {:?}",
-            COMMAND_TIME_MAX.as_secs(),
-            receiver.recv().map(|r| r.map(Ran::from))
-        );
+        let said = receiver.recv().ok().and_then(Result::ok).map(Ran::from);
+        let bytes = said.as_ref().map_or(0, |ran| ran.stdout.len());
+        let stderr = said.map(|ran| ran.stderr).unwrap_or_default();
+        panic!("no end after {} s: {name}: {bytes} bytes of output; {stderr}", COMMAND_TIME_MAX.as_secs());
     }
     let _ = waiter.join();
     Ran::from(output.expect("checked above").expect("output of the command"))
