@@ -36,7 +36,8 @@ fn job_counts_calls_and_bytes() {
         let all = job["rank_reports"][0]["syscalls"].as_array().expect("calls").clone();
         all.iter().find(|call| call["name"] == name).map_or(0, |call| call["calls"].as_u64().expect("count"))
     };
-    assert_eq!(calls("write"), 10 + 3.min(calls("write").saturating_sub(10)), "{job}");
+    // Ten blocks, and at most three lines of summary.
+    assert!((10..=13).contains(&calls("write")), "{job}");
     assert!(calls("read") >= 10, "{job}");
 }
 

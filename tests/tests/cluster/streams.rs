@@ -28,7 +28,6 @@ fn with_input(cluster: &Cluster, arguments: &[&str], input: &[u8]) -> coppice_te
 fn input_reaches_the_rank_that_was_named() {
     let cluster = Cluster::up(2);
     let ran = with_input(&cluster, &["-n", "2", "--label", BUSYBOX, "wc", "-c"], b"twelve bytes");
-    let _ = &ran;
     assert!(ran.text().contains("0: 12\n") && ran.text().contains("1: 0\n"), "{} {}", ran.text(), ran.stderr);
     let ran = with_input(&cluster, &["-n", "2", "--stdin-rank", "1", "--label", BUSYBOX, "wc", "-c"], b"twelve bytes");
     assert!(ran.text().contains("0: 0\n") && ran.text().contains("1: 12\n"), "{} {}", ran.text(), ran.stderr);
