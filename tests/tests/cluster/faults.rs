@@ -1,6 +1,7 @@
 //! Parts that die at the worst moment: the others notice, say so, and go on.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -104,4 +105,49 @@ fn lossy_links_give_right_results() {
     }
     let _ = cluster.run(&[BUSYBOX, "cp", "data", "copy"]).success();
     assert!(std::fs::read(cluster.root().join("copy")).expect("copy") == data);
+}
+
+/// Lets QEMU report an uncorrected machine check to the first node's processor: an end of the kernel from outside.
+fn inject_machine_check(cluster: &Cluster) {
+    let socket = UnixStream::connect(cluster.home_path().join("run/default/n0.qmp")).expect("the node's QMP");
+    let mut lines = BufReader::new(socket.try_clone().expect("socket")).lines();
+    let greeting = lines.next().expect("a greeting").expect("a greeting");
+    assert!(greeting.contains("QMP"), "{greeting}");
+    for order in [
+        r#"{"execute": "qmp_capabilities"}"#,
+        r#"{"execute": "human-monitor-command", "arguments": {"command-line": "mce 0 0 0xb200000000000000 5 0 0"}}"#,
+    ] {
+        writeln!(&socket, "{order}").expect("order");
+        // Until it has been taken: an order of somebody who hangs up is dropped. The last may end QEMU instead.
+        let _ = lines.next();
+    }
+}
+
+/// A kernel that panics says why, with registers and back-trace, reports it, and ends its machine with a status.
+#[test]
+fn kernel_panic_is_diagnosed() {
+    let cluster = Cluster::up(1);
+    let console = cluster.json(&["nodes"])[0]["console"].as_str().expect("a path").to_owned();
+    let child = spinning(&cluster, 1);
+    inject_machine_check(&cluster);
+    let ran = finish_child(child, "run on a node whose kernel panics");
+    assert_ne!(ran.status, 0);
+    assert!(ran.stderr.contains("node 0"), "{}", ran.stderr);
+    cluster.wait_until_ready();
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 2);
+
+    let events = cluster.json(&["ras"]);
+    let of_kind = |kind: &str| {
+        let found = events.as_array().and_then(|events| events.iter().find(|event| event["kind"] == kind));
+        found.unwrap_or_else(|| panic!("no {kind} in {events}"))["text"].as_str().expect("text").to_owned()
+    };
+    let cause = of_kind("kernel-panic");
+    assert!(cause.contains("exception 18") || cause.contains("machine check"), "{cause}");
+    assert!(of_kind("node-lost").contains("status 2"), "{events}");
+    // The console of the boot before this one.
+    let said = std::fs::read_to_string(format!("{console}.1")).expect("console");
+    for word in ["panic", "called from"] {
+        assert!(said.contains(word), "no “{word}” in {said}");
+    }
+    let _ = cluster.run(&[BUSYBOX, "true"]).success();
 }
