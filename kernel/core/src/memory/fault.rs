@@ -8,7 +8,6 @@ use coppice_hal::paging::{Access, Marks};
 
 use super::area::Content;
 use super::fetch::{Fetch, PROGRAM_PAGE};
-use super::image::Image;
 use super::limits::PRISTINE_KEPT_MAX;
 use super::space::{AddressSpace, OutOfMemory};
 
@@ -99,29 +98,24 @@ impl AddressSpace {
             Content::File { file, offset } => Resolution::Fetch(self.file_fetch(page, address, file, offset + inside)),
             Content::Program { image, address: origin } => {
                 let (image, origin) = (Arc::clone(image), origin + inside);
-                self.resolve_program(page, address, rights, &image, origin)
+                match self.put_back_pristine(page, rights, origin) {
+                    // The write that wants it goes to a copy.
+                    Some(Ok(())) if access.contains(Access::WRITE) => self.make_writable(page, rights).into(),
+                    Some(result) => result.into(),
+                    None => match self.program_fetch(page, address, &image, origin) {
+                        Some(fetch) => Resolution::Fetch(fetch),
+                        None => self.place_zeros(page, rights).into(),
+                    },
+                }
             }
         }
     }
 
-    /// Brings in the image's page at `origin`, to be seen at `page`.
-    fn resolve_program(
-        &mut self,
-        page: UserPage,
-        address: u64,
-        rights: Access,
-        image: &Arc<Image>,
-        origin: u64,
-    ) -> Resolution {
-        let kept = UserPage::containing(origin).and_then(|origin| self.pristine.remove(&origin));
-        if let Some(frame) = kept {
-            self.stats.pages -= 1;
-            return self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE).into();
-        }
-        match self.program_fetch(page, address, image, origin) {
-            Some(fetch) => Resolution::Fetch(fetch),
-            None => self.place_zeros(page, rights).into(),
-        }
+    /// Maps the pristine copy of the image's page at `origin`, if there is one beside the table.
+    fn put_back_pristine(&mut self, page: UserPage, rights: Access, origin: u64) -> Option<Result<(), OutOfMemory>> {
+        let frame = UserPage::containing(origin).and_then(|origin| self.pristine.remove(&origin))?;
+        self.stats.pages -= 1;
+        Some(self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE))
     }
 
     /// Maps a page of zeros.

@@ -84,6 +84,16 @@ fn partial_pages_end_in_zeros() {
 }
 
 #[test]
+fn a_write_to_a_page_that_comes_back_from_beside_is_done_at_once() {
+    let mut world = World::new(FramePool::for_host(2 * MIB));
+    world.touch(DATA, Access::WRITE).expect("data");
+    world.space.advise(DATA / PAGE * PAGE, PAGE, 4).expect("mapped");
+    assert!(matches!(world.space.resolve(DATA, Access::WRITE), Resolution::Ready));
+    let entry = world.space.table().entry(page(DATA)).expect("touched");
+    assert!(entry.access.contains(Access::WRITE) && !entry.marks.contains(Marks::PRISTINE));
+}
+
+#[test]
 fn written_data_is_a_copy_and_the_pristine_page_is_kept() {
     let mut world = World::new(FramePool::for_host(2 * MIB));
     world.touch(DATA, Access::READ).expect("data");
