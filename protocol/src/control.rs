@@ -1,7 +1,8 @@
 //! The control protocol between a node and its I/O node: launch, kill, heartbeat, results, RAS events.
 //!
 //! Runs in a [`crate::session`] on [`crate::limits::CONTROL_PORT`]. Launch, kill and job-ended are idempotent: a node
-//! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case.
+//! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case. So are
+//! the orders of [`crate::retain`], which travel here too.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::ras::RasEvent;
+use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
 
 /// From the I/O node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,10 @@ pub enum ToNode {
         /// Signal number the exit is recorded with.
         signal: u8,
     },
+    /// Cut the node back to one program's pages, because that program is about to be launched.
+    Retain(Retain),
+    /// Give retained pages back.
+    Discard(Discard),
     /// Leave QEMU with a status.
     PowerOff,
 }
@@ -53,8 +59,12 @@ pub enum ToIoNode {
         /// The rank.
         rank: Rank,
     },
-    /// The process is gone, and so is all it had on the node.
+    /// The process is gone, and so is all it had on the node but for what its program's file says.
     Ended(RankReport),
+    /// Answer to an order to retain.
+    Retained(Retained),
+    /// Answer to an order to discard.
+    Discarded(Discarded),
     /// Something worth recording.
     Ras(RasEvent),
 }
@@ -81,6 +91,8 @@ pub struct MemoryStatus {
     pub kernel: u64,
     /// Frames nobody uses.
     pub free: u64,
+    /// Retained pages and their tables. They are given back when memory is wanted.
+    pub retained: u64,
 }
 
 /// One process to start.
@@ -110,6 +122,9 @@ pub struct Launch {
     pub group: u32,
     /// File mode creation mask.
     pub umask: u32,
+    /// Start on the page table that the node has retained of this program, if it has one. Otherwise, or if this is not
+    /// set, the program is loaded, and a retained table of it is discarded first.
+    pub use_retained: bool,
 }
 
 /// How a process ended.
@@ -152,6 +167,8 @@ pub struct RankReport {
     pub bytes_read: u64,
     /// System calls made: (number, how often, of those answered ENOSYS because Coppice does not have the call).
     pub syscalls: Vec<SyscallCount>,
+    /// What was found of the program at its launch, and what is kept of it now.
+    pub retention: RankRetention,
 }
 
 /// How often a rank made one system call.

@@ -5,6 +5,7 @@
 //! | [`personality`] | service node → node, at boot | who the node is, whom to call, with which key |
 //! | [`session`] | node ↔ I/O node | framing, challenge handshake, authentication |
 //! | [`control`] | node ↔ I/O node | launch, kill, heartbeat, job results, RAS events |
+//! | [`retain`] | node ↔ I/O node, inside `control` | which page tables a node keeps between jobs |
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
@@ -20,6 +21,7 @@ pub mod personality;
 pub mod program;
 pub mod pset;
 pub mod ras;
+pub mod retain;
 pub mod session;
 pub mod ship;
 pub mod syscalls;

@@ -19,6 +19,9 @@ pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 /// Program pages asked for in one request.
 pub const PAGES_PER_REQUEST_MAX: u16 = 32;
 
+/// Programs whose page tables a node retains; beyond, the one that ran longest ago goes.
+pub const RETAINED_PROGRAMS_MAX: usize = 8;
+
 /// Requests a node may have under way on its shipping connection; further ones wait in the node.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 

@@ -13,6 +13,7 @@ use crate::control::{NodeStatus, RankReport};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
+use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
@@ -79,6 +80,15 @@ pub enum ToPset {
         /// How many, bytes.
         bytes: u32,
     },
+    /// Have these nodes give retained pages back. Each that is ready answers with [`FromPset::Discarded`].
+    Discard {
+        /// Number of the request, for the answers.
+        request: u64,
+        /// The program; `None`: all programs.
+        program: Option<ProgramId>,
+        /// The nodes to tell.
+        nodes: Vec<NodeId>,
+    },
     /// End: tell every node to power off, then exit.
     Shutdown,
 }
@@ -114,8 +124,19 @@ pub struct StartJob {
     pub umask: u32,
     /// Rank that gets standard input, if any; the others read its end at once.
     pub input_rank: Option<Rank>,
-    /// The ranks on this pset and their nodes.
-    pub members: Vec<(Rank, NodeId)>,
+    /// The ranks on this pset.
+    pub members: Vec<Member>,
+}
+
+/// One rank of a job, and where it is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The rank.
+    pub rank: Rank,
+    /// Its node.
+    pub node: NodeId,
+    /// The node is believed to hold the program's page table: tell it to retain that, then to launch on it.
+    pub use_retained: bool,
 }
 
 /// From an I/O node to the service node.
@@ -154,6 +175,20 @@ pub enum FromPset {
         node: NodeId,
         /// What became of it.
         report: RankReport,
+    },
+    /// A node's answer to the order to retain that came before a launch.
+    Retained {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        answer: Retained,
+    },
+    /// A node's answer to [`ToPset::Discard`].
+    Discarded {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        answer: Discarded,
     },
     /// A rank could not be started on this pset (root unreadable, node gone, …).
     Refused {

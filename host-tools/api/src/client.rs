@@ -20,6 +20,7 @@ use crate::node::NodeView;
 use crate::paths::ClusterPaths;
 use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
+use crate::retain::{ForgetOrder, Forgotten};
 use crate::stream::{StreamDecoder, StreamFrame};
 
 /// Pieces of standard input that wait between reader and connection.
@@ -160,6 +161,14 @@ impl Client {
     /// [`ApiError`].
     pub async fn programs(&self) -> Result<Vec<ProgramView>, ApiError> {
         self.get("/v1/programs").await
+    }
+
+    /// Has nodes give retained pages back, and waits for them.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if no such program is known, or several are meant.
+    pub async fn forget(&self, order: &ForgetOrder) -> Result<Forgotten, ApiError> {
+        self.post("/v1/programs/forget", order).await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::retain::{Placement, RetainAnswer, RetentionSummary};
+
 /// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
 pub const EXIT_COPPICE: u8 = 125;
 
@@ -31,6 +33,12 @@ pub struct Submission {
     pub timeout_ms: Option<u64>,
     /// File mode creation mask.
     pub umask: u32,
+    /// How long the user thinks it runs, ms.
+    pub estimate_ms: Option<u64>,
+    /// Use page tables that nodes have retained of the program, and choose nodes by that.
+    pub retain: bool,
+    /// The nodes to run on, in order of the ranks; empty: any.
+    pub nodes: Vec<u32>,
 }
 
 /// Answer to a submission.
@@ -79,8 +87,16 @@ pub struct JobView {
     pub submitted_at_ns: u64,
     /// When it was given nodes, ns since 1970.
     pub started_at_ns: Option<u64>,
+    /// When all of its ranks were running, ns since 1970.
+    pub running_at_ns: Option<u64>,
     /// When it ended, ns since 1970.
     pub ended_at_ns: Option<u64>,
+    /// How long the user thought it would run, ms.
+    pub estimate_ms: Option<u64>,
+    /// How it got its nodes, once it has them.
+    pub placement: Option<Placement>,
+    /// What retained page tables saved it, once it has ended.
+    pub retention: Option<RetentionSummary>,
     /// What `run` exits with: the highest exit status of the ranks, 128 + signal for a rank that a signal ended;
     /// [`EXIT_COPPICE`] if a rank was lost or could not be started.
     pub exit_status: Option<u8>,
@@ -143,6 +159,24 @@ pub struct RankView {
     pub bytes_read: u64,
     /// Bytes written by shipped system calls.
     pub bytes_written: u64,
+    /// What the node answered when it was told to retain the program; nothing if it was not told.
+    #[serde(default)]
+    pub retain: Option<RetainAnswer>,
+    /// Pages of the program that it found in the node's memory when it started.
+    #[serde(default)]
+    pub pages_retained: u64,
+    /// Pages of the program that the node kept when it ended.
+    #[serde(default)]
+    pub pages_kept: u64,
+    /// Page-table entries that were dropped when it ended.
+    #[serde(default)]
+    pub pages_dropped: u64,
+    /// Frames that were zeroed when it ended, page tables included.
+    #[serde(default)]
+    pub pages_zeroed: u64,
+    /// Time that took, ns of the node's clock.
+    #[serde(default)]
+    pub walk_ns: u64,
     /// System calls it made.
     pub syscalls: Vec<SyscallView>,
 }

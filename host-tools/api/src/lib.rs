@@ -2,7 +2,7 @@
 //!
 //! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
-//! [`job`], [`ras`], [`program`]); what a running job writes comes as binary frames ([`stream`]), so that output is
+//! [`job`], [`ras`], [`program`], [`retain`]); what a running job writes comes as binary frames ([`stream`]), so that output is
 //! neither encoded nor copied more than needed. [`client`] is the typed way to all of it.
 
 pub mod body;
@@ -15,6 +15,7 @@ pub mod node;
 pub mod paths;
 pub mod program;
 pub mod ras;
+pub mod retain;
 pub mod signal;
 pub mod stream;
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::retain::{LastProgram, RetainedView};
+
 /// What a node is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,8 +51,10 @@ pub struct NodeView {
     pub boot_idle_ns: Option<u64>,
     /// Its memory when it got ready.
     pub memory: Option<MemoryView>,
-    /// Hash of the last program it ran, hexadecimal.
-    pub last_program: Option<String>,
+    /// The last program it ran in this boot.
+    pub last_program: Option<LastProgram>,
+    /// What it holds of programs it ran, the last one first.
+    pub retained: Vec<RetainedView>,
     /// Process id of its QEMU, while there is one.
     pub pid: Option<u32>,
     /// The file its console is logged to.

@@ -17,4 +17,10 @@ pub struct ProgramView {
     pub used_at_ns: u64,
     /// Whether its bytes are still in the store.
     pub stored: bool,
+    /// Nodes that hold pages of it.
+    pub nodes: Vec<u32>,
+    /// Pages they hold, all together.
+    pub retained_pages: u64,
+    /// Memory that takes on them, page tables included, bytes.
+    pub retained_bytes: u64,
 }

@@ -74,6 +74,9 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         input_rank: run.stdin_rank.0,
         timeout_ms: run.timeout,
         umask: program::umask(),
+        estimate_ms: None,
+        retain: true,
+        nodes: Vec::new(),
     })
 }
 

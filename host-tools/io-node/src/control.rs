@@ -68,6 +68,14 @@ async fn handle(server: &Server, identity: Identity, message: ToIoNode) {
         ToIoNode::Pong { .. } => {}
         ToIoNode::Launched { job, rank } => launched(server, identity, job, rank).await,
         ToIoNode::Ended(report) => ended(server, identity, report).await,
+        ToIoNode::Retained(answer) => {
+            let node = identity.node;
+            server.outbox.send(FromPset::Retained { node, answer }).await;
+        }
+        ToIoNode::Discarded(answer) => {
+            let node = identity.node;
+            server.outbox.send(FromPset::Discarded { node, answer }).await;
+        }
         ToIoNode::Ras(event) => server.report(identity.node, event).await,
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use coppice_protocol::control::Launch;
-use coppice_protocol::ids::{JobId, NodeId, Rank};
-use coppice_protocol::pset::StartJob;
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::ship::Owner;
 use tokio::sync::Mutex;
 
@@ -34,6 +34,7 @@ pub(crate) struct Job {
 pub(crate) struct RankState {
     owner: Owner,
     node: NodeId,
+    use_retained: bool,
     /// Root and open files; freed at the rank's end.
     files: RefCell<Option<Files>>,
     /// Reached when the rank ends or is killed.
@@ -54,6 +55,12 @@ impl RankState {
     #[must_use]
     pub(crate) fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// Whether its node is believed to hold the program's page table.
+    #[must_use]
+    pub(crate) fn uses_retained(&self) -> bool {
+        self.use_retained
     }
 
     /// Calls `f` with the rank's files; `None` once it has ended.
@@ -84,10 +91,11 @@ impl Job {
     #[must_use]
     pub(crate) fn new(spec: StartJob, root: Root, program: Program) -> Self {
         let root = Rc::new(root);
-        let ranks = spec.members.iter().map(|&(rank, node)| {
+        let ranks = spec.members.iter().map(|&Member { rank, node, use_retained }| {
             let state = RankState {
                 owner: Owner { job: spec.job, rank },
                 node,
+                use_retained,
                 files: RefCell::new(Some(Files::new(Rc::clone(&root)))),
                 stop: Stop::default(),
                 printing: Mutex::default(),
@@ -134,23 +142,31 @@ impl Job {
         self.ranks.get(&rank)
     }
 
+    /// The program's hash.
+    #[must_use]
+    pub(crate) fn program_id(&self) -> ProgramId {
+        self.spec.program
+    }
+
     /// What a rank's node needs to launch it.
     #[must_use]
-    pub(crate) fn launch(&self, rank: Rank) -> Launch {
+    pub(crate) fn launch(&self, rank: &RankState) -> Launch {
         let spec = &self.spec;
+        let number = rank.owner().rank;
         Launch {
             job: spec.job,
-            rank,
+            rank: number,
             size: spec.size,
             program: spec.program,
             program_bytes: spec.program_bytes,
             path: spec.path.clone(),
             arguments: spec.arguments.clone(),
-            environment: self.environment(rank),
+            environment: self.environment(number),
             directory: spec.directory.clone(),
             user: spec.user,
             group: spec.group,
             umask: spec.umask,
+            use_retained: rank.uses_retained(),
         }
     }
 }

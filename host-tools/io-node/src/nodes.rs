@@ -153,10 +153,11 @@ impl Nodes {
         ready
     }
 
-    /// The control connection of a ready node.
+    /// The boot and the control connection of a ready node.
     #[must_use]
-    pub(crate) fn control(&self, node: NodeId) -> Option<Rc<Line>> {
-        self.table.get(&node).filter(|node| node.ready)?.control.clone()
+    pub(crate) fn control(&self, node: NodeId) -> Option<(Generation, Rc<Line>)> {
+        let node = self.table.get(&node).filter(|node| node.ready)?;
+        Some((node.generation, Rc::clone(node.control.as_ref()?)))
     }
 
     /// Is the node ready?

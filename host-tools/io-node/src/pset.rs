@@ -9,6 +9,7 @@ use coppice_endpoint::{Config, Stack};
 use coppice_protocol::control::ToNode;
 use coppice_protocol::ids::{MacAddress, NETWORK_PREFIX};
 use coppice_protocol::pset::{FromPset, MESSAGE_BYTES_MAX, ToPset, VERSION, decode};
+use coppice_protocol::retain::Discard;
 use coppice_protocol::session::{Channel, Identity};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::task::JoinSet;
@@ -134,6 +135,7 @@ async fn execute(server: &Server, command: ToPset) -> anyhow::Result<()> {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             job.iter().for_each(|job| job.output.give_back(bytes));
         }
+        ToPset::Discard { request, program, nodes } => server.discard(Discard { request, program }, &nodes),
         ToPset::Shutdown => {}
     }
     Ok(())

@@ -5,17 +5,19 @@ use std::rc::Rc;
 
 use coppice_endpoint::Stack;
 use coppice_protocol::control::ToNode;
-use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
-use coppice_protocol::pset::{FromPset, StartJob};
+use coppice_protocol::pset::{FromPset, Member, StartJob};
 use coppice_protocol::ras::RasEvent;
-use coppice_protocol::session::Identity;
+use coppice_protocol::retain::{Discard, Retain};
+use coppice_protocol::session::{Identity, SendError};
 use coppice_protocol::ship::Owner;
 
 use crate::clock::Clock;
 use crate::files::Root;
 use crate::jobs::{Job, Jobs, RankState};
 use crate::limits::{JOBS_MAX, RECONNECT_GRACE};
+use crate::line::Line;
 use crate::link::Device;
 use crate::nodes::{Loss, Nodes, Readiness};
 use crate::outbox::Outbox;
@@ -128,7 +130,7 @@ impl Server {
         let job = match opened {
             Ok((root, program)) => Rc::new(Job::new(spec, root, program)),
             Err(reason) => {
-                for (rank, _) in members {
+                for Member { rank, .. } in members {
                     self.outbox.send(FromPset::Refused { job: id, rank, reason: reason.clone() }).await;
                 }
                 return;
@@ -149,7 +151,7 @@ impl Server {
         }
         let control = self.nodes.borrow().control(rank.node());
         let reason = match control {
-            Some(line) => match line.send(0, &ToNode::Launch(job.launch(number)), Vec::new()) {
+            Some((generation, line)) => match launch(&line, generation, job, rank) {
                 Ok(()) => return,
                 Err(error) => format!("cannot launch on node {}: {error}", rank.node()),
             },
@@ -168,9 +170,20 @@ impl Server {
 
     fn send_kill(&self, job: JobId, signal: u8, node: NodeId) {
         let control = self.nodes.borrow().control(node);
-        let sent = control.map(|line| line.send(0, &ToNode::Kill { job, signal }, Vec::new()));
+        let sent = control.map(|(_, line)| line.send(0, &ToNode::Kill { job, signal }, Vec::new()));
         if let Some(Err(error)) = sent {
             tracing::warn!(%node, %job, %error, "kill was not sent");
+        }
+    }
+
+    /// Tells nodes to give retained pages back. One that is not ready holds nothing, or is about to be lost.
+    pub(crate) fn discard(&self, order: Discard, nodes: &[NodeId]) {
+        for node in nodes {
+            let control = self.nodes.borrow().control(*node);
+            let sent = control.map(|(_, line)| line.send(0, &ToNode::Discard(order), Vec::new()));
+            if let Some(Err(error)) = sent {
+                tracing::warn!(%node, %error, "discard was not sent");
+            }
         }
     }
 
@@ -193,6 +206,16 @@ impl Server {
             }
         }
     }
+}
+
+/// Tells a node to run a rank. If it is believed to hold the program's page table it is told to retain that first: both
+/// orders go out together, and come one after the other.
+fn launch(line: &Line, generation: Generation, job: &Job, rank: &RankState) -> Result<(), SendError> {
+    if rank.uses_retained() {
+        let order = Retain { job: job.id(), generation, program: job.program_id() };
+        line.send(0, &ToNode::Retain(order), Vec::new())?;
+    }
+    line.send(0, &ToNode::Launch(job.launch(rank)), Vec::new())
 }
 
 /// Opens a job's root and program, on a thread: either may lie on a file system that does not answer.

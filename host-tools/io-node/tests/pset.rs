@@ -36,6 +36,7 @@ fn report() -> RankReport {
         bytes_written: 0,
         bytes_read: 0,
         syscalls: Vec::new(),
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }
 
@@ -116,7 +117,7 @@ fn unusable_jobs_are_refused() {
         let mut short_program = pset.job();
         short_program.program_bytes += 1;
         let mut other_node = pset.job();
-        other_node.members = vec![(RANK, NodeId(17))];
+        other_node.members = vec![coppice_protocol::pset::Member { rank: RANK, node: NodeId(17), use_retained: false }];
         for (spec, word) in [(no_root, "root"), (short_program, "program"), (other_node, "node 17")] {
             pset.send(ToPset::Start(spec)).await;
             match pset.receive().await {

@@ -245,5 +245,6 @@ fn launch(context: &mut Context) -> Launch {
         user: 1000,
         group: 1000,
         umask: 0o22,
+        use_retained: false,
     }
 }

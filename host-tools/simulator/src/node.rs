@@ -54,7 +54,7 @@ const fn index(channel: Channel) -> usize {
     }
 }
 
-const MEMORY: MemoryStatus = MemoryStatus { total: 64 << 20, kernel: 6 << 20, free: 58 << 20 };
+const MEMORY: MemoryStatus = MemoryStatus { total: 64 << 20, kernel: 6 << 20, free: 58 << 20, retained: 0 };
 
 impl Life {
     pub(crate) fn new(id: LifeId, identity: Identity, key: NodeKey, context: &mut Context) -> Self {
@@ -264,6 +264,6 @@ fn control(link: &mut Link, frame: &Frame, context: &mut Context) -> Result<(), 
     match message {
         ToNode::Ping { sequence, .. } => say(link, &ToIoNode::Pong { sequence, memory: MEMORY }, context),
         ToNode::Launch(launch) => say(link, &ToIoNode::Launched { job: launch.job, rank: launch.rank }, context),
-        ToNode::Kill { .. } | ToNode::PowerOff => Ok(()),
+        ToNode::Retain(_) | ToNode::Discard(_) | ToNode::Kill { .. } | ToNode::PowerOff => Ok(()),
     }
 }

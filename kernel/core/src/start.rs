@@ -83,7 +83,7 @@ fn memory_status(total: u64, frames: &hal::frames::FramePool) -> MemoryStatus {
     let usage = frames.usage();
     let bytes = |frames: u32| u64::from(frames) * hal::addr::PAGE_BYTES as u64;
     let outside = total.saturating_sub(bytes(usage.total));
-    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free) }
+    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free), retained: 0 }
 }
 
 /// The filter that a personality's number stands for; the most verbose one for numbers beyond.

@@ -17,7 +17,7 @@ use crate::strategies::example_personality;
 
 const JOB: JobId = JobId(300);
 const RANK: Rank = Rank(4);
-const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1 };
+const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1, retained: 0 };
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -31,7 +31,7 @@ pub(crate) async fn nodes(client: &Client, json: bool) -> anyhow::Result<()> {
             node.generation.to_string(),
             node.boot_ns.map_or_else(|| "-".to_owned(), show_ns),
             node.memory.map_or_else(|| "-".to_owned(), |memory| show_bytes(memory.free_bytes)),
-            node.last_program.as_deref().map_or("-", short).to_owned(),
+            node.last_program.as_ref().map_or("-", |last| short(&last.program)).to_owned(),
             or_dash(node.pid),
         ]
     };

@@ -198,7 +198,7 @@ impl Pset {
             group: 0,
             umask: 0o22,
             input_rank: Some(RANK),
-            members: vec![(RANK, NODE)],
+            members: vec![coppice_protocol::pset::Member { rank: RANK, node: NODE, use_retained: false }],
         }
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn status() -> NodeStatus {
         kernel: "test".into(),
         boot_ns: 5,
         boot_idle_ns: 2,
-        memory: MemoryStatus { total: 3, kernel: 1, free: 2 },
+        memory: MemoryStatus { total: 3, kernel: 1, free: 2, retained: 0 },
     }
 }
 

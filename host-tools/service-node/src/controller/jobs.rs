@@ -7,7 +7,7 @@ use coppice_api::job::{JobView, RankOutcome, RankView, Submission};
 use coppice_api::signal::{SIGKILL, name as signal_name};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
-use coppice_protocol::pset::{StartJob, ToPset};
+use coppice_protocol::pset::{Member, StartJob, ToPset};
 
 use super::job::{Due, Job};
 use super::node::Phase;
@@ -98,9 +98,10 @@ impl<P: Plant> Controller<P> {
         job.start(&placed, now.instant);
         job.feed.event(JobEvent::Started { nodes: block.iter().map(|node| node.0).collect() });
         let start = start_message(job, self.store.path(job.program.id).to_string_lossy().into_owned());
-        let mut members: BTreeMap<PsetId, Vec<(Rank, NodeId)>> = BTreeMap::new();
+        let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
         for ((node, pset), number) in placed.iter().zip(0..) {
-            members.entry(*pset).or_default().push((Rank(number), *node));
+            let member = Member { rank: Rank(number), node: *node, use_retained: job.submission.retain };
+            members.entry(*pset).or_default().push(member);
         }
         for (pset, members) in members {
             self.plant.tell(pset, &ToPset::Start(StartJob { members, ..start.clone() }));
@@ -285,6 +286,12 @@ pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reaso
         pages_peak: 0,
         bytes_read: 0,
         bytes_written: 0,
+        retain: None,
+        pages_retained: 0,
+        pages_kept: 0,
+        pages_dropped: 0,
+        pages_zeroed: 0,
+        walk_ns: 0,
         syscalls: Vec::new(),
     }
 }
@@ -303,7 +310,11 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         nodes: job.ranks.iter().map(|state| state.node.0).collect(),
         submitted_at_ns: now.realtime_ns,
         started_at_ns: None,
+        running_at_ns: None,
         ended_at_ns: Some(now.realtime_ns),
+        estimate_ms: job.submission.estimate_ms,
+        placement: None,
+        retention: None,
         exit_status: Some(end.exit_status),
         reason: end.reason.clone(),
     }

@@ -112,7 +112,8 @@ impl Node {
                 kernel_bytes: status.memory.kernel,
                 free_bytes: status.memory.free,
             }),
-            last_program: self.last_program.clone(),
+            last_program: None,
+            retained: Vec::new(),
             pid: self.pid,
             console: paths.console(self.id.0),
         }

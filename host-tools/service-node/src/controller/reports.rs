@@ -23,6 +23,7 @@ impl<P: Plant> Controller<P> {
             }
             FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank),
             FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
+            FromPset::Retained { .. } | FromPset::Discarded { .. } => {}
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
             FromPset::Output { job, rank, stream, bytes } => {
                 let length = bytes.len();
@@ -115,6 +116,12 @@ fn view(node: NodeId, report: RankReport) -> RankView {
         pages_peak: report.pages_peak,
         bytes_read: report.bytes_read,
         bytes_written: report.bytes_written,
+        retain: None,
+        pages_retained: report.retention.found,
+        pages_kept: report.retention.walk.kept,
+        pages_dropped: report.retention.walk.dropped,
+        pages_zeroed: report.retention.walk.zeroed,
+        walk_ns: report.retention.walk.walk_ns,
         syscalls: report.syscalls.into_iter().map(syscall).collect(),
     }
 }

@@ -172,6 +172,10 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let time = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
     let nodes: Option<String> = row.get(13)?;
     Ok(JobView {
+        running_at_ns: None,
+        estimate_ms: None,
+        placement: None,
+        retention: None,
         job: from_sql(row.get(0)?),
         state,
         name: row.get(2)?,
@@ -209,6 +213,9 @@ mod tests {
             input_rank: None,
             timeout_ms: Some(5),
             umask: 0o22,
+            estimate_ms: None,
+            retain: true,
+            nodes: Vec::new(),
         }
     }
 

@@ -29,7 +29,7 @@ impl Database {
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             let kernel: Option<String> = row.get(1)?;
             let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
-            let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)? };
+            let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)?, retained: 0 };
             let (boot_ns, boot_idle_ns) = (number(2)?, number(7)?);
             let last_program: Option<String> = row.get(6)?;
             Ok(NodeRow {

@@ -126,6 +126,9 @@ impl Database {
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             Ok(ProgramView {
+                nodes: Vec::new(),
+                retained_pages: 0,
+                retained_bytes: 0,
                 hash: row.get(0)?,
                 bytes: from_sql(row.get(1)?),
                 memory_bytes: from_sql(row.get(2)?),

@@ -128,6 +128,9 @@ mod tests {
             input_rank: Some(1),
             timeout_ms: None,
             umask: 0,
+            estimate_ms: None,
+            retain: true,
+            nodes: Vec::new(),
         }
     }
 

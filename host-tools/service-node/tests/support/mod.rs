@@ -161,7 +161,7 @@ impl Behaviour {
 
     /// A node that has booted calls its I/O node.
     pub(crate) fn ready(&self, pset: PsetId, node: NodeId, generation: Generation) -> Event {
-        let memory = MemoryStatus { total: 64 << 20, kernel: 4 << 20, free: 60 << 20 };
+        let memory = MemoryStatus { total: 64 << 20, kernel: 4 << 20, free: 60 << 20, retained: 0 };
         let status = NodeStatus { kernel: "0.1".into(), boot_ns: 1000, boot_idle_ns: 400, memory };
         self.said(pset, FromPset::NodeReady { node, generation, status })
     }
@@ -228,6 +228,7 @@ pub(crate) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_written: 7,
         bytes_read: 8,
         syscalls: vec![],
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }
 
@@ -244,6 +245,9 @@ pub(crate) fn job(ranks: u32) -> Submission {
         input_rank: None,
         timeout_ms: None,
         umask: 0o22,
+        estimate_ms: None,
+        retain: true,
+        nodes: Vec::new(),
     }
 }
 

@@ -91,6 +91,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.kill(job, signal);
                 Ok(())
             }
+            Ok(ToNode::Retain(_) | ToNode::Discard(_)) => Ok(()),
             Ok(ToNode::PowerOff) => {
                 (self.power_off)();
                 Ok(())

@@ -120,5 +120,6 @@ fn not_started(job: JobId, rank: Rank, reason: String) -> RankReport {
         bytes_written: 0,
         bytes_read: 0,
         syscalls: Vec::new(),
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }

@@ -47,6 +47,7 @@ fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_written: 7,
         bytes_read: 8,
         syscalls: Vec::new(),
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }
 
@@ -85,11 +86,12 @@ fn launch(job: u64) -> ToNode {
         user: 1000,
         group: 1000,
         umask: 0o22,
+        use_retained: false,
     })
 }
 
 fn memory() -> MemoryStatus {
-    MemoryStatus { total: 64, kernel: 4, free: 60 }
+    MemoryStatus { total: 64, kernel: 4, free: 60, retained: 0 }
 }
 
 struct Stage {

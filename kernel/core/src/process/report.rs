@@ -31,6 +31,7 @@ pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, r
         bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
         syscalls: counts.report(),
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }
 
@@ -50,5 +51,6 @@ pub(super) fn of_nothing(order: &Launch, end: End) -> RankReport {
         bytes_written: 0,
         bytes_read: 0,
         syscalls: Vec::new(),
+        retention: coppice_protocol::retain::RankRetention::default(),
     }
 }

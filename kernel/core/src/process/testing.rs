@@ -260,6 +260,7 @@ pub(crate) fn order(size: u32) -> Launch {
         user: 1,
         group: 2,
         umask: 0o22,
+        use_retained: false,
     }
 }
 
