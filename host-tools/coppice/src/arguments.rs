@@ -1,12 +1,13 @@
 //! The command line.
 
-use std::path::PathBuf;
+mod run;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use coppice_api::ClusterName;
 use coppice_api::limits::{NODES_MAX, PSET_NODES_MAX};
 
+pub(crate) use self::run::Run;
 use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
 
 /// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
@@ -21,6 +22,7 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
         coppice run -n 4 ./hello                 run ./hello on all of them\n  \
         coppice run --root data busybox ls -l /  show it another directory as /\n  \
         coppice job 1 --json                     what it cost, rank by rank\n  \
+        coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
         Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run` otherwise exits as the \
         job did."
@@ -47,8 +49,10 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
-    /// List the programs that were run
+    /// List the programs that were run, and which nodes hold pages of them
     Programs(Listing),
+    /// Have nodes give back the pages of programs that they hold
+    Forget(Forget),
     /// End a job
     Kill(Kill),
     /// Boot a node anew; a job on it ends
@@ -119,70 +123,6 @@ impl Accelerator {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
-Ranks: one per node. When a rank exits or is ended by a signal the others keep running; the job is over when all \
-are. When a node is lost, or a rank cannot be started, the others are ended by SIGKILL.\n\n\
-Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
-a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
-Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\nExamples:\n  \
-    coppice run ./hello world\n  \
-    coppice run -n 4 --label ./hello\n  \
-    coppice run --root ~/data --cwd /in --env LANG=C ./convert *.txt\n  \
-    seq 9 | coppice run -n 2 --stdin-rank 1 ./sum\n  \
-    coppice run --timeout 10 ./loops-forever")]
-pub(crate) struct Run {
-    /// Ranks, one per node
-    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1)]
-    pub(crate) ranks: u32,
-    /// Directory of this host that the program sees as /
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) root: PathBuf,
-    /// Working directory, inside the root
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) cwd: String,
-    /// Environment variable; NAME alone passes this shell's value on; may be repeated
-    #[arg(long = "env", value_name = "NAME=VALUE")]
-    pub(crate) environment: Vec<String>,
-    /// Rank that reads standard input, or `none`
-    #[arg(long, value_name = "RANK", default_value = "0", value_parser = parse_stdin_rank)]
-    pub(crate) stdin_rank: StdinRank,
-    /// Start each line of output with the rank it comes from
-    #[arg(long)]
-    pub(crate) label: bool,
-    /// Kill the job after that many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout)]
-    pub(crate) timeout: Option<u64>,
-    /// At the end, print the job's record as JSON; the program's output goes to standard error then
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The program, a path or a name that is in this directory or in PATH, and its arguments
-    #[arg(value_names = ["PROGRAM", "ARG"], required = true, num_args = 1.., trailing_var_arg = true)]
-    pub(crate) command: Vec<String>,
-}
-
-/// Which rank reads standard input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StdinRank(pub(crate) Option<u32>);
-
-fn parse_stdin_rank(text: &str) -> Result<StdinRank, String> {
-    if text == "none" {
-        return Ok(StdinRank(None));
-    }
-    text.parse().map(|rank| StdinRank(Some(rank))).map_err(|_| "give a rank or `none`".to_owned())
-}
-
-/// Seconds, with a fraction if wanted, as milliseconds.
-fn parse_timeout(text: &str) -> Result<u64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give seconds, such as 10 or 0.5".to_owned())?;
-    let duration = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| "give seconds above 0".to_owned())?;
-    match u64::try_from(duration.as_millis()) {
-        Ok(0) | Err(_) => Err("give at least 0.001 seconds".to_owned()),
-        Ok(ms) => Ok(ms),
-    }
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Listing {
     /// Print JSON
     #[arg(long)]
@@ -203,6 +143,23 @@ pub(crate) struct Job {
     /// The job's number
     #[arg(value_name = "JOB")]
     pub(crate) job: u64,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A node keeps the pages of programs that it ran, so that it starts them again without loading them, and gives them back \
+by itself when memory is wanted. A program that is running is not touched.\n\n\
+Exit status: 0 if all nodes that held something gave it back; 125 if one did not answer.\n\nExamples:\n  \
+    coppice forget                  all programs\n  \
+    coppice forget ./hello          the program that was last run from here\n  \
+    coppice forget 5f3a92c01b7e     the program whose hash starts so, see `coppice programs`")]
+pub(crate) struct Forget {
+    /// The program: the first digits of its hash, or its file as `run` takes it (./cafe for a file whose name could be
+    /// digits of a hash); without it, all programs
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: Option<String>,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -264,43 +221,11 @@ pub(crate) struct Completions {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Arguments, Command, StdinRank};
-
-    fn run(arguments: &[&str]) -> super::Run {
-        let all = ["coppice", "run"].iter().chain(arguments);
-        match Arguments::try_parse_from(all).expect("valid").command {
-            Command::Run(run) => run,
-            other => panic!("{other:?}"),
-        }
-    }
+    use super::Arguments;
 
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn what_follows_the_program_is_the_programs() {
-        let run = run(&["-n", "4", "--label", "--env", "A=1", "--env", "B", "./p", "-n", "9", "--label", "--", "-x"]);
-        assert_eq!((run.ranks, run.label), (4, true));
-        assert_eq!(run.environment, ["A=1", "B"]);
-        assert_eq!(run.command, ["./p", "-n", "9", "--label", "--", "-x"]);
-    }
-
-    #[test]
-    fn defaults_are_one_rank_in_this_directory() {
-        let run = run(&["p"]);
-        assert_eq!((run.ranks, run.root.to_str(), run.cwd.as_str()), (1, Some("."), "/"));
-        assert_eq!((run.stdin_rank, run.timeout), (StdinRank(Some(0)), None));
-    }
-
-    #[test]
-    fn special_values() {
-        assert_eq!(run(&["--stdin-rank", "none", "p"]).stdin_rank, StdinRank(None));
-        assert_eq!(run(&["--timeout", "0.5", "p"]).timeout, Some(500));
-        for bad in [&["--timeout", "-1"], &["--timeout", "0"], &["--timeout", "x"], &["--stdin-rank", "x"]] {
-            assert!(Arguments::try_parse_from(["coppice", "run"].iter().chain(bad).chain(&["p"])).is_err());
-        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod doctor;
 pub(crate) mod down;
+pub(crate) mod forget;
+pub(crate) mod job;
 pub(crate) mod listings;
 pub(crate) mod orders;
 pub(crate) mod up;

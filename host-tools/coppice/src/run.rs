@@ -3,7 +3,8 @@
 mod input;
 mod labels;
 mod output;
-mod program;
+pub(crate) mod program;
+mod warm;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::output::{Output, OutputError};
 use crate::arguments::Run;
-use crate::commands::listings::end_of;
+use crate::commands::job::end_of;
 use crate::failure::say;
 use crate::progress;
 use crate::show::print_json;
@@ -53,7 +54,10 @@ pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> 
     };
     explain_end(client, &view).await?;
     if run.json {
+        // It has in it what the line below says.
         print_json(&client.job(job).await?)?;
+    } else if let Some(line) = warm::line(&view).filter(|_| !run.quiet) {
+        say(&line);
     }
     Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
 }
@@ -61,6 +65,7 @@ pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> 
 fn submission(run: &Run) -> anyhow::Result<Submission> {
     let (name, arguments) = run.command.split_first().ok_or_else(|| anyhow!("name a program to run"))?;
     let program = program::find(name.as_ref())?;
+    let (ranks, nodes) = run.ranks_and_nodes().map_err(|wrong| anyhow!(wrong))?;
     let root = std::path::absolute(&run.root)?;
     Ok(Submission {
         name: name.clone(),
@@ -70,13 +75,13 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         // Without links and dots, if it is there; if not, the service node says so.
         root: root.canonicalize().unwrap_or(root),
         directory: if run.cwd.starts_with('/') { run.cwd.clone() } else { format!("/{}", run.cwd) },
-        ranks: run.ranks,
+        ranks,
         input_rank: run.stdin_rank.0,
         timeout_ms: run.timeout,
         umask: program::umask(),
-        estimate_ms: None,
-        retain: true,
-        nodes: Vec::new(),
+        estimate_ms: run.estimate,
+        retain: !run.no_retain,
+        nodes,
     })
 }
 

@@ -77,6 +77,12 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     }
 }
 
+/// `1 page`, `2 pages`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
 /// A span of time for people.
 pub(crate) fn show_ns(ns: u64) -> String {
     match ns {
@@ -162,5 +168,6 @@ mod tests {
         assert_eq!(show_time(1_798_761_599_000_000_000), "2026-12-31 23:59:59Z");
         assert_eq!(show_bytes(1536), "1.5 KiB");
         assert_eq!(show_ns(1_500_000_000), "1500 ms");
+        assert_eq!([counted(0, "node"), counted(1, "node"), counted(2, "node")], ["0 nodes", "1 node", "2 nodes"]);
     }
 }

@@ -1,26 +1,27 @@
-//! `coppice nodes`, `jobs`, `job`, `programs` and `ras`.
+//! `coppice nodes`, `jobs`, `programs` and `ras`.
 
-use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coppice_api::Client;
-use coppice_api::job::{JobDetail, JobState, JobView, JobsQuery, RankOutcome, RankView};
+use coppice_api::job::{JobState, JobView, JobsQuery};
 use coppice_api::node::{NodeState, NodeView};
+use coppice_api::program::ProgramView;
 use coppice_api::ras::RasQuery;
-use coppice_api::signal;
+use coppice_api::retain::LastProgram;
 
-use crate::arguments::{Job, Jobs, Ras};
+use crate::arguments::{Jobs, Ras};
 use crate::show::{or_dash, print, print_json, print_table, table};
-use crate::units::{show_bytes, show_ns, show_ranges, show_time};
+use crate::units::{counted, show_bytes, show_ns, show_ranges, show_time};
 
 /// Digits of a hash that are shown to people.
 const HASH_DIGITS: usize = 12;
 
 pub(crate) async fn nodes(client: &Client, json: bool) -> anyhow::Result<()> {
     let nodes = client.nodes().await?;
-    if json {
-        return print_json(&nodes);
-    }
+    if json { print_json(&nodes) } else { print(&nodes_table(&nodes)) }
+}
+
+fn nodes_table(nodes: &[NodeView]) -> String {
     let row = |node: &NodeView| {
         vec![
             node.node.to_string(),
@@ -29,14 +30,31 @@ pub(crate) async fn nodes(client: &Client, json: bool) -> anyhow::Result<()> {
             node.pset.to_string(),
             node.address.to_string(),
             node.generation.to_string(),
-            node.boot_ns.map_or_else(|| "-".to_owned(), show_ns),
-            node.memory.map_or_else(|| "-".to_owned(), |memory| show_bytes(memory.free_bytes)),
-            node.last_program.as_ref().map_or("-", |last| short(&last.program)).to_owned(),
+            or_dash(node.boot_ns.map(show_ns)),
+            or_dash(node.memory.map(|memory| show_bytes(memory.free_bytes))),
             or_dash(node.pid),
+            retained(
+                node.retained.iter().map(|held| held.pages).sum(),
+                node.retained.iter().map(|held| held.bytes).sum(),
+            ),
+            or_dash(node.last_program.as_ref().map(last_program)),
         ]
     };
-    let heading = ["NODE", "STATE", "JOB", "PSET", "ADDRESS", "BOOTS", "BOOT TIME", "FREE", "LAST PROGRAM", "PID"];
-    print_table(&heading, nodes.iter().map(row))
+    let heading =
+        ["NODE", "STATE", "JOB", "PSET", "ADDRESS", "BOOTS", "BOOT TIME", "FREE", "PID", "RETAINED", "LAST PROGRAM"];
+    table(&heading, nodes.iter().map(row))
+}
+
+fn last_program(last: &LastProgram) -> String {
+    format!("{} {}", short(&last.program), last.path)
+}
+
+/// What nodes hold of programs: pages, and the memory they and their tables take.
+fn retained(pages: u64, bytes: u64) -> String {
+    if pages == 0 && bytes == 0 {
+        return "-".to_owned();
+    }
+    format!("{}, {}", counted(pages, "page"), show_bytes(bytes))
 }
 
 pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
@@ -61,90 +79,27 @@ pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
     print_table(&heading, list.iter().map(row))
 }
 
-pub(crate) async fn job(client: &Client, job: &Job) -> anyhow::Result<()> {
-    let detail = client.job(job.job).await?;
-    if job.listing.json { print_json(&detail) } else { print(&describe(&detail)) }
-}
-
-/// A job for people.
-fn describe(detail: &JobDetail) -> String {
-    let job = &detail.job;
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "job {}: {}", job.job, command(job));
-    let exit = job.exit_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
-    let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let _ = writeln!(text, "{}{exit}{reason}", job_state(job.state));
-    let _ = writeln!(text, "submitted {}, time {}", show_time(job.submitted_at_ns), run_time(job));
-    let _ = writeln!(text, "program {}, root {}, directory {}", job.program, job.root.display(), job.directory);
-    let row = |rank: &RankView| {
-        vec![
-            rank.rank.to_string(),
-            rank.node.to_string(),
-            end_of(rank),
-            show_ns(rank.launch_ns),
-            show_ns(rank.run_ns),
-            rank.page_faults.to_string(),
-            rank.pages_fetched.to_string(),
-            show_bytes(rank.pages_peak.saturating_mul(4096)),
-            show_bytes(rank.bytes_read),
-            show_bytes(rank.bytes_written),
-            rank.syscalls.iter().map(|count| count.calls).sum::<u64>().to_string(),
-        ]
-    };
-    let heading =
-        ["RANK", "NODE", "END", "LAUNCH", "RUN", "FAULTS", "FETCHED", "MEMORY", "READ", "WRITTEN", "SYSCALLS"];
-    if !detail.rank_reports.is_empty() {
-        text.push('\n');
-        text.push_str(&table(&heading, detail.rank_reports.iter().map(row)));
-    }
-    let unknown = unknown_calls(&detail.rank_reports);
-    if !unknown.is_empty() {
-        let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));
-    }
-    text
-}
-
-fn unknown_calls(ranks: &[RankView]) -> Vec<String> {
-    let mut counts: std::collections::BTreeMap<i32, (Option<&str>, u64)> = std::collections::BTreeMap::new();
-    for call in ranks.iter().flat_map(|rank| &rank.syscalls).filter(|call| call.unknown > 0) {
-        let entry = counts.entry(call.number).or_insert((call.name.as_deref(), 0));
-        entry.1 += call.unknown;
-    }
-    let show = |(number, (name, count)): (i32, (Option<&str>, u64))| match name {
-        Some(name) => format!("{name} ({count} times)"),
-        None => format!("number {number} ({count} times)"),
-    };
-    counts.into_iter().map(show).collect()
-}
-
-/// How a rank ended, in short.
-pub(crate) fn end_of(rank: &RankView) -> String {
-    match (rank.outcome, rank.exit, rank.signal) {
-        (RankOutcome::Exited, Some(status), _) => format!("exit {status}"),
-        (RankOutcome::Signalled, _, Some(number)) => signal::name(number),
-        (RankOutcome::NotStarted, ..) => "not started".to_owned(),
-        (RankOutcome::Lost, ..) => "lost".to_owned(),
-        _ => "?".to_owned(),
-    }
-}
-
 pub(crate) async fn programs(client: &Client, json: bool) -> anyhow::Result<()> {
     let programs = client.programs().await?;
-    if json {
-        return print_json(&programs);
-    }
-    let rows = programs.iter().map(|program| {
+    if json { print_json(&programs) } else { print(&programs_table(&programs)) }
+}
+
+fn programs_table(programs: &[ProgramView]) -> String {
+    let row = |program: &ProgramView| {
+        let nodes = (!program.nodes.is_empty()).then(|| show_ranges(&program.nodes));
         vec![
             short(&program.hash).to_owned(),
             show_bytes(program.bytes),
             show_bytes(program.memory_bytes),
             if program.stored { "yes" } else { "no" }.to_owned(),
             show_time(program.used_at_ns),
+            or_dash(nodes),
+            retained(program.retained_pages, program.retained_bytes),
             program.path.clone(),
         ]
-    });
-    print_table(&["PROGRAM", "FILE", "MEMORY", "STORED", "LAST USED", "FROM"], rows)
+    };
+    let heading = ["PROGRAM", "FILE", "MEMORY", "STORED", "LAST USED", "NODES", "RETAINED", "FROM"];
+    table(&heading, programs.iter().map(row))
 }
 
 pub(crate) async fn ras(client: &Client, ras: &Ras) -> anyhow::Result<()> {
@@ -175,19 +130,20 @@ fn short(hash: &str) -> &str {
     hash.get(..HASH_DIGITS).unwrap_or(hash)
 }
 
-fn command(job: &JobView) -> String {
+/// A job's program and arguments.
+pub(crate) fn command(job: &JobView) -> String {
     std::iter::once(&job.name).chain(&job.arguments).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// From its start to its end, or to now.
-fn run_time(job: &JobView) -> String {
+pub(crate) fn run_time(job: &JobView) -> String {
     let Some(start) = job.started_at_ns else { return "-".to_owned() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let end = job.ended_at_ns.unwrap_or_else(|| u64::try_from(now).unwrap_or(u64::MAX));
     show_ns(end.saturating_sub(start))
 }
 
-fn job_state(state: JobState) -> &'static str {
+pub(crate) fn job_state(state: JobState) -> &'static str {
     match state {
         JobState::Queued => "queued",
         JobState::Starting => "starting",
@@ -205,5 +161,91 @@ fn node_state(state: NodeState) -> &'static str {
         NodeState::Stopping => "stopping",
         NodeState::Failed => "failed",
         NodeState::Off => "off",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::path::PathBuf;
+
+    use coppice_api::node::{MemoryView, NodeState, NodeView};
+    use coppice_api::program::ProgramView;
+    use coppice_api::retain::{LastProgram, RetainedView};
+
+    use super::{nodes_table, programs_table};
+
+    const HASH: &str = "0123456789abcdef";
+
+    fn node() -> NodeView {
+        NodeView {
+            node: 1,
+            pset: 0,
+            state: NodeState::Booting,
+            job: None,
+            generation: 1,
+            address: Ipv4Addr::new(10, 64, 0, 2),
+            kernel: None,
+            boot_ns: None,
+            boot_idle_ns: None,
+            memory: None,
+            last_program: None,
+            retained: Vec::new(),
+            pid: Some(77),
+            console: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn nodes_show_what_they_hold() {
+        let held = |pages, bytes| RetainedView { program: HASH.into(), pages, bytes };
+        let last = LastProgram { program: HASH.into(), path: "./hello".into(), bytes: 1, job: 4, at_ns: 0 };
+        let memory = MemoryView { total_bytes: 64 << 20, kernel_bytes: 4 << 20, free_bytes: 60 << 20 };
+        let warm = NodeView {
+            node: 0,
+            state: NodeState::Ready,
+            boot_ns: Some(20_000_000),
+            memory: Some(memory),
+            last_program: Some(last),
+            retained: vec![held(300, 1 << 20), held(212, 1 << 20)],
+            ..node()
+        };
+        let text = nodes_table(&[warm, node()]);
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[0].join(" "), "NODE STATE JOB PSET ADDRESS BOOTS BOOT TIME FREE PID RETAINED LAST PROGRAM");
+        let expected = "0 ready - 0 10.64.0.2 1 20 ms 60.0 MiB 77 512 pages, 2.0 MiB 0123456789ab ./hello";
+        assert_eq!(words[1].join(" "), expected);
+        assert_eq!(words[2].join(" "), "1 booting - 0 10.64.0.2 1 - - 77 - -");
+    }
+
+    #[test]
+    fn programs_show_who_holds_them() {
+        let cold = ProgramView {
+            hash: HASH.into(),
+            bytes: 4096,
+            memory_bytes: 8192,
+            path: "/bin/hello".into(),
+            used_at_ns: 0,
+            stored: true,
+            nodes: Vec::new(),
+            retained_pages: 0,
+            retained_bytes: 0,
+        };
+        let warm = ProgramView {
+            nodes: vec![0, 1, 2, 5],
+            retained_pages: 1,
+            retained_bytes: 8192,
+            stored: false,
+            ..cold.clone()
+        };
+        let text = programs_table(&[cold, warm]);
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[0].join(" "), "PROGRAM FILE MEMORY STORED LAST USED NODES RETAINED FROM");
+        let when = "1970-01-01 00:00:00Z";
+        assert_eq!(words[1].join(" "), format!("0123456789ab 4.0 KiB 8.0 KiB yes {when} - - /bin/hello"));
+        assert_eq!(
+            words[2].join(" "),
+            format!("0123456789ab 4.0 KiB 8.0 KiB no {when} 0-2,5 1 page, 8.0 KiB /bin/hello")
+        );
     }
 }

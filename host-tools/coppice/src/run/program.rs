@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use rustix::fs::Mode;
 
 /// The program's file, absolute. A name without a slash is looked for here first, then in `PATH`.
-pub(super) fn find(name: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn find(name: &Path) -> anyhow::Result<PathBuf> {
     find_in(name, &std::env::var_os("PATH").unwrap_or_default())
 }
 

@@ -1,0 +1,224 @@
+//! The command line of `run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use coppice_api::limits::NODES_MAX;
+
+use crate::units::counted;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
+Ranks: one per node. When a rank exits or is ended by a signal the others keep running; the job is over when all \
+are. When a node is lost, or a rank cannot be started, the others are ended by SIGKILL.\n\n\
+Nodes keep the pages of the programs that they ran, and start such a program again without loading it. Nodes that \
+hold pages of the program are chosen first; at the end a line on standard error says what that saved.\n\n\
+Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
+a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
+Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\nExamples:\n  \
+    coppice run ./hello world\n  \
+    coppice run -n 4 --label ./hello\n  \
+    coppice run --root ~/data --cwd /in --env LANG=C ./convert *.txt\n  \
+    seq 9 | coppice run -n 2 --stdin-rank 1 ./sum\n  \
+    coppice run --nodes-list 0,4-6 ./hello\n  \
+    coppice run --timeout 10 ./loops-forever")]
+pub(crate) struct Run {
+    /// Ranks, one per node [default: 1, or as many as --nodes-list names]
+    #[arg(short = 'n', long = "ranks", value_name = "N")]
+    pub(crate) ranks: Option<u32>,
+    /// Directory of this host that the program sees as /
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) root: PathBuf,
+    /// Working directory, inside the root
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) cwd: String,
+    /// Environment variable; NAME alone passes this shell's value on; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) environment: Vec<String>,
+    /// Rank that reads standard input, or `none`
+    #[arg(long, value_name = "RANK", default_value = "0", value_parser = parse_stdin_rank)]
+    pub(crate) stdin_rank: StdinRank,
+    /// Start each line of output with the rank it comes from
+    #[arg(long)]
+    pub(crate) label: bool,
+    /// Kill the job after that many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) timeout: Option<u64>,
+    /// At the end, print the job's record as JSON; the program's output goes to standard error then
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not say at the end which nodes had kept pages of the program; what went wrong is said all the same
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
+    #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
+    pub(crate) nodes_list: Option<NodesList>,
+    /// Load the program even where nodes hold pages of it, and choose nodes without regard to that
+    #[arg(long, help_heading = "Nodes")]
+    pub(crate) no_retain: bool,
+    /// How long the job is going to run, as far as you know; recorded with it
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Nodes")]
+    pub(crate) estimate: Option<u64>,
+    /// The program, a path or a name that is in this directory or in PATH, and its arguments
+    #[arg(value_names = ["PROGRAM", "ARG"], required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
+}
+
+impl Run {
+    /// Ranks and the nodes to run them on; no nodes: any.
+    pub(crate) fn ranks_and_nodes(&self) -> Result<(u32, Vec<u32>), String> {
+        let Some(NodesList(nodes)) = &self.nodes_list else { return Ok((self.ranks.unwrap_or(1), Vec::new())) };
+        let named = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        match self.ranks {
+            Some(ranks) if ranks != named => Err(format!(
+                "--nodes-list names {} for {}; name one for each rank, or leave -n out",
+                counted(named.into(), "node"),
+                counted(ranks.into(), "rank")
+            )),
+            _ => Ok((named, nodes.clone())),
+        }
+    }
+}
+
+/// Which rank reads standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StdinRank(pub(crate) Option<u32>);
+
+fn parse_stdin_rank(text: &str) -> Result<StdinRank, String> {
+    if text == "none" {
+        return Ok(StdinRank(None));
+    }
+    text.parse().map(|rank| StdinRank(Some(rank))).map_err(|_| "give a rank or `none`".to_owned())
+}
+
+/// Nodes in the order of the ranks, each once; at least one, at most [`NODES_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodesList(pub(crate) Vec<u32>);
+
+/// Node numbers and ranges of them, both ends included: `3,1,4-5`.
+fn parse_nodes(text: &str) -> Result<NodesList, String> {
+    let number = |digits: &str| {
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err("give node numbers and ranges, such as 0,3-5".to_owned());
+        }
+        let none = || format!("there is no node {digits}: a cluster has at most {NODES_MAX}, counted from 0");
+        digits.parse().ok().filter(|node| *node < NODES_MAX).ok_or_else(none)
+    };
+    let mut nodes = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(format!("{part} counts down; give {last}-{first}"));
+        }
+        for node in first..=last {
+            // Also what bounds the list: there are only so many numbers.
+            if nodes.contains(&node) {
+                return Err(format!("node {node} is named twice; it runs one rank at a time"));
+            }
+            nodes.push(node);
+        }
+    }
+    Ok(NodesList(nodes))
+}
+
+/// Seconds, with a fraction if wanted, as milliseconds.
+fn parse_seconds(text: &str) -> Result<u64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give seconds, such as 10 or 0.5".to_owned())?;
+    let duration = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| "give seconds above 0".to_owned())?;
+    match u64::try_from(duration.as_millis()) {
+        Ok(0) | Err(_) => Err("give at least 0.001 seconds".to_owned()),
+        Ok(ms) => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{NODES_MAX, NodesList, Run, StdinRank, parse_nodes};
+    use crate::arguments::{Arguments, Command};
+
+    fn run(arguments: &[&str]) -> Run {
+        let all = ["coppice", "run"].iter().chain(arguments);
+        match Arguments::try_parse_from(all).expect("valid").command {
+            Command::Run(run) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let run = run(&["-n", "4", "--label", "--env", "A=1", "--env", "B", "./p", "-n", "9", "--label", "-q", "--"]);
+        assert_eq!((run.ranks, run.label, run.quiet), (Some(4), true, false));
+        assert_eq!(run.environment, ["A=1", "B"]);
+        assert_eq!(run.command, ["./p", "-n", "9", "--label", "-q", "--"]);
+    }
+
+    #[test]
+    fn defaults_are_one_rank_in_this_directory_on_any_node() {
+        let run = run(&["p"]);
+        assert_eq!((run.ranks_and_nodes(), run.root.to_str()), (Ok((1, vec![])), Some(".")));
+        assert_eq!((run.cwd.as_str(), run.stdin_rank, run.timeout), ("/", StdinRank(Some(0)), None));
+        assert_eq!((run.no_retain, run.quiet, run.estimate), (false, false, None));
+    }
+
+    #[test]
+    fn special_values() {
+        assert_eq!(run(&["--stdin-rank", "none", "p"]).stdin_rank, StdinRank(None));
+        assert_eq!(run(&["--timeout", "0.5", "p"]).timeout, Some(500));
+        assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
+        assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);
+        for bad in [&["--timeout", "-1"], &["--timeout", "0"], &["--estimate", "x"], &["--stdin-rank", "x"]] {
+            assert!(Arguments::try_parse_from(["coppice", "run"].iter().chain(bad).chain(&["p"])).is_err());
+        }
+    }
+
+    #[test]
+    fn lists_of_nodes_keep_their_order() {
+        let parsed = |text| parse_nodes(text).map(|NodesList(nodes)| nodes);
+        assert_eq!(parsed("7"), Ok(vec![7]));
+        assert_eq!(parsed("0,3-5"), Ok(vec![0, 3, 4, 5]));
+        assert_eq!(parsed("3,1,4-4,0"), Ok(vec![3, 1, 4, 0]));
+        let all = format!("0-{}", NODES_MAX - 1);
+        assert_eq!(parsed(&all).map(|nodes| nodes.len()), Ok(NODES_MAX as usize));
+    }
+
+    #[test]
+    fn bad_lists_of_nodes_are_refused_in_one_line_each() {
+        let beyond = format!("0,{NODES_MAX}");
+        let cases: &[(&str, &str)] = &[
+            ("", "such as 0,3-5"),
+            ("x", "such as 0,3-5"),
+            ("1,,2", "such as 0,3-5"),
+            ("1,", "such as 0,3-5"),
+            ("-1", "such as 0,3-5"),
+            ("+1", "such as 0,3-5"),
+            ("1-", "such as 0,3-5"),
+            ("1-2-3", "such as 0,3-5"),
+            ("1 2", "such as 0,3-5"),
+            ("٣", "such as 0,3-5"),
+            ("5-3", "give 3-5"),
+            ("1,2,1", "node 1 is named twice"),
+            ("0-3,2", "node 2 is named twice"),
+            (&beyond, "there is no node 512"),
+            ("0-4294967295", "there is no node 4294967295"),
+            ("99999999999999999999", "there is no node 99999999999999999999"),
+        ];
+        for (list, words) in cases {
+            let error = parse_nodes(list).expect_err(list);
+            assert!(error.contains(words) && !error.contains('\n'), "{list}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_nodes_says_how_many_ranks() {
+        assert_eq!(run(&["--nodes-list", "2,0", "p"]).ranks_and_nodes(), Ok((2, vec![2, 0])));
+        assert_eq!(run(&["-n", "2", "--nodes-list", "2,0", "p"]).ranks_and_nodes(), Ok((2, vec![2, 0])));
+        let error = run(&["-n", "1", "--nodes-list", "2,0", "p"]).ranks_and_nodes().expect_err("too many");
+        assert!(error.starts_with("--nodes-list names 2 nodes for 1 rank;"), "{error}");
+        let error = run(&["-n", "3", "--nodes-list", "2", "p"]).ranks_and_nodes().expect_err("too few");
+        assert!(error.starts_with("--nodes-list names 1 node for 3 ranks;"), "{error}");
+    }
+}

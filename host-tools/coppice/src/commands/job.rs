@@ -1,0 +1,195 @@
+//! `coppice job`: one job, how it got its nodes, and what each rank cost.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use coppice_api::Client;
+use coppice_api::job::{JobDetail, RankOutcome, RankView};
+use coppice_api::signal;
+
+use super::listings::{command, job_state, run_time};
+use crate::arguments::Job;
+use crate::show::{print, print_json, table};
+use crate::units::{show_bytes, show_ns, show_time};
+
+pub(crate) async fn job(client: &Client, job: &Job) -> anyhow::Result<()> {
+    let detail = client.job(job.job).await?;
+    if job.listing.json { print_json(&detail) } else { print(&describe(&detail)) }
+}
+
+/// A job for people.
+fn describe(detail: &JobDetail) -> String {
+    let job = &detail.job;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "job {}: {}", job.job, command(job));
+    let exit = job.exit_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
+    let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let _ = writeln!(text, "{}{exit}{reason}", job_state(job.state));
+    let _ = write!(text, "submitted {}", show_time(job.submitted_at_ns));
+    if let Some(running) = job.running_at_ns {
+        let _ = write!(text, ", all ranks running after {}", show_ns(running.saturating_sub(job.submitted_at_ns)));
+    }
+    let _ = write!(text, ", time {}", run_time(job));
+    if let Some(ms) = job.estimate_ms {
+        let _ = write!(text, " (estimate {})", show_ns(ms.saturating_mul(1_000_000)));
+    }
+    let _ = writeln!(text, "\nprogram {}, root {}, directory {}", job.program, job.root.display(), job.directory);
+    if let Some(placement) = &job.placement {
+        let _ = writeln!(text, "placement: {}", placement.summary);
+    }
+    if !detail.rank_reports.is_empty() {
+        text.push('\n');
+        text.push_str(&ranks_table(&detail.rank_reports));
+    }
+    let unknown = unknown_calls(&detail.rank_reports);
+    if !unknown.is_empty() {
+        let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));
+    }
+    text
+}
+
+fn ranks_table(ranks: &[RankView]) -> String {
+    let row = |rank: &RankView| {
+        vec![
+            rank.rank.to_string(),
+            rank.node.to_string(),
+            end_of(rank),
+            show_ns(rank.launch_ns),
+            show_ns(rank.run_ns),
+            rank.pages_retained.to_string(),
+            rank.pages_fetched.to_string(),
+            rank.pages_zeroed.to_string(),
+            rank.page_faults.to_string(),
+            show_bytes(rank.pages_peak.saturating_mul(4096)),
+            show_bytes(rank.bytes_read),
+            show_bytes(rank.bytes_written),
+            rank.syscalls.iter().map(|count| count.calls).sum::<u64>().to_string(),
+        ]
+    };
+    let heading = [
+        "RANK", "NODE", "END", "LAUNCH", "RUN", "RETAINED", "FETCHED", "ZEROED", "FAULTS", "MEMORY", "READ", "WRITTEN",
+        "SYSCALLS",
+    ];
+    table(&heading, ranks.iter().map(row))
+}
+
+fn unknown_calls(ranks: &[RankView]) -> Vec<String> {
+    let mut counts: BTreeMap<i32, (Option<&str>, u64)> = BTreeMap::new();
+    for call in ranks.iter().flat_map(|rank| &rank.syscalls).filter(|call| call.unknown > 0) {
+        let entry = counts.entry(call.number).or_insert((call.name.as_deref(), 0));
+        entry.1 += call.unknown;
+    }
+    let show = |(number, (name, count)): (i32, (Option<&str>, u64))| match name {
+        Some(name) => format!("{name} ({count} times)"),
+        None => format!("number {number} ({count} times)"),
+    };
+    counts.into_iter().map(show).collect()
+}
+
+/// How a rank ended, in short.
+pub(crate) fn end_of(rank: &RankView) -> String {
+    match (rank.outcome, rank.exit, rank.signal) {
+        (RankOutcome::Exited, Some(status), _) => format!("exit {status}"),
+        (RankOutcome::Signalled, _, Some(number)) => signal::name(number),
+        (RankOutcome::NotStarted, ..) => "not started".to_owned(),
+        (RankOutcome::Lost, ..) => "lost".to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use coppice_api::job::{JobDetail, JobState, JobView, RankOutcome, RankView, SyscallView};
+    use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
+
+    use super::describe;
+
+    /// A job of two ranks that has ended well.
+    pub(crate) fn view() -> JobView {
+        JobView {
+            job: 7,
+            state: JobState::Ended,
+            name: "./hello".into(),
+            arguments: vec!["world".into()],
+            program: "0123".into(),
+            root: "/r".into(),
+            directory: "/".into(),
+            ranks: 2,
+            nodes: vec![4, 1],
+            submitted_at_ns: 0,
+            started_at_ns: Some(1_000_000),
+            running_at_ns: Some(31_000_000),
+            ended_at_ns: Some(2_001_000_000),
+            estimate_ms: None,
+            placement: None,
+            retention: None,
+            exit_status: Some(0),
+            reason: None,
+        }
+    }
+
+    fn rank(rank: u32) -> RankView {
+        RankView {
+            rank,
+            node: rank + 3,
+            outcome: RankOutcome::Exited,
+            exit: Some(0),
+            signal: None,
+            reason: None,
+            launch_ns: 2_000,
+            run_ns: 3_000,
+            page_faults: 11,
+            instruction_faults: 1,
+            pages_fetched: 12,
+            pages_peak: 2,
+            bytes_read: 3,
+            bytes_written: 4,
+            retain: None,
+            pages_retained: 13,
+            pages_kept: 14,
+            pages_dropped: 15,
+            pages_zeroed: 16,
+            walk_ns: 17,
+            syscalls: vec![SyscallView { number: 57, name: Some("fork".into()), calls: 5, unknown: 2 }],
+        }
+    }
+
+    #[test]
+    fn a_job_says_how_it_was_placed_and_what_ranks_found() {
+        let placed = |node| PlacedNode { node, reason: PlacementReason::Retained, pages: 13 };
+        let summary = "2 nodes hold pages of the program".to_owned();
+        let placement = Some(Placement { summary, nodes: vec![placed(4), placed(1)] });
+        let job = JobView { placement, estimate_ms: Some(90_000), ..view() };
+        let text = describe(&JobDetail { job, rank_reports: vec![rank(0), rank(1)] });
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..5],
+            [
+                "job 7: ./hello world",
+                "ended, exit status 0",
+                "submitted 1970-01-01 00:00:00Z, all ranks running after 31 ms, time 2000 ms (estimate 90.0 s)",
+                "program 0123, root /r, directory /",
+                "placement: 2 nodes hold pages of the program",
+            ]
+        );
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words(lines[6]),
+            "RANK NODE END LAUNCH RUN RETAINED FETCHED ZEROED FAULTS MEMORY READ WRITTEN SYSCALLS"
+        );
+        assert_eq!(words(lines[7]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
+        assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
+    }
+
+    #[test]
+    fn a_job_without_nodes_says_no_more_than_is_known() {
+        let waiting =
+            JobView { state: JobState::Queued, started_at_ns: None, running_at_ns: None, exit_status: None, ..view() };
+        let text = describe(&JobDetail { job: waiting, rank_reports: Vec::new() });
+        assert_eq!(
+            text,
+            "job 7: ./hello world\nqueued\nsubmitted 1970-01-01 00:00:00Z, time -\nprogram 0123, root /r, directory /\n"
+        );
+    }
+}
