@@ -17,7 +17,7 @@ use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;

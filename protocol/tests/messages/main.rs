@@ -110,6 +110,7 @@ proptest! {
     fn damaged_messages_never_panic(
         message in strategies::request(),
         report in strategies::to_io_node(),
+        order in strategies::to_node(),
         place in any::<proptest::sample::Index>(),
         value in any::<u8>(),
     ) {
@@ -119,15 +120,20 @@ proptest! {
         let mut body = postcard::to_allocvec(&report).expect("plain data");
         *place.get_mut(&mut body[..]) = value;
         let _ = frame(body).message::<control::ToIoNode>();
+        let mut body = postcard::to_allocvec(&order).expect("plain data");
+        *place.get_mut(&mut body[..]) = value;
+        let _ = frame(body).message::<control::ToNode>();
     }
 }
 
 #[test]
 fn a_length_that_is_announced_is_not_believed() {
-    // A string of 2⁶² bytes in a message of 11.
-    let mut body = vec![2, 0];
-    body.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f]);
-    assert_eq!(frame(body).message::<control::ToIoNode>().err(), Some(FrameError::Body));
+    let announced = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+    // A string of 2⁶² bytes in a "ready", as many programs in a "discarded".
+    for start in [&[0][..], &[5, 8]] {
+        let body = [start, &announced].concat();
+        assert_eq!(frame(body).message::<control::ToIoNode>().err(), Some(FrameError::Body));
+    }
     // More members than a message can hold.
     let announced = [&[0xff, 0xff, 0xff, 0xff][..], &[0; 64]].concat();
     assert!(matches!(pset::decode::<ToPset>(&announced), Err(PsetError::TooLong(0xffff_ffff))));

@@ -6,8 +6,11 @@ use core::fmt::Write;
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{self, FromPset, StartJob, ToPset};
+use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::{
+    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+};
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
@@ -17,7 +20,10 @@ use crate::strategies::example_personality;
 
 const JOB: JobId = JobId(300);
 const RANK: Rank = Rank(4);
-const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1, retained: 0 };
+const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1, retained: 9 };
+const PROGRAM: ProgramId = ProgramId([0xcc; 32]);
+const WALK: WalkCounts = WalkCounts { kept: 1, dropped: 2, zeroed: 3, discarded: 4, walk_ns: 5 };
+const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7 };
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -47,7 +53,16 @@ fn report() -> RankReport {
         bytes_written: 7,
         bytes_read: 8,
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
+        retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
     }
+}
+
+fn retained(outcome: RetainOutcome) -> Retained {
+    Retained { job: JOB, program: PROGRAM, outcome }
+}
+
+fn discarded() -> Discarded {
+    Discarded { request: 8, given_back: vec![HELD], still_held: Vec::new() }
 }
 
 fn event() -> RasEvent {
@@ -88,7 +103,7 @@ fn control() {
         job: JOB,
         rank: RANK,
         size: 8,
-        program: ProgramId([0xcc; 32]),
+        program: PROGRAM,
         program_bytes: 5000,
         path: "p".into(),
         arguments: vec!["p".into(), "x".into()],
@@ -97,10 +112,14 @@ fn control() {
         user: 1000,
         group: 1001,
         umask: 0o22,
+        use_retained: true,
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
     line(&mut table, "Kill", &ToNode::Kill { job: JOB, signal: 15 });
+    line(&mut table, "Retain", &ToNode::Retain(Retain { job: JOB, generation: Generation(2), program: PROGRAM }));
+    line(&mut table, "Discard", &ToNode::Discard(Discard { request: 8, program: Some(PROGRAM) }));
+    line(&mut table, "Discard all", &ToNode::Discard(Discard { request: 8, program: None }));
     line(&mut table, "PowerOff", &ToNode::PowerOff);
     line(
         &mut table,
@@ -110,6 +129,16 @@ fn control() {
     line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
     line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &ToIoNode::Ended(report()));
+    let outcomes = [
+        ("Retained Kept", RetainOutcome::Kept(WALK)),
+        ("Retained Absent", RetainOutcome::Absent),
+        ("Retained Busy", RetainOutcome::Busy(JOB)),
+        ("Retained OtherBoot", RetainOutcome::OtherBoot(Generation(2))),
+    ];
+    for (name, outcome) in outcomes {
+        line(&mut table, name, &ToIoNode::Retained(retained(outcome)));
+    }
+    line(&mut table, "Discarded", &ToIoNode::Discarded(discarded()));
     line(&mut table, "Ras", &ToIoNode::Ras(event()));
     insta::assert_snapshot!(table);
 }
@@ -118,10 +147,9 @@ fn control() {
 fn calls() {
     let mut table = String::new();
     let file = Handle(7);
-    let program = ProgramId([0xcc; 32]);
     let when = TimeChange::To(Timestamp { seconds: 1, nanoseconds: 2 });
     let calls = [
-        ("Pages", Call::Pages { program, first: 1, count: 2 }),
+        ("Pages", Call::Pages { program: PROGRAM, first: 1, count: 2 }),
         ("Open", Call::Open { at: location(), flags: 1, mode: 2 }),
         ("Close", Call::Close(file)),
         ("Read", Call::Read { file, offset: 1, length: 2 }),
@@ -192,7 +220,7 @@ fn pset() {
         job: JOB,
         size: 8,
         root: "/r".into(),
-        program: ProgramId([0xcc; 32]),
+        program: PROGRAM,
         program_bytes: 5000,
         program_file: "/f".into(),
         path: "p".into(),
@@ -203,7 +231,7 @@ fn pset() {
         group: 1001,
         umask: 0o22,
         input_rank: Some(Rank(0)),
-        members: vec![(RANK, node)],
+        members: vec![Member { rank: RANK, node, use_retained: true }],
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,
@@ -220,6 +248,7 @@ fn pset() {
     line(&mut table, "Forget", &ToPset::Forget { job: JOB });
     line(&mut table, "Input", &ToPset::Input { job: JOB, bytes: vec![1, 2, 255] });
     line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });
+    line(&mut table, "Discard", &ToPset::Discard { request: 8, program: Some(PROGRAM), nodes: vec![node] });
     line(&mut table, "Shutdown", &ToPset::Shutdown);
     let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
@@ -227,6 +256,8 @@ fn pset() {
     line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });
     line(&mut table, "Launched", &FromPset::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &FromPset::Ended { node, report: report() });
+    line(&mut table, "Retained", &FromPset::Retained { node, answer: retained(RetainOutcome::Kept(WALK)) });
+    line(&mut table, "Discarded", &FromPset::Discarded { node, answer: discarded() });
     line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });
     line(&mut table, "Output", &FromPset::Output { job: JOB, rank: RANK, stream: Stream::Output, bytes: vec![10] });
     line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });

@@ -1,6 +1,6 @@
 //! What somebody without the key can do to a session, and somebody who replays what he heard: end it, nothing more.
 
-use coppice_protocol::frame::FrameError;
+use coppice_protocol::frame::{FrameError, VERSION};
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Identity, Refusal, Session, SessionError};
@@ -206,7 +206,8 @@ fn another_version_is_named() {
     let error = pair.io_node.handle_bytes(&hello[..6]);
     assert_eq!(error, Err(SessionError::Frame(FrameError::Version { theirs: 99 })));
     let text = error.expect_err("another version").to_string();
-    assert_eq!(text, "peer speaks protocol version 99, this is version 1: install the same release on both ends");
+    let versions = format!("peer speaks protocol version 99, this is version {VERSION}");
+    assert_eq!(text, format!("{versions}: install the same release on both ends"));
     // The other end is told, in a frame whose header has this end's version.
     let mut refusal = drain(&mut pair.io_node);
     assert_eq!(pair.node.handle_bytes(&refusal), Err(SessionError::Refused(Refusal::Version)));

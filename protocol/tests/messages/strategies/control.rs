@@ -1,0 +1,155 @@
+//! Messages of the control protocol, and what other messages have of theirs.
+
+use coppice_protocol::control::{Exit, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+
+use super::retain::{discard, discarded, rank_retention, retain, retained};
+use super::{job, program, rank};
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(any::<String>(), 0..4)
+}
+
+fn memory() -> impl Strategy<Value = MemoryStatus> {
+    any::<[u64; 4]>().prop_map(|[total, kernel, free, retained]| MemoryStatus { total, kernel, free, retained })
+}
+
+pub(super) fn node_status() -> impl Strategy<Value = NodeStatus> {
+    (any::<String>(), any::<(u64, u64)>(), memory()).prop_map(|(kernel, (boot_ns, boot_idle_ns), memory)| NodeStatus {
+        kernel,
+        boot_ns,
+        boot_idle_ns,
+        memory,
+    })
+}
+
+fn severity() -> impl Strategy<Value = Severity> {
+    select(vec![Severity::Info, Severity::Warn, Severity::Error, Severity::Fatal])
+}
+
+fn ras_kind() -> impl Strategy<Value = RasKind> {
+    select(vec![
+        RasKind::ProgramFault,
+        RasKind::UnknownSyscall,
+        RasKind::OutOfMemory,
+        RasKind::KernelPanic,
+        RasKind::NodeLost,
+        RasKind::NodeReady,
+        RasKind::IoNodeLost,
+        RasKind::BadPeer,
+        RasKind::EventsLost,
+        RasKind::Recovery,
+    ])
+}
+
+pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
+    (
+        severity(),
+        ras_kind(),
+        option::of(job()),
+        option::of(rank()),
+        any::<Option<u64>>(),
+        any::<Option<u64>>(),
+        any::<String>(),
+    )
+        .prop_map(|(severity, kind, job, rank, address, instruction, text)| RasEvent {
+            severity,
+            kind,
+            job,
+            rank,
+            address,
+            instruction,
+            text,
+        })
+}
+
+pub(super) fn launch() -> impl Strategy<Value = Launch> {
+    let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
+    let what = (any::<String>(), texts(), texts(), any::<String>());
+    (who, what, any::<(u32, u32, u32, bool)>()).prop_map(|(who, what, (user, group, umask, use_retained))| {
+        let (job, rank, size, program, program_bytes) = who;
+        let (path, arguments, environment, directory) = what;
+        Launch {
+            job,
+            rank,
+            size,
+            program,
+            program_bytes,
+            path,
+            arguments,
+            environment,
+            directory,
+            user,
+            group,
+            umask,
+            use_retained,
+        }
+    })
+}
+
+fn exit() -> impl Strategy<Value = Exit> {
+    prop_oneof![any::<u8>().prop_map(Exit::Status), any::<u8>().prop_map(Exit::Signal), Just(Exit::NotStarted)]
+}
+
+pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
+    let count = any::<(i32, u64, u64)>().prop_map(|(number, calls, unknown)| SyscallCount { number, calls, unknown });
+    (job(), rank(), exit(), any::<Option<String>>(), any::<[u64; 8]>(), vec(count, 0..6), rank_retention()).prop_map(
+        |(job, rank, exit, reason, numbers, syscalls, retention)| {
+            let [
+                launch_ns,
+                run_ns,
+                page_faults,
+                instruction_faults,
+                pages_fetched,
+                pages_peak,
+                bytes_written,
+                bytes_read,
+            ] = numbers;
+            RankReport {
+                job,
+                rank,
+                exit,
+                reason,
+                launch_ns,
+                run_ns,
+                page_faults,
+                instruction_faults,
+                pages_fetched,
+                pages_peak,
+                bytes_written,
+                bytes_read,
+                syscalls,
+                retention,
+            }
+        },
+    )
+}
+
+/// Messages of the control protocol to a node.
+pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
+    prop_oneof![
+        any::<(u64, u64)>().prop_map(|(sequence, realtime_ns)| ToNode::Ping { sequence, realtime_ns }),
+        launch().prop_map(ToNode::Launch),
+        (job(), any::<u8>()).prop_map(|(job, signal)| ToNode::Kill { job, signal }),
+        retain().prop_map(ToNode::Retain),
+        discard().prop_map(ToNode::Discard),
+        Just(ToNode::PowerOff),
+    ]
+}
+
+/// Messages of the control protocol to an I/O node.
+pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
+    prop_oneof![
+        node_status().prop_map(ToIoNode::Ready),
+        (any::<u64>(), memory()).prop_map(|(sequence, memory)| ToIoNode::Pong { sequence, memory }),
+        (job(), rank()).prop_map(|(job, rank)| ToIoNode::Launched { job, rank }),
+        rank_report().prop_map(ToIoNode::Ended),
+        retained().prop_map(ToIoNode::Retained),
+        discarded().prop_map(ToIoNode::Discarded),
+        ras_event().prop_map(ToIoNode::Ras),
+    ]
+}

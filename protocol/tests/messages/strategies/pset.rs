@@ -1,0 +1,94 @@
+//! Messages between the service node and an I/O node.
+
+use coppice_protocol::ids::PsetId;
+use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+
+use super::control::{launch, node_status, rank_report, ras_event};
+use super::retain::{discarded, retained};
+use super::ship::stream;
+use super::{generation, job, key, node, program, rank};
+
+fn member() -> impl Strategy<Value = Member> {
+    (rank(), node(), any::<bool>()).prop_map(|(rank, node, use_retained)| Member { rank, node, use_retained })
+}
+
+fn start_job() -> impl Strategy<Value = StartJob> {
+    let files = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
+    let members = vec(member(), 0..5);
+    ((launch(), files), option::of(rank()), members).prop_map(|((launch, files), input_rank, members)| {
+        let (root, program_file, path, directory) = files;
+        StartJob {
+            job: launch.job,
+            size: launch.size,
+            root,
+            program: launch.program,
+            program_bytes: launch.program_bytes,
+            program_file,
+            path,
+            arguments: launch.arguments,
+            environment: launch.environment,
+            directory,
+            user: launch.user,
+            group: launch.group,
+            umask: launch.umask,
+            input_rank,
+            members,
+        }
+    })
+}
+
+/// Messages of the service node to an I/O node.
+pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
+    prop_oneof![
+        any::<(u16, u32, u16, String, String)>().prop_map(|(version, pset, mtu, socket, fabric)| ToPset::Configure {
+            version,
+            pset: PsetId(pset),
+            mtu,
+            socket,
+            fabric,
+        }),
+        (node(), generation(), key()).prop_map(|(node, generation, key)| ToPset::AddNode { node, generation, key }),
+        node().prop_map(|node| ToPset::RemoveNode { node }),
+        (any::<u64>(), option::of(program()), vec(node(), 0..5))
+            .prop_map(|(request, program, nodes)| { ToPset::Discard { request, program, nodes } }),
+        start_job().prop_map(ToPset::Start),
+        (job(), any::<u8>()).prop_map(|(job, signal)| ToPset::Kill { job, signal }),
+        job().prop_map(|job| ToPset::Forget { job }),
+        (job(), any::<Vec<u8>>()).prop_map(|(job, bytes)| ToPset::Input { job, bytes }),
+        (job(), any::<u32>()).prop_map(|(job, bytes)| ToPset::OutputTaken { job, bytes }),
+        Just(ToPset::Shutdown),
+    ]
+}
+
+/// Messages of an I/O node to the service node.
+pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
+    prop_oneof![
+        Just(FromPset::Listening),
+        (node(), generation(), node_status()).prop_map(|(node, generation, status)| FromPset::NodeReady {
+            node,
+            generation,
+            status
+        }),
+        (node(), generation(), any::<String>()).prop_map(|(node, generation, reason)| FromPset::NodeLost {
+            node,
+            generation,
+            reason
+        }),
+        (job(), rank()).prop_map(|(job, rank)| FromPset::Launched { job, rank }),
+        (node(), rank_report()).prop_map(|(node, report)| FromPset::Ended { node, report }),
+        (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
+        (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
+        (job(), rank(), any::<String>()).prop_map(|(job, rank, reason)| FromPset::Refused { job, rank, reason }),
+        (job(), rank(), stream(), any::<Vec<u8>>()).prop_map(|(job, rank, stream, bytes)| FromPset::Output {
+            job,
+            rank,
+            stream,
+            bytes
+        }),
+        (job(), any::<u32>()).prop_map(|(job, bytes)| FromPset::InputTaken { job, bytes }),
+        (node(), ras_event()).prop_map(|(node, event)| FromPset::Ras { node, event }),
+    ]
+}

@@ -1,0 +1,163 @@
+//! Messages of function shipping.
+
+use coppice_protocol::ship::{
+    Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
+};
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+
+use super::{job, program, rank};
+
+pub(super) fn stream() -> impl Strategy<Value = Stream> {
+    select(vec![Stream::Output, Stream::Error])
+}
+
+fn handle() -> impl Strategy<Value = Handle> {
+    any::<u32>().prop_map(Handle)
+}
+
+fn location() -> impl Strategy<Value = Location> {
+    (option::of(handle()), any::<String>()).prop_map(|(directory, path)| Location { directory, path })
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    any::<(i64, u32)>().prop_map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
+}
+
+fn time_change() -> impl Strategy<Value = TimeChange> {
+    prop_oneof![Just(TimeChange::Omit), Just(TimeChange::Now), timestamp().prop_map(TimeChange::To)]
+}
+
+/// Calls on programs, open files and streams.
+fn call_by_handle() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        (program(), any::<(u32, u16)>()).prop_map(|(program, (first, count))| Call::Pages { program, first, count }),
+        handle().prop_map(Call::Close),
+        (handle(), any::<(u64, u32)>()).prop_map(|(file, (offset, length))| Call::Read { file, offset, length }),
+        (handle(), any::<Option<u64>>()).prop_map(|(file, offset)| Call::Write { file, offset }),
+        any::<u32>().prop_map(|length| Call::Input { length }),
+        any::<u32>().prop_map(|wait_ms| Call::InputReady { wait_ms }),
+        stream().prop_map(Call::Print),
+        handle().prop_map(Call::HandleStat),
+        handle().prop_map(Call::HandleFileSystem),
+        (handle(), any::<(u64, u32)>()).prop_map(|(directory, (position, length))| Call::List {
+            directory,
+            position,
+            length,
+        }),
+        (handle(), any::<u64>()).prop_map(|(file, length)| Call::HandleTruncate { file, length }),
+        (handle(), any::<(u32, u64, u64)>()).prop_map(|(file, (mode, offset, length))| Call::Allocate {
+            file,
+            mode,
+            offset,
+            length,
+        }),
+        (handle(), any::<(u64, bool)>()).prop_map(|(file, (offset, hole))| Call::SeekData { file, offset, hole }),
+        (handle(), any::<bool>()).prop_map(|(file, data_only)| Call::Synchronise { file, data_only }),
+        (handle(), any::<u32>()).prop_map(|(file, mode)| Call::HandleChangeMode { file, mode }),
+        (handle(), time_change(), time_change()).prop_map(|(file, accessed, modified)| Call::HandleChangeTimes {
+            file,
+            accessed,
+            modified
+        }),
+        (handle(), any::<u32>()).prop_map(|(file, flags)| Call::SetFlags { file, flags }),
+    ]
+}
+
+/// Calls on paths.
+fn call_by_path() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        (location(), any::<(u32, u32)>()).prop_map(|(at, (flags, mode))| Call::Open { at, flags, mode }),
+        (location(), any::<bool>()).prop_map(|(at, follow)| Call::Stat { at, follow }),
+        location().prop_map(Call::FileSystem),
+        (location(), any::<(u32, u32)>()).prop_map(|(at, (mode, flags))| Call::Access { at, mode, flags }),
+        location().prop_map(Call::ReadLink),
+        location().prop_map(Call::Resolve),
+        (location(), any::<u32>()).prop_map(|(at, mode)| Call::MakeDirectory { at, mode }),
+        (location(), any::<bool>()).prop_map(|(at, directory)| Call::Remove { at, directory }),
+        (location(), location(), any::<u32>()).prop_map(|(from, to, flags)| Call::Rename { from, to, flags }),
+        (location(), location(), any::<bool>()).prop_map(|(from, to, follow)| Call::Link { from, to, follow }),
+        (any::<String>(), location()).prop_map(|(target, at)| Call::SymbolicLink { target, at }),
+        (location(), any::<u64>()).prop_map(|(at, length)| Call::Truncate { at, length }),
+        (location(), any::<u32>()).prop_map(|(at, mode)| Call::ChangeMode { at, mode }),
+        (location(), time_change(), time_change(), any::<bool>())
+            .prop_map(|(at, accessed, modified, follow)| { Call::ChangeTimes { at, accessed, modified, follow } }),
+    ]
+}
+
+/// Requests of function shipping.
+pub(crate) fn request() -> impl Strategy<Value = Request> {
+    (job(), rank(), prop_oneof![call_by_handle(), call_by_path()])
+        .prop_map(|(job, rank, call)| Request { owner: Owner { job, rank }, call })
+}
+
+fn file_status() -> impl Strategy<Value = FileStatus> {
+    let times = (timestamp(), timestamp(), timestamp(), option::of(timestamp()));
+    (any::<[u64; 6]>(), any::<[u32; 4]>(), times).prop_map(|(wide, narrow, times)| {
+        let [device, inode, links, special_device, size, blocks] = wide;
+        let [mode, user, group, block_size] = narrow;
+        let (accessed, modified, changed, created) = times;
+        FileStatus {
+            device,
+            inode,
+            mode,
+            links,
+            user,
+            group,
+            special_device,
+            size,
+            block_size,
+            blocks,
+            accessed,
+            modified,
+            changed,
+            created,
+        }
+    })
+}
+
+fn file_system_status() -> impl Strategy<Value = FileSystemStatus> {
+    any::<[u64; 10]>().prop_map(|numbers| {
+        let [
+            kind,
+            block_size,
+            blocks,
+            blocks_free,
+            blocks_available,
+            files,
+            files_free,
+            name_bytes_max,
+            fragment_size,
+            flags,
+        ] = numbers;
+        FileSystemStatus {
+            kind,
+            block_size,
+            blocks,
+            blocks_free,
+            blocks_available,
+            files,
+            files_free,
+            name_bytes_max,
+            fragment_size,
+            flags,
+        }
+    })
+}
+
+/// Replies of function shipping.
+pub(crate) fn reply() -> impl Strategy<Value = Reply> {
+    prop_oneof![
+        Just(Reply::Done),
+        Just(Reply::Data),
+        any::<(u32, u64)>().prop_map(|(bytes, end)| Reply::Written { bytes, end }),
+        any::<u64>().prop_map(Reply::Count),
+        (handle(), file_status()).prop_map(|(handle, status)| Reply::Opened { handle, status }),
+        file_status().prop_map(Reply::Status),
+        file_system_status().prop_map(Reply::FileSystem),
+        any::<u64>().prop_map(|next| Reply::Entries { next }),
+        any::<String>().prop_map(Reply::Path),
+        any::<u16>().prop_map(Reply::Failed),
+    ]
+}
