@@ -6,14 +6,17 @@
 mod conversation;
 mod jobs;
 mod outbox;
+mod retain;
 #[cfg(test)]
 mod tests;
 
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
-use coppice_protocol::ids::JobId;
+use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 
 pub use self::outbox::Started;
@@ -32,6 +35,15 @@ pub trait Processes: Send + Sync {
     /// Starts a process and runs it to its end; everything it had is gone when the future is done. Tells `started`
     /// right before the process's first instruction.
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport>;
+
+    /// Cuts the node back to one program's pages. `None`, and nothing changes, if it holds none of that program.
+    fn retain(&self, program: ProgramId) -> Option<WalkCounts>;
+
+    /// Gives the pages of one program back, or of all, and says what that was.
+    fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram>;
+
+    /// What the node holds of programs that ran on it, the last one first.
+    fn held(&self) -> Vec<RetainedProgram>;
 
     /// Ends the processes of `job` as if by `signal`, wherever they are between launch and end.
     fn kill(&self, job: JobId, signal: u8);
@@ -57,7 +69,7 @@ pub struct Node<P, M, O> {
 pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
-    let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox));
+    let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox), credentials.identity.generation);
     let mut boot_times = None;
     let mut backoff = Backoff::new();
     // Nobody waits for room on the control link: its queue is never long.

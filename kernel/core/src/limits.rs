@@ -40,6 +40,10 @@ pub const CONTROL_QUEUE_MAX: usize = 32;
 /// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first.
 pub const REPORTS_KEPT_MAX: usize = 8;
 
+/// Answers to orders to retain that the agent keeps for orders that come twice; the oldest go first, and a repeated
+/// order is then carried out again, which changes nothing.
+pub const RETAIN_ANSWERS_KEPT_MAX: usize = 8;
+
 /// How long a dying kernel waits for its last words to be acknowledged, ns.
 pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
 

@@ -22,6 +22,7 @@ mod fault;
 mod fetch;
 mod kill;
 mod launch;
+mod load;
 mod outcome;
 mod report;
 pub(crate) mod signals;

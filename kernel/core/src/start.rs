@@ -11,6 +11,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::process::{NodeFacts, ProcessTable};
 use crate::ship::Ship;
@@ -65,12 +66,14 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let (dial, proof) = (IoNode { stack: stack.clone(), address: io_node }, credentials.clone());
     executor::spawn(async move { shipping.keep_connected(dial, proof).await })?;
 
-    let processes = ProcessTable::new(NodeFacts { frames, name: Arc::from(format!("node{node}")) });
+    let retention = Arc::new(Retention::default());
+    let facts = NodeFacts { frames, retention: Arc::clone(&retention), name: Arc::from(format!("node{node}")) };
+    let processes = ProcessTable::new(facts);
     let agent = agent::Node {
         credentials,
         ship,
         ras: ras::queue(),
-        memory: move || memory_status(memory_bytes, frames),
+        memory: move || memory_status(memory_bytes, frames, &retention),
         power_off: || hal::power::exit(hal::power::STATUS_DONE),
         processes,
     };
@@ -79,11 +82,11 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
 }
 
 /// How much memory there is: what the pool never had is the kernel's, too.
-fn memory_status(total: u64, frames: &hal::frames::FramePool) -> MemoryStatus {
+fn memory_status(total: u64, frames: &hal::frames::FramePool, retention: &Retention) -> MemoryStatus {
     let usage = frames.usage();
     let bytes = |frames: u32| u64::from(frames) * hal::addr::PAGE_BYTES as u64;
     let outside = total.saturating_sub(bytes(usage.total));
-    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free), retained: 0 }
+    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free), retained: retention.bytes() }
 }
 
 /// The filter that a personality's number stands for; the most verbose one for numbers beyond.

@@ -15,7 +15,7 @@
 //! [`FramePool::reserve_frames`] are left, so that a program that eats all memory ends alone.
 
 use core::ptr;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use spin::Mutex;
 
@@ -195,6 +195,16 @@ impl FramePool {
     /// Index of the record of the frame at a physical address.
     fn index(&self, physical: u64) -> usize {
         (physical / PAGE_BYTES as u64 - self.first) as usize
+    }
+
+    /// Gives a reference up that a handle held. Returns whether it was the last one, so that the block is free now.
+    fn give_up(&self, index: u32) -> bool {
+        let is_last = self.info[index as usize].references().fetch_sub(1, Ordering::Release) == 1;
+        if is_last {
+            fence(Ordering::Acquire);
+            self.release(index);
+        }
+        is_last
     }
 
     /// Zeroes a block whose last handle is gone and makes it free.

@@ -24,7 +24,7 @@ mod tests;
 mod walk;
 
 pub use self::mapped::Mapped;
-pub use self::walk::{EntryMut, Verdict};
+pub use self::walk::{EntryMut, Verdict, Walked};
 
 /// Entries in a table.
 const ENTRIES: usize = 512;
@@ -67,6 +67,13 @@ impl PageTable {
     pub fn activate(&self) {
         // SAFETY: the kernel's half is that of every table, so the kernel's code, stack and data stay where they are.
         unsafe { cpu::load_root(self.root) };
+    }
+
+    /// Makes sure that no core uses this table or remembers anything of it: the core that runs goes over to the
+    /// kernel's own. (A table is used by the cores its process runs on alone; with one core per process that is this
+    /// one.)
+    pub fn deactivate(&self) {
+        cpu::leave_root(self.root);
     }
 
     /// Maps `page` to `frame`. What was mapped there before comes back.
@@ -248,6 +255,14 @@ impl PageTable {
         Some(table)
     }
 
+    /// All entries of the table at a physical address.
+    fn slots(&self, table: u64) -> &[AtomicU64] {
+        let entries = self.pool.at(table).cast::<AtomicU64>();
+        // SAFETY: as in `slot`; a table is one whole frame of entries, aligned to its size, and an `AtomicU64` lies in
+        // memory as its number does.
+        unsafe { core::slice::from_raw_parts(entries, ENTRIES) }
+    }
+
     /// One entry of the table at a physical address.
     fn slot(&self, table: u64, index: usize) -> &AtomicU64 {
         let entry = self.pool.at(table).cast::<u64>().wrapping_add(index % ENTRIES);
@@ -270,10 +285,27 @@ impl PageTable {
     }
 }
 
+impl PageTable {
+    /// Ends the table. Returns how many frames were zeroed for it, its own included.
+    pub fn discard(mut self) -> u64 {
+        let zeroed = self.clear();
+        let (pool, root) = (self.pool, self.root);
+        core::mem::forget(self);
+        // SAFETY: no processor uses the table any more, and `self`, which held the reference, was forgotten.
+        let root = unsafe { Frame::from_entry(pool, root) };
+        zeroed + u64::from(root.release())
+    }
+
+    /// Drops every page. Returns how many frames were zeroed.
+    fn clear(&mut self) -> u64 {
+        self.deactivate();
+        self.walk(PageRange::ALL, |_, _| Verdict::Drop).zeroed
+    }
+}
+
 impl Drop for PageTable {
     fn drop(&mut self) {
-        cpu::leave_root(self.root);
-        self.walk(PageRange::ALL, |_, _| Verdict::Drop);
+        self.clear();
         // SAFETY: no processor uses the table any more, and `self`, which held the reference, is at its end.
         drop(unsafe { Frame::from_entry(self.pool, self.root) });
     }

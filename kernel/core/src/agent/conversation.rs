@@ -91,7 +91,14 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.kill(job, signal);
                 Ok(())
             }
-            Ok(ToNode::Retain(_) | ToNode::Discard(_)) => Ok(()),
+            Ok(ToNode::Retain(order)) => {
+                jobs.retain(order);
+                Ok(())
+            }
+            Ok(ToNode::Discard(order)) => {
+                jobs.discard(order);
+                Ok(())
+            }
             Ok(ToNode::PowerOff) => {
                 (self.power_off)();
                 Ok(())

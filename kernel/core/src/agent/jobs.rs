@@ -7,11 +7,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
-use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::ids::{Generation, JobId, Rank};
+use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained};
 use spin::Mutex;
 
 use super::Processes;
 use super::outbox::{Outbox, Started};
+use super::retain::Answers;
 use crate::executor;
 use crate::limits::REPORTS_KEPT_MAX;
 use crate::ship::Ship;
@@ -22,6 +24,10 @@ pub(super) struct Jobs<P> {
     ship: Ship,
     outbox: Arc<Outbox>,
     ledger: Arc<Mutex<Ledger>>,
+    /// This boot of the node.
+    generation: Generation,
+    /// Orders to retain that were carried out.
+    retained: Answers,
 }
 
 /// What ran and what runs.
@@ -47,8 +53,33 @@ impl Ledger {
 }
 
 impl<P: Processes> Jobs<P> {
-    pub(super) fn new(processes: P, ship: Ship, outbox: Arc<Outbox>) -> Self {
-        Self { processes, ship, outbox, ledger: Arc::default() }
+    pub(super) fn new(processes: P, ship: Ship, outbox: Arc<Outbox>, generation: Generation) -> Self {
+        Self { processes, ship, outbox, ledger: Arc::default(), generation, retained: Answers::default() }
+    }
+
+    /// Cuts the node back to one program's pages, and answers. An order that comes twice is answered as the first one
+    /// was.
+    pub(super) fn retain(&mut self, order: Retain) {
+        let Retain { job, generation, program } = order;
+        let outcome = if generation != self.generation {
+            RetainOutcome::OtherBoot(self.generation)
+        } else if let Some(earlier) = self.retained.to(job, program) {
+            earlier
+        } else if let Some((busy, _)) = self.ledger.lock().running {
+            RetainOutcome::Busy(busy)
+        } else {
+            let outcome = self.processes.retain(program).map_or(RetainOutcome::Absent, RetainOutcome::Kept);
+            self.retained.remember(Retained { job, program, outcome });
+            outcome
+        };
+        self.outbox.push(ToIoNode::Retained(Retained { job, program, outcome }));
+    }
+
+    /// Gives retained pages back, and answers.
+    pub(super) fn discard(&self, order: Discard) {
+        let given_back = self.processes.discard(order.program);
+        let answer = Discarded { request: order.request, given_back, still_held: self.processes.held() };
+        self.outbox.push(ToIoNode::Discarded(answer));
     }
 
     /// Starts a process, unless it runs or ran already; then the order came twice and is answered as the first one was

@@ -7,9 +7,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, ToIoNode, ToNode};
-use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::{
+    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use spin::Mutex;
@@ -30,6 +33,7 @@ struct Fakes {
     killed: Arc<Mutex<Vec<(JobId, u8)>>>,
     changed: Arc<WaitQueue>,
     launched: Arc<Mutex<Vec<JobId>>>,
+    held: Arc<Mutex<Vec<RetainedProgram>>>,
 }
 
 fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
@@ -47,13 +51,13 @@ fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_written: 7,
         bytes_read: 8,
         syscalls: Vec::new(),
-        retention: coppice_protocol::retain::RankRetention::default(),
+        retention: RankRetention::default(),
     }
 }
 
 impl Processes for Fakes {
     fn launch(&self, launch: Launch, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
-        let Self { killed, changed, launched } = self.clone();
+        let Self { killed, changed, launched, .. } = self.clone();
         launched.lock().push(launch.job);
         Box::pin(async move {
             started.now();
@@ -64,6 +68,28 @@ impl Processes for Fakes {
             let signal = changed.wait_until(|| signal_for(launch.job)).await;
             report(launch.job, launch.rank, Exit::Signal(signal))
         })
+    }
+
+    fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
+        let is_held = self.held.lock().iter().any(|held| held.program == program);
+        is_held.then(|| {
+            let mut held = self.held.lock();
+            let before = held.len();
+            held.retain(|held| held.program == program);
+            WalkCounts { kept: 5, discarded: (before - 1) as u64, ..WalkCounts::default() }
+        })
+    }
+
+    fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
+        let mut held = self.held.lock();
+        let goes = |held: &RetainedProgram| program.is_none_or(|program| program == held.program);
+        let (gone, stay) = held.iter().partition(|held| goes(held));
+        *held = stay;
+        gone
+    }
+
+    fn held(&self) -> Vec<RetainedProgram> {
+        self.held.lock().clone()
     }
 
     fn kill(&self, job: JobId, signal: u8) {
@@ -276,6 +302,98 @@ fn nonsense_is_ignored() {
         peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
         expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
         sleep(SECOND_NS).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+const P: ProgramId = ProgramId([1; 32]);
+const Q: ProgramId = ProgramId([2; 32]);
+
+fn retain(job: u64, generation: u32, program: ProgramId) -> ToNode {
+    ToNode::Retain(Retain { job: JobId(job), generation: Generation(generation), program })
+}
+
+fn retained(job: u64, program: ProgramId, outcome: RetainOutcome) -> ToIoNode {
+    ToIoNode::Retained(Retained { job: JobId(job), program, outcome })
+}
+
+fn holds(fakes: &Fakes, programs: &[ProgramId]) {
+    *fakes.held.lock() = programs.iter().map(|program| held(*program)).collect();
+}
+
+fn held(program: ProgramId) -> RetainedProgram {
+    RetainedProgram { program, pages: 5, bytes: 20480 }
+}
+
+#[test]
+fn every_order_to_retain_has_a_defined_answer() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        // Nothing is held; the order for another boot changes nothing either.
+        peer.send(0, &retain(1, 2, P), &[]).await;
+        expect(&mut peer, retained(1, P, RetainOutcome::Absent)).await;
+        holds(&fakes, &[P, Q]);
+        for generation in [0, 1, 3, u32::MAX] {
+            peer.send(0, &retain(2, generation, P), &[]).await;
+            expect(&mut peer, retained(2, P, RetainOutcome::OtherBoot(Generation(2)))).await;
+        }
+        assert_eq!(fakes.held.lock().len(), 2);
+        // Carried out once, answered twice.
+        let kept = RetainOutcome::Kept(WalkCounts { kept: 5, discarded: 1, ..WalkCounts::default() });
+        for _ in 0..2 {
+            peer.send(0, &retain(3, 2, P), &[]).await;
+            expect(&mut peer, retained(3, P, kept)).await;
+        }
+        assert_eq!(*fakes.held.lock(), [held(P)]);
+        // The launch comes behind its order to retain, and orders during the run are refused but for that one.
+        peer.send(0, &retain(4, 2, P), &[]).await;
+        peer.send(0, &launch(4), &[]).await;
+        peer.send(0, &retain(4, 2, P), &[]).await;
+        peer.send(0, &retain(5, 2, P), &[]).await;
+        let still = RetainOutcome::Kept(WalkCounts { kept: 5, ..WalkCounts::default() });
+        for _ in 0..2 {
+            expect(&mut peer, retained(4, P, still)).await;
+        }
+        expect(&mut peer, retained(5, P, RetainOutcome::Busy(JobId(4)))).await;
+        expect(&mut peer, launched(4)).await;
+        assert_eq!(*fakes.launched.lock(), [JobId(4)]);
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn discarding_gives_back_what_is_there_and_says_what_stays() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        holds(&fakes, &[P, Q]);
+        let order = |request, program| ToNode::Discard(Discard { request, program });
+        let answer =
+            |request, given_back, still_held| ToIoNode::Discarded(Discarded { request, given_back, still_held });
+        peer.send(0, &order(7, Some(Q)), &[]).await;
+        expect(&mut peer, answer(7, vec![held(Q)], vec![held(P)])).await;
+        peer.send(0, &order(7, Some(Q)), &[]).await;
+        expect(&mut peer, answer(7, vec![], vec![held(P)])).await;
+        peer.send(0, &order(8, None), &[]).await;
+        expect(&mut peer, answer(8, vec![held(P)], vec![])).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn answers_survive_the_connection_they_were_to_go_over() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        holds(&fakes, &[P]);
+        peer.send(0, &retain(1, 2, P), &[]).await;
+        drop(peer);
+        let mut peer = accept(&port).await;
+        // Whether the answer was on its way or not, the order is repeated and its answer the same.
+        peer.send(0, &retain(1, 2, P), &[]).await;
+        let kept = RetainOutcome::Kept(WalkCounts { kept: 5, ..WalkCounts::default() });
+        expect(&mut peer, retained(1, P, kept)).await;
     });
     assert_eq!(result, Ok(()));
 }

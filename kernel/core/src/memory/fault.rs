@@ -8,7 +8,6 @@ use coppice_hal::paging::{Access, Marks};
 
 use super::area::Content;
 use super::fetch::{Fetch, PROGRAM_PAGE};
-use super::limits::PRISTINE_KEPT_MAX;
 use super::space::{AddressSpace, OutOfMemory};
 
 /// A signal the program gets for touching what it must not.
@@ -113,7 +112,7 @@ impl AddressSpace {
 
     /// Maps the pristine copy of the image's page at `origin`, if there is one beside the table.
     fn put_back_pristine(&mut self, page: UserPage, rights: Access, origin: u64) -> Option<Result<(), OutOfMemory>> {
-        let frame = UserPage::containing(origin).and_then(|origin| self.pristine.remove(&origin))?;
+        let frame = UserPage::containing(origin).and_then(|origin| self.aside.take(origin))?;
         self.stats.pages -= 1;
         Some(self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE))
     }
@@ -125,7 +124,7 @@ impl AddressSpace {
     }
 
     /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside,
-    /// unless there are too many of them or no memory for both: then it becomes the program's own.
+    /// unless there is no memory for both: then it becomes the program's own.
     fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
         let Some(mapped) = self.table.lookup(page) else {
             return Ok(());
@@ -136,12 +135,10 @@ impl AddressSpace {
             return Ok(());
         }
         let original = mapped.frame();
-        let keep = self
-            .image_page(page)
-            .filter(|_| marks.contains(Marks::PRISTINE) && self.pristine.len() < PRISTINE_KEPT_MAX);
+        let keep = self.image_page(page).filter(|_| marks.contains(Marks::PRISTINE));
         let copy = match (keep, shared) {
             (None, false) => None,
-            (Some(_), false) => self.frames.alloc(FrameKind::User),
+            (Some(_), false) => self.new_frame_beside(FrameKind::User),
             (_, true) => Some(self.new_frame(FrameKind::User)?),
         };
         let Some(copy) = copy else {
@@ -153,7 +150,7 @@ impl AddressSpace {
         // The page has its tables, so this cannot fail for want of one.
         self.table.map(page, copy, rights, Marks::empty()).map_err(|_| OutOfMemory)?;
         if let Some(keep) = keep
-            && self.pristine.insert(keep, original).is_none()
+            && self.aside.keep(self.frames, keep, original)
         {
             self.count_page();
         }

@@ -11,7 +11,7 @@ use coppice_protocol::ids::ProgramId;
 use super::area::{Content, FileSource};
 use super::fault::{Resolution, Signal};
 use super::image::Image;
-use super::limits::{PAGE, READ_AHEAD_PAGES, READ_AHEAD_SPARE_FRAMES};
+use super::limits::{PAGE, READ_AHEAD_PAGES};
 use super::space::{AddressSpace, OutOfMemory};
 
 /// Marks of a page as the program's file has it. It is never writable, whatever its area allows.
@@ -145,7 +145,7 @@ impl AddressSpace {
             let Some(page) = fetch.place.plus(ahead).filter(|page| Some(*page) != needed) else {
                 continue;
             };
-            if self.frames.available_frames() < READ_AHEAD_SPARE_FRAMES {
+            if !self.has_spare_memory() {
                 break;
             }
             if !matches!(self.install_page(fetch, bytes, page), Ok(Installed::Done)) {

@@ -66,7 +66,7 @@ impl Image {
     }
 
     /// The segment a page belongs to. There is at most one.
-    fn segment(&self, page: u64) -> Option<&Segment> {
+    pub(super) fn segment(&self, page: u64) -> Option<&Segment> {
         let segments = &self.layout.segments;
         let behind = segments.partition_point(|segment| segment.first_page() <= page);
         let segment = segments.get(behind.checked_sub(1)?)?;
@@ -85,7 +85,12 @@ impl AddressSpace {
         if needed > available {
             return Err(LoadError::TooLarge { needed, available });
         }
-        let image = Arc::new(Image { id, layout: layout.clone() });
+        self.map_image(Arc::new(Image { id, layout: layout.clone() }))
+    }
+
+    /// Maps a program whose size was checked.
+    pub(super) fn map_image(&mut self, image: Arc<Image>) -> Result<(), LoadError> {
+        let layout = &image.layout;
         for segment in &layout.segments {
             let (start, end) = (segment.first_page(), segment.end_page());
             if start < MAP_BOTTOM || end > MAP_TOP {
@@ -110,7 +115,7 @@ impl AddressSpace {
 }
 
 /// What a segment's flags allow.
-fn rights(segment: &Segment) -> Access {
+pub(super) fn rights(segment: &Segment) -> Access {
     let mut access = Access::empty();
     access.set(Access::READ, segment.read);
     access.set(Access::WRITE, segment.write);

@@ -36,10 +36,6 @@ pub const READ_AHEAD_PAGES: u64 = coppice_protocol::limits::PAGES_PER_REQUEST_MA
 /// needed is installed.
 pub const READ_AHEAD_SPARE_FRAMES: u32 = 128;
 
-/// Pages of initialised data whose pristine copy is kept beside the written one. Beyond, the pristine copy is given up
-/// and a relaunch has to fetch the page again. All are given up when memory runs out.
-pub const PRISTINE_KEPT_MAX: usize = 4096;
-
 /// Longest single argument or environment string with its zero, bytes, as on Linux: `E2BIG`.
 pub const ARGUMENT_STRING_BYTES_MAX: usize = 128 * 1024;
 

@@ -19,7 +19,9 @@
 mod advise;
 mod area;
 mod areas;
+mod aside;
 mod copy;
+mod cut;
 mod fault;
 mod fetch;
 mod image;
@@ -27,6 +29,7 @@ pub mod limits;
 mod map;
 mod protect;
 mod remap;
+mod retention;
 mod space;
 mod stack;
 #[cfg(test)]
@@ -34,8 +37,10 @@ mod tests;
 
 pub use self::area::{Backing, FileSource};
 pub use self::copy::{CopyError, StringError};
+pub use self::cut::RetainedTable;
 pub use self::fault::{Resolution, Signal};
 pub use self::fetch::{Fetch, Source};
 pub use self::image::LoadError;
+pub use self::retention::Retention;
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory};
 pub use self::stack::StartInfo;

@@ -1,14 +1,16 @@
 //! The address space itself and its accounting of frames.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
-use coppice_hal::paging::{Access, Marks, PageTable, Verdict};
+use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
 
 use super::areas::Areas;
+use super::aside::Aside;
 use super::image::Image;
+use super::limits::READ_AHEAD_SPARE_FRAMES;
+use super::retention::Retention;
 
 /// There is no frame left that a program could have. The process is to be ended; the kernel goes on, on its reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +24,8 @@ pub struct MemoryStats {
     pub faults: u64,
     /// Of those, on instruction fetches.
     pub instruction_faults: u64,
+    /// Pages of the program that were there at its start, retained from an earlier run.
+    pub pages_found: u64,
     /// Pages of the program's file that were fetched, read-ahead included.
     pub pages_fetched: u64,
     /// Frames the program has now, pristine copies included, page tables not.
@@ -40,8 +44,10 @@ pub struct AddressSpace {
     pub(super) areas: Areas,
     /// The program, once loaded.
     pub(super) image: Option<Arc<Image>>,
-    /// Pristine frames of image pages that are not in the table any more because they were written: image page → frame.
-    pub(super) pristine: BTreeMap<UserPage, Frame>,
+    /// Pristine frames of image pages that are not in the table any more because they were written.
+    pub(super) aside: Aside,
+    /// What other programs left here, to be given back when memory is wanted.
+    retention: Arc<Retention>,
     /// Where the heap starts.
     pub(super) break_start: u64,
     /// Where it ends now.
@@ -51,21 +57,34 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty one.
+    /// An empty one. What `retention` holds is given back when there is no other memory.
     ///
     /// # Errors
     /// There is no frame for the page table.
-    pub fn new(frames: &'static FramePool) -> Result<Self, OutOfMemory> {
-        Ok(Self {
+    pub fn new(frames: &'static FramePool, retention: Arc<Retention>) -> Result<Self, OutOfMemory> {
+        loop {
+            if let Some(table) = PageTable::new(frames) {
+                return Ok(Self::over(frames, retention, table));
+            }
+            if !retention.give_back() {
+                return Err(OutOfMemory);
+            }
+        }
+    }
+
+    /// One in which nothing is mapped yet, with this table.
+    pub(super) fn over(frames: &'static FramePool, retention: Arc<Retention>, table: PageTable) -> Self {
+        Self {
             frames,
-            table: PageTable::new(frames).ok_or(OutOfMemory)?,
+            table,
             areas: Areas::default(),
             image: None,
-            pristine: BTreeMap::new(),
+            aside: Aside::default(),
+            retention,
             break_start: 0,
             break_end: 0,
             stats: MemoryStats::default(),
-        })
+        }
     }
 
     /// The table to run the program on.
@@ -92,32 +111,60 @@ impl AddressSpace {
         all.map(|(start, area)| (start, area.end, area.access))
     }
 
-    /// A frame of zeros. Gives pristine copies up if there is no other memory.
+    /// A frame of zeros. Has whatever can be fetched again given up if there is no other memory.
     pub(super) fn new_frame(&mut self, kind: FrameKind) -> Result<Frame, OutOfMemory> {
-        if let Some(frame) = self.frames.alloc(kind) {
-            return Ok(frame);
+        loop {
+            if let Some(frame) = self.frames.alloc(kind) {
+                return Ok(frame);
+            }
+            if !self.give_up() {
+                return Err(OutOfMemory);
+            }
         }
-        self.give_up_pristine();
-        self.frames.alloc(kind).ok_or(OutOfMemory)
+    }
+
+    /// A frame of zeros that other programs' retained pages may be given up for, but none of this one's.
+    pub(super) fn new_frame_beside(&self, kind: FrameKind) -> Option<Frame> {
+        loop {
+            let frame = self.frames.alloc(kind);
+            if frame.is_some() || !self.retention.give_back() {
+                return frame;
+            }
+        }
+    }
+
+    /// Whether there is memory for pages that nobody asked for yet.
+    pub(super) fn has_spare_memory(&self) -> bool {
+        while self.frames.available_frames() < READ_AHEAD_SPARE_FRAMES {
+            if !self.retention.give_back() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Maps a page that is not in the table.
     pub(super) fn place(
         &mut self,
         page: UserPage,
-        frame: Frame,
+        mut frame: Frame,
         access: Access,
         marks: Marks,
     ) -> Result<(), OutOfMemory> {
-        let mut result = self.table.map(page, frame, access, marks);
-        if let Err(refused) = result {
-            self.give_up_pristine();
-            result = self.table.map(page, refused.0, access, marks);
+        loop {
+            frame = match self.table.map(page, frame, access, marks) {
+                Ok(before) => {
+                    if before.is_none() {
+                        self.count_page();
+                    }
+                    return Ok(());
+                }
+                Err(NoTable(frame)) => frame,
+            };
+            if !self.give_up() {
+                return Err(OutOfMemory);
+            }
         }
-        if result.map_err(|_| OutOfMemory)?.is_none() {
-            self.count_page();
-        }
-        Ok(())
     }
 
     /// Counts a frame the program has more.
@@ -129,17 +176,18 @@ impl AddressSpace {
     /// Frees whatever is in memory of `start..end`.
     pub(super) fn discard(&mut self, start: u64, end: u64) {
         let Some(range) = PageRange::covering(start, end) else { return };
-        let mut gone = 0;
-        self.table.walk(range, |_, _| {
-            gone += 1;
-            Verdict::Drop
-        });
-        self.stats.pages -= gone;
+        self.stats.pages -= self.table.walk(range, |_, _| Verdict::Drop).dropped;
     }
 
-    /// Frees the pristine copies that are not mapped. They can be fetched again.
-    fn give_up_pristine(&mut self) {
-        self.stats.pages -= self.pristine.len() as u64;
-        self.pristine.clear();
+    /// Frees memory that can be fetched again, the least valuable first: what other programs left here, the one that
+    /// ran longest ago before the others; then this one's pristine copies that are not mapped. Returns whether there
+    /// was any.
+    fn give_up(&mut self) -> bool {
+        if self.retention.give_back() {
+            return true;
+        }
+        let copies = self.aside.clear();
+        self.stats.pages -= copies;
+        copies > 0
     }
 }

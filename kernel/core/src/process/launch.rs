@@ -3,27 +3,23 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use coppice_hal as hal;
 use coppice_protocol::control::{Launch, RankReport};
-use coppice_protocol::program::{self, ProgramImage};
-use coppice_protocol::ship::{Call, Location, Reply};
+use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 use spin::Mutex;
 
 use crate::clock;
-use crate::errno::Errno;
 use crate::executor::{self, Either};
-use crate::files::{Closer, Descriptors, pipeline::Pipeline, special};
-use crate::memory::{AddressSpace, StartInfo};
+use crate::files::{Closer, Descriptors};
+use crate::memory::Retention;
 use crate::process::counts::Counts;
+use crate::process::load::{self, Prepared};
 use crate::process::signals::Signals;
 use crate::process::state::Account;
 use crate::process::thread::Thread;
 use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, ThreadState, report};
-use crate::random;
 use crate::ship::Client;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
@@ -36,6 +32,7 @@ pub fn launch(
     started: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = RankReport> + Send + 'static {
     let ordered_ns = clock::monotonic_ns();
+    let retention = Arc::clone(&node.retention);
     async move {
         let mut life = Life { counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };
         let run = life.run(&order, client, node, ordered_ns, started);
@@ -43,7 +40,7 @@ pub fn launch(
             Either::First(signal) => life.killed(signal),
             Either::Second(end) => end,
         };
-        life.report(&order, end)
+        life.report(&order, end, &retention)
     }
 }
 
@@ -67,11 +64,11 @@ impl Life {
         ordered_ns: u64,
         started: impl FnOnce() + Send,
     ) -> End {
-        let (image, directory) = match prepare(order, &client).await {
+        let Prepared { image, directory } = match load::prepare(order, &client, &node).await {
             Ok(prepared) => prepared,
             Err(reason) => return End::not_started(reason),
         };
-        let (space, stack) = match load(order, &image, &node) {
+        let (space, stack) = match load::load(order, &image, &node) {
             Ok(loaded) => loaded,
             Err(reason) => return End::not_started(reason),
         };
@@ -115,63 +112,26 @@ impl Life {
         }
     }
 
-    fn report(self, order: &Launch, end: End) -> RankReport {
-        match &self.process {
-            Some(process) => {
-                process.closer.abandon();
-                report::of(process, &self.counts, end, self.launch_ns, self.run_ns)
-            }
-            None => report::of_nothing(order, end),
-        }
+    /// Cuts back what is left of the process and says what became of it.
+    fn report(self, order: &Launch, end: End, retention: &Retention) -> RankReport {
+        let Some(process) = &self.process else {
+            return report::of_nothing(order, end, retention.held());
+        };
+        process.closer.abandon();
+        let report = report::of(process, &self.counts, end, self.launch_ns, self.run_ns);
+        RankReport { retention: cut_back(process, retention), ..report }
     }
 }
 
-/// Reads the program's headers and finds the working directory, both at once.
-async fn prepare(order: &Launch, client: &Client) -> Result<(ProgramImage, String), String> {
-    let mut calls = Pipeline::new();
-    calls.push(client.call(Call::Pages { program: order.program, first: 0, count: 1 }, Vec::new()));
-    let directory = match special::locate("/", &order.directory, 0) {
-        // The root needs no asking, nor does what the kernel makes itself.
-        Ok(special::Place::Shipped(path)) if path != "/" => {
-            calls.push(client.call(Call::Resolve(Location { directory: None, path }), Vec::new()));
-            None
-        }
-        Ok(special::Place::Shipped(path)) => Some(path),
-        Ok(special::Place::Special(node)) if node.is_directory() => Some(node.path()),
-        Ok(special::Place::Special(_)) => return Err(bad_directory(order, Errno::ENOTDIR)),
-        Err(errno) => return Err(bad_directory(order, errno)),
-    };
-    let (_, header) = calls.next().await.map_err(|errno| format!("program could not be read: {errno}"))?;
-    let image = program::parse(&header, order.program_bytes).map_err(|error| format!("{}: {error}", order.path))?;
-    let directory = match directory {
-        Some(directory) => directory,
-        None => match calls.next().await {
-            Ok((Reply::Path(path), _)) => path,
-            Ok(_) => return Err(bad_directory(order, Errno::EIO)),
-            Err(errno) => return Err(bad_directory(order, errno)),
-        },
-    };
-    Ok((image, directory))
-}
-
-fn bad_directory(order: &Launch, errno: Errno) -> String {
-    format!("working directory {}: {errno}", order.directory)
-}
-
-/// Makes the address space with the program and its start stack. Gives the stack pointer too.
-fn load(order: &Launch, image: &ProgramImage, node: &NodeFacts) -> Result<(AddressSpace, u64), String> {
-    let mut space = AddressSpace::new(node.frames).map_err(|error| format!("{}: {error}", order.path))?;
-    space.load_image(image, order.program).map_err(|error| format!("{}: {error}", order.path))?;
-    let info = StartInfo {
-        arguments: &order.arguments,
-        environment: &order.environment,
-        path: &order.path,
-        random: random::bytes(),
-        user: order.user,
-        group: order.group,
-        features: hal::cpu::hwcap().into(),
-        features2: 0,
-    };
-    let stack = space.build_stack(&info).map_err(|errno| format!("arguments and environment: {errno}"))?;
-    Ok((space, stack))
+/// Cuts the page table of a process that has ended back to the program's own pages, and leaves it to the node.
+fn cut_back(process: &Process, retention: &Retention) -> RankRetention {
+    let mut space = process.space.lock();
+    let found = space.stats().pages_found;
+    let start_ns = clock::monotonic_ns();
+    let (counts, table) = space.cut_back();
+    let walk = WalkCounts { walk_ns: clock::monotonic_ns().saturating_sub(start_ns), ..counts };
+    if let Some(table) = table {
+        retention.keep(table, walk);
+    }
+    RankRetention { found, walk, held: retention.held() }
 }

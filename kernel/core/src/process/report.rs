@@ -4,13 +4,14 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::retain::{RankRetention, RetainedProgram};
 
 use crate::process::counts::Counts;
 use crate::process::{End, Process};
 use crate::ras;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 
-/// The report of a process that ended after it ran for `run_ns`.
+/// The report of a process that ended after it ran for `run_ns`; without what is retained of it.
 pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, run_ns: u64) -> RankReport {
     let memory = process.space.lock().stats();
     let mut reason = end.reason;
@@ -31,12 +32,12 @@ pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, r
         bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
         syscalls: counts.report(),
-        retention: coppice_protocol::retain::RankRetention::default(),
+        retention: RankRetention::default(),
     }
 }
 
-/// The report of a process that never ran.
-pub(super) fn of_nothing(order: &Launch, end: End) -> RankReport {
+/// The report of a process that never ran, on a node that retains this.
+pub(super) fn of_nothing(order: &Launch, end: End, held: Vec<RetainedProgram>) -> RankReport {
     RankReport {
         job: order.job,
         rank: order.rank,
@@ -51,6 +52,6 @@ pub(super) fn of_nothing(order: &Launch, end: End) -> RankReport {
         bytes_written: 0,
         bytes_read: 0,
         syscalls: Vec::new(),
-        retention: coppice_protocol::retain::RankRetention::default(),
+        retention: RankRetention { held, ..RankRetention::default() },
     }
 }

@@ -12,7 +12,7 @@ use spin::Mutex;
 
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
-use crate::memory::AddressSpace;
+use crate::memory::{AddressSpace, Retention};
 use crate::process::signals::Signals;
 use crate::ship::Client;
 use crate::syscall::abi::signal::AlternateStack;
@@ -22,6 +22,8 @@ use crate::syscall::abi::signal::AlternateStack;
 pub struct NodeFacts {
     /// Where frames come from.
     pub frames: &'static FramePool,
+    /// What the node keeps of programs that ran on it.
+    pub retention: Arc<Retention>,
     /// The node's name, as uname(2) has it.
     pub name: Arc<str>,
 }

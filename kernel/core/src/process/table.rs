@@ -3,12 +3,15 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, RankReport};
-use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use spin::Mutex;
 
 use crate::agent::{Processes, Started};
+use crate::clock;
 use crate::net::BoxFuture;
 use crate::process::{KillSwitch, NodeFacts, launch};
 use crate::ship::Client;
@@ -56,8 +59,23 @@ impl Processes for ProcessTable {
         })
     }
 
+    fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
+        let start_ns = clock::monotonic_ns();
+        let counts = self.node.retention.retain(program)?;
+        let walk_ns = counts.walk_ns + clock::monotonic_ns().saturating_sub(start_ns);
+        Some(WalkCounts { walk_ns, ..counts })
+    }
+
+    fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
+        self.node.retention.discard(program)
+    }
+
+    fn held(&self) -> Vec<RetainedProgram> {
+        self.node.retention.held()
+    }
+
     fn kill(&self, job: JobId, signal: u8) {
-        let switches: alloc::vec::Vec<KillSwitch> = {
+        let switches: Vec<KillSwitch> = {
             let running = self.running.lock();
             running.iter().filter(|((of, _), _)| *of == job).map(|(_, switch)| switch.clone()).collect()
         };

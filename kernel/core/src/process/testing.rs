@@ -311,14 +311,14 @@ impl Bench {
         assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());
         assert!(executor::spawn(async move { ship.keep_connected(dial, credentials()).await }).is_ok());
         let frames = pool();
-        let mut space = AddressSpace::new(frames).expect("memory");
+        let mut space = AddressSpace::new(frames, alloc::sync::Arc::default()).expect("memory");
         space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
         space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
         let identity = Identity::of(&order);
         let process = Arc::new(Process {
             name: Mutex::new(identity.name()),
             identity,
-            node: NodeFacts { frames, name: Arc::from("node3") },
+            node: NodeFacts { frames, retention: Arc::default(), name: Arc::from("node3") },
             closer: Closer::new(client.clone()),
             client,
             space: Mutex::new(space),

@@ -1,7 +1,7 @@
 //! The handle on a frame.
 
 use core::ptr;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 
 use super::FramePool;
 use super::info::{FrameInfo, FrameKind};
@@ -108,6 +108,14 @@ impl Frame {
         Ok(unsafe { core::slice::from_raw_parts_mut(bytes, length) })
     }
 
+    /// Gives the handle back. Returns whether it was the last one, so that the block was zeroed and is free now.
+    pub fn release(self) -> bool {
+        let (pool, index) = (self.pool, self.index);
+        core::mem::forget(self);
+        // The handle is forgotten and its reference given up here, once.
+        pool.give_up(index)
+    }
+
     /// Turns the handle into the physical address of a page-table entry, which holds the reference from now on.
     pub(crate) fn into_entry(self) -> u64 {
         let address = self.address();
@@ -144,10 +152,7 @@ impl Clone for Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if self.info().references().fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
-            self.pool.release(self.index);
-        }
+        self.pool.give_up(self.index);
     }
 }
 

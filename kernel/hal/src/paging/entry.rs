@@ -77,17 +77,33 @@ impl Raw {
 
     /// The same frame, with other rights and marks. Accessed and dirty stay.
     pub(super) fn with(self, access: Access, marks: Marks) -> Self {
-        let mut raw = self.0 & (ADDRESS | HELD | ACCESSED | DIRTY) | u64::from(marks.bits()) << MARKS_SHIFT;
+        let marks = Self::marked(marks);
+        Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY) | marks | Self::rights(access))
+    }
+
+    /// The bits that let the program do this.
+    pub(super) fn rights(access: Access) -> u64 {
+        let mut bits = 0;
         if !access.is_empty() {
-            raw |= PRESENT | USER;
+            bits |= PRESENT | USER;
         }
         if access.contains(Access::WRITE) {
-            raw |= WRITABLE;
+            bits |= WRITABLE;
         }
         if !access.contains(Access::EXECUTE) {
-            raw |= NO_EXECUTE;
+            bits |= NO_EXECUTE;
         }
-        Self(raw)
+        bits
+    }
+
+    /// The same frame and marks, with rights from [`Raw::rights`].
+    pub(super) fn with_rights(self, rights: u64) -> Self {
+        Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY | MARKS) | rights)
+    }
+
+    /// The bits of these marks.
+    pub(super) fn marked(marks: Marks) -> u64 {
+        u64::from(marks.bits()) << MARKS_SHIFT
     }
 
     /// Holds nothing.

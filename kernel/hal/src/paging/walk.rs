@@ -23,44 +23,74 @@ pub struct EntryMut<'a> {
     pool: &'static FramePool,
     /// Where it lies.
     slot: &'a AtomicU64,
+    /// What it says.
+    raw: Raw,
 }
 
 impl EntryMut<'_> {
     /// What it says.
     #[must_use]
     pub fn get(&self) -> Entry {
-        self.raw().decode()
+        self.raw.decode()
     }
 
     /// Changes what may be done with the page.
     pub fn set(&mut self, access: Access, marks: Marks) {
-        self.slot.store(self.raw().with(access, marks).0, Ordering::Relaxed);
+        self.put(self.raw.with(access, marks));
     }
 
     /// Forgets that the page was written.
     pub fn clear_dirty(&mut self) {
-        self.slot.store(self.raw().clean().0, Ordering::Relaxed);
+        self.put(self.raw.clean());
     }
 
     /// A handle on the page's frame.
     #[must_use]
     pub fn frame(&self) -> Frame {
-        super::Mapped::new(self.pool, self.slot, self.raw()).frame()
+        super::Mapped::new(self.pool, self.slot, self.raw).frame()
     }
 
-    /// The entry now.
-    fn raw(&self) -> Raw {
-        Raw(self.slot.load(Ordering::Relaxed))
+    /// Makes it say this, if that is anything else.
+    fn put(&mut self, raw: Raw) {
+        if raw != self.raw {
+            self.raw = raw;
+            self.slot.store(raw.0, Ordering::Relaxed);
+        }
     }
+}
+
+/// What a walk met and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Pages that were visited.
+    pub visited: u64,
+    /// Pages that left the table.
+    pub dropped: u64,
+    /// Frames that were zeroed and are free now: those of dropped pages that nobody else holds, and tables.
+    pub zeroed: u64,
 }
 
 impl PageTable {
     /// Calls `visit` for every page of the range that holds a frame, in ascending order, and does as it says. Tables
     /// left empty are freed.
-    pub fn walk(&mut self, range: PageRange, mut visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) {
+    pub fn walk(&mut self, range: PageRange, mut visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) -> Walked {
+        let mut walked = Walked::default();
         if !range.is_empty() {
-            self.walk_table(self.root, TOP, range.first_number(), range.end_number(), &mut visit);
+            self.walk_table(self.root, TOP, range.first_number(), range.end_number(), &mut visit, &mut walked);
         }
+        walked
+    }
+
+    /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others.
+    pub fn keep_marked(&mut self, range: PageRange, marks: Marks, access: Access) -> Walked {
+        let (marked, rights) = (Raw::marked(marks), Raw::rights(access));
+        self.walk(range, |_, entry| {
+            if entry.raw.0 & marked != marked {
+                return Verdict::Drop;
+            }
+            entry.put(entry.raw.with_rights(rights));
+            Verdict::Keep
+        })
     }
 
     /// [`PageTable::walk`] in the table at `table`, for the pages numbered `start..end`, all below that table.
@@ -71,53 +101,68 @@ impl PageTable {
         start: u64,
         end: u64,
         visit: &mut impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
+        walked: &mut Walked,
     ) {
-        let span = 1_u64 << (9 * level);
-        let mut number = start;
-        while number < end {
-            // Pages of this entry: up to the next multiple of its span.
-            let stop = ((number / span + 1) * span).min(end);
-            let slot = self.slot(table, index_at(number, level));
+        // The first page of the table, and pages per entry.
+        let (base, span) = (start & !((1_u64 << (9 * (level + 1))) - 1), 1_u64 << (9 * level));
+        let first = index_at(start, level);
+        let last = index_at(end - 1, level);
+        let Some(slots) = self.slots(table).get(first..=last) else { return };
+        // Entries that hold something: behind the last of them nothing needs to be looked at.
+        let mut left = self.pool.counter(table).load(Ordering::Relaxed);
+        for (slot, index) in slots.iter().zip(first as u64..) {
             let entry = Raw(slot.load(Ordering::Relaxed));
-            if !entry.is_empty() {
-                if level == 0 {
-                    self.visit_page(table, slot, number, visit);
-                } else {
-                    self.walk_table(entry.address(), level - 1, number, stop, visit);
-                    self.free_if_empty(table, slot, number);
-                }
+            if entry.is_empty() {
+                continue;
             }
-            number = stop;
+            let number = base + index * span;
+            if level == 0 {
+                self.visit_page(table, slot, entry, number, visit, walked);
+            } else {
+                let (start, end) = (start.max(number), end.min(number + span));
+                self.walk_table(entry.address(), level - 1, start, end, visit, walked);
+                self.free_if_empty(table, slot, number, walked);
+            }
+            left -= 1;
+            if left == 0 {
+                return;
+            }
         }
     }
 
-    /// Visits one page whose entry is in the table at `table`.
+    /// Visits one page whose entry, at `slot`, is in the table at `table`.
+    #[inline]
     fn visit_page(
         &self,
         table: u64,
         slot: &AtomicU64,
+        before: Raw,
         number: u64,
         visit: &mut impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
+        walked: &mut Walked,
     ) {
         let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) else {
             return;
         };
-        let before = Raw(slot.load(Ordering::Relaxed));
-        match visit(page, &mut EntryMut { pool: self.pool, slot }) {
-            Verdict::Keep if slot.load(Ordering::Relaxed) == before.0 => {}
+        walked.visited += 1;
+        let mut entry = EntryMut { pool: self.pool, slot, raw: before };
+        match visit(page, &mut entry) {
+            Verdict::Keep if entry.raw == before => {}
             Verdict::Keep => self.forget(page, before),
             Verdict::Drop => {
                 slot.store(0, Ordering::Relaxed);
                 self.pool.counter(table).fetch_sub(1, Ordering::Relaxed);
                 self.forget(page, before);
+                walked.dropped += 1;
                 // SAFETY: the entry that held this reference is cleared and forgotten.
-                drop(unsafe { Frame::from_entry(self.pool, before.address()) });
+                let frame = unsafe { Frame::from_entry(self.pool, before.address()) };
+                walked.zeroed += u64::from(frame.release());
             }
         }
     }
 
     /// Frees the table that the entry at `slot` of the table at `parent` points to, if it holds nothing.
-    fn free_if_empty(&self, parent: u64, slot: &AtomicU64, number: u64) {
+    fn free_if_empty(&self, parent: u64, slot: &AtomicU64, number: u64, walked: &mut Walked) {
         let child = Raw(slot.load(Ordering::Relaxed)).address();
         if self.pool.counter(child).load(Ordering::Relaxed) != 0 {
             return;
@@ -128,6 +173,33 @@ impl PageTable {
             self.flush(page);
         }
         // SAFETY: the entry that held this reference is cleared and forgotten.
-        drop(unsafe { Frame::from_entry(self.pool, child) });
+        let table = unsafe { Frame::from_entry(self.pool, child) };
+        walked.zeroed += u64::from(table.release());
+    }
+
+    /// How many frames the table itself takes, the top-level one included.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        1 + self.tables_below(self.root, TOP)
+    }
+
+    /// Frames of the tables below the one at `table`, which is of `level`.
+    fn tables_below(&self, table: u64, level: u32) -> u64 {
+        let mut left = self.pool.counter(table).load(Ordering::Relaxed);
+        let mut tables = 0;
+        for slot in self.slots(table) {
+            if left == 0 {
+                break;
+            }
+            let entry = Raw(slot.load(Ordering::Relaxed));
+            if !entry.is_empty() {
+                left -= 1;
+                tables += 1;
+                if level > 1 {
+                    tables += self.tables_below(entry.address(), level - 1);
+                }
+            }
+        }
+        tables
     }
 }

@@ -64,12 +64,13 @@ fn pristine_copies_are_given_up_before_a_program_dies() {
     for number in 0..4 {
         world.write(DATA + number * PAGE, b"mine").expect("data");
     }
-    let at = world.space.map(DATA + (1 << 20), 4 * PAGE, RW, ANONYMOUS, Backing::Zero).expect("room");
+    // Four copies, and the four tables they lie in.
+    let at = world.space.map(DATA + (1 << 20), 9 * PAGE, RW, ANONYMOUS, Backing::Zero).expect("room");
     let held = take_all_but(pool, 0);
-    for number in 0..4 {
-        world.write(at + number * PAGE, b"more").expect("four pristine copies make room");
+    for number in 0..8 {
+        world.write(at + number * PAGE, b"more").expect("pristine copies make room");
     }
-    assert!(matches!(world.space.fault(DATA + 6 * PAGE, Access::WRITE), Resolution::OutOfMemory));
+    assert!(matches!(world.space.fault(at + 8 * PAGE, Access::WRITE), Resolution::OutOfMemory));
     assert_eq!(world.byte(DATA), Some(b'm'));
     drop(held);
 }
@@ -78,9 +79,9 @@ fn pristine_copies_are_given_up_before_a_program_dies() {
 fn an_address_space_needs_a_frame() {
     let pool = FramePool::for_host(MIB);
     let held = take_all_but(pool, 0);
-    assert!(AddressSpace::new(pool).is_err());
+    assert!(AddressSpace::new(pool, alloc::sync::Arc::default()).is_err());
     drop(held);
-    assert!(AddressSpace::new(pool).is_ok());
+    assert!(AddressSpace::new(pool, alloc::sync::Arc::default()).is_ok());
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn a_program_larger_than_memory_is_refused_in_one_line() {
     let loads = [(0x40_0000, 4096, 0, 4096, 5), (0x50_0000, 4 << 20, 4096, 4096, 6)];
     let file = super::elf(&loads, 0x40_0800, 8192, false);
     let image = coppice_protocol::program::parse(&file, 8192).expect("a good program");
-    let mut space = AddressSpace::new(pool).expect("memory");
+    let mut space = AddressSpace::new(pool, alloc::sync::Arc::default()).expect("memory");
     let error = space.load_image(&image, super::PROGRAM).expect_err("too large");
     assert!(matches!(error, LoadError::TooLarge { needed: 0x40_1000, .. }));
     assert!(!alloc::format!("{error}").contains('\n'));

@@ -102,7 +102,7 @@ impl World {
 
     pub(super) fn with(pool: &'static FramePool, file: Vec<u8>) -> Self {
         let image = program::parse(&file, file.len() as u64).expect("a good program");
-        let mut space = AddressSpace::new(pool).expect("memory");
+        let mut space = AddressSpace::new(pool, alloc::sync::Arc::default()).expect("memory");
         space.load_image(&image, PROGRAM).expect("a program that fits");
         Self { pool, space, image, file, fetched: Vec::new() }
     }

@@ -300,8 +300,8 @@ impl Check {
 
     /// What must hold whenever nothing is under way.
     fn invariants(&mut self) -> Result<(), TestCaseError> {
-        let AddressSpace { table, areas, pristine, stats, .. } = &mut self.world.space;
-        let mut pages = pristine.len() as u64;
+        let AddressSpace { table, areas, aside, stats, .. } = &mut self.world.space;
+        let mut pages = aside.pages();
         let mut seen = Vec::new();
         table.walk(PageRange::ALL, |page, entry| {
             pages += 1;
@@ -322,7 +322,7 @@ impl Check {
             Verdict::Keep
         });
         prop_assert_eq!(pages, stats.pages);
-        for (page, frame) in pristine.iter() {
+        for (page, frame) in aside.frames() {
             let mut bytes = vec![0; PAGE as usize];
             frame.read(0, &mut bytes);
             seen.push((Access::READ, page.address(), bytes));

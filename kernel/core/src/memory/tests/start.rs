@@ -142,6 +142,6 @@ fn too_much_is_refused() {
     let pointers: Vec<String> = (0..250_000).map(|_| String::new()).collect();
     assert_eq!(world().space.build_stack(&info(&[], &pointers)), Err(Errno::E2BIG));
     assert_eq!(world().space.build_stack(&info(&strings(&["a\0b"]), &[])), Err(Errno::EINVAL));
-    let mut empty = AddressSpace::new(FramePool::for_host(MIB)).expect("memory");
+    let mut empty = AddressSpace::new(FramePool::for_host(MIB), alloc::sync::Arc::default()).expect("memory");
     assert_eq!(empty.build_stack(&info(&[], &[])), Err(Errno::ENOEXEC));
 }

@@ -1,0 +1,74 @@
+//! Pristine pages that are not mapped because the program wrote to its copy of them: kept so that a relaunch need not
+//! fetch them. They lie in a page table of their own that no processor ever uses, so keeping one costs eight bytes.
+
+use coppice_hal::addr::{PageRange, UserPage};
+use coppice_hal::frames::{Frame, FramePool};
+use coppice_hal::paging::{Access, PageTable, Verdict};
+
+use super::fetch::PROGRAM_PAGE;
+
+/// Pristine frames by the image page they show.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// Made when the first page comes.
+    table: Option<PageTable>,
+    /// How many there are.
+    pages: u64,
+}
+
+impl Aside {
+    /// How many pages there are.
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Keeps a page. Returns whether it is one more; it is not if there is no memory for a table, or if there was one
+    /// already.
+    pub(super) fn keep(&mut self, frames: &'static FramePool, page: UserPage, frame: Frame) -> bool {
+        if self.table.is_none() {
+            self.table = PageTable::new(frames);
+        }
+        let Some(table) = &mut self.table else { return false };
+        let is_new = matches!(table.map(page, frame, Access::empty(), PROGRAM_PAGE), Ok(None));
+        self.pages += u64::from(is_new);
+        is_new
+    }
+
+    /// Takes a page out.
+    pub(super) fn take(&mut self, page: UserPage) -> Option<Frame> {
+        let frame = self.table.as_mut()?.unmap(page)?;
+        self.pages -= 1;
+        Some(frame)
+    }
+
+    /// Takes every page out, in order, and gives them to `each`.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(UserPage, Frame)) {
+        self.pages = 0;
+        if let Some(mut table) = self.table.take() {
+            table.walk(PageRange::ALL, |page, entry| {
+                each(page, entry.frame());
+                Verdict::Drop
+            });
+        }
+    }
+
+    /// Frees all of it. Returns how many pages that were.
+    pub(super) fn clear(&mut self) -> u64 {
+        self.table = None;
+        core::mem::take(&mut self.pages)
+    }
+
+    /// The pages and their frames.
+    #[cfg(test)]
+    pub(super) fn frames(&mut self) -> alloc::vec::Vec<(UserPage, Frame)> {
+        let mut all = alloc::vec::Vec::new();
+        if let Some(table) = &mut self.table {
+            table.walk(PageRange::ALL, |page, entry| {
+                all.push((page, entry.frame()));
+                Verdict::Keep
+            });
+        }
+        all
+    }
+}

@@ -1,0 +1,107 @@
+//! The page tables that a node keeps of programs that ran on it, the last one first.
+//!
+//! They take memory that nobody else wants just then: whoever finds no free frame has the program that ran longest ago
+//! given back, then the next ([`Retention::give_back`]). So retention never makes a program fail.
+//!
+//! Lock order: an address space may be locked while this is used, never the other way round.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use coppice_protocol::ids::ProgramId;
+use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::program::ProgramImage;
+use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use spin::Mutex;
+
+use super::cut::RetainedTable;
+
+/// What a node retains.
+#[derive(Default)]
+pub struct Retention {
+    tables: Mutex<VecDeque<Kept>>,
+}
+
+/// A table and what its last walk did, until somebody was told.
+struct Kept {
+    table: RetainedTable,
+    walk: WalkCounts,
+}
+
+impl Retention {
+    /// Keeps the table of a program that just ended, in place of an earlier one of the same program. At
+    /// [`RETAINED_PROGRAMS_MAX`] the program that ran longest ago goes.
+    pub fn keep(&self, table: RetainedTable, walk: WalkCounts) {
+        let gone = {
+            let mut tables = self.tables.lock();
+            let program = table.program();
+            let earlier = tables.iter().position(|kept| kept.table.program() == program);
+            let earlier = earlier.and_then(|at| tables.remove(at));
+            tables.push_front(Kept { table, walk });
+            let oldest = if tables.len() > RETAINED_PROGRAMS_MAX { tables.pop_back() } else { None };
+            [earlier, oldest]
+        };
+        gone.into_iter().flatten().for_each(|kept| drop(kept.table));
+    }
+
+    /// Takes the table of a program out, to run it.
+    pub fn take(&self, program: ProgramId) -> Option<RetainedTable> {
+        let mut tables = self.tables.lock();
+        let at = tables.iter().position(|kept| kept.table.program() == program)?;
+        tables.remove(at).map(|kept| kept.table)
+    }
+
+    /// The layout of a program whose table is here.
+    pub fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
+        let tables = self.tables.lock();
+        tables.iter().find(|kept| kept.table.program() == program).map(|kept| kept.table.layout().clone())
+    }
+
+    /// Keeps one program's table and discards all others, whole. Gives what was done to the table since it was last
+    /// asked about, and what was done now; `None`, and nothing changes, if there is no such table.
+    pub fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
+        let (mut counts, others) = {
+            let mut tables = self.tables.lock();
+            let at = tables.iter().position(|kept| kept.table.program() == program)?;
+            let mut kept = tables.remove(at)?;
+            let held = kept.table.held();
+            let counts = WalkCounts { kept: held.pages, ..core::mem::take(&mut kept.walk) };
+            let others = core::mem::take(&mut *tables);
+            tables.push_front(kept);
+            (counts, others)
+        };
+        for other in others {
+            counts.discarded += 1;
+            counts.zeroed += other.table.discard();
+        }
+        Some(counts)
+    }
+
+    /// Gives back one program's table, or all. Returns what that was.
+    pub fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
+        let stays = |kept: &Kept| program.is_some_and(|program| kept.table.program() != program);
+        let gone: VecDeque<Kept> = {
+            let mut tables = self.tables.lock();
+            let (stay, gone) = core::mem::take(&mut *tables).into_iter().partition(stays);
+            *tables = stay;
+            gone
+        };
+        gone.into_iter().map(|kept| kept.table.held()).collect()
+    }
+
+    /// Frees the table of the program that ran longest ago. Returns whether there was one.
+    pub fn give_back(&self) -> bool {
+        let oldest = self.tables.lock().pop_back();
+        oldest.is_some()
+    }
+
+    /// What is here, the program that ran last first.
+    pub fn held(&self) -> Vec<RetainedProgram> {
+        self.tables.lock().iter().map(|kept| kept.table.held()).collect()
+    }
+
+    /// Memory that takes, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.tables.lock().iter().map(|kept| kept.table.held().bytes).sum()
+    }
+}

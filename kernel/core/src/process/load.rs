@@ -1,0 +1,100 @@
+//! Getting a program ready to run: its headers, its working directory, its address space and start stack.
+//!
+//! If the node has retained the program's page table the program is not read at all: its headers are known, its pages
+//! are there.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_hal as hal;
+use coppice_protocol::control::Launch;
+use coppice_protocol::program::{self, ProgramImage};
+use coppice_protocol::ship::{Call, Location, Reply};
+
+use crate::errno::Errno;
+use crate::files::{pipeline::Pipeline, special};
+use crate::memory::{AddressSpace, StartInfo};
+use crate::process::NodeFacts;
+use crate::random;
+use crate::ship::Client;
+
+/// What was found out about a program before it is loaded.
+pub(super) struct Prepared {
+    /// Its layout.
+    pub(super) image: ProgramImage,
+    /// Its working directory: absolute, no links in it.
+    pub(super) directory: String,
+}
+
+/// Reads the program's headers, unless they are known, and finds the working directory, both at once.
+pub(super) async fn prepare(order: &Launch, client: &Client, node: &NodeFacts) -> Result<Prepared, String> {
+    if !order.use_retained {
+        node.retention.discard(Some(order.program));
+    }
+    let known = node.retention.layout(order.program);
+    let mut calls = Pipeline::new();
+    if known.is_none() {
+        calls.push(client.call(Call::Pages { program: order.program, first: 0, count: 1 }, Vec::new()));
+    }
+    let directory = match special::locate("/", &order.directory, 0) {
+        // The root needs no asking, nor does what the kernel makes itself.
+        Ok(special::Place::Shipped(path)) if path != "/" => {
+            calls.push(client.call(Call::Resolve(Location { directory: None, path }), Vec::new()));
+            None
+        }
+        Ok(special::Place::Shipped(path)) => Some(path),
+        Ok(special::Place::Special(node)) if node.is_directory() => Some(node.path()),
+        Ok(special::Place::Special(_)) => return Err(bad_directory(order, Errno::ENOTDIR)),
+        Err(errno) => return Err(bad_directory(order, errno)),
+    };
+    let image = match known {
+        Some(image) => image,
+        None => {
+            let (_, header) = calls.next().await.map_err(|errno| format!("program could not be read: {errno}"))?;
+            program::parse(&header, order.program_bytes).map_err(|error| format!("{}: {error}", order.path))?
+        }
+    };
+    let directory = match directory {
+        Some(directory) => directory,
+        None => match calls.next().await {
+            Ok((Reply::Path(path), _)) => path,
+            Ok(_) => return Err(bad_directory(order, Errno::EIO)),
+            Err(errno) => return Err(bad_directory(order, errno)),
+        },
+    };
+    Ok(Prepared { image, directory })
+}
+
+fn bad_directory(order: &Launch, errno: Errno) -> String {
+    format!("working directory {}: {errno}", order.directory)
+}
+
+/// Makes the address space with the program and its start stack: on the retained page table if there is one, else
+/// with no page in it. Gives the stack pointer too.
+pub(super) fn load(order: &Launch, image: &ProgramImage, node: &NodeFacts) -> Result<(AddressSpace, u64), String> {
+    let named = |error: &dyn core::fmt::Display| format!("{}: {error}", order.path);
+    let mut space = match node.retention.take(order.program) {
+        Some(retained) => AddressSpace::on_retained(node.frames, Arc::clone(&node.retention), retained)
+            .map_err(|error| named(&error))?,
+        None => {
+            let mut space =
+                AddressSpace::new(node.frames, Arc::clone(&node.retention)).map_err(|error| named(&error))?;
+            space.load_image(image, order.program).map_err(|error| named(&error))?;
+            space
+        }
+    };
+    let info = StartInfo {
+        arguments: &order.arguments,
+        environment: &order.environment,
+        path: &order.path,
+        random: random::bytes(),
+        user: order.user,
+        group: order.group,
+        features: hal::cpu::hwcap().into(),
+        features2: 0,
+    };
+    let stack = space.build_stack(&info).map_err(|errno| format!("arguments and environment: {errno}"))?;
+    Ok((space, stack))
+}
