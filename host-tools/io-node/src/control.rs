@@ -7,6 +7,7 @@ use coppice_protocol::control::{RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::pset::FromPset;
+use coppice_protocol::retain::Retained;
 use coppice_protocol::session::{Event, Identity};
 use coppice_protocol::ship::Owner;
 use tokio::time::MissedTickBehavior;
@@ -68,10 +69,7 @@ async fn handle(server: &Server, identity: Identity, message: ToIoNode) {
         ToIoNode::Pong { .. } => {}
         ToIoNode::Launched { job, rank } => launched(server, identity, job, rank).await,
         ToIoNode::Ended(report) => ended(server, identity, report).await,
-        ToIoNode::Retained(answer) => {
-            let node = identity.node;
-            server.outbox.send(FromPset::Retained { node, answer }).await;
-        }
+        ToIoNode::Retained(answer) => retained(server, identity, answer).await,
         ToIoNode::Discarded(answer) => {
             let node = identity.node;
             server.outbox.send(FromPset::Discarded { node, answer }).await;
@@ -84,6 +82,15 @@ async fn launched(server: &Server, identity: Identity, job: JobId, rank: Rank) {
     let Some((_, state)) = server.rank_on(identity.node, Owner { job, rank }) else { return };
     if !state.has_ended() && state.set_launched() {
         server.outbox.send(FromPset::Launched { job, rank }).await;
+    }
+}
+
+async fn retained(server: &Server, Identity { node, .. }: Identity, answer: Retained) {
+    let was_asked = server.jobs.borrow().was_told_to_retain(node, &answer);
+    if was_asked {
+        server.outbox.send(FromPset::Retained { node, answer }).await;
+    } else {
+        tracing::warn!(%node, ?answer, "answer to an order that was not given");
     }
 }
 

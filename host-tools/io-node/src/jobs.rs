@@ -7,6 +7,7 @@ use std::rc::Rc;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
+use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
 use tokio::sync::Mutex;
 
@@ -226,6 +227,13 @@ impl Jobs {
         let ranks = self.table.values().flat_map(|job| job.ranks().map(move |rank| (job, rank)));
         let there = ranks.filter(|(_, rank)| rank.node() == node && !rank.has_ended());
         there.map(|(job, rank)| (Rc::clone(job), Rc::clone(rank))).collect()
+    }
+
+    /// Was `node` told to retain what that answer is about?
+    #[must_use]
+    pub(crate) fn was_told_to_retain(&self, node: NodeId, answer: &Retained) -> bool {
+        let job = self.table.get(&answer.job).filter(|job| job.program_id() == answer.program);
+        job.is_some_and(|job| job.ranks().any(|rank| rank.node() == node && rank.uses_retained()))
     }
 
     /// A rank by its owner, if it runs on `node`: no node speaks for another's ranks.

@@ -1,28 +1,26 @@
-//! Both ends of an I/O node under test: the service node on its pipes, and a node on its socket.
+//! An I/O node under test between its service node, on its pipes, and nodes, on its socket, that are all the test.
 
-use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::rc::Rc;
 use std::time::Duration;
 
-use coppice_endpoint::{BufferSizes, Config, Stack, TcpStream};
+use coppice_endpoint::{BufferSizes, Config, Stack};
 use coppice_io_node::clock::{Clock, random};
 use coppice_io_node::link::{Device, Port, drive};
 use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{FromPset, StartJob, ToPset, VERSION, decode, encode};
+use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode, encode};
 use coppice_protocol::session::{Channel, Event, Identity, Session};
-use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Request};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use coppice_protocol::ship::Owner;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::{JoinSet, LocalSet};
+
+use crate::node::{Node, Wire};
 
 /// Nothing here takes that long; a test that waits longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -108,26 +106,44 @@ impl Pset {
     }
 
     pub(crate) async fn add_node(&mut self, generation: u32) {
-        self.send(ToPset::AddNode { node: NODE, generation: Generation(generation), key: KEY }).await;
+        self.add(identity(generation)).await;
+    }
+
+    pub(crate) async fn add(&mut self, Identity { node, generation }: Identity) {
+        self.send(ToPset::AddNode { node, generation, key: KEY }).await;
     }
 
     /// A node with both connections that the service node has heard of.
     pub(crate) async fn ready_node(&mut self, generation: u32) -> Node {
-        let node = self.connect_node(generation).await;
+        self.ready(identity(generation)).await
+    }
+
+    pub(crate) async fn ready(&mut self, identity: Identity) -> Node {
+        let connected = self.connect_as(identity).await;
         match self.receive().await {
-            FromPset::NodeReady { node: NODE, generation: ready, status } => {
-                assert_eq!((ready.0, status), (generation, self::status()));
+            FromPset::NodeReady { node, generation, status } => {
+                assert_eq!((Identity { node, generation }, status), (identity, self::status()));
             }
             other => panic!("{other:?} where the node should be ready"),
         }
-        node
+        connected
     }
 
     pub(crate) async fn connect_node(&self, generation: u32) -> Node {
-        let control = self.connect(Channel::Control, identity(generation), KEY).await.expect("authenticated");
+        self.connect_as(identity(generation)).await
+    }
+
+    async fn connect_as(&self, identity: Identity) -> Node {
+        let control = self.connect_control(identity).await;
+        let ship = self.connect(Channel::Ship, identity, KEY).await.expect("authenticated");
+        Node::new(control, ship)
+    }
+
+    /// A control connection on which the node has said that it is ready.
+    pub(crate) async fn connect_control(&self, identity: Identity) -> Wire {
+        let control = self.connect(Channel::Control, identity, KEY).await.expect("authenticated");
         control.send(0, &ToIoNode::Ready(status()), &[]);
-        let ship = self.connect(Channel::Ship, identity(generation), KEY).await.expect("authenticated");
-        Node { control, ship, next_id: 100 }
+        control
     }
 
     /// Connects and authenticates; `None` if the I/O node refuses.
@@ -198,7 +214,7 @@ impl Pset {
             group: 0,
             umask: 0o22,
             input_rank: Some(RANK),
-            members: vec![coppice_protocol::pset::Member { rank: RANK, node: NODE, use_retained: false }],
+            members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
         }
     }
 }
@@ -209,126 +225,5 @@ pub(crate) fn status() -> NodeStatus {
         boot_ns: 5,
         boot_idle_ns: 2,
         memory: MemoryStatus { total: 3, kernel: 1, free: 2, retained: 0 },
-    }
-}
-
-/// A node's connections.
-pub(crate) struct Node {
-    pub(crate) control: Wire,
-    pub(crate) ship: Wire,
-    next_id: u64,
-}
-
-impl Node {
-    /// Sends a request and gives its id.
-    pub(crate) fn request(&mut self, owner: Owner, call: Call, bulk: &[u8]) -> u64 {
-        self.next_id += 1;
-        self.ship.send(self.next_id, &Request { owner, call }, bulk);
-        self.next_id
-    }
-
-    /// The next reply, with its request's id.
-    pub(crate) async fn reply(&self) -> (u64, Reply, Vec<u8>) {
-        let frame = self.ship.frame().await.expect("connection ended");
-        (frame.id, frame.message().unwrap(), frame.bulk.clone())
-    }
-
-    /// A call and its reply.
-    pub(crate) async fn call(&mut self, call: Call, bulk: &[u8]) -> (Reply, Vec<u8>) {
-        let id = self.request(OWNER, call, bulk);
-        let (answered, reply, bulk) = self.reply().await;
-        assert_eq!(answered, id);
-        (reply, bulk)
-    }
-
-    pub(crate) async fn open(&mut self, path: &str, flags: u32) -> Handle {
-        let at = Location { directory: None, path: path.into() };
-        match self.call(Call::Open { at, flags, mode: 0o644 }, &[]).await.0 {
-            Reply::Opened { handle, .. } => handle,
-            other => panic!("{other:?} for open"),
-        }
-    }
-}
-
-/// The node's end of a connection. Its bytes move by themselves.
-pub(crate) struct Wire {
-    stream: TcpStream<Device>,
-    session: Rc<RefCell<Session>>,
-    queued: Rc<tokio::sync::Notify>,
-    _writer: JoinSet<()>,
-}
-
-impl Wire {
-    fn new(stream: TcpStream<Device>, session: Session) -> Self {
-        let (session, queued) = (Rc::new(RefCell::new(session)), Rc::new(tokio::sync::Notify::new()));
-        let mut writer = JoinSet::new();
-        let (out, source, wake) = (stream.clone(), Rc::clone(&session), Rc::clone(&queued));
-        writer.spawn_local(async move {
-            loop {
-                let bytes = source.borrow().transmit().to_vec();
-                if bytes.is_empty() {
-                    wake.notified().await;
-                } else if out.write_all(&bytes).await.is_ok() {
-                    source.borrow_mut().consume(bytes.len());
-                } else {
-                    break;
-                }
-            }
-        });
-        Self { stream, session, queued, _writer: writer }
-    }
-
-    pub(crate) fn send(&self, id: u64, message: &impl Serialize, bulk: &[u8]) {
-        self.session.borrow_mut().send(id, message, bulk).unwrap();
-        self.queued.notify_one();
-    }
-
-    /// What happens next; `None` if the connection or session has ended.
-    pub(crate) async fn event(&self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.session.borrow_mut().poll_event() {
-                return Some(event);
-            }
-            let mut buffer = vec![0; 65_536];
-            let count = self.stream.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
-            let handled = self.session.borrow_mut().handle_bytes(&buffer[..count]);
-            self.queued.notify_one();
-            if handled.is_err() && self.session.borrow_mut().poll_event().is_none() {
-                return None;
-            }
-        }
-    }
-
-    pub(crate) async fn frame(&self) -> Option<coppice_protocol::session::Frame> {
-        match self.event().await {
-            Some(Event::Frame(frame)) => Some(frame),
-            None => None,
-            other => panic!("{other:?} where a message should be"),
-        }
-    }
-
-    /// The next message that is no ping; pings are answered.
-    pub(crate) async fn message(&self) -> ToNode {
-        self.try_message().await.expect("connection ended")
-    }
-
-    pub(crate) async fn try_message(&self) -> Option<ToNode> {
-        loop {
-            match self.decode(self.frame().await?) {
-                ToNode::Ping { sequence, .. } => {
-                    self.send(0, &ToIoNode::Pong { sequence, memory: MemoryStatus::default() }, &[]);
-                }
-                message => return Some(message),
-            }
-        }
-    }
-
-    fn decode<T: DeserializeOwned>(&self, frame: coppice_protocol::session::Frame) -> T {
-        frame.message().unwrap()
-    }
-
-    /// Breaks the connection off.
-    pub(crate) fn abort(&self) {
-        self.stream.abort();
     }
 }

@@ -2,16 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+mod node;
+mod retain;
 
-use common::{JOB, KEY, NODE, Node, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};
+use common::{JOB, KEY, NODE, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};
 use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::RankRetention;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Stream};
+use node::Node;
 
 const ESRCH: u16 = 3;
 const EINTR: u16 = 4;
@@ -36,7 +40,7 @@ fn report() -> RankReport {
         bytes_written: 0,
         bytes_read: 0,
         syscalls: Vec::new(),
-        retention: coppice_protocol::retain::RankRetention::default(),
+        retention: RankRetention::default(),
     }
 }
 
@@ -117,7 +121,7 @@ fn unusable_jobs_are_refused() {
         let mut short_program = pset.job();
         short_program.program_bytes += 1;
         let mut other_node = pset.job();
-        other_node.members = vec![coppice_protocol::pset::Member { rank: RANK, node: NodeId(17), use_retained: false }];
+        other_node.members = vec![Member { rank: RANK, node: NodeId(17), use_retained: false }];
         for (spec, word) in [(no_root, "root"), (short_program, "program"), (other_node, "node 17")] {
             pset.send(ToPset::Start(spec)).await;
             match pset.receive().await {
