@@ -16,8 +16,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod addr;
+#[cfg(any(target_os = "none", test))]
+mod blocks;
 pub mod frames;
 pub mod paging;
+pub mod scrub;
 pub mod user;
 
 #[cfg(target_os = "none")]

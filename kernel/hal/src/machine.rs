@@ -24,6 +24,7 @@ pub mod panic;
 mod pci;
 pub mod power;
 pub mod random;
+pub(crate) mod scrub;
 mod serial;
 mod start;
 pub mod time;

@@ -36,6 +36,10 @@ pub(crate) struct Core {
     pub(super) alarm_ns: AtomicU64,
     /// Its descriptor table and task state.
     pub(super) gdt: UnsafeCell<Gdt>,
+    /// Its extra stacks.
+    stacks: Cell<Option<&'static Stacks>>,
+    /// Lowest address of its kernel stack; 0: not known.
+    pub(super) stack_bottom: Cell<u64>,
 }
 
 impl Core {
@@ -51,6 +55,8 @@ impl Core {
             pending: AtomicU32::new(0),
             alarm_ns: AtomicU64::new(u64::MAX),
             gdt: UnsafeCell::new(Gdt::new()),
+            stacks: Cell::new(None),
+            stack_bottom: Cell::new(0),
         }
     }
 
@@ -67,12 +73,22 @@ impl Core {
         }
     }
 
+    /// Wipes what the way in keeps of a program's registers.
+    pub(super) fn scrub_entry(&self) {
+        self.thread.set(ptr::null_mut());
+        self.user_stack.set(0);
+        if let Some(stacks) = self.stacks.get() {
+            stacks.scrub();
+        }
+    }
+
     /// Makes this the state of the core that runs, and sets up its descriptor tables.
     fn start(&'static self, stacks: &'static Stacks) {
         self.this.set(self);
         // SAFETY: nobody uses this table yet: the core has only just got it.
         let gdt = unsafe { &mut *self.gdt.get() };
         gdt.load(stacks);
+        self.stacks.set(Some(stacks));
         GsBase::write(VirtAddr::from_ptr(self));
     }
 }
@@ -87,7 +103,9 @@ static BOOT_CORE: BootCore = BootCore(Core::new(0));
 
 static BOOT_STACKS: Stacks = Stacks::new();
 
-/// Sets up the core the machine starts with. To be called once, before anything else.
-pub(super) fn start_boot_core() {
+/// Sets up the core the machine starts with, whose kernel stack begins at `stack_bottom`. To be called once, before
+/// anything else.
+pub(super) fn start_boot_core(stack_bottom: u64) {
+    BOOT_CORE.0.stack_bottom.set(stack_bottom);
     BOOT_CORE.0.start(&BOOT_STACKS);
 }

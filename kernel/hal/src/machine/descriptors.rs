@@ -8,6 +8,8 @@ use x86_64::structures::gdt::SegmentSelector;
 use x86_64::structures::tss::TaskStateSegment;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
+use crate::scrub::wipe;
+
 /// Selector of the kernel's code segment.
 pub(super) const KERNEL_CODE: u16 = 0x08;
 
@@ -16,6 +18,12 @@ pub(super) const KERNEL_DATA: u16 = 0x10;
 
 /// Bytes of each extra stack.
 const STACK_BYTES: usize = 16 * 1024;
+
+/// What the way in puts on the trap stack, bytes: the processor's frame, error code, vector and one register.
+const TRAP_BYTES: usize = size_of::<[u64; 8]>();
+
+/// How far below a stack's top the processor puts the flags of what it interrupts, which are never all 0, bytes.
+const FLAGS_BELOW_TOP: u64 = size_of::<[u64; 3]>() as u64;
 
 /// Which of the extra stacks an exception gets: numbers of the processor's interrupt stack table, counted from 1 in
 /// gates.
@@ -50,6 +58,16 @@ impl Stacks {
     pub(super) const fn new() -> Self {
         Self { trap: Stack::new(), ist: [const { Stack::new() }; 4] }
     }
+
+    /// Zeroes what was put on the stacks. To be called by their core, on its kernel stack.
+    pub(super) fn scrub(&'static self) {
+        self.trap.scrub(TRAP_BYTES);
+        for stack in &self.ist {
+            if stack.was_used() {
+                stack.scrub(STACK_BYTES);
+            }
+        }
+    }
 }
 
 impl Stack {
@@ -60,6 +78,20 @@ impl Stack {
     /// Address behind the stack, where it starts.
     fn top(&'static self) -> VirtAddr {
         VirtAddr::from_ptr(self.0.get()) + STACK_BYTES as u64
+    }
+
+    /// Whether the processor has put a frame there since it was last wiped.
+    fn was_used(&'static self) -> bool {
+        let flags = (self.top() - FLAGS_BELOW_TOP).as_ptr::<u64>();
+        // SAFETY: inside the stack, which is aligned; its core is not on it, and nobody else writes there.
+        unsafe { flags.read_volatile() != 0 }
+    }
+
+    /// Zeroes the `bytes` that are used first, at most all of them.
+    fn scrub(&'static self, bytes: usize) {
+        let bytes = bytes.min(STACK_BYTES);
+        // SAFETY: inside the stack; its core is not on it, and nobody else uses it.
+        unsafe { wipe((self.top() - bytes as u64).as_mut_ptr(), bytes) };
     }
 }
 

@@ -12,7 +12,7 @@ use crate::Machine;
 /// If the loader or the machine lacks what the kernel needs.
 pub fn start(boot_info: &'static mut BootInfo) -> Machine {
     let entered = time::counter();
-    core_state::start_boot_core();
+    core_state::start_boot_core(boot_info.kernel_stack_bottom);
     traps::start();
     serial::start();
     control::start();

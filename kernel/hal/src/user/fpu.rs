@@ -28,6 +28,18 @@ const MXCSR: (usize, u32) = (24, 0x1f80);
 /// [`FpuArea::newest_on`] when the memory is what counts.
 const NOWHERE: usize = usize::MAX;
 
+/// What the processor restores registers from: the part that is there for each, and the list of those that are not as at
+/// reset, which is empty.
+#[repr(C, align(64))]
+struct ResetArea([u32; (512 + 64) / 4]);
+
+/// The vector registers at reset. MXCSR is read from here all the same.
+static RESET: ResetArea = {
+    let mut words = [0; (512 + 64) / 4];
+    words[MXCSR.0 / 4] = MXCSR.1;
+    ResetArea(words)
+};
+
 /// Memory for a thread's vector registers.
 struct FpuArea {
     /// As large as the processor says.
@@ -109,6 +121,28 @@ impl Loaded {
         }
         FsBase::write(VirtAddr::new_truncate(regs.fs_base));
         KernelGsBase::write(VirtAddr::new_truncate(regs.gs_base));
+    }
+
+    /// Forgets a thread that is gone, and leaves nothing of it in the processor's own registers. (One that is not gone is
+    /// put away.)
+    pub(crate) fn forget(&self) {
+        let gone = self.holder.borrow_mut().take_if(|area| Arc::strong_count(area) == 1);
+        match gone {
+            Some(area) => {
+                self.area.set(ptr::null());
+                drop(area);
+            }
+            None => self.put_away(),
+        }
+        self.fs_base.set(0);
+        self.gs_base.set(0);
+        FsBase::write(VirtAddr::zero());
+        KernelGsBase::write(VirtAddr::zero());
+        // SAFETY: the area says that all components are as they are at reset.
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) &raw const RESET, in("eax") u32::MAX, in("edx") u32::MAX,
+                options(nostack, preserves_flags, readonly));
+        }
     }
 
     /// Brings a thread's area up to date if its registers are loaded.

@@ -1,0 +1,145 @@
+//! What the kernel's heap is made of, wherever its memory lies: blocks that are handed out and come back.
+//!
+//! Bytes of programs pass through many blocks (paths, arguments, file data), so **a block that came back is wiped**:
+//! - Small blocks at once. They then wait for whoever asks next ([`Classes`]).
+//! - Large ones, which are file data on their way, when they are handed to the allocator behind. Before that they wait
+//!   as they are in the [`Laundry`] for somebody who asks for the same size, so that a stream of reads or writes costs
+//!   no wiping at all. [`Blocks::wash`] wipes those that wait.
+//!
+//! What the allocator behind and the lists write into free blocks are sizes and addresses of blocks.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use linked_list_allocator::Heap;
+
+use self::classes::{Class, Classes};
+use self::laundry::Laundry;
+use crate::scrub::wipe;
+
+mod classes;
+mod laundry;
+#[cfg(test)]
+mod tests;
+
+/// Blocks of memory, taken from a region that may grow at its end.
+pub(crate) struct Blocks {
+    heap: Heap,
+    classes: Classes,
+    laundry: Laundry,
+}
+
+impl Blocks {
+    /// No memory yet.
+    pub(crate) const fn new() -> Self {
+        Self { heap: Heap::empty(), classes: Classes::new(), laundry: Laundry::new() }
+    }
+
+    /// Makes the region `bytes` larger, from `start` on, where it ends so far if it has begun.
+    ///
+    /// # Safety
+    /// The memory is there, zeroed, nobody else's, and stays.
+    pub(crate) unsafe fn extend(&mut self, start: *mut u8, bytes: usize) {
+        // SAFETY: by the caller.
+        unsafe {
+            if self.heap.size() == 0 {
+                self.heap.init(start, bytes);
+            } else {
+                self.heap.extend(bytes);
+            }
+        }
+    }
+
+    /// Bytes handed out, and those that wait to be.
+    pub(crate) fn used(&self) -> usize {
+        self.heap.used()
+    }
+
+    /// Takes a block. If there is none, `grow` is asked to make the region larger by at least so many bytes and to say
+    /// whether it did; then there may be.
+    #[inline]
+    pub(crate) fn take(&mut self, layout: Layout, grow: impl FnOnce(&mut Self, usize) -> bool) -> Option<NonNull<u8>> {
+        let layout = match Class::of(layout) {
+            Some(class) => match self.classes.take(class) {
+                Some(block) => return Some(block),
+                None => class.layout,
+            },
+            None => match self.laundry.take(layout) {
+                Some(block) => return Some(block),
+                None => layout,
+            },
+        };
+        self.take_behind(layout, grow)
+    }
+
+    /// Takes a block from the allocator behind.
+    fn take_behind(&mut self, layout: Layout, grow: impl FnOnce(&mut Self, usize) -> bool) -> Option<NonNull<u8>> {
+        if let Ok(block) = self.heap.allocate_first_fit(layout) {
+            return Some(block);
+        }
+        if self.wash()
+            && let Ok(block) = self.heap.allocate_first_fit(layout)
+        {
+            return Some(block);
+        }
+        // Room for the block however it has to be aligned, and for the free list's own needs.
+        let more = layout.size().saturating_add(layout.align()).saturating_add(4 * size_of::<usize>());
+        if !grow(self, more) {
+            return None;
+        }
+        self.heap.allocate_first_fit(layout).ok()
+    }
+
+    /// Takes a block back.
+    ///
+    /// # Safety
+    /// The block was taken with this layout and is nobody's any more.
+    #[inline]
+    pub(crate) unsafe fn give(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: by the caller; a block taken with a layout that has a class is one of that class.
+        unsafe {
+            match Class::of(layout) {
+                Some(class) => {
+                    wipe(block.as_ptr(), layout.size());
+                    if !self.classes.put(class, block) {
+                        self.heap.deallocate(block, class.layout);
+                    }
+                }
+                None => {
+                    while !self.laundry.has_room(layout)
+                        && let Some((block, layout)) = self.laundry.take_oldest()
+                    {
+                        self.clean(block, layout);
+                    }
+                    if !self.laundry.put(block, layout) {
+                        self.clean(block, layout);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Wipes all blocks that came back and were not wiped yet, and hands them to the allocator behind. Returns whether
+    /// there were any.
+    pub(crate) fn wash(&mut self) -> bool {
+        let mut any = false;
+        while let Some((block, layout)) = self.laundry.take_oldest() {
+            // SAFETY: the block waited in the laundry: it was taken with this layout and is nobody's.
+            unsafe { self.clean(block, layout) };
+            any = true;
+        }
+        any
+    }
+
+    /// Wipes a block and hands it to the allocator behind.
+    ///
+    /// # Safety
+    /// The block was taken from there with this layout and is nobody's.
+    unsafe fn clean(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe {
+            wipe(block.as_ptr(), layout.size());
+            self.heap.deallocate(block, layout);
+        }
+    }
+}
