@@ -7,27 +7,35 @@
 //! Chains of consequences are kept short by rule: whatever makes a node free, lost or ready only changes tables;
 //! [`Controller::settle`] runs after every event and starts what has become possible (I/O nodes, boots, jobs).
 
+mod forget;
 mod helpers;
+mod holdings;
 mod job;
 mod jobs;
 mod node;
 mod nodes;
 mod reports;
 mod requests;
+mod retention;
 mod shutdown;
+mod start;
+mod submit;
 mod unclaimed;
+mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::time::Instant;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
+use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_qemu::machine::Accelerator;
 use tokio::sync::watch;
 
+use self::forget::Forgets;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
 use self::node::{Node, Phase};
@@ -83,6 +91,7 @@ pub struct Controller<P> {
     nodes: Vec<Node>,
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
+    forgets: Forgets,
     scheduler: Scheduler,
     state: ClusterState,
     failure: Option<String>,
@@ -111,7 +120,7 @@ impl<P: Plant> Controller<P> {
             .collect::<Result<Vec<_>, DatabaseError>>()?;
         let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let (view, _) = watch::channel(empty_view(&config, now));
+        let (view, _) = watch::channel(view::empty(&config, now));
         let mut controller = Self {
             config,
             database,
@@ -123,6 +132,7 @@ impl<P: Plant> Controller<P> {
             nodes,
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
+            forgets: Forgets::default(),
             scheduler: Scheduler::default(),
             state: ClusterState::Starting,
             failure: None,
@@ -141,7 +151,7 @@ impl<P: Plant> Controller<P> {
         let unfinished = self.database.unfinished_jobs()?;
         for job in unfinished {
             let reason = "the service node ended while the job was under way".to_owned();
-            let end = JobRow { exit_status: coppice_api::job::EXIT_COPPICE, reason: Some(reason.clone()) };
+            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason.clone()), retention: None };
             self.database.end_job(job, &end, now.realtime_ns)?;
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
             self.database.add_ras(None, &event, now.realtime_ns)?;
@@ -178,7 +188,7 @@ impl<P: Plant> Controller<P> {
         let nodes = self.nodes.iter().filter_map(Node::deadline);
         let jobs = self.jobs.values().filter_map(Job::deadline);
         let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
-        let ours = [self.unclaimed.deadline(), self.shutdown_deadline].into_iter().flatten();
+        let ours = [self.unclaimed.deadline(), self.forgets.deadline(), self.shutdown_deadline].into_iter().flatten();
         nodes.chain(jobs).chain(helpers).chain(ours).min()
     }
 
@@ -188,6 +198,7 @@ impl<P: Plant> Controller<P> {
         self.advance_nodes(now);
         self.advance_jobs(now);
         self.unclaimed.expire(now.instant);
+        self.advance_forgets(now);
         self.advance_shutdown(now);
         self.settle(now);
     }
@@ -242,11 +253,6 @@ impl<P: Plant> Controller<P> {
         self.database
     }
 
-    /// Nodes that a job could be given now.
-    fn free_nodes(&self) -> BTreeSet<NodeId> {
-        self.nodes.iter().filter(|node| matches!(node.phase, Phase::Ready)).map(|node| node.id).collect()
-    }
-
     fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
         self.nodes.get_mut(node.0 as usize)
     }
@@ -260,11 +266,6 @@ impl<P: Plant> Controller<P> {
         let recorded = self.database.add_ras(node, event, now.realtime_ns);
         complain(recorded);
     }
-
-    fn publish(&mut self) {
-        self.changed = false;
-        self.view.send_replace(self.cluster_view());
-    }
 }
 
 /// A record that could not be made is no reason to stop serving; the log says so.
@@ -276,26 +277,4 @@ fn complain(recorded: Result<(), DatabaseError>) {
 
 fn ras(severity: Severity, kind: RasKind, job: Option<JobId>, text: String) -> RasEvent {
     RasEvent { severity, kind, job, rank: None, address: None, instruction: None, text }
-}
-
-fn empty_view(config: &Config, now: Now) -> ClusterView {
-    ClusterView {
-        name: config.paths.name().to_string(),
-        state: ClusterState::Starting,
-        failure: None,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: std::process::id(),
-        started_at_ns: now.realtime_ns,
-        nodes: config.nodes,
-        nodes_ready: 0,
-        nodes_failed: 0,
-        pset_size: config.pset_size,
-        memory_bytes: config.memory_bytes,
-        accelerator: None,
-        jobs_queued: 0,
-        jobs_running: 0,
-        state_directory: config.paths.state().to_owned(),
-        runtime_directory: config.paths.runtime().to_owned(),
-        processes: Vec::new(),
-    }
 }

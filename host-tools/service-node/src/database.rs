@@ -6,15 +6,18 @@
 
 mod jobs;
 mod migrations;
+mod node_state;
 mod nodes;
 mod programs;
 mod ras;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
-pub use jobs::JobRow;
+pub use jobs::{JobRow, StartRow};
 pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
 

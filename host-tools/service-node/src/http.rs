@@ -2,6 +2,7 @@
 
 mod clusters;
 mod jobs;
+mod programs;
 mod streams;
 
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
-use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -54,7 +54,8 @@ impl Api {
             .route("/v1/jobs/{job}/stream", get(streams::output))
             .route("/v1/jobs/{job}/input", put(streams::input))
             .route("/v1/ras", get(ras))
-            .route("/v1/programs", get(programs))
+            .route("/v1/programs", get(programs::list))
+            .route("/v1/programs/forget", post(programs::forget))
             .fallback(async || Refused::missing("there is no such request".to_owned()))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
             .with_state(self)
@@ -86,10 +87,6 @@ impl IntoResponse for Refused {
 
 async fn ras(State(api): State<Api>, Query(query): Query<RasQuery>) -> Answered<Vec<RasView>> {
     answer(api.ask(|answer| Request::Ras(query, answer)).await)
-}
-
-async fn programs(State(api): State<Api>) -> Answered<Vec<ProgramView>> {
-    answer(api.ask(Request::Programs).await)
 }
 
 fn answer<T: Serialize>(result: Result<T, Refused>) -> Answered<T> {

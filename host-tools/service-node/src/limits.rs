@@ -8,6 +8,18 @@ pub const UNCLAIMED_MAX: usize = 64;
 /// Jobs that wait for nodes. A further one is refused at submission.
 pub const JOBS_QUEUED_MAX: usize = 1000;
 
+/// Orders to forget programs that wait for answers of nodes at the same time. A further one is refused.
+pub const FORGETS_MAX: usize = 16;
+
+/// How long an order to forget programs waits for answers of nodes; then it is answered with those that are silent.
+pub const FORGET_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Orders to forget that a node owes answers to. Of a node that owes more, the answers to the oldest are ignored.
+pub const DISCARDS_OWED_MAX: usize = 64;
+
+/// Hexadecimal digits that a program's hash is known by at least; fewer are taken for a path.
+pub const HASH_DIGITS_MIN: usize = 4;
+
 /// How long a submitted job waits for its stream to be opened; then it is killed.
 pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
 

@@ -1,24 +1,79 @@
 //! Which job gets which nodes next: first in, first out, each node for one job at a time.
 //!
-//! The job at the head waits until there are nodes enough for it, and nobody overtakes it: a large job is never starved
-//! by small ones. Which of the free nodes it gets is [`place`]'s choice.
+//! The job at the head waits until there are nodes for it: enough of them, or the ones its user named. Nobody overtakes
+//! it but jobs that do not delay it ([`backfill`]): a large job is never starved by small ones. Which of the free nodes
+//! a job gets is the choice of [`placement`].
+
+mod backfill;
+pub mod placement;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use coppice_protocol::ids::{JobId, NodeId};
 
+use self::backfill::Reservation;
 use crate::limits::JOBS_QUEUED_MAX;
 
 /// Jobs that wait, in order.
 #[derive(Debug, Default)]
 pub struct Scheduler {
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<Wish>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
-    job: JobId,
-    nodes: usize,
+/// What a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The job.
+    pub job: JobId,
+    /// How many nodes it needs.
+    pub nodes: usize,
+    /// The nodes it needs, if not just any.
+    pub listed: Vec<NodeId>,
+    /// How long it lasts at most once it has them, if its user said so.
+    pub bound: Option<Duration>,
+}
+
+impl Wish {
+    /// Whether these nodes are enough.
+    fn fits(&self, nodes: &BTreeSet<NodeId>) -> bool {
+        if self.listed.is_empty() {
+            nodes.len() >= self.nodes
+        } else {
+            self.listed.iter().all(|node| nodes.contains(node))
+        }
+    }
+}
+
+/// The nodes as the scheduler sees them.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    /// Nodes that take a job now.
+    pub free: BTreeSet<NodeId>,
+    /// Jobs that have nodes.
+    pub running: Vec<Running>,
+    /// Nodes that are on their way up: free at any moment.
+    pub coming: BTreeSet<NodeId>,
+}
+
+/// A job that has nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The nodes that are free once it has ended.
+    pub nodes: Vec<NodeId>,
+    /// How long it still lasts at most; nothing if nobody said so, or it has lasted longer already.
+    pub left: Option<Duration>,
+}
+
+/// A job that can start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The job.
+    pub job: JobId,
+    /// The free nodes to choose from: enough, or exactly the listed ones.
+    pub from: BTreeSet<NodeId>,
 }
 
 /// The queue has [`JOBS_QUEUED_MAX`] jobs already.
@@ -36,8 +91,8 @@ impl Scheduler {
     }
 
     /// Puts a job at the end of the queue and says how many are ahead of it.
-    pub fn submit(&mut self, job: JobId, nodes: usize) -> usize {
-        self.queue.push_back(Waiting { job, nodes });
+    pub fn submit(&mut self, wish: Wish) -> usize {
+        self.queue.push_back(wish);
         self.queue.len() - 1
     }
 
@@ -48,24 +103,27 @@ impl Scheduler {
         self.queue.len() < before
     }
 
-    /// The next job that can start on the free nodes, and its block in order of ranks. The nodes are no longer free.
-    pub fn next_start(&mut self, free: &mut BTreeSet<NodeId>) -> Option<(JobId, Vec<NodeId>)> {
+    /// The next job that can start, which leaves the queue. Whoever starts it asks again, with fewer free nodes.
+    pub fn next_start(&mut self, pool: &Pool) -> Option<Start> {
         let head = self.queue.front()?;
-        let block = place(free, head.nodes)?;
-        let job = head.job;
-        self.queue.pop_front();
-        for node in &block {
-            free.remove(node);
-        }
-        Some((job, block))
+        let (index, from) = if head.fits(&pool.free) {
+            (0, pool.free.clone())
+        } else {
+            let reservation = Reservation::of(head, pool);
+            let permitted = |(index, later)| Some((index, reservation.permits(later, pool)?.clone()));
+            self.queue.iter().enumerate().skip(1).find_map(permitted)?
+        };
+        let wish = self.queue.remove(index)?;
+        let from = if wish.listed.is_empty() { from } else { wish.listed.into_iter().collect() };
+        Some(Start { job: wish.job, from })
     }
 
-    /// Jobs that need more nodes than there can be, which are taken out of the queue.
-    pub fn take_impossible(&mut self, usable: usize) -> Vec<JobId> {
-        let impossible =
-            self.queue.iter().filter(|waiting| waiting.nodes > usable).map(|waiting| waiting.job).collect();
-        self.queue.retain(|waiting| waiting.nodes <= usable);
-        impossible
+    /// Jobs that can never start as only these nodes work, which are taken out of the queue.
+    pub fn take_impossible(&mut self, usable: &BTreeSet<NodeId>) -> Vec<JobId> {
+        let (possible, impossible): (VecDeque<Wish>, VecDeque<Wish>) =
+            self.queue.drain(..).partition(|waiting| waiting.fits(usable));
+        self.queue = possible;
+        impossible.into_iter().map(|waiting| waiting.job).collect()
     }
 
     /// Jobs waiting.
@@ -78,114 +136,5 @@ impl Scheduler {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
-    }
-}
-
-/// Chooses nodes of a block: the free ones with the lowest numbers, so that neighbours stay together; nothing if there
-/// are too few.
-fn place(free: &BTreeSet<NodeId>, nodes: usize) -> Option<Vec<NodeId>> {
-    (free.len() >= nodes).then(|| free.iter().take(nodes).copied().collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use coppice_protocol::ids::{JobId, NodeId};
-    use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
-
-    use super::{QueueFull, Scheduler};
-    use crate::limits::JOBS_QUEUED_MAX;
-
-    fn nodes(count: u32) -> BTreeSet<NodeId> {
-        (0..count).map(NodeId).collect()
-    }
-
-    #[test]
-    fn nobody_overtakes_the_head_of_the_queue() {
-        let mut scheduler = Scheduler::default();
-        let mut free = nodes(4);
-        assert_eq!(scheduler.submit(JobId(1), 3), 0);
-        assert_eq!(scheduler.submit(JobId(2), 2), 1);
-        assert_eq!(scheduler.submit(JobId(3), 1), 2);
-        assert_eq!(scheduler.next_start(&mut free), Some((JobId(1), vec![NodeId(0), NodeId(1), NodeId(2)])));
-        assert_eq!(scheduler.next_start(&mut free), None, "job 3 would fit, but job 2 is first");
-        assert!(scheduler.remove(JobId(2)) && !scheduler.remove(JobId(2)));
-        assert_eq!(scheduler.next_start(&mut free), Some((JobId(3), vec![NodeId(3)])));
-        assert!(scheduler.is_empty());
-    }
-
-    #[test]
-    fn jobs_that_can_never_start_are_found() {
-        let mut scheduler = Scheduler::default();
-        for job in 1..=4u32 {
-            scheduler.submit(JobId(job.into()), job as usize);
-        }
-        assert_eq!(scheduler.take_impossible(2), [JobId(3), JobId(4)]);
-        assert_eq!(scheduler.len(), 2);
-    }
-
-    #[test]
-    fn the_queue_is_bounded() {
-        let mut scheduler = Scheduler::default();
-        for job in 0..JOBS_QUEUED_MAX {
-            scheduler.check_room().expect("room");
-            scheduler.submit(JobId(job as u64), 1);
-        }
-        assert_eq!(scheduler.check_room(), Err(QueueFull));
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Submit(usize),
-        Start,
-        End(usize),
-        Remove(usize),
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let one = prop_oneof![
-            (1usize..9).prop_map(Step::Submit),
-            proptest::strategy::Just(Step::Start),
-            (0usize..50).prop_map(Step::End),
-            (0usize..50).prop_map(Step::Remove),
-        ];
-        proptest::collection::vec(one, 0..200)
-    }
-
-    proptest! {
-        /// Whatever happens: no node has two jobs, none gets lost, and jobs start in the order they came.
-        #[test]
-        fn nodes_are_exclusive_and_order_is_kept(steps in steps()) {
-            const NODES: u32 = 8;
-            let mut scheduler = Scheduler::default();
-            let mut free = nodes(NODES);
-            let mut running: Vec<Vec<NodeId>> = Vec::new();
-            let mut last_started = 0;
-            let mut submitted = 0;
-            for step in steps {
-                match step {
-                    Step::Submit(nodes) => {
-                        submitted += 1;
-                        scheduler.submit(JobId(submitted), nodes);
-                    }
-                    Step::Start => {
-                        if let Some((job, block)) = scheduler.next_start(&mut free) {
-                            prop_assert!(job.0 > last_started);
-                            last_started = job.0;
-                            running.push(block);
-                        }
-                    }
-                    Step::End(index) if index < running.len() => free.extend(running.swap_remove(index)),
-                    Step::Remove(job) => {
-                        scheduler.remove(JobId(job as u64));
-                    }
-                    Step::End(_) => {}
-                }
-                let mut all: Vec<NodeId> = running.iter().flatten().chain(&free).copied().collect();
-                all.sort_unstable();
-                prop_assert_eq!(all, nodes(NODES).into_iter().collect::<Vec<_>>());
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
+use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
 use tokio::sync::Semaphore;
@@ -17,6 +18,10 @@ use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 pub(super) struct RankState {
     pub(super) node: NodeId,
     pub(super) pset: PsetId,
+    /// The node is believed to hold pages of the program, and is told to keep them for the launch.
+    pub(super) use_retained: bool,
+    /// What the node answered to that.
+    pub(super) retain: Option<RetainAnswer>,
     pub(super) launched: bool,
     pub(super) report: Option<RankView>,
 }
@@ -29,6 +34,8 @@ pub(super) struct Job {
     pub(super) program: ProgramRow,
     /// Empty while the job is queued.
     pub(super) ranks: Vec<RankState>,
+    /// How it got its nodes.
+    pub(super) placement: Option<Placement>,
     pub(super) feed: Feed,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
@@ -39,6 +46,7 @@ pub(super) struct Job {
     pub(super) early_input: Vec<Vec<u8>>,
     /// Why it ends, if not by itself; the first reason counts.
     pub(super) reason: Option<String>,
+    started: Option<Instant>,
     attach_deadline: Option<Instant>,
     run_deadline: Option<Instant>,
     kill_deadline: Option<Instant>,
@@ -62,12 +70,14 @@ impl Job {
             submission,
             program,
             ranks: Vec::new(),
+            placement: None,
             feed: Feed::default(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
             input_opened: false,
             early_input: Vec::new(),
             reason: None,
+            started: None,
             attach_deadline: Some(now + ATTACH_TIME_MAX),
             run_deadline: None,
             kill_deadline: None,
@@ -75,12 +85,32 @@ impl Job {
     }
 
     /// The job was given its block.
-    pub(super) fn start(&mut self, block: &[(NodeId, PsetId)], now: Instant) {
-        let rank =
-            |(node, pset): &(NodeId, PsetId)| RankState { node: *node, pset: *pset, launched: false, report: None };
-        self.ranks = block.iter().map(rank).collect();
-        let timeout = self.submission.timeout_ms.map(Duration::from_millis);
-        self.run_deadline = timeout.map(|timeout| now + timeout.min(JOB_TIME_MAX));
+    pub(super) fn start(&mut self, ranks: Vec<RankState>, placement: Placement, now: Instant) {
+        self.ranks = ranks;
+        self.placement = Some(placement);
+        self.started = Some(now);
+        self.run_deadline = self.timeout().map(|timeout| now + timeout);
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.submission.timeout_ms.map(|ms| Duration::from_millis(ms).min(JOB_TIME_MAX))
+    }
+
+    /// How long it lasts at most, if its user said so.
+    fn bounds(&self) -> impl Iterator<Item = Duration> {
+        let estimate = self.submission.estimate_ms.map(Duration::from_millis);
+        estimate.into_iter().chain(self.timeout())
+    }
+
+    /// How long it lasts at most from its start, as far as is known.
+    pub(super) fn bound(&self) -> Option<Duration> {
+        self.bounds().min()
+    }
+
+    /// How long it still lasts at most. An estimate that it has exceeded says nothing.
+    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+        let lasted = now.saturating_duration_since(self.started?);
+        self.bounds().filter_map(|bound| bound.checked_sub(lasted)).min()
     }
 
     pub(super) fn attached(&mut self) {
@@ -139,7 +169,19 @@ impl Job {
 
     /// Whether every rank was started.
     pub(super) fn is_running(&self) -> bool {
-        !self.is_queued() && self.ranks.iter().all(|state| state.launched || state.report.is_some())
+        !self.is_queued() && self.ranks.iter().all(|state| state.launched)
+    }
+
+    /// What retained page tables saved it; nothing if it never had nodes.
+    pub(super) fn retention(&self) -> Option<RetentionSummary> {
+        let reports = self.ranks.iter().filter_map(|state| state.report.as_ref());
+        let warm = reports.filter(|report| report.pages_retained > 0);
+        let add = |sum: RetentionSummary, report: &RankView| RetentionSummary {
+            warm_ranks: sum.warm_ranks.saturating_add(1),
+            pages_kept: sum.pages_kept.saturating_add(report.pages_retained),
+            pages_fetched: sum.pages_fetched.saturating_add(report.pages_fetched),
+        };
+        (!self.is_queued()).then(|| warm.fold(RetentionSummary::default(), add))
     }
 
     /// What `run` exits with.

@@ -1,124 +1,19 @@
-//! Jobs: submitted, started, killed, ended.
+//! Jobs that are under way: killed, ended.
 
-use std::collections::BTreeMap;
-
-use coppice_api::cluster::ClusterState;
-use coppice_api::job::{JobView, RankOutcome, RankView, Submission};
+use coppice_api::job::{JobView, RankOutcome, RankView};
 use coppice_api::signal::{SIGKILL, name as signal_name};
 use coppice_api::stream::JobEvent;
-use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
-use coppice_protocol::pset::{Member, StartJob, ToPset};
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::pset::ToPset;
 
 use super::job::{Due, Job};
 use super::node::Phase;
-use super::requests::Refused;
 use super::{Controller, Now, complain};
-use crate::database::{JobRow, ProgramRow};
+use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
 use crate::plant::Plant;
 
 impl<P: Plant> Controller<P> {
-    /// Takes a job whose program has been read and checked.
-    pub(super) fn submit(&mut self, job: Submission, program: ProgramRow, now: Now) -> Result<JobId, Refused> {
-        if self.state == ClusterState::Stopping {
-            return Err(Refused::conflict("the cluster is going down"));
-        }
-        self.check_size(&job, &program)?;
-        self.scheduler.check_room().map_err(|full| Refused::conflict(&full.to_string()))?;
-        let id = self.database.add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
-        let nodes = job.ranks as usize;
-        let job = Job::new(id, job, program, now.instant);
-        let ahead = self.scheduler.submit(id, nodes);
-        job.feed.event(JobEvent::Queued { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) });
-        self.jobs.insert(id, job);
-        self.changed = true;
-        Ok(id)
-    }
-
-    fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
-        let ranks = job.ranks as usize;
-        let (nodes, usable) = (self.nodes.len(), self.usable_nodes());
-        if ranks > nodes {
-            let plural = if nodes == 1 { "" } else { "s" };
-            return Err(Refused::bad(format!(
-                "-n {ranks} is more than cluster '{}' has: {nodes} node{plural}; use fewer, or `coppice down` and \
-                 `coppice up --nodes {ranks}`",
-                self.config.paths.name()
-            )));
-        }
-        if ranks > usable {
-            return Err(Refused::conflict(&format!(
-                "-n {ranks} is more than the {usable} nodes that work; see `coppice nodes`, `coppice reboot NODE`"
-            )));
-        }
-        // What the smallest node had free when it got ready; before that, all it has.
-        let free = self.nodes.iter().filter_map(|node| node.status.as_ref()).map(|status| status.memory.free).min();
-        let free = free.unwrap_or(u64::MAX).min(self.config.memory_bytes);
-        if program.memory_bytes > free {
-            return Err(Refused::bad(format!(
-                "cannot run '{}': it needs {} MiB of memory and a node has {} MiB free; use `coppice up --memory` with \
-                 more",
-                job.program.display(),
-                program.memory_bytes.div_ceil(1 << 20),
-                free >> 20
-            )));
-        }
-        Ok(())
-    }
-
-    fn usable_nodes(&self) -> usize {
-        self.nodes.iter().filter(|node| node.phase != Phase::Failed).count()
-    }
-
-    /// Starts the jobs that have become possible.
-    pub(super) fn start_jobs(&mut self, now: Now) {
-        if self.scheduler.is_empty() {
-            return;
-        }
-        let mut free = self.free_nodes();
-        while let Some((job, block)) = self.scheduler.next_start(&mut free) {
-            self.start_job(job, &block, now);
-        }
-    }
-
-    fn start_job(&mut self, id: JobId, block: &[NodeId], now: Now) {
-        let recorded = self.database.start_job(id, block, now.realtime_ns);
-        complain(recorded);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let program = job.program.id.to_string();
-        let mut placed: Vec<(NodeId, PsetId)> = Vec::with_capacity(block.len());
-        let mut boots: Vec<(NodeId, Generation)> = Vec::with_capacity(block.len());
-        for node in block {
-            let Some(node) = self.nodes.get_mut(node.0 as usize) else { continue };
-            node.phase = Phase::Busy(id);
-            node.last_program = Some(program.clone());
-            placed.push((node.id, node.pset));
-            boots.push((node.id, node.generation));
-        }
-        job.start(&placed, now.instant);
-        job.feed.event(JobEvent::Started { nodes: block.iter().map(|node| node.0).collect() });
-        let start = start_message(job, self.store.path(job.program.id).to_string_lossy().into_owned());
-        let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
-        for ((node, pset), number) in placed.iter().zip(0..) {
-            let member = Member { rank: Rank(number), node: *node, use_retained: job.submission.retain };
-            members.entry(*pset).or_default().push(member);
-        }
-        for (pset, members) in members {
-            self.plant.tell(pset, &ToPset::Start(StartJob { members, ..start.clone() }));
-        }
-        let early_input = std::mem::take(&mut job.early_input);
-        let input_pset = job.submission.input_rank.and_then(|rank| placed.get(rank as usize)).map(|(_, pset)| *pset);
-        let program = job.program.id;
-        if let Some(pset) = input_pset {
-            for bytes in early_input {
-                self.plant.tell(pset, &ToPset::Input { job: id, bytes });
-            }
-        }
-        let recorded = self.database.nodes_ran(&boots, program, id, now.realtime_ns);
-        complain(recorded);
-        self.changed = true;
-    }
-
     /// Ends a job as if by a signal, for a reason.
     pub(super) fn kill_job(&mut self, id: JobId, signal: u8, reason: Option<String>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -134,7 +29,7 @@ impl<P: Plant> Controller<P> {
     }
 
     /// A rank is over in whatever way. The job may be, too.
-    pub(super) fn rank_ended(&mut self, id: JobId, rank: Rank, report: RankView, now: Now) {
+    pub(super) fn rank_ended(&mut self, id: JobId, rank: Rank, mut report: RankView, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let failure = match report.outcome {
             RankOutcome::Lost => report.reason.clone(),
@@ -146,6 +41,7 @@ impl<P: Plant> Controller<P> {
         };
         let Some(state) = job.rank_mut(rank).filter(|state| state.report.is_none()) else { return };
         let node = state.node;
+        report.retain = state.retain;
         let recorded = self.database.add_ranks(id, std::slice::from_ref(&report));
         complain(recorded);
         state.report = Some(report);
@@ -185,7 +81,7 @@ impl<P: Plant> Controller<P> {
                 self.set_phase(state.node, Phase::Ready);
             }
         }
-        let end = JobRow { exit_status, reason: job.reason.clone() };
+        let end = JobRow { exit_status, reason: job.reason.clone(), retention: job.retention() };
         let recorded = self.database.end_job(id, &end, now.realtime_ns);
         complain(recorded);
         match self.database.job(id) {
@@ -198,17 +94,6 @@ impl<P: Plant> Controller<P> {
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
         self.changed = true;
-    }
-
-    /// Ends queued jobs that want more nodes than are left.
-    pub(super) fn end_impossible_jobs(&mut self, now: Now) {
-        let usable = self.usable_nodes();
-        for id in self.scheduler.take_impossible(usable) {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.reason = Some(format!("it wants more than the {usable} nodes that still work"));
-            }
-            self.finish_job(id, coppice_api::job::EXIT_COPPICE, now);
-        }
     }
 
     pub(super) fn advance_jobs(&mut self, now: Now) {
@@ -244,28 +129,6 @@ impl<P: Plant> Controller<P> {
     /// The reason recorded when somebody asks for the end of a job.
     pub(super) fn asked_reason(signal: u8) -> Option<String> {
         Some(format!("ended by {} on request", signal_name(signal)))
-    }
-}
-
-fn start_message(job: &Job, program_file: String) -> StartJob {
-    let submission = &job.submission;
-    let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
-    StartJob {
-        job: job.id,
-        size: submission.ranks,
-        root: submission.root.to_string_lossy().into_owned(),
-        program: job.program.id,
-        program_bytes: job.program.bytes,
-        program_file,
-        path: submission.name.clone(),
-        arguments,
-        environment: submission.environment.clone(),
-        directory: submission.directory.clone(),
-        user: rustix::process::getuid().as_raw(),
-        group: rustix::process::getgid().as_raw(),
-        umask: submission.umask,
-        input_rank: submission.input_rank.map(Rank),
-        members: Vec::new(),
     }
 }
 
@@ -313,8 +176,8 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         running_at_ns: None,
         ended_at_ns: Some(now.realtime_ns),
         estimate_ms: job.submission.estimate_ms,
-        placement: None,
-        retention: None,
+        placement: job.placement.clone(),
+        retention: end.retention,
         exit_status: Some(end.exit_status),
         reason: end.reason.clone(),
     }

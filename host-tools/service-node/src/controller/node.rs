@@ -7,6 +7,7 @@ use coppice_api::paths::ClusterPaths;
 use coppice_protocol::control::NodeStatus;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 
+use super::holdings::Holdings;
 use crate::database::NodeRow;
 
 /// What a node is doing.
@@ -47,7 +48,8 @@ pub(super) struct Node {
     pub(super) failures: u32,
     pub(super) pid: Option<u32>,
     pub(super) status: Option<NodeStatus>,
-    pub(super) last_program: Option<String>,
+    /// What it remembers of programs.
+    pub(super) holdings: Holdings,
 }
 
 impl Node {
@@ -60,7 +62,7 @@ impl Node {
             failures: 0,
             pid: None,
             status: row.status,
-            last_program: row.last_program,
+            holdings: Holdings::new(row.last_program, row.retained),
         }
     }
 
@@ -112,8 +114,8 @@ impl Node {
                 kernel_bytes: status.memory.kernel,
                 free_bytes: status.memory.free,
             }),
-            last_program: None,
-            retained: Vec::new(),
+            last_program: self.holdings.last.clone(),
+            retained: if self.is_up() { self.holdings.views() } else { Vec::new() },
             pid: self.pid,
             console: paths.console(self.id.0),
         }

@@ -6,6 +6,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::ras::{RasKind, Severity};
 
+use super::holdings::Holdings;
 use super::node::Phase;
 use super::{Controller, Now, complain, ras};
 use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX};
@@ -41,6 +42,8 @@ impl<P: Plant> Controller<P> {
         let secrets = self.plant.secrets()?;
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return Err(format!("there is no node {id}")) };
         node.generation = generation;
+        // Whatever an earlier boot held.
+        node.holdings = Holdings::default();
         node.phase = Phase::Booting { deadline: now.instant + BOOT_TIME_MAX };
         self.changed = true;
         self.plant.tell(node.pset, &ToPset::AddNode { node: id, generation, key: secrets.key.clone() });
@@ -121,7 +124,7 @@ impl<P: Plant> Controller<P> {
         let job = node.job();
         self.set_phase(id, Phase::Stopping);
         self.plant.kill_machine(id);
-        self.forget_node(id);
+        self.node_gone(id, now);
         if let Some(job) = job {
             self.rank_lost(job, id, reason, now);
         }
@@ -145,7 +148,7 @@ impl<P: Plant> Controller<P> {
         let text = format!("node {id} was lost: {reason}");
         self.set_phase(id, next);
         self.record_ras(Some(id), &ras(Severity::Fatal, RasKind::NodeLost, job, text.clone()), now);
-        self.forget_node(id);
+        self.node_gone(id, now);
         if let Some(job) = job {
             self.rank_lost(job, id, &text, now);
         }
@@ -163,7 +166,7 @@ impl<P: Plant> Controller<P> {
             _ => Phase::Waiting,
         };
         self.set_phase(id, next);
-        self.forget_node(id);
+        self.node_gone(id, now);
         let text = format!("node {id} did not get ready, attempt {failures} of {BOOT_ATTEMPTS_MAX}: {reason}");
         self.record_ras(Some(id), &ras(Severity::Error, RasKind::NodeLost, None, text.clone()), now);
         if next == Phase::Failed {
@@ -172,9 +175,11 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    fn forget_node(&mut self, id: NodeId) {
+    /// This boot of a node is over: nobody is to hear from it any more, and what it held is gone.
+    fn node_gone(&mut self, id: NodeId, now: Now) {
         let Some(node) = self.nodes.get(id.0 as usize) else { return };
         self.plant.tell(node.pset, &ToPset::RemoveNode { node: id });
+        self.void_holdings(id, now);
     }
 
     pub(super) fn set_phase(&mut self, id: NodeId, phase: Phase) {

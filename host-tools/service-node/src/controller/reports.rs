@@ -21,9 +21,10 @@ impl<P: Plant> Controller<P> {
             FromPset::NodeLost { node, generation, reason } if self.is_in(node, pset) => {
                 self.node_unreachable(node, generation, &reason, now);
             }
-            FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank),
+            FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank, now),
             FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
-            FromPset::Retained { .. } | FromPset::Discarded { .. } => {}
+            FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
+            FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
             FromPset::Output { job, rank, stream, bytes } => {
                 let length = bytes.len();
@@ -59,25 +60,33 @@ impl<P: Plant> Controller<P> {
         self.plant.tell(pset, &ToPset::OutputTaken { job, bytes });
     }
 
-    fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank) {
+    fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let was_running = job.is_running();
-        match job.rank_mut(rank).filter(|state| state.pset == pset) {
-            Some(state) => state.launched = true,
-            None => return tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for"),
+        let program = job.program.id;
+        let Some(state) = job.rank_mut(rank).filter(|state| state.pset == pset) else {
+            return tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for");
+        };
+        if std::mem::replace(&mut state.launched, true) || state.report.is_some() {
+            return;
         }
-        if !was_running && job.is_running() {
-            let recorded = self.database.job_running(id);
+        // A launch that is not to use a retained table of the program discards it.
+        let discarded = (!state.use_retained).then_some(state.node);
+        if job.is_running() {
+            let recorded = self.database.job_running(id, now.realtime_ns);
             complain(recorded);
+        }
+        if let Some(node) = discarded {
+            self.drop_held(node, program, now);
         }
     }
 
     fn rank_reported(&mut self, pset: PsetId, node: NodeId, report: RankReport, now: Now) {
         let (id, rank) = (report.job, report.rank);
         let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
-        if known.is_none_or(|state| state.node != node || state.pset != pset) {
-            return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a job that is over");
+        if known.is_none_or(|state| state.node != node || state.pset != pset || state.report.is_some()) {
+            return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
         }
+        self.set_held(node, &report.retention.held, now);
         self.rank_ended(id, rank, view(node, report), now);
     }
 

@@ -7,10 +7,10 @@ use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::{SIGKILL, SIGNAL_MAX};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
-use coppice_qemu::machine::Accelerator;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{Controller, Now};
@@ -90,6 +90,8 @@ pub enum Request {
     OpenInput(JobId, Answer<Arc<Semaphore>>),
     /// Standard input; empty: its end.
     Input(JobId, Vec<u8>),
+    /// Have nodes give retained pages back, and wait for them.
+    Forget(ForgetOrder, Answer<Forgotten>),
     /// End a job as if by a signal.
     Kill(JobId, u8, Answer<()>),
 }
@@ -116,7 +118,8 @@ impl<P: Plant> Controller<P> {
                 reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(job))));
             }
             Request::Ras(query, answer) => reply(answer, self.database.ras(&query).map_err(Refused::from)),
-            Request::Programs(answer) => reply(answer, self.database.programs().map_err(Refused::from)),
+            Request::Programs(answer) => reply(answer, self.programs().map_err(Refused::from)),
+            Request::Forget(order, answer) => self.forget(&order, answer, now),
             Request::KnownProgram(file, answer) => {
                 let known = self.database.known_program(file).map_err(Refused::from);
                 reply(answer, known.map(|known| known.filter(|program| self.store.holds(program))));
@@ -229,30 +232,9 @@ impl<P: Plant> Controller<P> {
         self.kill_job(id, signal, Self::asked_reason(signal), now);
         Ok(())
     }
-
-    pub(super) fn cluster_view(&self) -> ClusterView {
-        let count = |wanted: fn(&super::Node) -> bool| {
-            u32::try_from(self.nodes.iter().filter(|node| wanted(node)).count()).unwrap_or(u32::MAX)
-        };
-        let queued = u32::try_from(self.scheduler.len()).unwrap_or(u32::MAX);
-        let jobs = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        let earlier = self.view.borrow().clone();
-        ClusterView {
-            state: self.state,
-            failure: self.failure.clone(),
-            nodes_ready: count(super::Node::is_up),
-            nodes_failed: count(|node| node.phase == super::Phase::Failed),
-            accelerator: self.accelerator.as_ref().map(Accelerator::to_string),
-            jobs_queued: queued,
-            jobs_running: jobs.saturating_sub(queued),
-            processes: self.helper_views(),
-            started_at_ns: self.started_at_ns,
-            ..earlier
-        }
-    }
 }
 
-fn reply<T>(answer: Answer<T>, result: Result<T, Refused>) {
+pub(super) fn reply<T>(answer: Answer<T>, result: Result<T, Refused>) {
     // Whoever asked may be gone; then nobody wants the answer.
     let _ = answer.send(result);
 }

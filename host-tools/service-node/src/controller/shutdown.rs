@@ -24,6 +24,7 @@ impl<P: Plant> Controller<P> {
         for job in jobs {
             self.abandon_job(job, now);
         }
+        self.end_forgets();
         for index in 0..self.nodes.len() {
             self.stop_node(index);
         }

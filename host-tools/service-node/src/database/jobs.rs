@@ -1,9 +1,11 @@
 //! Jobs, their blocks and their ranks.
 
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
-use coppice_protocol::ids::{JobId, NodeId, ProgramId};
+use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::node_state::record_run;
 use super::{Database, DatabaseError, from_json, from_sql, to_json, to_sql};
 use crate::limits::{JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
@@ -14,10 +16,26 @@ pub struct JobRow {
     pub exit_status: u8,
     /// Why, if not by its ranks' own exits.
     pub reason: Option<String>,
+    /// What retained page tables saved it, if it had nodes.
+    pub retention: Option<RetentionSummary>,
+}
+
+/// How a job started.
+#[derive(Clone, Copy, Debug)]
+pub struct StartRow<'a> {
+    /// Its nodes in order of the ranks, each with its boot.
+    pub nodes: &'a [(NodeId, Generation)],
+    /// How it got them.
+    pub placement: &'a Placement,
+    /// Its program.
+    pub program: ProgramId,
+    /// The same as the last program of the nodes.
+    pub run: &'a LastProgram,
 }
 
 const COLUMNS: &str = "job, state, name, arguments, lower(hex(program)), root, directory, ranks, submitted_at_ns,
-                       started_at_ns, ended_at_ns, exit_status, reason,
+                       started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
+                       retention,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job)";
 
 impl Database {
@@ -27,8 +45,8 @@ impl Database {
     /// [`DatabaseError`].
     pub fn add_job(&self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
-                   (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING job";
+                   (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             job.name,
@@ -39,6 +57,7 @@ impl Database {
             job.ranks,
             job.timeout_ms.map(to_sql),
             to_sql(at_ns),
+            job.estimate_ms.map(to_sql),
         ];
         let id: i64 = self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         let id = from_sql(id);
@@ -49,20 +68,23 @@ impl Database {
         Ok(JobId(id))
     }
 
-    /// Records the block a job was given.
+    /// Records the block a job was given and why, and that its nodes run its program.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn start_job(&mut self, job: JobId, nodes: &[NodeId], at_ns: u64) -> Result<(), DatabaseError> {
+    pub fn start_job(&mut self, job: JobId, start: &StartRow<'_>, at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        let sql = "UPDATE jobs SET state = ?2, started_at_ns = ?3 WHERE job = ?1";
+        let sql = "UPDATE jobs SET state = ?2, started_at_ns = ?3, placement = ?4 WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
             state_name(JobState::Starting),
-            to_sql(at_ns)
+            to_sql(at_ns),
+            to_json(start.placement)
         ])?;
+        let nodes: Vec<NodeId> = start.nodes.iter().map(|(node, _)| *node).collect();
         let sql = "INSERT INTO blocks (job, nodes, formed_at_ns) VALUES (?1, ?2, ?3)";
         transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), to_json(&nodes), to_sql(at_ns)])?;
+        record_run(&transaction, start.nodes, start.run, start.program)?;
         Ok(transaction.commit()?)
     }
 
@@ -70,9 +92,10 @@ impl Database {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn job_running(&self, job: JobId) -> Result<(), DatabaseError> {
-        let sql = "UPDATE jobs SET state = ?2 WHERE job = ?1";
-        self.connection.prepare_cached(sql)?.execute(params![to_sql(job.0), state_name(JobState::Running)])?;
+    pub fn job_running(&self, job: JobId, at_ns: u64) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET state = ?2, running_at_ns = ?3 WHERE job = ?1";
+        let values = params![to_sql(job.0), state_name(JobState::Running), to_sql(at_ns)];
+        self.connection.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
 
@@ -95,13 +118,15 @@ impl Database {
     /// [`DatabaseError`].
     pub fn end_job(&mut self, job: JobId, end: &JobRow, at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        let sql = "UPDATE jobs SET state = ?2, ended_at_ns = ?3, exit_status = ?4, reason = ?5 WHERE job = ?1";
+        let sql = "UPDATE jobs SET state = ?2, ended_at_ns = ?3, exit_status = ?4, reason = ?5, retention = ?6
+                   WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
             state_name(JobState::Ended),
             to_sql(at_ns),
             end.exit_status,
-            end.reason
+            end.reason,
+            end.retention.as_ref().map(to_json)
         ])?;
         let sql = "UPDATE blocks SET released_at_ns = ?2 WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), to_sql(at_ns)])?;
@@ -169,13 +194,10 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         "ended" => JobState::Ended,
         _ => return Err(DatabaseError::Damaged("state of a job")),
     };
-    let time = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
-    let nodes: Option<String> = row.get(13)?;
+    let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
+    let nodes: Option<String> = row.get(17)?;
+    let (placement, retention): (Option<String>, Option<String>) = (row.get(15)?, row.get(16)?);
     Ok(JobView {
-        running_at_ns: None,
-        estimate_ms: None,
-        placement: None,
-        retention: None,
         job: from_sql(row.get(0)?),
         state,
         name: row.get(2)?,
@@ -186,96 +208,13 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         ranks: row.get(7)?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
         submitted_at_ns: from_sql(row.get(8)?),
-        started_at_ns: time(9)?,
-        ended_at_ns: time(10)?,
+        started_at_ns: number(9)?,
+        running_at_ns: number(13)?,
+        ended_at_ns: number(10)?,
+        estimate_ms: number(14)?,
+        placement: placement.map(|text| from_json(&text, "placement of a job")).transpose()?,
+        retention: retention.map(|text| from_json(&text, "retention of a job")).transpose()?,
         exit_status: row.get(11)?,
         reason: row.get(12)?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use coppice_api::job::{JobState, RankOutcome, RankView, Submission};
-    use coppice_protocol::ids::{NodeId, ProgramId};
-
-    use super::JobRow;
-    use crate::database::Database;
-
-    fn submission() -> Submission {
-        Submission {
-            program: "/bin/x".into(),
-            name: "x".into(),
-            arguments: vec!["a b".into(), "ü".into()],
-            environment: vec![],
-            root: "/srv".into(),
-            directory: "/".into(),
-            ranks: 2,
-            input_rank: None,
-            timeout_ms: Some(5),
-            umask: 0o22,
-            estimate_ms: None,
-            retain: true,
-            nodes: Vec::new(),
-        }
-    }
-
-    fn rank(rank: u32) -> RankView {
-        RankView {
-            rank,
-            node: rank + 4,
-            outcome: RankOutcome::Exited,
-            exit: Some(3),
-            signal: None,
-            reason: None,
-            launch_ns: u64::MAX,
-            run_ns: 2,
-            page_faults: 3,
-            instruction_faults: 4,
-            pages_fetched: 5,
-            pages_peak: 6,
-            bytes_read: 7,
-            bytes_written: 8,
-            syscalls: vec![],
-        }
-    }
-
-    #[test]
-    fn a_job_is_followed_from_queue_to_end() {
-        let directory = tempfile::tempdir().expect("directory");
-        let file = directory.path().join("db");
-        let mut database = Database::open(&file).expect("open");
-        let job = database.add_job(&submission(), ProgramId([9; 32]), 10).expect("added");
-        assert_eq!(database.job(job).expect("query").expect("there").job.state, JobState::Queued);
-        database.start_job(job, &[NodeId(4), NodeId(5)], 20).expect("started");
-        database.job_running(job).expect("running");
-        assert_eq!(database.unfinished_jobs().expect("query"), [job]);
-        database.add_ranks(job, &[rank(1), rank(0)]).expect("ranks");
-        // What is said twice is recorded once.
-        database.add_ranks(job, &[rank(1)]).expect("ranks");
-        let end = JobRow { exit_status: 3, reason: Some("because".into()) };
-        database.end_job(job, &end, 30).expect("ended");
-
-        // As another process would find it, the first one having been killed.
-        std::mem::forget(database);
-        let database = Database::open(&file).expect("open again");
-        assert_eq!(database.unfinished_jobs().expect("query"), []);
-        let detail = database.job(job).expect("query").expect("there");
-        assert_eq!(detail.rank_reports, [rank(0), rank(1)]);
-        assert_eq!((detail.job.nodes, detail.job.exit_status), (vec![4, 5], Some(3)));
-        assert_eq!(detail.job.arguments, ["a b", "ü"]);
-        assert_eq!((detail.job.started_at_ns, detail.job.ended_at_ns), (Some(20), Some(30)));
-    }
-
-    #[test]
-    fn numbers_are_never_reused_and_the_newest_come_last() {
-        let database = Database::in_memory().expect("open");
-        let first = database.add_job(&submission(), ProgramId([9; 32]), 10).expect("added");
-        database.connection.execute("DELETE FROM jobs", []).expect("deleted");
-        let second = database.add_job(&submission(), ProgramId([9; 32]), 10).expect("added");
-        assert!(second > first);
-        let third = database.add_job(&submission(), ProgramId([9; 32]), 10).expect("added");
-        let listed: Vec<u64> = database.jobs(10).expect("jobs").iter().map(|job| job.job).collect();
-        assert_eq!(listed, [second.0, third.0]);
-        assert_eq!(database.jobs(1).expect("jobs")[0].job, third.0);
-    }
 }

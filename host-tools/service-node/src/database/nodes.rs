@@ -1,7 +1,9 @@
-//! Nodes and what they ran last.
+//! Nodes and their boots.
 
+use coppice_api::retain::LastProgram;
 use coppice_protocol::control::{MemoryStatus, NodeStatus};
-use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
+use coppice_protocol::ids::{Generation, NodeId};
+use coppice_protocol::retain::RetainedProgram;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Database, DatabaseError, from_sql, to_sql};
@@ -13,8 +15,10 @@ pub struct NodeRow {
     pub generation: u32,
     /// What it said of itself when it was last ready.
     pub status: Option<NodeStatus>,
-    /// The program it ran last, hexadecimal.
-    pub last_program: Option<String>,
+    /// The program it ran last in that boot.
+    pub last_program: Option<LastProgram>,
+    /// What it held in that boot when it was last heard of, the program that ran last first.
+    pub retained: Vec<RetainedProgram>,
 }
 
 impl Database {
@@ -23,22 +27,19 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn node(&self, node: NodeId) -> Result<NodeRow, DatabaseError> {
-        let sql = "SELECT n.generation, n.kernel, n.boot_ns, n.memory_total, n.memory_kernel, n.memory_free,
-                          lower(hex(s.program)), n.boot_idle_ns
-                   FROM nodes n LEFT JOIN node_state s USING (node) WHERE n.node = ?1";
+        let sql = "SELECT generation, kernel, boot_ns, memory_total, memory_kernel, memory_free, boot_idle_ns
+                   FROM nodes WHERE node = ?1";
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             let kernel: Option<String> = row.get(1)?;
             let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
             let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)?, retained: 0 };
-            let (boot_ns, boot_idle_ns) = (number(2)?, number(7)?);
-            let last_program: Option<String> = row.get(6)?;
-            Ok(NodeRow {
-                generation: row.get(0)?,
-                status: kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, memory }),
-                last_program: last_program.filter(|program| !program.is_empty()),
-            })
+            let (boot_ns, boot_idle_ns) = (number(2)?, number(6)?);
+            let status = kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, memory });
+            Ok((row.get(0)?, status))
         });
-        Ok(row.optional()?.unwrap_or_default())
+        let Some((generation, status)) = row.optional()? else { return Ok(NodeRow::default()) };
+        let (last_program, retained) = (self.last_program(node)?, self.retained(node)?);
+        Ok(NodeRow { generation, status, last_program, retained })
     }
 
     /// Counts a boot of a node and says which one it is, before the machine is started.
@@ -70,26 +71,5 @@ impl Database {
             to_sql(status.boot_idle_ns),
         ])?;
         Ok(())
-    }
-
-    /// Records that nodes run a program, in their boots.
-    ///
-    /// # Errors
-    /// [`DatabaseError`].
-    pub fn nodes_ran(
-        &mut self,
-        nodes: &[(NodeId, Generation)],
-        program: ProgramId,
-        job: JobId,
-        at_ns: u64,
-    ) -> Result<(), DatabaseError> {
-        let transaction = self.connection.transaction()?;
-        let sql = "INSERT OR REPLACE INTO node_state (node, program, job, generation, at_ns)
-                   VALUES (?1, ?2, ?3, ?4, ?5)";
-        for (node, generation) in nodes {
-            let values = params![node.0, program.0, to_sql(job.0), generation.0, to_sql(at_ns)];
-            transaction.prepare_cached(sql)?.execute(values)?;
-        }
-        Ok(transaction.commit()?)
     }
 }

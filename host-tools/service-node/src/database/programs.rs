@@ -116,7 +116,28 @@ impl Database {
         Ok(())
     }
 
-    /// All programs, the newest last.
+    /// Programs whose hash starts with these hexadecimal digits: one, or two of several.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn programs_by_hash(&self, digits: &str) -> Result<Vec<ProgramId>, DatabaseError> {
+        let sql = "SELECT hash FROM programs WHERE substr(hex(hash), 1, length(?1)) = upper(?1) ORDER BY hash LIMIT 2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([digits], |row| row.get(0).map(ProgramId))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The program that was submitted last from a path.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn program_from(&self, path: &str) -> Result<Option<ProgramId>, DatabaseError> {
+        let sql = "SELECT hash FROM programs WHERE path = ?1 ORDER BY used_at_ns DESC LIMIT 1";
+        let row = self.connection.prepare_cached(sql)?.query_row([path], |row| row.get(0).map(ProgramId));
+        Ok(row.optional()?)
+    }
+
+    /// All programs, the newest last. What nodes hold of them is not filled in.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -126,15 +147,15 @@ impl Database {
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             Ok(ProgramView {
-                nodes: Vec::new(),
-                retained_pages: 0,
-                retained_bytes: 0,
                 hash: row.get(0)?,
                 bytes: from_sql(row.get(1)?),
                 memory_bytes: from_sql(row.get(2)?),
                 path: row.get(3)?,
                 used_at_ns: from_sql(row.get(4)?),
                 stored: row.get(5)?,
+                nodes: Vec::new(),
+                retained_pages: 0,
+                retained_bytes: 0,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

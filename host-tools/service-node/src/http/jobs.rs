@@ -53,6 +53,9 @@ fn check(job: &Submission) -> Result<(), Refused> {
         let last = job.ranks - 1;
         return Err(Refused::bad(format!("--stdin-rank {rank}: the job has ranks 0 to {last}; name one, or `none`")));
     }
+    if job.estimate_ms == Some(0) {
+        return Err(Refused::bad("--estimate 0 is no time; say how long the job runs, or nothing".to_owned()));
+    }
     let texts = job.arguments.iter().chain(&job.environment).chain([&job.name]);
     // Each ends with a zero on the program's stack.
     let bytes: usize = texts.clone().map(|text| text.len() + 1).sum();
@@ -141,6 +144,7 @@ mod tests {
         let cases = [
             (Submission { ranks: 0, ..job() }, "-n 0"),
             (Submission { input_rank: Some(2), ..job() }, "--stdin-rank"),
+            (Submission { estimate_ms: Some(0), ..job() }, "--estimate 0"),
             (Submission { arguments: vec!["x".repeat(200_000)], ..job() }, "put them into a file"),
             (Submission { arguments: vec!["a\0b".into()], ..job() }, "zero byte"),
             (Submission { environment: vec!["=x".into()], ..job() }, "NAME=VALUE"),

@@ -3,23 +3,29 @@
 // Each test program uses its own part of this.
 #![expect(dead_code, reason = "shared by several test programs")]
 
-use std::collections::VecDeque;
+pub(crate) mod memory;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use coppice_api::ClusterPaths;
-use coppice_api::job::Submission;
+use coppice_api::job::{JobDetail, Submission};
+use coppice_api::node::NodeView;
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
+use coppice_protocol::retain::RankRetention;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Request};
 use coppice_service_node::database::{Database, FileKey, ProgramRow};
 use coppice_service_node::plant::{HelperEvent, Incarnation, MachineEvent, Plant, PlantEvent, Secrets, Stop};
 use coppice_service_node::store::ProgramStore;
 use tokio::sync::oneshot;
+
+use self::memory::Memory;
 
 /// An order the controller gave.
 #[derive(Clone, Debug)]
@@ -85,6 +91,14 @@ pub(crate) struct Behaviour {
     pub(crate) exits: Option<u8>,
     /// Killed processes of a job end.
     pub(crate) obeys_kill: bool,
+    /// Nodes answer orders to discard.
+    pub(crate) discards: bool,
+    /// Processes of a job get as far as to run.
+    pub(crate) launches: bool,
+    /// What the nodes remember.
+    pub(crate) memory: Memory,
+    /// Orders to discard that nodes have not answered, with the program.
+    pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
     fabric: Incarnation,
     psets: Vec<Incarnation>,
     generations: Vec<Generation>,
@@ -97,6 +111,10 @@ impl Default for Behaviour {
             boots: true,
             exits: None,
             obeys_kill: true,
+            discards: true,
+            launches: true,
+            memory: Memory::default(),
+            owed: BTreeMap::new(),
             fabric: Incarnation::default(),
             psets: Vec::new(),
             generations: Vec::new(),
@@ -146,6 +164,8 @@ impl Behaviour {
             Order::KillIoNode(pset) => vec![self.pset(*pset, HelperEvent::Ended("killed".into()))],
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
+                self.memory.boot(*node);
+                self.owed.retain(|(of, _), _| of != node);
                 if self.boots {
                     vec![self.machine(*node, MachineEvent::Started { pid: 1000 + node.0 })]
                 } else {
@@ -171,22 +191,36 @@ impl Behaviour {
             ToPset::Start(start) => {
                 self.jobs.push((pset, start.clone()));
                 let job = start.job;
-                let launched = |(rank, _): &(Rank, NodeId)| self.said(pset, FromPset::Launched { job, rank: *rank });
-                let mut events: Vec<Event> = start.members.iter().map(launched).collect();
+                let mut events = Vec::new();
+                for member in &start.members {
+                    if let Some(answer) = self.memory.launch(start, *member) {
+                        events.push(self.said(pset, FromPset::Retained { node: member.node, answer }));
+                    }
+                    if self.launches {
+                        events.push(self.said(pset, FromPset::Launched { job, rank: member.rank }));
+                    }
+                }
                 if let Some(status) = self.exits {
-                    events.extend(
-                        start
-                            .members
-                            .iter()
-                            .map(|(rank, node)| self.ended(pset, job, *rank, *node, Exit::Status(status))),
-                    );
+                    for member in &start.members {
+                        events.push(self.ended(pset, job, member.rank, member.node, Exit::Status(status)));
+                    }
                 }
                 events
             }
             ToPset::Kill { job, signal } if self.obeys_kill => {
                 let started = self.jobs.iter().filter(|(of, start)| *of == pset && start.job == *job);
-                let members = started.flat_map(|(_, start)| &start.members);
-                members.map(|(rank, node)| self.ended(pset, *job, *rank, *node, Exit::Signal(*signal))).collect()
+                let members: Vec<_> = started.flat_map(|(_, start)| start.members.clone()).collect();
+                members
+                    .iter()
+                    .map(|member| self.ended(pset, *job, member.rank, member.node, Exit::Signal(*signal)))
+                    .collect()
+            }
+            ToPset::Discard { request, program, nodes } => {
+                self.owed.extend(nodes.iter().map(|node| ((*node, *request), *program)));
+                if !self.discards {
+                    return vec![];
+                }
+                nodes.iter().filter_map(|node| self.discarded(pset, *node, *request)).collect()
             }
             ToPset::Shutdown => {
                 // Nodes power off, then the I/O node ends.
@@ -200,8 +234,17 @@ impl Behaviour {
         }
     }
 
-    pub(crate) fn ended(&self, pset: PsetId, job: JobId, rank: Rank, node: NodeId, exit: Exit) -> Event {
-        self.said(pset, FromPset::Ended { node, report: report(job, rank, exit) })
+    /// A rank ends; it leaves its program in the node's memory if it ran there.
+    pub(crate) fn ended(&mut self, pset: PsetId, job: JobId, rank: Rank, node: NodeId, exit: Exit) -> Event {
+        let retention = self.memory.end(job, rank, node).unwrap_or_default();
+        self.said(pset, FromPset::Ended { node, report: RankReport { retention, ..report(job, rank, exit) } })
+    }
+
+    /// A node answers an order to discard, if it owes an answer.
+    pub(crate) fn discarded(&mut self, pset: PsetId, node: NodeId, request: u64) -> Option<Event> {
+        let program = self.owed.remove(&(node, request))?;
+        let answer = self.memory.discard(node, request, program);
+        Some(self.said(pset, FromPset::Discarded { node, answer }))
     }
 }
 
@@ -228,7 +271,7 @@ pub(crate) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_written: 7,
         bytes_read: 8,
         syscalls: vec![],
-        retention: coppice_protocol::retain::RankRetention::default(),
+        retention: RankRetention::default(),
     }
 }
 
@@ -294,6 +337,7 @@ pub(crate) struct Cluster {
     pub(crate) orders: Vec<Order>,
     plant: NotingPlant,
     now: Instant,
+    since: Instant,
     /// When machines that were started will call.
     calls: VecDeque<(NodeId, Generation)>,
     pset_size: u32,
@@ -321,6 +365,7 @@ impl Cluster {
             orders: Vec::new(),
             plant,
             now,
+            since: now,
             calls: VecDeque::new(),
             pset_size,
             home,
@@ -344,7 +389,8 @@ impl Cluster {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { instant: self.now, realtime_ns: 1 }
+        let passed = self.now.saturating_duration_since(self.since);
+        Now { instant: self.now, realtime_ns: 1 + u64::try_from(passed.as_nanos()).expect("not for centuries") }
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -402,7 +448,40 @@ impl Cluster {
     }
 
     pub(crate) fn submit(&mut self, job: Submission) -> Result<JobId, coppice_service_node::controller::Refused> {
-        self.ask(|answer| Request::Submit(Box::new(job), PROGRAM, FILE, answer))
+        self.submit_program(PROGRAM, job)
+    }
+
+    pub(crate) fn submit_program(
+        &mut self,
+        program: ProgramRow,
+        job: Submission,
+    ) -> Result<JobId, coppice_service_node::controller::Refused> {
+        self.ask(|answer| Request::Submit(Box::new(job), program, FILE, answer))
+    }
+
+    /// A job as it is recorded.
+    pub(crate) fn job(&mut self, job: JobId) -> JobDetail {
+        self.ask(|answer| Request::Job(job, answer)).expect("job")
+    }
+
+    pub(crate) fn nodes(&mut self) -> Vec<NodeView> {
+        self.ask(Request::Nodes).expect("nodes")
+    }
+
+    /// Ranks of a job end by themselves.
+    pub(crate) fn end(&mut self, job: JobId) {
+        let nodes = self.job(job).job.nodes;
+        for (node, rank) in nodes.into_iter().zip(0..) {
+            let pset = PsetId(node / self.pset_size);
+            let ended = self.behaviour.ended(pset, job, Rank(rank), NodeId(node), Exit::Status(0));
+            self.event(ended);
+        }
+    }
+
+    /// The I/O node of a node says something.
+    pub(crate) fn said(&mut self, node: u32, message: FromPset) {
+        let event = self.behaviour.said(PsetId(node / self.pset_size), message);
+        self.event(event);
     }
 
     pub(crate) fn told(&self) -> impl Iterator<Item = (PsetId, &ToPset)> {

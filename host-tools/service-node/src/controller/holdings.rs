@@ -1,0 +1,148 @@
+//! What a node remembers of programs in its present boot, as far as is known.
+
+use std::collections::BTreeSet;
+
+use coppice_api::retain::{LastProgram, RetainedView};
+use coppice_protocol::ids::{NodeId, ProgramId};
+use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::retain::RetainedProgram;
+
+use crate::limits::DISCARDS_OWED_MAX;
+use crate::scheduler::placement::Candidate;
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
+/// A node's memory of programs. Gone with its machine.
+#[derive(Debug, Default)]
+pub(super) struct Holdings {
+    /// The program it ran last.
+    pub(super) last: Option<LastProgram>,
+    /// The programs whose pages it holds, the one that ran last first.
+    held: Vec<RetainedProgram>,
+    /// Orders to give pages back that it has not answered yet.
+    owed: BTreeSet<u64>,
+}
+
+impl Holdings {
+    pub(super) fn new(last: Option<LastProgram>, held: Vec<RetainedProgram>) -> Self {
+        Self { last, held, owed: BTreeSet::new() }
+    }
+
+    /// All that it holds.
+    pub(super) fn held(&self) -> &[RetainedProgram] {
+        &self.held
+    }
+
+    /// The node said that it holds exactly this. A program that is named twice counts once, and no more than a node
+    /// can hold. Returns whether that is something new.
+    pub(super) fn set_held(&mut self, said: &[RetainedProgram]) -> bool {
+        let mut held: Vec<RetainedProgram> = Vec::with_capacity(said.len().min(RETAINED_PROGRAMS_MAX));
+        for program in said {
+            if held.len() < RETAINED_PROGRAMS_MAX && held.iter().all(|known| known.program != program.program) {
+                held.push(*program);
+            }
+        }
+        std::mem::replace(&mut self.held, held) != self.held
+    }
+
+    /// The node said that it holds this program and no other. What memory that takes it said when the program ended.
+    pub(super) fn keep_only(&mut self, program: ProgramId, pages: u64) -> bool {
+        let known = self.held.iter().find(|known| known.program == program && known.pages == pages);
+        let bytes = known.map_or(pages.saturating_mul(PAGE_BYTES), |known| known.bytes);
+        self.set_held(&[RetainedProgram { program, pages, bytes }])
+    }
+
+    /// The node does not hold this program.
+    pub(super) fn drop_program(&mut self, program: ProgramId) -> bool {
+        let before = self.held.len();
+        self.held.retain(|known| known.program != program);
+        self.held.len() != before
+    }
+
+    /// Pages of a program that it holds.
+    pub(super) fn pages(&self, program: ProgramId) -> u64 {
+        self.held.iter().find(|known| known.program == program).map_or(0, |known| known.pages)
+    }
+
+    /// The node as a candidate for a job of this program.
+    pub(super) fn candidate(&self, node: NodeId, program: ProgramId) -> Candidate {
+        Candidate {
+            node,
+            pages: self.pages(program),
+            clean: self.held.is_empty(),
+            used_at_ns: self.last.as_ref().map_or(0, |last| last.at_ns),
+        }
+    }
+
+    /// It was told to give pages back.
+    pub(super) fn owes(&mut self, request: u64) {
+        while self.owed.len() >= DISCARDS_OWED_MAX {
+            self.owed.pop_first();
+        }
+        self.owed.insert(request);
+    }
+
+    /// It answered an order to give pages back. Returns whether it had been given one.
+    pub(super) fn answered(&mut self, request: u64) -> bool {
+        self.owed.remove(&request)
+    }
+
+    pub(super) fn views(&self) -> Vec<RetainedView> {
+        let view = |RetainedProgram { program, pages, bytes }: &RetainedProgram| RetainedView {
+            program: program.to_string(),
+            pages: *pages,
+            bytes: *bytes,
+        };
+        self.held.iter().map(view).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ids::{NodeId, ProgramId};
+    use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+    use coppice_protocol::retain::RetainedProgram;
+
+    use super::Holdings;
+    use crate::limits::DISCARDS_OWED_MAX;
+    use crate::scheduler::placement::Candidate;
+
+    fn held(program: u8, pages: u64, bytes: u64) -> RetainedProgram {
+        RetainedProgram { program: ProgramId([program; 32]), pages, bytes }
+    }
+
+    #[test]
+    fn what_a_node_says_is_bounded_and_each_program_counts_once() {
+        let mut holdings = Holdings::default();
+        let twice = [held(1, 5, 50), held(2, 6, 60), held(1, 7, 70)];
+        assert!(holdings.set_held(&twice));
+        assert_eq!(holdings.held(), &twice[..2]);
+        assert!(!holdings.set_held(&twice), "nothing new");
+        let many: Vec<_> = (0..=RETAINED_PROGRAMS_MAX).map(|n| held(u8::try_from(n).expect("few"), 1, 1)).collect();
+        assert!(holdings.set_held(&many));
+        assert_eq!(holdings.held(), &many[..RETAINED_PROGRAMS_MAX]);
+    }
+
+    #[test]
+    fn keeping_one_program_discards_the_others() {
+        let mut holdings = Holdings::new(None, vec![held(1, 5, 50), held(2, 6, 60)]);
+        assert!(holdings.keep_only(ProgramId([2; 32]), 6));
+        assert_eq!(holdings.held(), [held(2, 6, 60)], "the memory it takes is known");
+        assert!(holdings.keep_only(ProgramId([2; 32]), 4));
+        assert_eq!(holdings.held(), [held(2, 4, 4 * 4096)]);
+        assert!(!holdings.drop_program(ProgramId([1; 32])) && holdings.drop_program(ProgramId([2; 32])));
+        let clean = Candidate { node: NodeId(3), pages: 0, clean: true, used_at_ns: 0 };
+        assert_eq!(holdings.candidate(NodeId(3), ProgramId([2; 32])), clean);
+    }
+
+    #[test]
+    fn only_orders_that_were_given_are_answered() {
+        let mut holdings = Holdings::default();
+        let last = DISCARDS_OWED_MAX as u64;
+        (0..=last).for_each(|request| holdings.owes(request));
+        assert!(!holdings.answered(0), "too long ago");
+        assert!(holdings.answered(last) && !holdings.answered(last), "once");
+        assert!(!holdings.answered(last + 1));
+    }
+}

@@ -1,0 +1,102 @@
+//! What nodes hold of programs: learnt from their answers and reports, recorded, shown.
+//!
+//! A rank's report says all that its node holds; it is the last word until the next one. An answer to an order to
+//! retain or to discard says it in between. Whatever ends a node's machine ends all of it.
+
+use std::collections::BTreeMap;
+
+use coppice_api::program::ProgramView;
+use coppice_api::retain::RetainAnswer;
+use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
+use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
+
+use super::holdings::Holdings;
+use super::{Controller, Now, complain};
+use crate::database::DatabaseError;
+use crate::plant::Plant;
+
+impl<P: Plant> Controller<P> {
+    /// A node's answer to the order to retain that came before a launch. Counted once for each rank: a launch that is
+    /// repeated brings the same answer again.
+    pub(super) fn node_retained(&mut self, pset: PsetId, node: NodeId, answer: Retained, now: Now) {
+        let unexpected =
+            || tracing::debug!(pset = pset.0, node = node.0, ?answer, "retained, but not asked to, or no more");
+        let Some(job) = self.jobs.get_mut(&answer.job).filter(|job| job.program.id == answer.program) else {
+            return unexpected();
+        };
+        let state = job.rank_on(node).and_then(|rank| job.rank_mut(rank));
+        let is_asked = |state: &&mut super::job::RankState| {
+            state.pset == pset && state.use_retained && state.retain.is_none() && state.report.is_none()
+        };
+        let Some(state) = state.filter(is_asked) else { return unexpected() };
+        state.retain = Some(view(answer.outcome));
+        match answer.outcome {
+            RetainOutcome::Kept(counts) => {
+                self.change_held(node, now, |holdings| holdings.keep_only(answer.program, counts.kept));
+            }
+            RetainOutcome::Absent => self.drop_held(node, answer.program, now),
+            RetainOutcome::Busy(_) | RetainOutcome::OtherBoot(_) => {}
+        }
+    }
+
+    /// A node has said all that it holds.
+    pub(super) fn set_held(&mut self, node: NodeId, held: &[RetainedProgram], now: Now) {
+        self.change_held(node, now, |holdings| holdings.set_held(held));
+    }
+
+    /// A node holds nothing of a program.
+    pub(super) fn drop_held(&mut self, node: NodeId, program: ProgramId, now: Now) {
+        self.change_held(node, now, |holdings| holdings.drop_program(program));
+    }
+
+    fn change_held(&mut self, id: NodeId, now: Now, change: impl FnOnce(&mut Holdings) -> bool) {
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        if change(&mut node.holdings) {
+            let held = node.holdings.held();
+            let recorded = self.database.set_retained(id, node.generation, held, now.realtime_ns);
+            complain(recorded);
+        }
+    }
+
+    /// A node's machine is gone, and what it held with it.
+    pub(super) fn void_holdings(&mut self, id: NodeId, now: Now) {
+        let Some(node) = self.node_mut(id) else { return };
+        node.holdings = Holdings::default();
+        let recorded = self.database.void_node_state(id);
+        complain(recorded);
+        self.owes_no_more(id, now);
+    }
+
+    /// The programs with what nodes hold of them.
+    pub(super) fn programs(&self) -> Result<Vec<ProgramView>, DatabaseError> {
+        let mut holders: BTreeMap<String, Vec<(NodeId, RetainedProgram)>> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| node.is_up()) {
+            for held in node.holdings.held() {
+                holders.entry(held.program.to_string()).or_default().push((node.id, *held));
+            }
+        }
+        let mut programs = self.database.programs()?;
+        for program in &mut programs {
+            for (node, held) in holders.remove(&program.hash).unwrap_or_default() {
+                program.nodes.push(node.0);
+                program.retained_pages = program.retained_pages.saturating_add(held.pages);
+                program.retained_bytes = program.retained_bytes.saturating_add(held.bytes);
+            }
+        }
+        Ok(programs)
+    }
+}
+
+fn view(outcome: RetainOutcome) -> RetainAnswer {
+    match outcome {
+        RetainOutcome::Kept(counts) => RetainAnswer::Kept {
+            kept: counts.kept,
+            dropped: counts.dropped,
+            zeroed: counts.zeroed,
+            discarded: counts.discarded,
+        },
+        RetainOutcome::Absent => RetainAnswer::Absent,
+        RetainOutcome::Busy(job) => RetainAnswer::Busy { job: job.0 },
+        RetainOutcome::OtherBoot(generation) => RetainAnswer::OtherBoot { generation: generation.0 },
+    }
+}

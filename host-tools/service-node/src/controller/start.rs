@@ -1,0 +1,142 @@
+//! Giving jobs their nodes.
+
+use std::collections::BTreeMap;
+
+use coppice_api::retain::{LastProgram, PlacedNode, Placement};
+use coppice_api::stream::JobEvent;
+use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::{Member, StartJob, ToPset};
+
+use super::job::{Job, RankState};
+use super::node::{Node, Phase};
+use super::{Controller, Now, complain};
+use crate::database::StartRow;
+use crate::plant::Plant;
+use crate::scheduler::placement::{self, Candidate};
+use crate::scheduler::{Pool, Running, Start};
+
+impl<P: Plant> Controller<P> {
+    /// Starts the jobs that have become possible.
+    pub(super) fn start_jobs(&mut self, now: Now) {
+        let is_free = |node: &Node| node.phase == Phase::Ready;
+        while !self.scheduler.is_empty() && self.nodes.iter().any(is_free) {
+            let pool = self.pool(now);
+            let Some(start) = self.scheduler.next_start(&pool) else { return };
+            self.start_job(&start, now);
+        }
+    }
+
+    /// The nodes as the scheduler sees them.
+    fn pool(&self, now: Now) -> Pool {
+        let mut pool = Pool::default();
+        let mut busy: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
+        for node in &self.nodes {
+            match node.phase {
+                Phase::Ready => {
+                    pool.free.insert(node.id);
+                }
+                Phase::Busy(job) => busy.entry(job).or_default().push(node.id),
+                Phase::Waiting | Phase::Booting { .. } | Phase::Stopping => {
+                    pool.coming.insert(node.id);
+                }
+                Phase::Failed => {}
+            }
+        }
+        for (job, nodes) in busy {
+            let left = self.jobs.get(&job).and_then(|job| job.left(now.instant));
+            pool.running.push(Running { nodes, left });
+        }
+        pool
+    }
+
+    fn start_job(&mut self, start: &Start, now: Now) {
+        let id = start.job;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let placement = place(job, start, &self.nodes);
+        let run = LastProgram {
+            program: job.program.id.to_string(),
+            path: job.submission.name.clone(),
+            bytes: job.program.bytes,
+            job: id.0,
+            at_ns: now.realtime_ns,
+        };
+        let mut ranks: Vec<RankState> = Vec::with_capacity(placement.nodes.len());
+        let mut boots: Vec<(NodeId, Generation)> = Vec::with_capacity(placement.nodes.len());
+        for placed in &placement.nodes {
+            let Some(node) = self.nodes.get_mut(placed.node as usize) else { continue };
+            node.phase = Phase::Busy(id);
+            node.holdings.last = Some(run.clone());
+            let use_retained = job.submission.retain && placed.pages > 0;
+            boots.push((node.id, node.generation));
+            let (node, pset) = (node.id, node.pset);
+            ranks.push(RankState { node, pset, use_retained, retain: None, launched: false, report: None });
+        }
+        let row = StartRow { nodes: &boots, placement: &placement, program: job.program.id, run: &run };
+        let recorded = self.database.start_job(id, &row, now.realtime_ns);
+        complain(recorded);
+        tracing::info!(job = id.0, placement = placement.summary, "job starts");
+        let nodes = boots.iter().map(|(node, _)| node.0).collect();
+        job.start(ranks, placement, now.instant);
+        job.feed.event(JobEvent::Started { nodes });
+        tell_start(job, &self.store.path(job.program.id).to_string_lossy(), &mut self.plant);
+        self.changed = true;
+    }
+}
+
+/// Chooses a job's nodes.
+fn place(job: &Job, start: &Start, nodes: &[Node]) -> Placement {
+    let (program, retain) = (job.program.id, job.submission.retain);
+    let candidate = |id: NodeId| Some(nodes.get(id.0 as usize)?.holdings.candidate(id, program));
+    let listed = &job.submission.nodes;
+    let nodes: Vec<PlacedNode> = if listed.is_empty() {
+        let candidates: Vec<Candidate> = start.from.iter().copied().filter_map(candidate).collect();
+        let choose = if retain { placement::choose } else { placement::choose_by_number };
+        choose(&candidates, job.submission.ranks as usize)
+    } else {
+        let candidates: Vec<Candidate> = listed.iter().copied().map(NodeId).filter_map(candidate).collect();
+        placement::as_listed(&candidates)
+    };
+    Placement { summary: placement::summary(&nodes, retain), nodes }
+}
+
+/// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
+fn tell_start(job: &mut Job, program_file: &str, plant: &mut impl Plant) {
+    let message = start_message(job, program_file.to_owned());
+    let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
+    for (state, number) in job.ranks.iter().zip(0..) {
+        let member = Member { rank: Rank(number), node: state.node, use_retained: state.use_retained };
+        members.entry(state.pset).or_default().push(member);
+    }
+    for (pset, members) in members {
+        plant.tell(pset, &ToPset::Start(StartJob { members, ..message.clone() }));
+    }
+    let early_input = std::mem::take(&mut job.early_input);
+    let input_rank = job.submission.input_rank.and_then(|rank| job.ranks.get(rank as usize));
+    if let Some(pset) = input_rank.map(|state| state.pset) {
+        for bytes in early_input {
+            plant.tell(pset, &ToPset::Input { job: job.id, bytes });
+        }
+    }
+}
+
+fn start_message(job: &Job, program_file: String) -> StartJob {
+    let submission = &job.submission;
+    let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
+    StartJob {
+        job: job.id,
+        size: submission.ranks,
+        root: submission.root.to_string_lossy().into_owned(),
+        program: job.program.id,
+        program_bytes: job.program.bytes,
+        program_file,
+        path: submission.name.clone(),
+        arguments,
+        environment: submission.environment.clone(),
+        directory: submission.directory.clone(),
+        user: rustix::process::getuid().as_raw(),
+        group: rustix::process::getgid().as_raw(),
+        umask: submission.umask,
+        input_rank: submission.input_rank.map(Rank),
+        members: Vec::new(),
+    }
+}

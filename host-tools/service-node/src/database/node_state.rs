@@ -1,0 +1,99 @@
+//! The node-state table: what each node ran last, and what it holds of programs since.
+//!
+//! Every row carries the boot it is about. A node that was booted again holds nothing: readers pass over rows of
+//! another boot than the node's present one, so that counting a boot voids them without touching them.
+
+use coppice_api::retain::LastProgram;
+use coppice_protocol::ids::{Generation, NodeId, ProgramId};
+use coppice_protocol::retain::RetainedProgram;
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::{Database, DatabaseError, from_sql, to_sql};
+
+impl Database {
+    /// The last program a node ran in its present boot.
+    pub(super) fn last_program(&self, node: NodeId) -> Result<Option<LastProgram>, DatabaseError> {
+        let sql = "SELECT lower(hex(s.program)), s.path, s.bytes, s.job, s.at_ns
+                   FROM node_state s JOIN nodes n ON n.node = s.node AND n.generation = s.generation
+                   WHERE s.node = ?1";
+        let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
+            Ok(LastProgram {
+                program: row.get(0)?,
+                path: row.get(1)?,
+                bytes: from_sql(row.get(2)?),
+                job: from_sql(row.get(3)?),
+                at_ns: from_sql(row.get(4)?),
+            })
+        });
+        Ok(row.optional()?)
+    }
+
+    /// What a node holds in its present boot, the program that ran last first.
+    pub(super) fn retained(&self, node: NodeId) -> Result<Vec<RetainedProgram>, DatabaseError> {
+        let sql = "SELECT r.program, r.pages, r.bytes
+                   FROM retained r JOIN nodes n ON n.node = r.node AND n.generation = r.generation
+                   WHERE r.node = ?1 ORDER BY r.rowid";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([node.0], |row| {
+            let (program, pages, bytes) = (ProgramId(row.get(0)?), row.get(1)?, row.get(2)?);
+            Ok(RetainedProgram { program, pages: from_sql(pages), bytes: from_sql(bytes) })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Records all that a node holds, each program once, the one that ran last first.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_retained(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        held: &[RetainedProgram],
+        at_ns: u64,
+    ) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
+        let sql = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        for RetainedProgram { program, pages, bytes } in held {
+            let values = params![node.0, program.0, to_sql(*pages), to_sql(*bytes), generation.0, to_sql(at_ns)];
+            transaction.prepare_cached(sql)?.execute(values)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Records that nothing of what is known of a node is true any more: its machine is gone.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn void_node_state(&mut self, node: NodeId) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
+        transaction.prepare_cached("DELETE FROM node_state WHERE node = ?1")?.execute([node.0])?;
+        Ok(transaction.commit()?)
+    }
+}
+
+/// Records that nodes run a program, in their boots.
+pub(super) fn record_run(
+    transaction: &Transaction<'_>,
+    nodes: &[(NodeId, Generation)],
+    run: &LastProgram,
+    program: ProgramId,
+) -> Result<(), DatabaseError> {
+    let sql = "INSERT OR REPLACE INTO node_state (node, program, path, bytes, job, generation, at_ns)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    for (node, generation) in nodes {
+        transaction.prepare_cached(sql)?.execute(params![
+            node.0,
+            program.0,
+            run.path,
+            to_sql(run.bytes),
+            to_sql(run.job),
+            generation.0,
+            to_sql(run.at_ns),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Jobs and nodes as they are recorded, read by another process where that matters.
+
+use coppice_api::job::{JobState, RankOutcome, RankView, Submission};
+use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
+use coppice_protocol::retain::RetainedProgram;
+
+use super::{Database, JobRow, NodeRow, StartRow};
+
+const PROGRAM: ProgramId = ProgramId([9; 32]);
+
+fn submission() -> Submission {
+    Submission {
+        program: "/bin/x".into(),
+        name: "x".into(),
+        arguments: vec!["a b".into(), "ü".into()],
+        environment: vec![],
+        root: "/srv".into(),
+        directory: "/".into(),
+        ranks: 2,
+        input_rank: None,
+        timeout_ms: Some(5),
+        umask: 0o22,
+        estimate_ms: Some(4),
+        retain: true,
+        nodes: Vec::new(),
+    }
+}
+
+fn rank(rank: u32) -> RankView {
+    RankView {
+        rank,
+        node: rank + 4,
+        outcome: RankOutcome::Exited,
+        exit: Some(3),
+        signal: None,
+        reason: None,
+        launch_ns: u64::MAX,
+        run_ns: 2,
+        page_faults: 3,
+        instruction_faults: 4,
+        pages_fetched: 5,
+        pages_peak: 6,
+        bytes_read: 7,
+        bytes_written: 8,
+        retain: Some(RetainAnswer::Kept { kept: 1, dropped: 2, zeroed: 3, discarded: 4 }),
+        pages_retained: 9,
+        pages_kept: 10,
+        pages_dropped: 11,
+        pages_zeroed: 12,
+        walk_ns: 13,
+        syscalls: vec![],
+    }
+}
+
+fn run(job: JobId) -> LastProgram {
+    LastProgram { program: PROGRAM.to_string(), path: "x".into(), bytes: 7, job: job.0, at_ns: 20 }
+}
+
+/// Gives nodes that have not booted before to a job.
+fn start(database: &mut Database, job: JobId, nodes: &[u32]) -> Placement {
+    let nodes = nodes.iter().map(|node| {
+        let node = NodeId(*node);
+        (node, database.next_generation(node).expect("counted"))
+    });
+    let nodes: Vec<_> = nodes.collect();
+    let placed = nodes.iter().map(|(node, _)| PlacedNode { node: node.0, reason: PlacementReason::Clean, pages: 0 });
+    let placement = Placement { summary: "clean".into(), nodes: placed.collect() };
+    let start = StartRow { nodes: &nodes, placement: &placement, program: PROGRAM, run: &run(job) };
+    database.start_job(job, &start, 20).expect("started");
+    placement
+}
+
+#[test]
+fn a_job_is_followed_from_queue_to_end() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("db");
+    let mut database = Database::open(&file).expect("open");
+    let job = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let queued = database.job(job).expect("query").expect("there").job;
+    assert_eq!((queued.state, queued.estimate_ms, queued.placement), (JobState::Queued, Some(4), None));
+    let placement = start(&mut database, job, &[4, 5]);
+    database.job_running(job, 25).expect("running");
+    assert_eq!(database.unfinished_jobs().expect("query"), [job]);
+    database.add_ranks(job, &[rank(1), rank(0)]).expect("ranks");
+    // What is said twice is recorded once.
+    database.add_ranks(job, &[rank(1)]).expect("ranks");
+    let retention = RetentionSummary { warm_ranks: 2, pages_kept: 18, pages_fetched: 10 };
+    let end = JobRow { exit_status: 3, reason: Some("because".into()), retention: Some(retention) };
+    database.end_job(job, &end, 30).expect("ended");
+
+    // As another process would find it, the first one having been killed.
+    std::mem::forget(database);
+    let database = Database::open(&file).expect("open again");
+    assert_eq!(database.unfinished_jobs().expect("query"), []);
+    let detail = database.job(job).expect("query").expect("there");
+    assert_eq!(detail.rank_reports, [rank(0), rank(1)]);
+    assert_eq!((detail.job.nodes, detail.job.exit_status), (vec![4, 5], Some(3)));
+    assert_eq!(detail.job.arguments, ["a b", "ü"]);
+    let times = (detail.job.started_at_ns, detail.job.running_at_ns, detail.job.ended_at_ns);
+    assert_eq!(times, (Some(20), Some(25), Some(30)));
+    assert_eq!((detail.job.placement, detail.job.retention), (Some(placement), Some(retention)));
+    assert_eq!(database.jobs(9).expect("jobs")[0].retention, Some(retention));
+}
+
+#[test]
+fn numbers_are_never_reused_and_the_newest_come_last() {
+    let database = Database::in_memory().expect("open");
+    let first = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    database.connection.execute("DELETE FROM jobs", []).expect("deleted");
+    let second = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    assert!(second > first);
+    let third = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let listed: Vec<u64> = database.jobs(10).expect("jobs").iter().map(|job| job.job).collect();
+    assert_eq!(listed, [second.0, third.0]);
+    assert_eq!(database.jobs(1).expect("jobs")[0].job, third.0);
+}
+
+#[test]
+fn the_node_state_table_survives_and_is_void_after_a_boot() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("db");
+    let held = |program, pages| RetainedProgram { program: ProgramId([program; 32]), pages, bytes: u64::MAX };
+    let mut database = Database::open(&file).expect("open");
+    let job = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    start(&mut database, job, &[4, 5, 6]);
+    // In the order they ran, which is not that of their hashes.
+    let table = [held(9, 3), held(1, 2)];
+    for node in [4, 5, 6] {
+        database.set_retained(NodeId(node), Generation(1), &[held(7, 1), held(8, 1)], 20).expect("recorded");
+        database.set_retained(NodeId(node), Generation(1), &table, 21).expect("recorded");
+    }
+    std::mem::forget(database);
+
+    let mut database = Database::open(&file).expect("open again");
+    let known = |database: &Database, node| {
+        let NodeRow { last_program, retained, .. } = database.node(NodeId(node)).expect("node");
+        (last_program, retained)
+    };
+    assert_eq!(known(&database, 4), (Some(run(job)), table.to_vec()));
+    assert_eq!(known(&database, 7), (None, vec![]), "nobody knows it");
+    database.next_generation(NodeId(4)).expect("booted");
+    assert_eq!(known(&database, 4), (None, vec![]), "rows of another boot are void");
+    database.void_node_state(NodeId(5)).expect("voided");
+    assert_eq!(known(&database, 5), (None, vec![]));
+    assert_eq!(known(&database, 6), (Some(run(job)), table.to_vec()), "nobody touched it");
+    // A boot that came to nothing before it ran anything finds no rows of the one before it either.
+    database.set_retained(NodeId(4), Generation(2), &[], 22).expect("recorded");
+    assert_eq!(known(&database, 4), (None, vec![]));
+}

@@ -1,0 +1,95 @@
+//! What compute nodes remember of programs, as working kernels would, for controllers to find out.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::pset::{Member, StartJob};
+use coppice_protocol::retain::{Discarded, RankRetention, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+
+/// Pages a node holds of a program that ran on it.
+pub(crate) const PAGES: u64 = 128;
+
+/// Memory these take.
+pub(crate) const BYTES: u64 = (PAGES + 4) * 4096;
+
+/// Memory of all nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    held: BTreeMap<NodeId, Vec<RetainedProgram>>,
+    /// What runs, and the pages it found.
+    running: BTreeMap<(JobId, Rank), (NodeId, ProgramId, u64)>,
+}
+
+impl Memory {
+    /// What a node holds, the program that ran last first.
+    pub(crate) fn held(&self, node: NodeId) -> &[RetainedProgram] {
+        self.held.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes a node hold something nobody was told of.
+    pub(crate) fn set(&mut self, node: NodeId, held: Vec<RetainedProgram>) {
+        self.held.insert(node, held);
+    }
+
+    /// The node is booted.
+    pub(crate) fn boot(&mut self, node: NodeId) {
+        self.held.remove(&node);
+        self.running.retain(|_, (on, ..)| *on != node);
+    }
+
+    /// A process starts. Returns the answer to the order to retain that comes before, if it does.
+    pub(crate) fn launch(&mut self, start: &StartJob, member: Member) -> Option<Retained> {
+        let (job, program) = (start.job, start.program);
+        let held = self.held.entry(member.node).or_default();
+        let mut found = 0;
+        let answer = member.use_retained.then(|| {
+            let kept = held.iter().find(|table| table.program == program).copied();
+            let outcome = match kept {
+                Some(kept) => {
+                    found = kept.pages;
+                    let discarded = held.len() as u64 - 1;
+                    *held = vec![kept];
+                    let dropped = 3;
+                    RetainOutcome::Kept(WalkCounts { kept: found, dropped, zeroed: 2, discarded, walk_ns: 1 })
+                }
+                None => RetainOutcome::Absent,
+            };
+            Retained { job, program, outcome }
+        });
+        if answer.is_none() {
+            held.retain(|table| table.program != program);
+        }
+        self.running.insert((job, member.rank), (member.node, program, found));
+        answer
+    }
+
+    /// A process ends, if there is one.
+    pub(crate) fn end(&mut self, job: JobId, rank: Rank, node: NodeId) -> Option<RankRetention> {
+        let (on, program, found) = *self.running.get(&(job, rank))?;
+        if on != node {
+            return None;
+        }
+        self.running.remove(&(job, rank));
+        let held = self.held.entry(node).or_default();
+        held.retain(|table| table.program != program);
+        held.insert(0, RetainedProgram { program, pages: PAGES, bytes: BYTES });
+        held.truncate(RETAINED_PROGRAMS_MAX);
+        let walk = WalkCounts { kept: PAGES, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
+        Some(RankRetention { found, walk, held: held.clone() })
+    }
+
+    /// A rank is given up without having run: its node is as it was before.
+    pub(crate) fn never_ran(&mut self, job: JobId, rank: Rank) {
+        self.running.remove(&(job, rank));
+    }
+
+    /// A node gives tables back.
+    pub(crate) fn discard(&mut self, node: NodeId, request: u64, program: Option<ProgramId>) -> Discarded {
+        let held = self.held.remove(&node).unwrap_or_default();
+        let (given_back, still_held): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|table| program.is_none_or(|program| program == table.program));
+        self.held.insert(node, still_held.clone());
+        Discarded { request, given_back, still_held }
+    }
+}
