@@ -97,8 +97,9 @@ impl AddressSpace {
             self.aside.drain(|page, frame| {
                 let Some(segment) = image.segment(page.address()) else { return };
                 // Without memory for a table on the way the page is given up, and fetched when it is wanted.
-                let put_back = table.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE);
-                counts.kept += u64::from(put_back.is_ok());
+                if let Ok(before) = table.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE) {
+                    counts.kept += u64::from(before.is_none());
+                }
             });
         }
         self.stats.pages = 0;

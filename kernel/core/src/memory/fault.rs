@@ -97,7 +97,7 @@ impl AddressSpace {
             Content::File { file, offset } => Resolution::Fetch(self.file_fetch(page, address, file, offset + inside)),
             Content::Program { image, address: origin } => {
                 let (image, origin) = (Arc::clone(image), origin + inside);
-                match self.put_back_pristine(page, rights, origin) {
+                match self.put_back_pristine(page) {
                     // The write that wants it goes to a copy.
                     Some(Ok(())) if access.contains(Access::WRITE) => self.make_writable(page, rights).into(),
                     Some(result) => result.into(),
@@ -110,9 +110,10 @@ impl AddressSpace {
         }
     }
 
-    /// Maps the pristine copy of the image's page at `origin`, if there is one beside the table.
-    fn put_back_pristine(&mut self, page: UserPage, rights: Access, origin: u64) -> Option<Result<(), OutOfMemory>> {
-        let frame = UserPage::containing(origin).and_then(|origin| self.aside.take(origin))?;
+    /// Maps the pristine copy of what `page` shows of the program, if there is one beside the table.
+    pub(super) fn put_back_pristine(&mut self, page: UserPage) -> Option<Result<(), OutOfMemory>> {
+        let rights = self.areas.find(page.address())?.1.access;
+        let frame = self.image_page(page).and_then(|origin| self.aside.take(origin))?;
         self.stats.pages -= 1;
         Some(self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE))
     }

@@ -160,6 +160,9 @@ impl AddressSpace {
         if self.table.entry(page).is_some() {
             return Ok(Installed::Done);
         }
+        if let Some(put_back) = self.put_back_pristine(page) {
+            return put_back.map(|()| Installed::Done);
+        }
         let Some((start, area)) = self.areas.find(page.address()) else {
             return Ok(Installed::Done);
         };

@@ -7,9 +7,10 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::{self, ProgramImage};
+use coppice_protocol::retain::WalkCounts;
 use spin::Mutex;
 
-use super::{AddressSpace, CopyError, Fetch, FileSource, Resolution, Signal, Source};
+use super::{AddressSpace, CopyError, Fetch, FileSource, Resolution, Retention, Signal, Source};
 
 mod copies;
 mod faults;
@@ -17,6 +18,8 @@ mod mapping;
 mod memory_end;
 mod model;
 mod remapping;
+mod retention;
+mod retention_end;
 mod start;
 
 pub(super) const PAGE: u64 = 4096;
@@ -77,6 +80,8 @@ pub(super) fn elf(loads: &[Load], entry: u64, length: usize, position_independen
 /// An address space with a program, whose file is served from memory.
 pub(super) struct World {
     pub(super) pool: &'static FramePool,
+    pub(super) retention: Arc<Retention>,
+    pub(super) id: ProgramId,
     pub(super) space: AddressSpace,
     pub(super) image: ProgramImage,
     pub(super) file: Vec<u8>,
@@ -101,10 +106,38 @@ impl World {
     }
 
     pub(super) fn with(pool: &'static FramePool, file: Vec<u8>) -> Self {
+        Self::on_node(pool, Arc::default(), PROGRAM, file)
+    }
+
+    /// A program of many on a node.
+    pub(super) fn on_node(pool: &'static FramePool, retention: Arc<Retention>, id: ProgramId, file: Vec<u8>) -> Self {
         let image = program::parse(&file, file.len() as u64).expect("a good program");
-        let mut space = AddressSpace::new(pool, alloc::sync::Arc::default()).expect("memory");
-        space.load_image(&image, PROGRAM).expect("a program that fits");
-        Self { pool, space, image, file, fetched: Vec::new() }
+        let mut space = AddressSpace::new(pool, Arc::clone(&retention)).expect("memory");
+        space.load_image(&image, id).expect("a program that fits");
+        Self { pool, retention, id, space, image, file, fetched: Vec::new() }
+    }
+
+    /// The process ends: what is left of it goes to the node.
+    pub(super) fn end(&mut self) -> WalkCounts {
+        let (counts, table) = self.space.cut_back();
+        if let Some(table) = table {
+            self.retention.keep(table, counts);
+        }
+        counts
+    }
+
+    /// Another process of the program starts, on what the node has of it.
+    pub(super) fn relaunch(&mut self) {
+        self.fetched.clear();
+        let retention = Arc::clone(&self.retention);
+        self.space = match retention.take(self.id) {
+            Some(table) => AddressSpace::on_retained(self.pool, retention, table).expect("it ran before"),
+            None => {
+                let mut space = AddressSpace::new(self.pool, retention).expect("memory");
+                space.load_image(&self.image, self.id).expect("a program that fits");
+                space
+            }
+        };
     }
 
     /// What the source of a fetch has there.
@@ -112,7 +145,7 @@ impl World {
         let (offset, length) = (fetch.offset() as usize, fetch.length());
         let bytes = match &fetch.source {
             Source::Program(id) => {
-                assert_eq!(*id, PROGRAM);
+                assert_eq!(*id, self.id);
                 self.fetched.push((fetch.first_page, fetch.pages));
                 &self.file
             }

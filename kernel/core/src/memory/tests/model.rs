@@ -298,6 +298,30 @@ impl Check {
         }
     }
 
+    /// The process ends and another one starts on what the node keeps: it sees the file's bytes, and nothing is left
+    /// of the first one.
+    fn run_again(&mut self) -> Result<(), TestCaseError> {
+        let pool = self.world.pool;
+        let counts = self.world.end();
+        let usage = pool.usage();
+        prop_assert_eq!((u64::from(usage.user), u64::from(usage.pristine)), (0, counts.kept));
+        let held: u64 = self.world.retention.held().iter().map(|held| held.bytes / PAGE).sum();
+        // The emptied space's own table is counted, but not held.
+        prop_assert_eq!(u64::from(usage.pristine + usage.tables), held + 1);
+        self.world.relaunch();
+        prop_assert_eq!(self.world.space.stats().pages_found, counts.kept);
+        self.invariants()?;
+        let segments = self.world.image.segments.clone();
+        for segment in segments {
+            for page in (segment.first_page()..segment.end_page()).step_by(PAGE as usize) {
+                let mut bytes = vec![0; PAGE as usize];
+                prop_assert_eq!(self.world.read(page, &mut bytes), Ok(()));
+                prop_assert!(bytes.iter().zip(page..).all(|(byte, at)| *byte == self.world.initial(at)), "{:#x}", page);
+            }
+        }
+        self.invariants()
+    }
+
     /// What must hold whenever nothing is under way.
     fn invariants(&mut self) -> Result<(), TestCaseError> {
         let AddressSpace { table, areas, aside, stats, .. } = &mut self.world.space;
@@ -351,6 +375,7 @@ proptest! {
         }
         check.invariants()?;
         prop_assert_eq!(u64::from(pool.usage().user + pool.usage().pristine), check.world.space.stats().pages);
+        check.run_again()?;
         drop(check);
         prop_assert_eq!(pool.free_frames(), free);
     }
