@@ -40,6 +40,8 @@ pub(super) fn sysinfo(caller: Caller<'_>, a: &Arguments) -> Immediate {
         uptime_seconds: clock::monotonic_ns() / 1_000_000_000,
         total_bytes: bytes(frames.total_frames()),
         free_bytes: bytes(frames.free_frames()),
+        // Used until somebody wants the memory, as Linux's buffers are.
+        buffer_bytes: caller.process.node.retention.bytes(),
         processes: 1,
     };
     caller.put(a.get(0), abi::sysinfo(&information).bytes())?;

@@ -30,6 +30,8 @@ pub(crate) struct SystemInformation {
     pub(crate) total_bytes: u64,
     /// Memory nobody uses, bytes.
     pub(crate) free_bytes: u64,
+    /// Memory that is used but given back when it is wanted, bytes.
+    pub(crate) buffer_bytes: u64,
     /// Processes.
     pub(crate) processes: u16,
 }
@@ -40,6 +42,7 @@ pub(crate) fn sysinfo(information: &SystemInformation) -> Record<SYSINFO_BYTES> 
         .u64(0, information.uptime_seconds)
         .u64(32, information.total_bytes)
         .u64(40, information.free_bytes)
+        .u64(56, information.buffer_bytes)
         .u16(80, information.processes)
         .u32(104, 1)
 }
@@ -101,11 +104,13 @@ mod tests {
     #[test]
     fn sysinfo_has_the_hosts_layout() {
         assert_eq!(SYSINFO_BYTES, size_of::<libc::sysinfo>());
-        let information = SystemInformation { uptime_seconds: 1, total_bytes: 2, free_bytes: 3, processes: 4 };
+        let information =
+            SystemInformation { uptime_seconds: 1, total_bytes: 2, free_bytes: 3, buffer_bytes: 5, processes: 4 };
         let b = sysinfo(&information).into_bytes();
         assert_eq!(u64_at(&b, offset_of!(libc::sysinfo, uptime)), 1);
         assert_eq!(u64_at(&b, offset_of!(libc::sysinfo, totalram)), 2);
         assert_eq!(u64_at(&b, offset_of!(libc::sysinfo, freeram)), 3);
+        assert_eq!(u64_at(&b, offset_of!(libc::sysinfo, bufferram)), 5);
         assert_eq!(u16_at(&b, offset_of!(libc::sysinfo, procs)), 4);
         assert_eq!(u32_at(&b, offset_of!(libc::sysinfo, mem_unit)), 1);
     }
