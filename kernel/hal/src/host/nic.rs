@@ -37,6 +37,11 @@ impl Nic {
     pub fn transmit<R>(&self, _length: usize, _fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         match self.0 {}
     }
+
+    /// Zeroes what frames left in the buffers. Returns whether that was all.
+    pub fn scrub(&self, _force: bool) -> bool {
+        match self.0 {}
+    }
 }
 
 impl Deref for RxFrame<'_> {

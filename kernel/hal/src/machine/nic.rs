@@ -4,6 +4,9 @@
 //! are the rule here and merging small buffers would mean copying. When all receive buffers hold frames
 //! nobody took, the card keeps what comes, and the wire behind it waits.
 //!
+//! Frames carry programs' bytes and are not wiped as they go, which would cost as much as copying them: buffers keep what
+//! was in them, and how much of it, until [`Nic::scrub`].
+//!
 //! The card interrupts only when somebody waits for it: after [`Nic::receive`] found nothing, or after
 //! [`Nic::can_transmit`] found no room. Both look once more after turning interrupts on, so nothing is missed.
 
@@ -167,6 +170,16 @@ impl Nic {
             return None;
         }
         self.transmit.lock().send(length, fill)
+    }
+
+    /// Zeroes what frames left in the buffers. Returns whether that was all; if not, frames are still on their way out
+    /// or wait to be received, and so it is to be called again. With `force` those are wiped too, and are lost.
+    ///
+    /// The card has most of these buffers, for frames to come. A frame that comes in this very moment may be damaged,
+    /// which its checksums show, and is sent again.
+    pub fn scrub(&self, force: bool) -> bool {
+        let (received, sent) = (self.receive.lock().scrub(force), self.transmit.lock().scrub(force));
+        received && sent
     }
 }
 

@@ -10,8 +10,9 @@ use virtio_drivers::transport::pci::PciTransport;
 
 use super::buffers::Buffers;
 use super::doorbell::{Doorbell, Doorbells};
-use super::{CARD_HEADER_BYTES, RING, TRANSMIT_FRAMES};
+use super::{CARD_HEADER_BYTES, RECEIVE_FRAMES, RING, TRANSMIT_FRAMES};
 use crate::machine::dma::Virtio;
+use crate::scrub::wipe;
 
 /// The card's number of the queue it fills.
 const QUEUE_RECEIVE: u16 = 0;
@@ -70,14 +71,41 @@ impl Ring {
     }
 }
 
+/// How many bytes of each buffer frames were in since it was last wiped.
+struct Used<const BUFFERS: usize>([u16; BUFFERS]);
+
+impl<const BUFFERS: usize> Used<BUFFERS> {
+    fn note(&mut self, slot: usize, bytes: usize) {
+        self.0[slot] = self.0[slot].max(u16::try_from(bytes).unwrap_or(u16::MAX));
+    }
+
+    /// Zeroes what was used of a buffer.
+    ///
+    /// # Safety
+    /// No frame in it is of interest, and nobody has a reference to its bytes.
+    unsafe fn wipe(&mut self, slot: usize, buffers: &Buffers) {
+        let bytes = usize::from(core::mem::take(&mut self.0[slot])).min(buffers.length());
+        // SAFETY: inside the buffer; for the rest by the caller.
+        unsafe { wipe(buffers.at(slot).as_ptr(), bytes) };
+    }
+}
+
 /// Frames that come.
-pub(super) struct ReceiveRing(Ring);
+pub(super) struct ReceiveRing {
+    ring: Ring,
+    used: Used<RECEIVE_FRAMES>,
+    /// Buffers with frames that somebody looks at, a bit each.
+    taken: u32,
+}
+
+const _: () = assert!(RECEIVE_FRAMES <= u32::BITS as usize);
 
 impl ReceiveRing {
     /// A ring of which the card has all buffers.
     pub(super) fn new(transport: &mut PciTransport, doorbells: &Doorbells, buffers: Buffers) -> Result<Self, Error> {
-        let mut ring = Self(Ring::new(transport, doorbells, QUEUE_RECEIVE, buffers)?);
-        for slot in 0..ring.0.buffers.count() {
+        let ring = Ring::new(transport, doorbells, QUEUE_RECEIVE, buffers)?;
+        let mut ring = Self { ring, used: Used([0; RECEIVE_FRAMES]), taken: 0 };
+        for slot in 0..ring.ring.buffers.count() {
             ring.add(slot)?;
         }
         Ok(ring)
@@ -85,12 +113,12 @@ impl ReceiveRing {
 
     /// Tells the card that there are buffers.
     pub(super) fn ring(&self) {
-        self.0.doorbell.ring();
+        self.ring.doorbell.ring();
     }
 
     /// Start of a buffer.
     pub(super) fn buffer(&self, slot: usize) -> NonNull<u8> {
-        self.0.buffers.at(slot)
+        self.ring.buffers.at(slot)
     }
 
     /// The buffer of the next frame that came, and the frame's length. It is the caller's until
@@ -98,39 +126,42 @@ impl ReceiveRing {
     pub(super) fn take(&mut self) -> Option<(usize, usize)> {
         loop {
             if let Some((slot, length)) = self.pop() {
-                self.0.set_interrupts(false);
+                self.ring.set_interrupts(false);
                 match length.checked_sub(CARD_HEADER_BYTES) {
-                    Some(length) if length > 0 && length <= self.0.buffers.length() - CARD_HEADER_BYTES => {
+                    Some(length) if length > 0 && length <= self.ring.buffers.length() - CARD_HEADER_BYTES => {
+                        self.taken |= 1 << slot;
                         return Some((slot, length));
                     }
                     // The card wrote nothing that makes sense.
                     _ => self.give_back(slot),
                 }
-            } else if self.0.interrupts {
+            } else if self.ring.interrupts {
                 return None;
             } else {
-                self.0.set_interrupts(true);
+                self.ring.set_interrupts(true);
             }
         }
     }
 
     /// Gives a buffer back to the card.
     pub(super) fn give_back(&mut self, slot: usize) {
+        self.taken &= !(1 << slot);
         // There is room: the ring has a place for each buffer.
         if let Ok(token) = self.add(slot) {
-            self.0.submitted(token, slot);
+            self.ring.submitted(token, slot);
         }
     }
 
     /// Takes a buffer out of the ring that the card is done with: its number, and how many bytes the card wrote.
     fn pop(&mut self) -> Option<(usize, usize)> {
-        let (token, slot) = self.0.next_used()?;
+        let (token, slot) = self.ring.next_used()?;
         // SAFETY: the same buffer as in `add`, which the card is done with.
         let bytes = unsafe {
-            let buffer = slice::from_raw_parts_mut(self.buffer(slot).as_ptr(), self.0.buffers.length());
-            self.0.queue.pop_used(token, &[], &mut [buffer]).ok()?
+            let buffer = slice::from_raw_parts_mut(self.buffer(slot).as_ptr(), self.ring.buffers.length());
+            self.ring.queue.pop_used(token, &[], &mut [buffer]).ok()?
         };
-        self.0.slots[usize::from(token)] = NO_SLOT;
+        self.ring.slots[usize::from(token)] = NO_SLOT;
+        self.used.note(slot, bytes as usize);
         Some((slot, bytes as usize))
     }
 
@@ -138,11 +169,32 @@ impl ReceiveRing {
     fn add(&mut self, slot: usize) -> Result<u16, Error> {
         // SAFETY: the buffer is nobody's, and the card's alone until it is popped.
         let token = unsafe {
-            let buffer = slice::from_raw_parts_mut(self.buffer(slot).as_ptr(), self.0.buffers.length());
-            self.0.queue.add(&[], &mut [buffer])?
+            let buffer = slice::from_raw_parts_mut(self.buffer(slot).as_ptr(), self.ring.buffers.length());
+            self.ring.queue.add(&[], &mut [buffer])?
         };
-        self.0.slots[usize::from(token)] = slot as u8;
+        self.ring.slots[usize::from(token)] = slot as u8;
         Ok(token)
+    }
+
+    /// Zeroes what frames left in the buffers. Not all of it if there are frames that were not looked at, unless `force`
+    /// says that they are to be lost.
+    pub(super) fn scrub(&mut self, force: bool) -> bool {
+        for slot in 0..self.ring.buffers.count() {
+            if force {
+                // Frames that were not looked at are not noted either.
+                self.used.note(slot, self.ring.buffers.length());
+            }
+            if self.used.0[slot] == 0 {
+                continue;
+            }
+            if self.taken & 1 << slot != 0 || !force && self.ring.queue.can_pop() {
+                return false;
+            }
+            // SAFETY: nobody looks at this buffer. The card may write a frame to it at the same time; then the frame is
+            // lost, as frames may be.
+            unsafe { self.used.wipe(slot, &self.ring.buffers) };
+        }
+        force || !self.ring.queue.can_pop()
     }
 }
 
@@ -155,6 +207,7 @@ pub(super) struct TransmitRing {
     free_count: usize,
     /// Length of the frame in each buffer that is the card's, with the card's header.
     lengths: [u16; TRANSMIT_FRAMES],
+    used: Used<TRANSMIT_FRAMES>,
 }
 
 impl TransmitRing {
@@ -167,6 +220,7 @@ impl TransmitRing {
             free: core::array::from_fn(|slot| slot as u8),
             free_count: TRANSMIT_FRAMES,
             lengths: [0; TRANSMIT_FRAMES],
+            used: Used([0; TRANSMIT_FRAMES]),
         })
     }
 
@@ -188,6 +242,7 @@ impl TransmitRing {
         self.ring.set_interrupts(false);
         let slot = usize::from(self.free[self.free_count - 1]);
         let bytes = CARD_HEADER_BYTES + length;
+        self.used.note(slot, bytes);
         // SAFETY: the buffer is nobody's; the frame fits, which the caller checked. The card's header is in front, and
         // is all zeros since the memory was taken.
         let frame =
@@ -220,5 +275,19 @@ impl TransmitRing {
             self.free[self.free_count] = slot as u8;
             self.free_count += 1;
         }
+    }
+
+    /// Zeroes what frames left in the buffers. Not in those of frames that are on their way, unless `force` says that
+    /// they are to be lost.
+    pub(super) fn scrub(&mut self, force: bool) -> bool {
+        self.reclaim();
+        let slots = if force { TRANSMIT_FRAMES } else { self.free_count };
+        for index in 0..slots {
+            let slot = if force { index } else { usize::from(self.free[index]) };
+            // SAFETY: nobody has a reference to the buffer. If it is the card's, it sends zeros instead of the frame,
+            // which nobody takes for one.
+            unsafe { self.used.wipe(slot, &self.ring.buffers) };
+        }
+        force || self.free_count == TRANSMIT_FRAMES
     }
 }
