@@ -11,9 +11,11 @@
 //! ([`coppice_protocol::ids::MacAddress::of`]), so there is no address resolution and nothing to wait for before the
 //! first packet. And all of TCP's clocks run [`limits::TIME_SCALE`] times faster than the standard's, whose one-second
 //! least retransmission time is made for the world and not for one machine room.
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate self as coppice_endpoint;
 
 mod error;
 mod ethernet;

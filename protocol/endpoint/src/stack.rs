@@ -25,6 +25,10 @@ use crate::limits::{
 use crate::listener::TcpListener;
 use crate::stream::TcpStream;
 
+mod scrub;
+#[cfg(test)]
+mod tests;
+
 /// First of the ports that outgoing connections use.
 const EPHEMERAL_FIRST: u16 = 49_152;
 /// How many of them there are.

@@ -106,6 +106,15 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// [`NetError::Reset`] if the connection broke or nothing can be received any more.
     pub fn take_with<R>(&self, f: impl FnOnce(&[u8]) -> (usize, R)) -> Result<Option<R>, NetError> {
+        self.take_in_place(|bytes| f(bytes))
+    }
+
+    /// As [`Self::take_with`], for an `f` that leaves nothing behind: it may zero the bytes it takes, which stay in the
+    /// connection's buffer otherwise until others take their place.
+    ///
+    /// # Errors
+    /// As [`Self::take_with`].
+    pub fn take_in_place<R>(&self, f: impl FnOnce(&mut [u8]) -> (usize, R)) -> Result<Option<R>, NetError> {
         let (result, window_grew) = self.connection.with_socket(|socket| {
             // The peer must be told that there is room again if so much was waiting that it may have stopped.
             let window_grew = socket.recv_queue() >= socket.recv_capacity() / 2;

@@ -277,7 +277,7 @@ fn a_dead_peer_is_noticed_while_writing_and_left_alone_while_idle() {
     world.idle(1000 * SECOND_NS);
     assert!(world.polls - polls < 5, "{} polls while idle", world.polls - polls);
     assert_eq!(stream.unacknowledged(), 0);
-    world.cut();
+    world.lose(1000);
     world.spawn(async move {
         stream.write_all(b"anybody?").await.unwrap();
         assert_eq!(stream.flush().await, Err(NetError::Reset));

@@ -242,9 +242,9 @@ impl World {
 }
 
 impl World {
-    /// From now on every frame is lost.
-    pub(crate) fn cut(&mut self) {
-        self.faults.lost_per_mille = 1000;
+    /// From now on so many of 1000 frames are lost.
+    pub(crate) fn lose(&mut self, per_mille: u64) {
+        self.faults.lost_per_mille = per_mille;
     }
 
     /// The right side is another one from now on, which knows nothing of the old one's connections.
