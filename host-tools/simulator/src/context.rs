@@ -151,6 +151,7 @@ impl Context {
         if !link.is_held(Side::Node) && !link.is_held(Side::IoNode) {
             self.checkers.delivery.forget(connection);
             self.checkers.identities.forget(connection);
+            self.checkers.retention.forget(connection);
         }
     }
 

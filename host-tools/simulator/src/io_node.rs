@@ -1,9 +1,10 @@
-//! The I/O node: knows the key of the latest boot of each node, answers requests, and looks after its peers.
+//! The I/O node: knows the key of the latest boot of each node, answers requests, gives orders, and looks after its
+//! peers.
 
 use std::collections::BTreeMap;
 
-use coppice_protocol::control::{Launch, ToIoNode, ToNode};
-use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::control::{ToIoNode, ToNode};
+use coppice_protocol::ids::NodeId;
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, REQUESTS_IN_FLIGHT_MAX, SEND_QUEUE_BYTES};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Frame, Identity, Session};
@@ -12,8 +13,12 @@ use coppice_protocol::ship::Request;
 use crate::checkers::{Progress, Violation, Who, ensure};
 use crate::context::Context;
 use crate::network::{ConnectionId, Side};
+use crate::orders::Orders;
 use crate::schedule::Event as Planned;
 use crate::work;
+
+/// Longest time that an order and the answer to it are thought to take, ns.
+const ORDER_NS_MAX: u64 = 200_000_000;
 
 /// The I/O node's end of a connection.
 struct Peer {
@@ -34,12 +39,15 @@ pub(crate) struct IoNode {
     pub(crate) is_up: bool,
     keys: BTreeMap<NodeId, (Identity, NodeKey)>,
     peers: BTreeMap<ConnectionId, Peer>,
+    orders: Orders,
 }
 
 impl IoNode {
     /// This boot of a node may connect from now on, and no earlier one.
     pub(crate) fn register(&mut self, identity: Identity, key: NodeKey, context: &mut Context) {
         self.keys.insert(identity.node, (identity, key));
+        self.orders.boots(identity);
+        context.checkers.retention.registered(identity);
         let is_earlier = |peer: &Peer| peer.identity.is_some_and(|peer| peer.node == identity.node && peer != identity);
         self.drop_peers(is_earlier, context);
     }
@@ -58,6 +66,7 @@ impl IoNode {
     pub(crate) fn crash(&mut self, context: &mut Context) {
         self.is_up = false;
         self.keys.clear();
+        self.orders.forget();
         for (connection, _) in core::mem::take(&mut self.peers) {
             context.vanish(connection, Side::IoNode);
         }
@@ -84,12 +93,12 @@ impl IoNode {
         while let Some(event) = peer.session.poll_event() {
             match event {
                 Event::KeyWanted(identity) => self.supply_key(connection, &mut peer, identity, context),
-                Event::Established(identity) => self.established(connection, &peer, identity, context)?,
+                Event::Established(identity) => self.established(connection, &mut peer, identity, context)?,
                 Event::Frame(frame) => {
                     let network = context.network.get(connection);
                     context.checkers.delivery.accepted(connection, network, Side::IoNode, &frame)?;
                     match peer.channel {
-                        Channel::Control => control(&frame)?,
+                        Channel::Control => self.control(connection, &peer, &frame, context)?,
                         Channel::Ship => request(connection, &mut peer, &frame, context)?,
                     }
                 }
@@ -121,7 +130,7 @@ impl IoNode {
     fn established(
         &mut self,
         connection: ConnectionId,
-        peer: &Peer,
+        peer: &mut Peer,
         identity: Identity,
         context: &mut Context,
     ) -> Result<(), Violation> {
@@ -136,11 +145,14 @@ impl IoNode {
         self.drop_peers(|older| older.channel == peer.channel && older.identity == Some(identity), context);
         if peer.channel == Channel::Control {
             context.plan(0, Planned::Heartbeat { connection });
+            let again = self.orders.again(identity);
+            context.trace.count("orders said again", again.len() as u64);
+            give(connection, peer, identity, again, context)?;
         }
         Ok(())
     }
 
-    /// Asks whether the peer is alive, and launches something now and then.
+    /// Asks whether the peer is alive, and orders something now and then.
     pub(crate) fn heartbeat(&mut self, connection: ConnectionId, context: &mut Context) -> Result<(), Violation> {
         let Some(peer) = self.peers.get_mut(&connection) else { return Ok(()) };
         if context.now_ns - peer.heard_ns > HEARTBEAT_DEAD_NS {
@@ -153,14 +165,36 @@ impl IoNode {
             peer.pings += 1;
             let ping = ToNode::Ping { sequence: peer.pings, realtime_ns: context.now_ns };
             say(connection, peer, &ping, context)?;
-            if context.random.chance(200) {
-                let launch = ToNode::Launch(launch(context));
-                say(connection, peer, &launch, context)?;
+            if let Some(identity) = peer.identity {
+                let orders = self.orders.next(identity, context);
+                give(connection, peer, identity, orders, context)?;
             }
             context.pump(connection, Side::IoNode, &mut peer.session);
         }
         context.plan(HEARTBEAT_INTERVAL_NS, Planned::Heartbeat { connection });
         Ok(())
+    }
+
+    /// A message from a node on the control channel.
+    fn control(
+        &mut self,
+        connection: ConnectionId,
+        peer: &Peer,
+        frame: &Frame,
+        context: &mut Context,
+    ) -> Result<(), Violation> {
+        let message = frame.message::<ToIoNode>().map_err(|error| Violation::new(format!("control: {error}")))?;
+        let identity = peer.identity.ok_or_else(|| Violation::new(format!("nobody said {message:?}")))?;
+        let holder = context.network.get(connection).holder(Side::Node);
+        context.checkers.retention.accepted(holder, identity, &message)?;
+        self.orders.heard(identity, message);
+        Ok(())
+    }
+
+    /// At the end of a run every job was heard of.
+    pub(crate) fn all_ended(&self) -> Result<(), Violation> {
+        let open = self.orders.open();
+        ensure(open.is_none(), || format!("the end of job {open:?} was not heard of"))
     }
 
     /// The answer to a request is there.
@@ -212,12 +246,27 @@ impl IoNode {
 
 fn say(connection: ConnectionId, peer: &mut Peer, message: &ToNode, context: &mut Context) -> Result<(), Violation> {
     let sent = context.send(connection, Side::IoNode, &mut peer.session, 0, message, Vec::new())?;
-    ensure(sent.is_ok(), || format!("{message:?} was not sent: {sent:?}"))
+    // The session may have failed on bytes behind those that established it.
+    ensure(sent.is_ok() || peer.session.failure().is_some(), || format!("{message:?} was not sent: {sent:?}"))
 }
 
-/// A message from a node on the control channel.
-fn control(frame: &Frame) -> Result<(), Violation> {
-    frame.message::<ToIoNode>().map(drop).map_err(|error| Violation::new(format!("control: {error}")))
+/// Gives orders to a boot, one right behind the other. Often the connection breaks before all of that has come to its
+/// end.
+fn give(
+    connection: ConnectionId,
+    peer: &mut Peer,
+    boot: Identity,
+    orders: Vec<ToNode>,
+    context: &mut Context,
+) -> Result<(), Violation> {
+    if !orders.is_empty() && context.is_faulty() && context.random.chance(150) {
+        context.plan_within(ORDER_NS_MAX, Planned::Cut { connection });
+    }
+    for order in orders {
+        context.checkers.retention.ordered(boot, &order);
+        say(connection, peer, &order, context)?;
+    }
+    Ok(())
 }
 
 /// A request from a node: its answer takes a while, and may be overtaken by others.
@@ -228,23 +277,4 @@ fn request(connection: ConnectionId, peer: &mut Peer, frame: &Frame, context: &m
     let serve = Planned::Serve { connection, id: frame.id, request: Box::new(request), bulk_bytes: frame.bulk.len() };
     context.plan_within(500_000_000, serve);
     Ok(())
-}
-
-fn launch(context: &mut Context) -> Launch {
-    let variables = context.random.length(0, 400);
-    Launch {
-        job: JobId(context.random.next()),
-        rank: Rank(0),
-        size: 1,
-        program: ProgramId(context.random.bytes()),
-        program_bytes: 1 << 20,
-        path: "program".to_owned(),
-        arguments: vec!["program".to_owned()],
-        environment: (0..variables).map(|number| format!("VARIABLE_{number}=value")).collect(),
-        directory: "/".to_owned(),
-        user: 1000,
-        group: 1000,
-        umask: 0o22,
-        use_retained: false,
-    }
 }

@@ -1,9 +1,11 @@
 //! A boot of a node: a control and a shipping connection, a program that makes requests, and what it does when a
 //! connection is gone.
 
+mod obey;
+
 use std::collections::BTreeMap;
 
-use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
+use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode};
 use coppice_protocol::limits::{REQUESTS_IN_FLIGHT_MAX, SEND_QUEUE_BYTES};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Frame, Identity, Session};
@@ -13,6 +15,7 @@ use crate::checkers::{Progress, Violation, Who, ensure};
 use crate::context::Context;
 use crate::network::{ConnectionId, Side};
 use crate::schedule::Event as Planned;
+use crate::tables::Tables;
 use crate::work;
 
 /// Number of a boot, never used again in a run.
@@ -45,6 +48,7 @@ pub(crate) struct Life {
     open: BTreeMap<u64, (Reply, Vec<u8>)>,
     requests: u64,
     is_issuing: bool,
+    tables: Tables,
 }
 
 const fn index(channel: Channel) -> usize {
@@ -62,8 +66,9 @@ impl Life {
         for channel in [Channel::Control, Channel::Ship] {
             context.plan_within(FIRST_CONNECT_NS_MAX, Planned::Connect { life: id, channel });
         }
-        let (open, links) = (BTreeMap::new(), [None, None]);
-        Self { id, identity, key, alive: true, links, open, requests: 0, is_issuing: false }
+        context.checkers.retention.boots(id, identity);
+        let (open, links, tables) = (BTreeMap::new(), [None, None], Tables::new(identity.generation));
+        Self { id, identity, key, alive: true, links, open, requests: 0, is_issuing: false, tables }
     }
 
     pub(crate) fn wants_connection(&self, channel: Channel) -> bool {
@@ -112,7 +117,7 @@ impl Life {
                     let network = context.network.get(connection);
                     context.checkers.delivery.accepted(connection, network, Side::Node, &frame)?;
                     match channel {
-                        Channel::Control => control(&mut link, &frame, context)?,
+                        Channel::Control => self.obey(&mut link, &frame, context)?,
                         Channel::Ship => self.answered(connection, &frame, context)?,
                     }
                 }
@@ -134,7 +139,8 @@ impl Life {
         match channel {
             Channel::Control => {
                 let status = NodeStatus { kernel: "simulated".to_owned(), boot_ns: 1, boot_idle_ns: 0, memory: MEMORY };
-                say(link, &ToIoNode::Ready(status), context)
+                say(link, &ToIoNode::Ready(status), context)?;
+                self.tables.said().iter().try_for_each(|message| say(link, message, context))
             }
             Channel::Ship => {
                 if !self.is_issuing {
@@ -256,14 +262,4 @@ fn say(link: &mut Link, message: &ToIoNode, context: &mut Context) -> Result<(),
     let sent = context.send(link.connection, Side::Node, &mut link.session, 0, message, Vec::new())?;
     // The session may have failed on bytes behind the message that is answered here.
     ensure(sent.is_ok() || link.session.failure().is_some(), || format!("{message:?} was not sent: {sent:?}"))
-}
-
-/// A message from the I/O node on the control channel.
-fn control(link: &mut Link, frame: &Frame, context: &mut Context) -> Result<(), Violation> {
-    let message = frame.message::<ToNode>().map_err(|error| Violation::new(format!("control: {error}")))?;
-    match message {
-        ToNode::Ping { sequence, .. } => say(link, &ToIoNode::Pong { sequence, memory: MEMORY }, context),
-        ToNode::Launch(launch) => say(link, &ToIoNode::Launched { job: launch.job, rank: launch.rank }, context),
-        ToNode::Retain(_) | ToNode::Discard(_) | ToNode::Kill { .. } | ToNode::PowerOff => Ok(()),
-    }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use coppice_protocol::ids::{Generation, NodeId};
+use coppice_protocol::ids::{Generation, JobId, NodeId};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Request;
 
@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Timeout { connection: ConnectionId, at: Side },
     /// A node's program makes a request, if it may.
     Issue { life: LifeId },
+    /// The process of a job ends.
+    Exit { life: LifeId, job: JobId },
     /// The I/O node has the answer to a request.
     Serve { connection: ConnectionId, id: u64, request: Box<Request>, bulk_bytes: usize },
     /// The I/O node looks after a control connection.

@@ -84,6 +84,7 @@ impl World {
             self.happen(event)?;
         }
         self.context.checkers.requests.all_settled()?;
+        self.io_node.all_ended()?;
         for life in &self.nodes {
             self.context.checkers.progress.at_end(*life, self.lives[*life].sessions())?;
         }
@@ -106,6 +107,7 @@ impl World {
                 Holder::Stranger => {}
             },
             Event::Issue { life } => lives[life].issue(context)?,
+            Event::Exit { life, job } => lives[life].exit(job, context)?,
             Event::Serve { connection, id, request, bulk_bytes } => {
                 io_node.serve(connection, id, request, bulk_bytes, context)?;
             }

@@ -1,19 +1,42 @@
 //! Many seeds, and one in full.
 
+use std::collections::BTreeMap;
+
 use coppice_simulator::{Options, run};
 
 /// The seeds that every test run tries, split so that both cores have something to do.
 const SEEDS: u64 = 40;
 
+/// What must have happened in each half of the seeds: checkers that never see it check nothing.
+const MUST_HAPPEN: [&str; 10] = [
+    "cold launch",
+    "discard",
+    "launches said again",
+    "retain: absent",
+    "retain: busy",
+    "retain: kept",
+    "retain: other boot",
+    "retain: twice",
+    "requests lost",
+    "warm launch",
+];
+
 fn try_seeds(seeds: std::ops::Range<u64>) {
+    let mut happened = BTreeMap::new();
     for seed in seeds {
-        if let Err(failure) = run(seed, &Options::default()) {
-            let start = failure.trace.len().saturating_sub(30);
-            panic!(
-                "{}\n{failure}\nagain with: cargo run -p coppice-simulator -- --seed {seed} --trace",
-                failure.trace[start..].join("\n")
-            );
+        match run(seed, &Options::default()) {
+            Ok(report) => report.counts.iter().for_each(|(name, count)| *happened.entry(*name).or_default() += count),
+            Err(failure) => {
+                let start = failure.trace.len().saturating_sub(30);
+                panic!(
+                    "{}\n{failure}\nagain with: cargo run -p coppice-simulator -- --seed {seed} --trace",
+                    failure.trace[start..].join("\n")
+                );
+            }
         }
+    }
+    for name in MUST_HAPPEN {
+        assert!(happened.get(name).is_some_and(|count: &u64| *count > 0), "no {name} in {happened:?}");
     }
 }
 

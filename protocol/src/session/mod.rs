@@ -73,7 +73,7 @@ impl fmt::Display for Channel {
 }
 
 /// Which boot of which node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The node.
     pub node: NodeId,

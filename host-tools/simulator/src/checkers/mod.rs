@@ -6,12 +6,14 @@ mod identity;
 mod memory;
 mod progress;
 mod requests;
+mod retention;
 
 pub(crate) use self::delivery::Delivery;
 pub(crate) use self::identity::{Identities, Who};
 pub(crate) use self::memory::Memory;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::requests::Requests;
+pub(crate) use self::retention::Retention;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,4 +41,5 @@ pub(crate) struct Checkers {
     pub(crate) memory: Memory,
     pub(crate) progress: Progress,
     pub(crate) requests: Requests,
+    pub(crate) retention: Retention,
 }
