@@ -7,6 +7,8 @@
 mod backfill;
 pub mod placement;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};

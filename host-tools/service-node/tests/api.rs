@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coppice_api::job::{JobState, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::ras::RasQuery;
+use coppice_api::retain::ForgetOrder;
 use coppice_api::stream::{JobEvent, StreamFrame};
 use coppice_api::{ApiError, Client};
 use coppice_protocol::control::Exit;
@@ -18,6 +19,7 @@ use coppice_service_node::controller::Event;
 use coppice_service_node::http::Api;
 use coppice_service_node::plant::{HelperEvent, Incarnation, PlantEvent};
 use coppice_service_node::store::ProgramStore;
+use support::memory::PAGES;
 use support::{Cluster, Order};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -65,7 +67,7 @@ impl Served {
     }
 
     async fn end(&self, job: u64, status: u8) {
-        let report = support::report(JobId(job), Rank(0), Exit::Status(status));
+        let report = support::behaviour::report(JobId(job), Rank(0), Exit::Status(status));
         self.said(FromPset::Ended { node: NodeId(0), report }).await;
     }
 
@@ -296,5 +298,44 @@ async fn a_job_that_ends_needs_no_more_input() {
     served.end(job, 0).await;
     // The sender never ends; the upload does.
     let _ = tokio::time::timeout(PATIENCE, upload).await.expect("in time").expect("no panic");
+    served.down().await;
+}
+
+#[tokio::test]
+async fn programs_are_forgotten_on_request() {
+    let mut cluster = Cluster::up(2, 2);
+    cluster.run_on(support::PROGRAM, &[0, 1]);
+    let served = Served::new(cluster);
+    let hash = "03".repeat(32);
+    let programs = served.client.programs().await.expect("programs");
+    assert_eq!((programs[0].nodes.as_slice(), programs[0].retained_pages), (&[0, 1][..], 2 * PAGES));
+    let forget = |program: &str| {
+        let (client, program) = (served.client.clone(), Some(program.to_owned()));
+        async move { client.forget(&ForgetOrder { program }).await }
+    };
+    assert!(matches!(forget("/no/such/program").await, Err(ApiError::Refused { status: 404, .. })));
+    let nothing = forget(&"0".repeat(64)).await.expect("asked");
+    assert_eq!((nothing.nodes, nothing.pages), (0, 0));
+    let forgotten = forget(&hash[..8]).await.expect("forgotten");
+    assert_eq!((forgotten.nodes, forgotten.pages, forgotten.silent), (2, 2 * PAGES, vec![]));
+    let all = served.client.forget(&ForgetOrder::default()).await.expect("forgotten");
+    assert_eq!(all.nodes, 0, "nothing is left");
+    let nodes = served.client.nodes().await.expect("nodes");
+    assert!(nodes.iter().all(|node| node.retained.is_empty() && node.last_program.is_some()));
+    served.down().await;
+}
+
+#[tokio::test]
+async fn a_job_tells_how_it_was_placed() {
+    let served = Served::new(Cluster::up(2, 2));
+    let wanted = Submission { nodes: vec![1], estimate_ms: Some(5000), ..served.job(1) };
+    let job = served.client.submit(&wanted).await.expect("accepted").job;
+    let view = served.client.job(job).await.expect("job").job;
+    let placement = view.placement.expect("it has nodes");
+    assert_eq!((placement.summary.as_str(), placement.nodes[0].node), ("1 node as listed", 1));
+    assert_eq!((view.estimate_ms, view.nodes), (Some(5000), vec![1]));
+    assert!(view.running_at_ns >= view.started_at_ns && view.started_at_ns.is_some());
+    let message = refusal(served.client.submit(&Submission { nodes: vec![1, 0], ..served.job(1) }).await);
+    assert!(message.contains("--nodes-list"), "{message}");
     served.down().await;
 }

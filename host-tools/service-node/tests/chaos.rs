@@ -1,4 +1,5 @@
-//! Whatever happens in whatever order: no job and no node is ever forgotten.
+//! Whatever happens in whatever order: no job and no node is ever forgotten, and what nodes are believed to hold is what
+//! they hold.
 
 mod support;
 
@@ -6,13 +7,18 @@ use std::time::Duration;
 
 use coppice_api::job::{JobState, Submission};
 use coppice_api::node::NodeState;
+use coppice_api::retain::{ForgetOrder, RetainedView};
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::FromPset;
+use coppice_protocol::retain::{Discarded, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_service_node::controller::{Event, Request};
+use coppice_service_node::database::Database;
 use coppice_service_node::limits::{BOOT_TIME_MAX, KILL_TIME_MAX};
 use coppice_service_node::plant::{HelperEvent, MachineEvent};
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{
+    ProptestConfig, Strategy, TestCaseError, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
 use support::Cluster;
 
 const NODES: u32 = 5;
@@ -21,7 +27,8 @@ const PSETS: u32 = 3;
 
 #[derive(Clone, Debug)]
 enum Happening {
-    Submit { ranks: u32, timeout_ms: Option<u64>, attached: bool },
+    Submit { program: u8, ranks: u32, timeout_ms: Option<u64>, attached: bool },
+    SubmitListed { program: u8, nodes: Vec<u32>, retain: bool, estimate_ms: Option<u64> },
     RankEnds { job: u64, rank: u32, node: u32, exit: u8 },
     RankRefused { job: u64, rank: u32, pset: u32 },
     MachineDies { node: u32 },
@@ -33,20 +40,43 @@ enum Happening {
     Reboot { node: u32 },
     BootsFail(bool),
     ObeysKill(bool),
+    Forget { program: Option<u8>, patient: bool },
+    Discards(bool),
+    AnswersLate { node: u32 },
+    SaysRetained { job: u64, node: u32, pset: u32, program: u8, absent: bool },
+    SaysDiscarded { request: u64, node: u32, pset: u32 },
+    Restart,
     Pass { ms: u64 },
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
     let (node, pset, job) = (0..NODES + 1, 0..PSETS + 1, 0..12u64);
     prop_oneof![
-        5 => (0..NODES + 2, proptest::option::of(1..20_000u64), any::<bool>())
-            .prop_map(|(ranks, timeout_ms, attached)| Happening::Submit { ranks: ranks.max(1), timeout_ms, attached }),
+        5 => (1..4u8, 1..NODES + 2, proptest::option::of(1..20_000u64), any::<bool>())
+            .prop_map(|(program, ranks, timeout_ms, attached)| {
+                Happening::Submit { program, ranks, timeout_ms, attached }
+            }),
+        3 => (1..4u8, proptest::collection::vec(node.clone(), 1..4), any::<bool>(), proptest::option::of(1..20_000u64))
+            .prop_map(|(program, nodes, retain, estimate_ms)| {
+                Happening::SubmitListed { program, nodes, retain, estimate_ms }
+            }),
         5 => (job.clone(), 0..NODES, node.clone(), any::<u8>())
             .prop_map(|(job, rank, node, exit)| Happening::RankEnds { job, rank, node, exit }),
         1 => (job.clone(), 0..NODES, pset.clone())
             .prop_map(|(job, rank, pset)| Happening::RankRefused { job, rank, pset }),
         2 => node.clone().prop_map(|node| Happening::MachineDies { node }),
         2 => (node.clone(), 0..6u32).prop_map(|(node, generation)| Happening::NodeSilent { node, generation }),
+        2 => (proptest::option::of(1..4u8), any::<bool>())
+            .prop_map(|(program, patient)| Happening::Forget { program, patient }),
+        1 => any::<bool>().prop_map(Happening::Discards),
+        2 => node.clone().prop_map(|node| Happening::AnswersLate { node }),
+        2 => (job.clone(), node.clone(), pset.clone(), 1..4u8, any::<bool>())
+            .prop_map(|(job, node, pset, program, absent)| {
+                Happening::SaysRetained { job, node, pset, program, absent }
+            }),
+        2 => (prop_oneof![0..9u64, any::<u64>()], node.clone(), pset.clone())
+            .prop_map(|(request, node, pset)| Happening::SaysDiscarded { request, node, pset }),
+        1 => proptest::strategy::Just(Happening::Restart),
         1 => pset.prop_map(|pset| Happening::IoNodeDies { pset }),
         1 => proptest::strategy::Just(Happening::FabricDies),
         2 => (job.clone(), any::<u8>()).prop_map(|(job, signal)| Happening::Kill { job, signal }),
@@ -60,13 +90,19 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn std::any::Any>>) {
     match *happening {
-        Happening::Submit { ranks, timeout_ms, attached } => {
-            if let Ok(job) = cluster.submit(Submission { timeout_ms, ..support::job(ranks) })
+        Happening::Submit { program, ranks, timeout_ms, attached } => {
+            let job = Submission { timeout_ms, ..support::job(ranks) };
+            if let Ok(job) = cluster.submit_program(support::program(program), job)
                 && attached
             {
                 let feed = cluster.ask(|answer| Request::Attach(job, answer));
                 feeds.push(Box::new(feed.expect("attached")));
             }
+        }
+        Happening::SubmitListed { program, ref nodes, retain, estimate_ms } => {
+            let ranks = u32::try_from(nodes.len()).expect("few");
+            let job = Submission { retain, estimate_ms, nodes: nodes.clone(), ..support::job(ranks) };
+            let _ = cluster.submit_program(support::program(program), job);
         }
         Happening::RankEnds { job, rank, node, exit } => {
             let (job, rank, node) = (JobId(job), Rank(rank), NodeId(node));
@@ -75,6 +111,7 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
         }
         Happening::RankRefused { job, rank, pset } => {
             let refused = FromPset::Refused { job: JobId(job), rank: Rank(rank), reason: "no".into() };
+            cluster.behaviour.memory.refused(JobId(job), Rank(rank), |node| node.0 / PSET_SIZE == pset);
             let event = cluster.behaviour.said(PsetId(pset), refused);
             cluster.event(event);
         }
@@ -106,8 +143,68 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
         }
         Happening::BootsFail(fail) => cluster.behaviour.boots = !fail,
         Happening::ObeysKill(obeys) => cluster.behaviour.obeys_kill = obeys,
+        Happening::Forget { program, patient } => {
+            let program = program.map(|program| support::program(program).id.to_string());
+            let waiting = cluster.ask_and_wait(|answer| Request::Forget(ForgetOrder { program }, answer));
+            if patient {
+                feeds.push(Box::new(waiting));
+            }
+        }
+        Happening::Discards(discards) => cluster.behaviour.discards = discards,
+        Happening::AnswersLate { node } => {
+            let owed = cluster.behaviour.owed.keys().find(|(of, _)| of.0 == node).copied();
+            let answer =
+                owed.and_then(|(node, request)| cluster.behaviour.discarded(PsetId(node.0 / PSET_SIZE), node, request));
+            if let Some(answer) = answer {
+                cluster.event(answer);
+            }
+        }
+        Happening::SaysRetained { job, node, pset, program, absent } => {
+            let kept = RetainOutcome::Kept(WalkCounts { kept: u64::MAX, ..WalkCounts::default() });
+            let outcome = if absent { RetainOutcome::Absent } else { kept };
+            let answer = Retained { job: JobId(job), program: support::program(program).id, outcome };
+            let event = cluster.behaviour.said(PsetId(pset), FromPset::Retained { node: NodeId(node), answer });
+            cluster.event(event);
+        }
+        Happening::SaysDiscarded { request, node, pset } => {
+            // What a node owes it may say in these words; anybody else's are nonsense.
+            let is_owed = cluster.behaviour.owed.contains_key(&(NodeId(node), request));
+            if !is_owed || pset != node / PSET_SIZE {
+                let table = RetainedProgram { program: support::program(9).id, pages: u64::MAX, bytes: u64::MAX };
+                let answer = Discarded { request, given_back: vec![table; 3], still_held: vec![table; 20] };
+                let event = cluster.behaviour.said(PsetId(pset), FromPset::Discarded { node: NodeId(node), answer });
+                cluster.event(event);
+            }
+        }
+        Happening::Restart => {}
         Happening::Pass { ms } => cluster.pass(Duration::from_millis(ms)),
     }
+}
+
+/// Every node that is up is believed to hold what it holds; the others nothing.
+fn check_holdings(cluster: &mut Cluster) -> Result<(), TestCaseError> {
+    for node in cluster.nodes() {
+        let is_up = matches!(node.state, NodeState::Ready | NodeState::Busy);
+        let held = if is_up { cluster.behaviour.memory.held(NodeId(node.node)) } else { &[] };
+        let held: Vec<RetainedView> = held.iter().map(view).collect();
+        prop_assert_eq!(&node.retained, &held, "node {}", node.node);
+    }
+    Ok(())
+}
+
+/// The file says what is believed.
+fn check_record(cluster: &mut Cluster) -> Result<(), TestCaseError> {
+    let database = Database::open(&support::paths(cluster.home.path()).database()).expect("database");
+    for node in cluster.nodes() {
+        let recorded = database.node(NodeId(node.node)).expect("node");
+        prop_assert_eq!(recorded.retained.iter().map(view).collect::<Vec<_>>(), node.retained, "node {}", node.node);
+        prop_assert_eq!(recorded.last_program, node.last_program, "node {}", node.node);
+    }
+    Ok(())
+}
+
+fn view(held: &RetainedProgram) -> RetainedView {
+    RetainedView { program: held.program.to_string(), pages: held.pages, bytes: held.bytes }
 }
 
 proptest! {
@@ -118,7 +215,13 @@ proptest! {
         let mut cluster = Cluster::up(NODES, PSET_SIZE);
         let mut feeds = Vec::new();
         for happening in &happenings {
+            if matches!(happening, Happening::Restart) {
+                feeds.clear();
+                cluster = cluster.restarted();
+                cluster.settle();
+            }
             happen(&mut cluster, happening, &mut feeds);
+            check_holdings(&mut cluster)?;
             // A node that has a job has one that is under way, and one that is in its block.
             let nodes = cluster.ask(Request::Nodes).expect("nodes");
             for node in nodes {
@@ -129,6 +232,8 @@ proptest! {
                 }
             }
         }
+
+        check_record(&mut cluster)?;
 
         // From here on everything works: nodes come back, jobs can be ended, and all of it can be used again.
         cluster.behaviour.boots = true;

@@ -17,15 +17,15 @@ use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::feed::Piece;
 use coppice_service_node::limits::{ATTACH_TIME_MAX, BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX, KILL_TIME_MAX};
-use coppice_service_node::plant::{HelperEvent, MachineEvent};
+use coppice_service_node::plant::HelperEvent;
 use support::{Cluster, Order, job};
 
 fn nodes(cluster: &mut Cluster) -> Vec<NodeView> {
-    cluster.ask(Request::Nodes).expect("nodes")
+    cluster.nodes()
 }
 
 fn detail(cluster: &mut Cluster, job: JobId) -> JobDetail {
-    cluster.ask(|answer| Request::Job(job, answer)).expect("job")
+    cluster.job(job)
 }
 
 fn events(cluster: &mut Cluster, kind: &str) -> Vec<RasView> {
@@ -37,12 +37,6 @@ fn state(cluster: &mut Cluster) -> (ClusterState, Option<String>) {
     let view = cluster.ask(Request::Watch).expect("watch");
     let view = view.borrow();
     (view.state, view.failure.clone())
-}
-
-fn lost_machine(cluster: &mut Cluster, node: u32) {
-    let ended = MachineEvent::Ended { reason: "QEMU was ended by signal 9".into(), console: "last words".into() };
-    let event = cluster.behaviour.machine(NodeId(node), ended);
-    cluster.event(event);
 }
 
 fn all_ready(cluster: &mut Cluster) -> bool {
@@ -82,14 +76,9 @@ fn a_job_runs_on_its_block_and_exits_as_the_worst_of_its_ranks() {
     let mut cluster = Cluster::up(4, 2);
     let id = cluster.submit(job(3)).expect("accepted");
     let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false };
-    let members: Vec<_> = cluster
-        .told()
-        .filter_map(|(pset, message)| match message {
-            ToPset::Start(start) => Some((pset, start.members.clone())),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(members, [(PsetId(0), vec![member(0, 0), member(1, 1)]), (PsetId(1), vec![member(2, 2)])]);
+    assert_eq!(cluster.members(id), [member(0, 0), member(1, 1), member(2, 2)]);
+    let told: Vec<PsetId> = cluster.told().filter(|(_, told)| matches!(told, ToPset::Start(_))).map(|t| t.0).collect();
+    assert_eq!(told, [PsetId(0), PsetId(1)]);
     assert_eq!(detail(&mut cluster, id).job.state, JobState::Running);
     assert_eq!(nodes(&mut cluster)[2].job, Some(id.0));
     for (rank, exit) in [(2, Exit::Status(3)), (0, Exit::Signal(11)), (1, Exit::Status(0))] {
@@ -111,7 +100,7 @@ fn a_job_runs_on_its_block_and_exits_as_the_worst_of_its_ranks() {
 fn a_lost_node_ends_its_job_and_comes_back() {
     let mut cluster = Cluster::up(3, 3);
     let id = cluster.submit(job(2)).expect("accepted");
-    lost_machine(&mut cluster, 1);
+    cluster.lose_machine(1);
     let detail = detail(&mut cluster, id);
     let reason = detail.job.reason.expect("a reason");
     assert!(reason.contains("node 1") && reason.contains("signal 9") && reason.contains("last words"), "{reason}");
@@ -148,12 +137,12 @@ fn an_unreachable_node_is_killed_before_it_is_booted_again() {
 #[test]
 fn events_of_an_earlier_boot_are_ignored() {
     let mut cluster = Cluster::up(1, 1);
-    lost_machine(&mut cluster, 0);
+    cluster.lose_machine(0);
     assert_eq!(nodes(&mut cluster)[0].generation, 2);
     for stale in [
         FromPset::NodeLost { node: NodeId(0), generation: Generation(1), reason: "late".into() },
         FromPset::NodeLost { node: NodeId(7), generation: Generation(1), reason: "nobody".into() },
-        FromPset::Ended { node: NodeId(0), report: support::report(JobId(99), Rank(0), Exit::Status(0)) },
+        FromPset::Ended { node: NodeId(0), report: support::behaviour::report(JobId(99), Rank(0), Exit::Status(0)) },
         FromPset::Launched { job: JobId(99), rank: Rank(5) },
         FromPset::Output { job: JobId(99), rank: Rank(0), stream: Stream::Output, bytes: vec![1] },
     ] {
@@ -377,9 +366,7 @@ fn what_an_earlier_life_left_behind_is_ended() {
     let mut cluster = Cluster::up(1, 1);
     let id = cluster.submit(job(1)).expect("accepted");
     // Killed: nothing of it is told to end.
-    let home = cluster.home;
-    drop(cluster.controller);
-    let mut cluster = Cluster::in_home(home, 1, 1);
+    let mut cluster = cluster.restarted();
     cluster.settle();
     let ended = detail(&mut cluster, id).job;
     assert_eq!((ended.state, ended.exit_status), (JobState::Ended, Some(EXIT_COPPICE)));

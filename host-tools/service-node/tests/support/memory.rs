@@ -10,15 +10,25 @@ use coppice_protocol::retain::{Discarded, RankRetention, RetainOutcome, Retained
 /// Pages a node holds of a program that ran on it.
 pub(crate) const PAGES: u64 = 128;
 
-/// Memory these take.
-pub(crate) const BYTES: u64 = (PAGES + 4) * 4096;
+/// Memory that pages take with their page table, in these tests.
+pub(crate) fn bytes(pages: u64) -> u64 {
+    (pages + 4) * 4096
+}
 
 /// Memory of all nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Memory {
+    /// Pages that a process that ends leaves.
+    pub(crate) pages: u64,
     held: BTreeMap<NodeId, Vec<RetainedProgram>>,
     /// What runs, and the pages it found.
     running: BTreeMap<(JobId, Rank), (NodeId, ProgramId, u64)>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { pages: PAGES, held: BTreeMap::new(), running: BTreeMap::new() }
+    }
 }
 
 impl Memory {
@@ -73,15 +83,15 @@ impl Memory {
         self.running.remove(&(job, rank));
         let held = self.held.entry(node).or_default();
         held.retain(|table| table.program != program);
-        held.insert(0, RetainedProgram { program, pages: PAGES, bytes: BYTES });
+        held.insert(0, RetainedProgram { program, pages: self.pages, bytes: bytes(self.pages) });
         held.truncate(RETAINED_PROGRAMS_MAX);
-        let walk = WalkCounts { kept: PAGES, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
+        let walk = WalkCounts { kept: self.pages, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
         Some(RankRetention { found, walk, held: held.clone() })
     }
 
-    /// A rank is given up without having run: its node is as it was before.
-    pub(crate) fn never_ran(&mut self, job: JobId, rank: Rank) {
-        self.running.remove(&(job, rank));
+    /// A rank is given up by its I/O node: whatever its process does, it leaves nothing.
+    pub(crate) fn refused(&mut self, job: JobId, rank: Rank, by: impl Fn(NodeId) -> bool) {
+        self.running.retain(|of, (node, ..)| *of != (job, rank) || !by(*node));
     }
 
     /// A node gives tables back.

@@ -1,0 +1,211 @@
+//! What processes of a cluster make of the orders they are given.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::pset::{FromPset, StartJob, ToPset};
+use coppice_protocol::retain::{RankRetention, RetainOutcome};
+use coppice_qemu::machine::Accelerator;
+use coppice_service_node::controller::Event;
+use coppice_service_node::plant::{HelperEvent, Incarnation, MachineEvent, PlantEvent};
+
+use super::Order;
+use super::memory::Memory;
+
+/// Carries orders out as working processes would, or does not, as told.
+#[derive(Debug)]
+pub(crate) struct Behaviour {
+    /// Machines come up.
+    pub(crate) boots: bool,
+    /// Processes of a job end by themselves, exiting with this status.
+    pub(crate) exits: Option<u8>,
+    /// Killed processes of a job end.
+    pub(crate) obeys_kill: bool,
+    /// Nodes answer orders to discard.
+    pub(crate) discards: bool,
+    /// Processes of a job get as far as to run.
+    pub(crate) launches: bool,
+    /// What nodes answer when told to retain, if not the truth.
+    pub(crate) answers: Option<RetainOutcome>,
+    /// What the nodes remember.
+    pub(crate) memory: Memory,
+    /// Orders to discard that nodes have not answered, with the program.
+    pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
+    fabric: Incarnation,
+    psets: Vec<Incarnation>,
+    generations: Vec<Generation>,
+    jobs: Vec<(PsetId, StartJob)>,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            boots: true,
+            exits: None,
+            obeys_kill: true,
+            discards: true,
+            launches: true,
+            answers: None,
+            memory: Memory::default(),
+            owed: BTreeMap::new(),
+            fabric: Incarnation::default(),
+            psets: Vec::new(),
+            generations: Vec::new(),
+            jobs: Vec::new(),
+        }
+    }
+}
+
+impl Behaviour {
+    pub(crate) fn generation(&self, node: NodeId) -> Generation {
+        self.generations.get(node.0 as usize).copied().unwrap_or(Generation(0))
+    }
+
+    pub(crate) fn machine(&self, node: NodeId, event: MachineEvent) -> Event {
+        Event::Plant(PlantEvent::Machine { node, generation: self.generation(node), event })
+    }
+
+    pub(crate) fn pset(&self, pset: PsetId, event: HelperEvent<FromPset>) -> Event {
+        let incarnation = self.psets.get(pset.0 as usize).copied().unwrap_or_default();
+        Event::Plant(PlantEvent::Pset { pset, incarnation, event })
+    }
+
+    pub(crate) fn said(&self, pset: PsetId, message: FromPset) -> Event {
+        self.pset(pset, HelperEvent::Said(message))
+    }
+
+    pub(crate) fn fabric(&self, event: HelperEvent<()>) -> Event {
+        Event::Plant(PlantEvent::Fabric { incarnation: self.fabric, event })
+    }
+
+    /// What comes of an order.
+    pub(crate) fn carry_out(&mut self, order: &Order) -> Vec<Event> {
+        match order {
+            Order::FindAccelerator => vec![Event::Plant(PlantEvent::Accelerator(Ok(Accelerator::Tcg)))],
+            Order::StartFabric(incarnation) => {
+                self.fabric = *incarnation;
+                vec![self.fabric(HelperEvent::Started { pid: 10 }), self.fabric(HelperEvent::Said(()))]
+            }
+            Order::StopFabric(_) => vec![self.fabric(HelperEvent::Ended("told to".into()))],
+            Order::StartIoNode(pset, incarnation) => {
+                set(&mut self.psets, pset.0, *incarnation);
+                vec![
+                    self.pset(*pset, HelperEvent::Started { pid: 100 + pset.0 }),
+                    self.said(*pset, FromPset::Listening),
+                ]
+            }
+            Order::KillIoNode(pset) => vec![self.pset(*pset, HelperEvent::Ended("killed".into()))],
+            Order::Boot(node, generation) => {
+                set(&mut self.generations, node.0, *generation);
+                self.memory.boot(*node);
+                self.owed.retain(|(of, _), _| of != node);
+                if self.boots {
+                    vec![self.machine(*node, MachineEvent::Started { pid: 1000 + node.0 })]
+                } else {
+                    vec![]
+                }
+            }
+            Order::KillMachine(node) => {
+                vec![self.machine(*node, MachineEvent::Ended { reason: "killed".into(), console: String::new() })]
+            }
+            Order::Tell(pset, message) => self.told(*pset, message),
+        }
+    }
+
+    /// A node that has booted calls its I/O node.
+    pub(crate) fn ready(&self, pset: PsetId, node: NodeId, generation: Generation) -> Event {
+        let memory = MemoryStatus { total: 64 << 20, kernel: 4 << 20, free: 60 << 20, retained: 0 };
+        let status = NodeStatus { kernel: "0.1".into(), boot_ns: 1000, boot_idle_ns: 400, memory };
+        self.said(pset, FromPset::NodeReady { node, generation, status })
+    }
+
+    fn told(&mut self, pset: PsetId, message: &ToPset) -> Vec<Event> {
+        match message {
+            ToPset::Start(start) => {
+                self.jobs.push((pset, start.clone()));
+                let job = start.job;
+                let mut events = Vec::new();
+                for member in &start.members {
+                    if let Some(mut answer) = self.memory.launch(start, *member) {
+                        answer.outcome = self.answers.unwrap_or(answer.outcome);
+                        events.push(self.said(pset, FromPset::Retained { node: member.node, answer }));
+                    }
+                    if self.launches {
+                        events.push(self.said(pset, FromPset::Launched { job, rank: member.rank }));
+                    }
+                }
+                if let Some(status) = self.exits {
+                    for member in &start.members {
+                        events.push(self.ended(pset, job, member.rank, member.node, Exit::Status(status)));
+                    }
+                }
+                events
+            }
+            ToPset::Kill { job, signal } if self.obeys_kill => {
+                let started = self.jobs.iter().filter(|(of, start)| *of == pset && start.job == *job);
+                let members: Vec<_> = started.flat_map(|(_, start)| start.members.clone()).collect();
+                members
+                    .iter()
+                    .map(|member| self.ended(pset, *job, member.rank, member.node, Exit::Signal(*signal)))
+                    .collect()
+            }
+            ToPset::Discard { request, program, nodes } => {
+                self.owed.extend(nodes.iter().map(|node| ((*node, *request), *program)));
+                if !self.discards {
+                    return vec![];
+                }
+                nodes.iter().filter_map(|node| self.discarded(pset, *node, *request)).collect()
+            }
+            ToPset::Shutdown => {
+                // Nodes power off, then the I/O node ends.
+                let nodes = (0..).map(NodeId).take(self.generations.len());
+                let off = nodes.map(|node| {
+                    self.machine(node, MachineEvent::Ended { reason: "off".into(), console: String::new() })
+                });
+                off.chain([self.pset(pset, HelperEvent::Ended("told to".into()))]).collect()
+            }
+            _ => vec![],
+        }
+    }
+
+    /// A rank ends; it leaves its program in the node's memory if it ran there.
+    pub(crate) fn ended(&mut self, pset: PsetId, job: JobId, rank: Rank, node: NodeId, exit: Exit) -> Event {
+        let retention = self.memory.end(job, rank, node).unwrap_or_default();
+        self.said(pset, FromPset::Ended { node, report: RankReport { retention, ..report(job, rank, exit) } })
+    }
+
+    /// A node answers an order to discard, if it owes an answer.
+    pub(crate) fn discarded(&mut self, pset: PsetId, node: NodeId, request: u64) -> Option<Event> {
+        let program = self.owed.remove(&(node, request))?;
+        let answer = self.memory.discard(node, request, program);
+        Some(self.said(pset, FromPset::Discarded { node, answer }))
+    }
+}
+
+fn set<T: Copy>(list: &mut Vec<T>, index: u32, value: T) {
+    let index = index as usize;
+    if list.len() <= index {
+        list.resize(index + 1, value);
+    }
+    list[index] = value;
+}
+
+pub(crate) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
+    RankReport {
+        job,
+        rank,
+        exit,
+        reason: None,
+        launch_ns: 1,
+        run_ns: 2,
+        page_faults: 3,
+        instruction_faults: 4,
+        pages_fetched: 5,
+        pages_peak: 6,
+        bytes_written: 7,
+        bytes_read: 8,
+        syscalls: vec![],
+        retention: RankRetention::default(),
+    }
+}

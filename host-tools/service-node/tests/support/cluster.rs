@@ -1,0 +1,225 @@
+//! The controller with everything it orders about.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use coppice_api::job::{JobDetail, Submission};
+use coppice_api::node::NodeView;
+use coppice_protocol::control::Exit;
+use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::{FromPset, Member, ToPset};
+use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
+use coppice_service_node::database::{Database, ProgramRow};
+use coppice_service_node::plant::MachineEvent;
+use coppice_service_node::store::ProgramStore;
+use tokio::sync::oneshot;
+
+use super::behaviour::Behaviour;
+use super::{FILE, NotingPlant, Order, PROGRAM, job, paths};
+
+/// A controller with what carries its orders out, in time that passes only when told.
+pub(crate) struct Cluster {
+    pub(crate) controller: Controller<NotingPlant>,
+    pub(crate) behaviour: Behaviour,
+    /// All orders so far.
+    pub(crate) orders: Vec<Order>,
+    plant: NotingPlant,
+    now: Instant,
+    since: Instant,
+    /// When machines that were started will call.
+    calls: VecDeque<(NodeId, Generation)>,
+    nodes: u32,
+    pset_size: u32,
+    pub(crate) home: tempfile::TempDir,
+}
+
+impl Cluster {
+    pub(crate) fn new(nodes: u32, pset_size: u32) -> Self {
+        Self::in_home(tempfile::tempdir().expect("directory"), nodes, pset_size)
+    }
+
+    /// A new controller on the files of the one that was killed.
+    pub(crate) fn restarted(self) -> Self {
+        let Self { controller, home, pset_size, nodes, .. } = self;
+        drop(controller);
+        Self::in_home(home, nodes, pset_size)
+    }
+
+    pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32) -> Self {
+        let paths = paths(home.path());
+        let database = Database::open(&paths.database()).expect("database");
+        let store = ProgramStore::open(paths.programs()).expect("store");
+        let config = Config { paths, nodes, memory_bytes: 64 << 20, pset_size };
+        let plant = NotingPlant::default();
+        let now = Instant::now();
+        let at = Now { instant: now, realtime_ns: 1 };
+        let mut controller = Controller::new(config, database, store, plant.clone(), at).expect("controller");
+        controller.start(at);
+        Self {
+            controller,
+            behaviour: Behaviour::default(),
+            orders: Vec::new(),
+            plant,
+            now,
+            since: now,
+            calls: VecDeque::new(),
+            nodes,
+            pset_size,
+            home,
+        }
+    }
+
+    /// A cluster whose nodes are ready.
+    pub(crate) fn up(nodes: u32, pset_size: u32) -> Self {
+        let mut cluster = Self::new(nodes, pset_size);
+        cluster.settle();
+        cluster
+    }
+
+    /// Serves requests from a queue, carrying out orders, until the cluster is down.
+    pub(crate) async fn serve(mut self, mut queue: tokio::sync::mpsc::Receiver<Event>) -> Self {
+        while !self.controller.is_down() {
+            let Some(event) = queue.recv().await else { break };
+            self.event(event);
+        }
+        self
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let passed = self.now.saturating_duration_since(self.since);
+        Now { instant: self.now, realtime_ns: 1 + u64::try_from(passed.as_nanos()).expect("not for centuries") }
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.controller.handle(event, self.now());
+        self.settle();
+    }
+
+    /// Carries orders out until there are none.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let order = self.plant.0.lock().expect("not poisoned").pop_front();
+            let events = match order {
+                Some(order) => {
+                    if let Order::Boot(node, generation) = order
+                        && self.behaviour.boots
+                    {
+                        self.calls.push_back((node, generation));
+                    }
+                    self.orders.push(order.clone());
+                    self.behaviour.carry_out(&order)
+                }
+                None => match self.calls.pop_front() {
+                    Some((node, generation)) => {
+                        let pset = PsetId(node.0 / self.pset_size);
+                        vec![self.behaviour.ready(pset, node, generation)]
+                    }
+                    None => return,
+                },
+            };
+            for event in events {
+                self.controller.handle(event, self.now());
+            }
+        }
+    }
+
+    /// Lets time pass, with everything that becomes due on the way.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(deadline) = self.controller.deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            self.controller.advance(self.now());
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Asks and returns the answer, which must be there at once.
+    pub(crate) fn ask<T>(
+        &mut self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Refused>>) -> Request,
+    ) -> Result<T, Refused> {
+        self.ask_and_wait(request).try_recv().expect("answered at once")
+    }
+
+    /// Asks and returns where the answer will be.
+    pub(crate) fn ask_and_wait<T>(
+        &mut self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Refused>>) -> Request,
+    ) -> oneshot::Receiver<Result<T, Refused>> {
+        let (answer, answered) = oneshot::channel();
+        self.event(Event::Request(request(answer)));
+        answered
+    }
+
+    pub(crate) fn submit(&mut self, job: Submission) -> Result<JobId, Refused> {
+        self.submit_program(PROGRAM, job)
+    }
+
+    pub(crate) fn submit_program(&mut self, program: ProgramRow, job: Submission) -> Result<JobId, Refused> {
+        self.ask(|answer| Request::Submit(Box::new(job), program, FILE, answer))
+    }
+
+    /// A job as it is recorded.
+    pub(crate) fn job(&mut self, job: JobId) -> JobDetail {
+        self.ask(|answer| Request::Job(job, answer)).expect("job")
+    }
+
+    pub(crate) fn nodes(&mut self) -> Vec<NodeView> {
+        self.ask(Request::Nodes).expect("nodes")
+    }
+
+    /// The nodes as the controller shows them before any of its orders is carried out.
+    pub(crate) fn controller_nodes(&mut self) -> Vec<NodeView> {
+        let (answer, mut answered) = oneshot::channel();
+        self.controller.handle(Event::Request(Request::Nodes(answer)), self.now());
+        answered.try_recv().expect("answered at once").expect("nodes")
+    }
+
+    /// Ranks of a job end by themselves.
+    pub(crate) fn end(&mut self, job: JobId) {
+        let nodes = self.job(job).job.nodes;
+        for (node, rank) in nodes.into_iter().zip(0..) {
+            let pset = PsetId(node / self.pset_size);
+            let ended = self.behaviour.ended(pset, job, Rank(rank), NodeId(node), Exit::Status(0));
+            self.event(ended);
+        }
+    }
+
+    /// Runs a program on certain nodes from beginning to end.
+    pub(crate) fn run_on(&mut self, program: ProgramRow, nodes: &[u32]) -> JobId {
+        let job = Submission { nodes: nodes.to_vec(), ..job(u32::try_from(nodes.len()).expect("few")) };
+        let id = self.submit_program(program, job).expect("accepted");
+        self.end(id);
+        id
+    }
+
+    /// The ranks of a job as the I/O nodes were told to start them, in order.
+    pub(crate) fn members(&self, job: JobId) -> Vec<Member> {
+        let starts = self.told().filter_map(|(_, message)| match message {
+            ToPset::Start(start) if start.job == job => Some(start.members.clone()),
+            _ => None,
+        });
+        starts.flatten().collect()
+    }
+
+    /// A node's machine is gone all of a sudden.
+    pub(crate) fn lose_machine(&mut self, node: u32) {
+        let ended = MachineEvent::Ended { reason: "QEMU was ended by signal 9".into(), console: "last words".into() };
+        let event = self.behaviour.machine(NodeId(node), ended);
+        self.event(event);
+    }
+
+    /// The I/O node of a node says something.
+    pub(crate) fn said(&mut self, node: u32, message: FromPset) {
+        let event = self.behaviour.said(PsetId(node / self.pset_size), message);
+        self.event(event);
+    }
+
+    pub(crate) fn told(&self) -> impl Iterator<Item = (PsetId, &ToPset)> {
+        self.orders.iter().filter_map(|order| match order {
+            Order::Tell(pset, message) => Some((*pset, &**message)),
+            _ => None,
+        })
+    }
+}
