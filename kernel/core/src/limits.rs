@@ -44,6 +44,13 @@ pub const REPORTS_KEPT_MAX: usize = 8;
 /// order is then carried out again, which changes nothing.
 pub const RETAIN_ANSWERS_KEPT_MAX: usize = 8;
 
+/// How long the replies to an ended process's calls may take, ns; then the connection is broken off. As long, the
+/// network card may take to be done with its frames; then they are lost.
+pub const SCRUB_WAIT_NS_MAX: u64 = 1_000_000_000;
+
+/// How often it is looked whether they have come, ns.
+pub const SCRUB_PAUSE_NS: u64 = 50_000;
+
 /// How long a dying kernel waits for its last words to be acknowledged, ns.
 pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
 

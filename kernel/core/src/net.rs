@@ -13,4 +13,4 @@ pub(crate) use backoff::Backoff;
 pub use dial::{BoxFuture, Dial, IoNode, Wire};
 pub use driver::drive;
 pub use link::{Credentials, Link, LinkError};
-pub use nic::NicDevice;
+pub use nic::{Card, NicDevice};

@@ -6,16 +6,18 @@
 //! under way fails with `EIO`, and [`Ship::keep_connected`] makes a new connection.
 
 mod requests;
+mod scrub;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::session::{Channel, SendError};
 use coppice_protocol::ship::{Call, Owner, Request};
-use spin::Mutex;
+use spin::{Mutex, Once};
 
 pub use self::requests::Answer;
 
@@ -35,6 +37,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when a connection comes or goes, when queued bytes have left and when a request leaves the table.
     changed: Arc<WaitQueue>,
+    /// The way to the I/O node, once there is one.
+    dial: Once<Box<dyn Dial>>,
 }
 
 struct State {
@@ -53,7 +57,7 @@ impl Ship {
     #[must_use]
     pub fn new() -> Self {
         let state = Mutex::new(State { link: None, requests: Requests::new() });
-        Self { shared: Arc::new(Shared { state, changed: Arc::new(WaitQueue::new()) }) }
+        Self { shared: Arc::new(Shared { state, changed: Arc::new(WaitQueue::new()), dial: Once::new() }) }
     }
 
     /// A client that makes calls for one rank.
@@ -63,11 +67,12 @@ impl Ship {
     }
 
     /// Connects to the I/O node, hands replies to those who wait for them, and connects again when the connection
-    /// breaks. Never done.
-    pub async fn keep_connected(&self, dial: impl Dial, credentials: Credentials) {
+    /// breaks. Never done, and to be called once.
+    pub async fn keep_connected(&self, dial: impl Dial + 'static, credentials: Credentials) {
+        let dial = &**self.shared.dial.call_once(|| Box::new(dial));
         let mut backoff = Backoff::new();
         loop {
-            let error = match Link::establish(&dial, Channel::Ship, &credentials, &self.shared.changed).await {
+            let error = match Link::establish(dial, Channel::Ship, &credentials, &self.shared.changed).await {
                 Ok(link) => {
                     backoff.reset();
                     log::debug!("ship: connected");
@@ -161,7 +166,7 @@ impl Client {
     }
 
     /// Gives up every call of this rank that is under way: nobody waits for its reply any more, and the places go to
-    /// others. For when the rank is gone.
+    /// others. For when the rank is gone; [`Ship::scrub`] is to follow.
     pub fn release(&self) {
         self.shared.state.lock().requests.forget(self.owner);
         self.shared.changed.wake_all();

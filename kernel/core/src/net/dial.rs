@@ -7,7 +7,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use coppice_endpoint::{BufferSizes, NetError, Stack, TcpStream};
+use coppice_hal as hal;
 use smoltcp::phy::Device;
+
+use super::nic::Card;
+use crate::executor;
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -17,7 +21,7 @@ pub trait Wire: Send + Sync {
     /// Whether there are bytes to take (true) or the stream has ended (false).
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>>;
 
-    /// Hands the received bytes to `f` and takes them all.
+    /// Hands the received bytes to `f`, takes them all and leaves nothing of them behind.
     ///
     /// # Errors
     /// [`NetError::Reset`] if the connection broke.
@@ -48,8 +52,9 @@ impl<D: Device + Send> Wire for TcpStream<D> {
     }
 
     fn take(&self, f: &mut dyn FnMut(&[u8])) -> Result<(), NetError> {
-        self.take_with(|bytes| {
+        self.take_in_place(|bytes| {
             f(bytes);
+            hal::scrub::bytes(bytes);
             (bytes.len(), ())
         })
         .map(|_| ())
@@ -80,6 +85,12 @@ impl<D: Device + Send> Wire for TcpStream<D> {
 pub trait Dial: Send + Sync {
     /// Connects to one of its ports, with buffers of `buffer_bytes` in each direction.
     fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>>;
+
+    /// Wipes what was sent over connections and is acknowledged, and forgets the connections that nobody holds.
+    fn scrub_connections(&self);
+
+    /// Wipes what frames left in the card's buffers, as [`Card::scrub`] does.
+    fn scrub_card(&self, force: bool) -> bool;
 }
 
 /// The I/O node, as seen through a stack.
@@ -90,12 +101,20 @@ pub struct IoNode<D: Device> {
     pub address: Ipv4Addr,
 }
 
-impl<D: Device + Send + 'static> Dial for IoNode<D> {
+impl<D: Card + Send + 'static> Dial for IoNode<D> {
     fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
         let sizes = BufferSizes { receive: buffer_bytes, transmit: buffer_bytes };
         Box::pin(async move {
             let stream = self.stack.connect(self.address, port, sizes).await?;
             Ok(Arc::new(stream) as Arc<dyn Wire>)
         })
+    }
+
+    fn scrub_connections(&self) {
+        self.stack.scrub(executor::now_ns(), hal::scrub::bytes);
+    }
+
+    fn scrub_card(&self, force: bool) -> bool {
+        self.stack.with_device(|card| card.scrub(force))
     }
 }

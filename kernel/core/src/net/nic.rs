@@ -9,6 +9,13 @@ use smoltcp::time::Instant;
 /// Length of an Ethernet header, bytes.
 const ETHERNET_HEADER_BYTES: usize = 14;
 
+/// A network card that keeps nothing of what went through it.
+pub trait Card: Device {
+    /// Zeroes what frames left in its buffers. Returns whether that was all; if not, frames are still on their way out
+    /// or wait to be received, and so it is to be called again. With `force` those are wiped too, and are lost.
+    fn scrub(&mut self, force: bool) -> bool;
+}
+
 /// The node's network card.
 pub struct NicDevice(Nic);
 
@@ -17,6 +24,12 @@ impl NicDevice {
     #[must_use]
     pub const fn new(nic: Nic) -> Self {
         Self(nic)
+    }
+}
+
+impl Card for NicDevice {
+    fn scrub(&mut self, force: bool) -> bool {
+        self.0.scrub(force)
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_endpoint::{BufferSizes, Config, NetError, Stack, TcpListener, TcpStream};
 use coppice_protocol::ids::{Generation, MacAddress, NodeId};
@@ -16,7 +17,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use spin::Mutex;
 
-use super::{Credentials, IoNode, drive};
+use super::{Card, Credentials, IoNode, drive};
 use crate::executor::{self, Notify};
 
 const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -26,6 +27,16 @@ const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) struct End {
     received: Arc<Queue>,
     peer: Arc<Queue>,
+    traces: Arc<Traces>,
+}
+
+/// What a card has in its buffers.
+#[derive(Default)]
+pub(crate) struct Traces {
+    /// How many more times it is not done with its frames.
+    pub(crate) busy: AtomicU32,
+    /// How often its buffers were wiped, whatever was in them.
+    pub(crate) forced: AtomicU32,
 }
 
 #[derive(Default)]
@@ -52,6 +63,15 @@ impl Device for End {
 
     fn transmit(&mut self, _now: Instant) -> Option<Self> {
         Some(self.clone())
+    }
+}
+
+impl Card for End {
+    fn scrub(&mut self, force: bool) -> bool {
+        self.traces.forced.fetch_add(force.into(), Ordering::Relaxed);
+        let busy = self.traces.busy.load(Ordering::Relaxed);
+        self.traces.busy.store(busy.saturating_sub(1), Ordering::Relaxed);
+        force || busy == 0
     }
 }
 
@@ -89,6 +109,8 @@ fn stack_on(end: End, address: Ipv4Addr) -> Stack<End> {
 /// A node's way to the I/O node, and the I/O node's ports.
 pub(crate) struct Net {
     pub(crate) dial: IoNode<End>,
+    /// The node's card.
+    pub(crate) traces: Arc<Traces>,
     stack: Stack<End>,
 }
 
@@ -100,9 +122,11 @@ pub(crate) fn credentials() -> Credentials {
 impl Net {
     pub(crate) fn new() -> Self {
         let (here, there) = (Arc::<Queue>::default(), Arc::<Queue>::default());
-        let node = End { received: Arc::clone(&here), peer: Arc::clone(&there) };
-        let stack = stack_on(node, NodeId(3).address());
-        Self { dial: IoNode { stack, address: IO_NODE }, stack: stack_on(End { received: there, peer: here }, IO_NODE) }
+        let traces = Arc::<Traces>::default();
+        let node = End { received: Arc::clone(&here), peer: Arc::clone(&there), traces: Arc::clone(&traces) };
+        let io_node = End { received: there, peer: here, traces: Arc::default() };
+        let dial = IoNode { stack: stack_on(node, NodeId(3).address()), address: IO_NODE };
+        Self { dial, traces, stack: stack_on(io_node, IO_NODE) }
     }
 
     /// Another way to the same I/O node.

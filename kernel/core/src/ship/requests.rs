@@ -1,6 +1,6 @@
 //! The requests that are under way on one connection, and who waits for which.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::REQUESTS_IN_FLIGHT_MAX;
@@ -16,6 +16,9 @@ pub type Answer = Result<(Reply, Vec<u8>), Errno>;
 /// At most [`REQUESTS_IN_FLIGHT_MAX`] requests.
 pub(super) struct Requests {
     under_way: BTreeMap<u64, UnderWay>,
+    /// Requests whose replies nobody waits for. No more than one rank can have under way: what an ended rank leaves here
+    /// is gone before another is launched ([`super::Ship::scrub`]).
+    forgotten: BTreeSet<u64>,
     last_id: u64,
 }
 
@@ -26,7 +29,7 @@ struct UnderWay {
 
 impl Requests {
     pub(super) const fn new() -> Self {
-        Self { under_way: BTreeMap::new(), last_id: 0 }
+        Self { under_way: BTreeMap::new(), forgotten: BTreeSet::new(), last_id: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -47,7 +50,9 @@ impl Requests {
 
     /// Hands a reply to its caller. False: it is no reply, or nobody asked.
     pub(super) fn answer(&mut self, frame: Frame) -> bool {
-        let Some(UnderWay { caller, .. }) = self.under_way.remove(&frame.id) else { return false };
+        let Some(UnderWay { caller, .. }) = self.under_way.remove(&frame.id) else {
+            return self.forgotten.remove(&frame.id);
+        };
         let reply = frame.message::<Reply>();
         let understood = reply.is_ok();
         let answer = match reply {
@@ -62,6 +67,7 @@ impl Requests {
 
     /// Everybody's call fails.
     pub(super) fn fail_all(&mut self, errno: Errno) {
+        self.forgotten.clear();
         for (_, UnderWay { caller, .. }) in core::mem::take(&mut self.under_way) {
             let _ = caller.send(Err(errno));
         }
@@ -69,6 +75,18 @@ impl Requests {
 
     /// The calls of `owner` are of no interest any more.
     pub(super) fn forget(&mut self, owner: Owner) {
-        self.under_way.retain(|_, request| request.owner != owner);
+        let forgotten = &mut self.forgotten;
+        self.under_way.retain(|id, request| {
+            let keep = request.owner != owner;
+            if !keep {
+                forgotten.insert(*id);
+            }
+            keep
+        });
+    }
+
+    /// Whether replies are still to come that nobody waits for.
+    pub(super) fn any_forgotten(&self) -> bool {
+        !self.forgotten.is_empty()
     }
 }

@@ -1,0 +1,95 @@
+//! Leaving nothing of a program behind: what is done once a process is gone and before its end is reported.
+//!
+//! A program's memory is frames of the pool, which are zeroed when they are given back. But its bytes also pass through
+//! the kernel, and stay in whatever they went through until something else takes their place. Where, and when they are
+//! wiped:
+//!
+//! | where | what | wiped |
+//! | --- | --- | --- |
+//! | heap, small blocks | paths, arguments, environment, small reads and writes, messages | when freed |
+//! | heap, large blocks | file data, long messages, vector registers | when they leave the hands of those who use blocks of that size; those that wait, by [`hal::scrub::kernel`] |
+//! | session | queued requests, half-received replies | as the heap: their parts are blocks that go when they were sent or taken |
+//! | connections, receive buffers | launch orders, replies | when the session takes them ([`crate::net::Wire::take`]) |
+//! | connections, transmit buffers | requests | here ([`crate::net::Dial::scrub_connections`]) |
+//! | network card's buffers | all of these as frames | here ([`crate::net::Dial::scrub_card`]) |
+//! | kernel stack | pieces of all of these | here, from the stack's upper end ([`hal::scrub::kernel`]) |
+//! | core | registers on the way in, vector registers that were not put away | here ([`hal::scrub::kernel`]) |
+//!
+//! What stays is what the node itself says of the process: its report and its RAS events, with the program's path.
+//!
+//! **Calls that were under way** when the process was killed are at the I/O node, or queued: they cannot be taken back,
+//! and their replies bring a program's bytes. So [`Ship::scrub`] first waits for these replies, which nobody else does.
+//! An I/O node ends what a killed rank waits for, so that takes no longer than a call. If they do not come within
+//! [`SCRUB_WAIT_NS_MAX`], the connection is broken off, with what is queued for it and all it still might bring.
+
+use alloc::sync::Arc;
+
+use coppice_hal as hal;
+
+use super::Ship;
+use crate::executor::{self, oneshot};
+use crate::limits::{SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+
+#[cfg(test)]
+mod tests;
+
+impl Ship {
+    /// Wipes what ended processes left in the kernel's memory; see this module. To be called when a process is gone, its
+    /// calls are given up ([`super::Client::release`]) and no other runs: takes at most a few times
+    /// [`SCRUB_WAIT_NS_MAX`], whatever the network does.
+    pub async fn scrub(&self) {
+        self.quiesce().await;
+        if let Some(dial) = self.shared.dial.get() {
+            dial.scrub_connections();
+            let deadline_ns = executor::now_ns().saturating_add(SCRUB_WAIT_NS_MAX);
+            while !dial.scrub_card(executor::now_ns() >= deadline_ns) {
+                executor::sleep(SCRUB_PAUSE_NS).await;
+            }
+        }
+        // A task of its own has little on the stack that cannot be wiped.
+        let (done, wiped) = oneshot::channel();
+        let spawned = executor::spawn(async move {
+            hal::scrub::kernel();
+            // The receiver waits.
+            let _ = done.send(());
+        });
+        match spawned {
+            Ok(_) => drop(wiped.await),
+            Err(executor::TooManyTasks) => hal::scrub::kernel(),
+        }
+    }
+
+    /// Waits until nothing is on its way for processes that are gone, or breaks the connection off.
+    async fn quiesce(&self) {
+        if self.wait_for(|| self.is_quiet()).await {
+            return;
+        }
+        let Some(link) = self.shared.state.lock().link.clone() else { return };
+        log::warn!("ship: calls of a process that is gone are not answered; making a new connection");
+        link.abort();
+        // What it has queued goes with the last who holds it: the task that serves it, and then this one.
+        let gone = Arc::downgrade(&link);
+        drop(link);
+        self.wait_for(|| gone.strong_count() == 0).await;
+    }
+
+    /// Waits for a condition, at most for [`SCRUB_WAIT_NS_MAX`], and says whether it came true. Acknowledgements wake
+    /// nobody, so it is also looked at every [`SCRUB_PAUSE_NS`].
+    async fn wait_for(&self, condition: impl Fn() -> bool) -> bool {
+        let deadline_ns = executor::now_ns().saturating_add(SCRUB_WAIT_NS_MAX);
+        while !condition() {
+            if executor::now_ns() >= deadline_ns {
+                return false;
+            }
+            let came = self.shared.changed.wait_until(|| condition().then_some(()));
+            let _ = executor::timeout(SCRUB_PAUSE_NS, came).await;
+        }
+        true
+    }
+
+    /// Whether nothing is on its way for processes that are gone.
+    fn is_quiet(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.link.as_ref().is_none_or(|link| !state.requests.any_forgotten() && link.is_drained())
+    }
+}
