@@ -33,7 +33,8 @@ pub struct Submission {
     pub timeout_ms: Option<u64>,
     /// File mode creation mask.
     pub umask: u32,
-    /// How long the user thinks it runs, ms.
+    /// How long the user thinks it runs, ms. It is not ended for exceeding that; jobs behind it that rely on it may go
+    /// first, and it may go before others if it is over before they can start.
     pub estimate_ms: Option<u64>,
     /// Use page tables that nodes have retained of the program, and choose nodes by that.
     pub retain: bool,

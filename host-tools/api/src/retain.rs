@@ -105,7 +105,8 @@ pub enum RetainAnswer {
 /// An order to give retained pages back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetOrder {
-    /// The program: the first digits of its hash, or the path it was submitted from. Without it, all programs.
+    /// The program: the first digits of its hash, at least four, or the path of which it was the last program to be
+    /// submitted. Without it, all programs.
     pub program: Option<String>,
 }
 

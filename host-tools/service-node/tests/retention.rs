@@ -8,11 +8,12 @@ use coppice_api::job::{JobState, RankOutcome, Submission};
 use coppice_api::node::{NodeState, NodeView};
 use coppice_api::retain::PlacementReason::{self, Clean, LeastRecentlyUsed, Retained as Warm};
 use coppice_api::retain::{LastProgram, RetainAnswer, RetentionSummary};
-use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::FromPset;
-use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
+use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_service_node::controller::Request;
 use coppice_service_node::database::{Database, ProgramRow};
+use support::behaviour::Answers;
 use support::memory::{PAGES, bytes};
 use support::{Cluster, PROGRAM, job, program};
 
@@ -216,11 +217,12 @@ fn a_reboot_voids_what_is_known() {
 fn a_lost_node_holds_nothing_before_it_is_back() {
     let mut cluster = Cluster::up(1, 1);
     cluster.run_on(program(1), &[0]);
-    cluster.behaviour.boots = false;
-    cluster.lose_machine(0);
+    cluster.behaviour.machines_end = false;
+    let lost = FromPset::NodeLost { node: NodeId(0), generation: Generation(1), reason: "silent".into() };
+    cluster.said(0, lost);
     let node = cluster.nodes().remove(0);
-    assert_eq!((node.state, node.last_program.as_ref(), held(&node)), (NodeState::Booting, None, vec![]));
-    assert_eq!(recorded(&cluster, 0), (None, vec![]));
+    assert_eq!((node.state, node.last_program.as_ref(), held(&node)), (NodeState::Stopping, None, vec![]));
+    assert_eq!((node.generation, recorded(&cluster, 0)), (1, (None, vec![])));
 }
 
 #[test]
@@ -299,12 +301,14 @@ fn answers_nobody_waits_for_change_nothing() {
     let mut cluster = Cluster::up(4, 2);
     cluster.run_on(program(1), &[0]);
     cluster.run_on(program(2), &[3]);
+    cluster.behaviour.answers = Answers::Never;
+    cluster.behaviour.launches = false;
     let id = start(&mut cluster, program(1), 2);
     let before = (cluster.nodes(), cluster.job(id));
     assert_eq!(before.1.job.nodes, [0, 1]);
-    let answer = |job, hash| Retained { job, program: program(hash).id, outcome: RetainOutcome::Absent };
+    let counts = WalkCounts { kept: 77, ..WalkCounts::default() };
+    let answer = |job, hash| Retained { job, program: program(hash).id, outcome: RetainOutcome::Kept(counts) };
     let nonsense = [
-        (0, 0, answer(id, 1)),        // a second answer
         (0, 0, answer(id, 2)),        // of another program
         (0, 1, answer(id, 1)),        // of a rank that was not asked
         (0, 2, answer(id, 1)),        // of a node that is not the job's
@@ -314,15 +318,29 @@ fn answers_nobody_waits_for_change_nothing() {
     ];
     for (by, node, answer) in nonsense {
         cluster.said(by, FromPset::Retained { node: NodeId(node), answer });
-        assert_eq!((cluster.nodes(), cluster.job(id)), before);
+        assert_eq!((cluster.nodes(), cluster.job(id)), before, "{answer:?} of node {node}");
     }
-    // Answers that change nothing on the node do not change what is known of it either.
+    cluster.said(0, FromPset::Retained { node: NodeId(0), answer: answer(id, 1) });
+    assert_eq!(held(&cluster.nodes()[0]), [(1, 77)], "the one that is waited for");
+    let second = Retained { outcome: RetainOutcome::Absent, ..answer(id, 1) };
+    cluster.said(0, FromPset::Retained { node: NodeId(0), answer: second });
+    assert_eq!(held(&cluster.nodes()[0]), [(1, 77)], "the first one counts");
     cluster.end(id);
+    let kept = RetainAnswer::Kept { kept: 77, dropped: 0, zeroed: 0, discarded: 0 };
+    assert_eq!(cluster.job(id).rank_reports.iter().map(|rank| rank.retain).collect::<Vec<_>>(), [Some(kept), None]);
+    cluster.said(0, FromPset::Retained { node: NodeId(0), answer: second });
+    assert_eq!(held(&cluster.nodes()[0]), [(1, PAGES)], "the job is over");
+}
+
+#[test]
+fn answers_that_say_nothing_change_nothing() {
+    let mut cluster = Cluster::up(1, 1);
+    cluster.run_on(program(1), &[0]);
     for (outcome, seen) in [
         (RetainOutcome::Busy(JobId(7)), RetainAnswer::Busy { job: 7 }),
-        (RetainOutcome::OtherBoot(coppice_protocol::ids::Generation(5)), RetainAnswer::OtherBoot { generation: 5 }),
+        (RetainOutcome::OtherBoot(Generation(5)), RetainAnswer::OtherBoot { generation: 5 }),
     ] {
-        cluster.behaviour.answers = Some(outcome);
+        cluster.behaviour.answers = Answers::With(outcome);
         let id = start(&mut cluster, program(1), 1);
         assert_eq!(held(&cluster.nodes()[0]), [(1, PAGES)]);
         cluster.end(id);

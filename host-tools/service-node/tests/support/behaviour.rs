@@ -5,13 +5,24 @@ use std::collections::BTreeMap;
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
-use coppice_protocol::retain::{RankRetention, RetainOutcome};
+use coppice_protocol::retain::{RankRetention, RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::plant::{HelperEvent, Incarnation, MachineEvent, PlantEvent};
 
 use super::Order;
 use super::memory::Memory;
+
+/// What nodes answer when they are told to retain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answers {
+    /// What they did.
+    Truly,
+    /// This.
+    With(RetainOutcome),
+    /// Nothing, yet.
+    Never,
+}
 
 /// Carries orders out as working processes would, or does not, as told.
 #[derive(Debug)]
@@ -26,8 +37,10 @@ pub(crate) struct Behaviour {
     pub(crate) discards: bool,
     /// Processes of a job get as far as to run.
     pub(crate) launches: bool,
-    /// What nodes answer when told to retain, if not the truth.
-    pub(crate) answers: Option<RetainOutcome>,
+    /// What nodes answer when told to retain.
+    pub(crate) answers: Answers,
+    /// Machines that are killed end.
+    pub(crate) machines_end: bool,
     /// What the nodes remember.
     pub(crate) memory: Memory,
     /// Orders to discard that nodes have not answered, with the program.
@@ -46,7 +59,8 @@ impl Default for Behaviour {
             obeys_kill: true,
             discards: true,
             launches: true,
-            answers: None,
+            answers: Answers::Truly,
+            machines_end: true,
             memory: Memory::default(),
             owed: BTreeMap::new(),
             fabric: Incarnation::default(),
@@ -106,6 +120,7 @@ impl Behaviour {
                     vec![]
                 }
             }
+            Order::KillMachine(_) if !self.machines_end => vec![],
             Order::KillMachine(node) => {
                 vec![self.machine(*node, MachineEvent::Ended { reason: "killed".into(), console: String::new() })]
             }
@@ -127,8 +142,13 @@ impl Behaviour {
                 let job = start.job;
                 let mut events = Vec::new();
                 for member in &start.members {
-                    if let Some(mut answer) = self.memory.launch(start, *member) {
-                        answer.outcome = self.answers.unwrap_or(answer.outcome);
+                    let truth = self.memory.launch(start, *member);
+                    let answer = truth.and_then(|truth| match self.answers {
+                        Answers::Truly => Some(truth),
+                        Answers::With(outcome) => Some(Retained { outcome, ..truth }),
+                        Answers::Never => None,
+                    });
+                    if let Some(answer) = answer {
                         events.push(self.said(pset, FromPset::Retained { node: member.node, answer }));
                     }
                     if self.launches {
