@@ -57,7 +57,15 @@ impl Cluster {
     /// # Errors
     /// As [`Self::output`].
     pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
-        let text = self.output(&[arguments, &["--json"]].concat())?;
+        self.json_of(&[arguments, &["--json"]].concat())
+    }
+
+    /// What a command prints that was told to print JSON.
+    ///
+    /// # Errors
+    /// As [`Self::output`].
+    pub(crate) fn json_of(&self, arguments: &[&str]) -> Result<Value> {
+        let text = self.output(arguments)?;
         serde_json::from_str(&text).context("coppice printed no JSON")
     }
 
@@ -80,6 +88,14 @@ impl Cluster {
             .stdin(Stdio::null());
         command
     }
+}
+
+/// A number of a JSON object.
+///
+/// # Errors
+/// If there is none of that name.
+pub(crate) fn field(value: &Value, name: &str) -> Result<u64> {
+    value[name].as_u64().with_context(|| format!("no number `{name}` in {value}"))
 }
 
 impl Drop for Cluster {

@@ -11,11 +11,19 @@ use crate::command::{command, root, run, target};
 /// # Errors
 /// If the compiler is missing or complains.
 pub(crate) fn compile(name: &str) -> Result<PathBuf> {
+    compile_with("gcc", name, &format!("{name}-bench"), &[])
+}
+
+/// Compiles `tests/guests/c/NAME.c` with that compiler and these options, as `output`, and returns the program.
+///
+/// # Errors
+/// If the compiler is missing or complains.
+pub(crate) fn compile_with(compiler: &str, name: &str, output: &str, options: &[String]) -> Result<PathBuf> {
     let directory = target().join("guests");
     std::fs::create_dir_all(&directory).context("cannot make a directory for guests")?;
-    let output = directory.join(format!("{name}-bench"));
+    let output = directory.join(output);
     let source = root().join("tests/guests/c").join(format!("{name}.c"));
-    run(command("gcc", &["-O2", "-static", "-o"]).arg(&output).arg(source))?;
+    run(command(compiler, &["-O2", "-Wall", "-static", "-o"]).arg(&output).args(options).arg(source))?;
     Ok(output)
 }
 

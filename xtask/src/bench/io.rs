@@ -23,9 +23,9 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let on_node = cluster.output(&["run", path, "measured", MEBIBYTES])?;
     let native = Command::new(&program).args(["measured", MEBIBYTES]).current_dir(cluster.root()).output()?;
     let native = String::from_utf8_lossy(&native.stdout).into_owned();
-    let figure = |name: &'static str, key: &str, unit: &str| -> Result<Figure> {
+    let figure = |name: &str, key: &str, unit: &str| -> Result<Figure> {
         Ok(Figure {
-            name,
+            name: name.into(),
             measured: format!("{:.1} {unit}", number(&on_node, key)?),
             beside: format!("natively on the host {:.1} {unit}", number(&native, key)?),
             wanted: "–",

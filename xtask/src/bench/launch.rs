@@ -33,19 +33,19 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let empty = median((0..RUNS).map(|_| cluster.time(&["nodes"])).collect::<Result<_>>()?);
     Ok(vec![
         Figure {
-            name: "up of 16 nodes until all are ready, wall",
+            name: "up of 16 nodes until all are ready, wall".into(),
             measured: format!("{:.2} s", up.as_secs_f64()),
             beside: format!("16 machines that end at once, 2 at a time: {:.2} s", machines.as_secs_f64()),
             wanted: "≤ 6 s",
         },
         Figure {
-            name: "run of `true` on 16 nodes, first time, wall",
+            name: "run of `true` on 16 nodes, first time, wall".into(),
             measured: format!("{:.3} s", first.as_secs_f64()),
             beside: format!("`coppice nodes`: {:.3} s", empty.as_secs_f64()),
             wanted: "–",
         },
         Figure {
-            name: "run of `true` on 16 nodes, later, median of 7, wall",
+            name: "run of `true` on 16 nodes, later, median of 7, wall".into(),
             measured: format!("{:.3} s", later.as_secs_f64()),
             beside: format!("`coppice nodes`: {:.3} s", empty.as_secs_f64()),
             wanted: "≤ 0.5 s",

@@ -6,42 +6,67 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{command, output, run, target};
+use crate::command::{self, command, output, target};
 
 /// Debian's package of the peer.
 const PACKAGE: &str = "linux-image-cloud-amd64";
+
+/// The peer's processor: it clears and copies by words, as our kernel does. With `erms` Linux moves single bytes, which a
+/// real processor does many at a time, and each would count as an instruction.
+const PROCESSOR: &str = "max,erms=off,fsrm=off";
+
+/// A run of the peer.
+pub(crate) struct Guest<'a> {
+    /// Its file system: names, and the host's files to copy there. The one named `init` is started.
+    pub(crate) files: &'a [(&'a str, &'a Path)],
+    /// Arguments of `init`.
+    pub(crate) arguments: &'a str,
+    /// Memory of the machine, as QEMU has it.
+    pub(crate) memory: &'a str,
+}
 
 /// What the peer printed on its serial line, under `-icount shift=0`.
 ///
 /// # Errors
 /// If the package cannot be had or the machine does not end by itself.
-pub(crate) fn run_as_init(program: &Path) -> Result<String> {
+pub(crate) fn run(guest: &Guest<'_>) -> Result<String> {
     let kernel = kernel()?;
     let directory = tempfile::tempdir()?;
-    std::fs::copy(program, directory.path().join("init"))?;
     let archive = directory.path().join("initramfs");
-    let mut cpio = Command::new("/bin/busybox")
-        .args(["cpio", "-o", "-H", "newc"])
-        .current_dir(directory.path())
-        .stdin(Stdio::piped())
-        .stdout(std::fs::File::create(&archive)?)
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start busybox cpio")?;
-    cpio.stdin.take().context("cpio has no input")?.write_all(b"init\n")?;
-    if !cpio.wait()?.success() {
-        bail!("busybox cpio failed");
-    }
-    let machine = ["-machine", "q35", "-cpu", "max", "-m", "128M", "-nodefaults", "-display", "none", "-no-reboot"];
+    pack(guest.files, &directory.path().join("files"), &archive)?;
+    let machine = ["-machine", "q35", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"];
     output(
         command("timeout", &["300", "qemu-system-x86_64"])
             .args(machine)
-            .args(["-icount", "shift=0,sleep=off", "-serial", "stdio", "-append", "console=ttyS0 quiet panic=-1"])
+            .args(["-cpu", PROCESSOR, "-m", guest.memory, "-icount", "shift=0,sleep=off"])
+            .args(["-append", &format!("console=ttyS0 quiet panic=-1 -- {}", guest.arguments)])
             .arg("-kernel")
             .arg(kernel)
             .arg("-initrd")
             .arg(archive),
     )
+}
+
+/// Copies the files to a new directory and makes an archive of it.
+fn pack(files: &[(&str, &Path)], directory: &Path, archive: &Path) -> Result<()> {
+    std::fs::create_dir(directory)?;
+    for (name, file) in files {
+        std::fs::copy(file, directory.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
+    }
+    let mut cpio = Command::new("/bin/busybox")
+        .args(["cpio", "-o", "-H", "newc"])
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(std::fs::File::create(archive)?)
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start busybox cpio")?;
+    let names: String = files.iter().map(|(name, _)| format!("{name}\n")).collect();
+    cpio.stdin.take().context("cpio has no input")?.write_all(names.as_bytes())?;
+    if !cpio.wait()?.success() {
+        bail!("busybox cpio failed");
+    }
+    Ok(())
 }
 
 /// The peer's kernel image, downloaded and unpacked once into the target directory.
@@ -55,19 +80,28 @@ fn kernel() -> Result<PathBuf> {
         return Ok(kernel);
     }
     std::fs::create_dir_all(&directory)?;
-    let depends = output(&mut command("apt-cache", &["depends", PACKAGE]))?;
-    let image = depends
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with("linux-image-"))
-        .with_context(|| format!("apt knows no {PACKAGE}; run: apt-get update"))?
-        .to_owned();
-    run(command("apt-get", &["download", "-q", &image]).current_dir(&directory))?;
+    if download(&directory).is_err() {
+        // The lists of packages are not there, or older than the archive.
+        command::run(&mut command("apt-get", &["update", "-q"]))?;
+        download(&directory)?;
+    }
     let package = std::fs::read_dir(&directory)?
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .context("apt-get downloaded nothing")?;
-    run(command("dpkg-deb", &["-x"]).arg(&package).arg(&directory))?;
+    command::run(command("dpkg-deb", &["-x"]).arg(&package).arg(&directory))?;
     find().context("the package has no kernel image")
+}
+
+/// Downloads the package with the kernel image that the peer's package stands for today.
+fn download(directory: &Path) -> Result<()> {
+    let depends = output(&mut command("apt-cache", &["depends", PACKAGE]))?;
+    let image = depends
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "))
+        .find(|name| name.starts_with("linux-image-"))
+        .with_context(|| format!("apt knows no {PACKAGE}"))?
+        .to_owned();
+    command::run(command("apt-get", &["download", "-q", &image]).current_dir(directory))
 }

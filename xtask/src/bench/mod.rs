@@ -10,6 +10,7 @@ mod io;
 mod launch;
 mod linux;
 mod node;
+mod retain;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -19,14 +20,14 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch or io
+    /// Only the group with this name: node, launch, io or retain
     group: Option<String>,
 }
 
 /// One measured number and what it is to be held against.
 pub(crate) struct Figure {
     /// What was measured.
-    name: &'static str,
+    name: String,
     /// The number with its unit.
     measured: String,
     /// The peer or bound, measured or stated, with its unit.
@@ -38,7 +39,8 @@ pub(crate) struct Figure {
 /// A group of figures that share a cluster.
 type Group = fn(&build::Built) -> Result<Vec<Figure>>;
 
-const GROUPS: &[(&str, Group)] = &[("node", node::figures), ("launch", launch::figures), ("io", io::figures)];
+const GROUPS: &[(&str, Group)] =
+    &[("node", node::figures), ("launch", launch::figures), ("io", io::figures), ("retain", retain::figures)];
 
 /// Measures and prints.
 ///
@@ -66,7 +68,7 @@ fn print(figures: &[Figure]) {
     let width = |column: fn(&Figure) -> &str, title: &str| {
         figures.iter().map(|figure| column(figure).chars().count()).max().unwrap_or(0).max(title.len())
     };
-    let name = width(|figure| figure.name, "figure");
+    let name = width(|figure| &figure.name, "figure");
     let measured = width(|figure| &figure.measured, "measured");
     let beside = width(|figure| &figure.beside, "beside");
     println!("\n{:name$}  {:measured$}  {:beside$}  wanted", "figure", "measured", "beside");
