@@ -153,11 +153,11 @@ A node keeps the pages of programs that it ran, so that it starts them again wit
 by itself when memory is wanted. A program that is running is not touched.\n\n\
 Exit status: 0 if all nodes that held something gave it back; 125 if one did not answer.\n\nExamples:\n  \
     coppice forget                  all programs\n  \
-    coppice forget ./hello          the program that was last run from here\n  \
+    coppice forget ./hello          the program in this file, or that was last run from it\n  \
     coppice forget 5f3a92c01b7e     the program whose hash starts so, see `coppice programs`")]
 pub(crate) struct Forget {
-    /// The program: the first digits of its hash, or its file as `run` takes it (./cafe for a file whose name could be
-    /// digits of a hash); without it, all programs
+    /// The program: four or more digits its hash starts with, or its file as `run` takes it (./cafe for a file whose
+    /// name could be digits of a hash); without it, all programs
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Option<String>,
     #[command(flatten)]

@@ -1,22 +1,36 @@
 //! `coppice forget`: has nodes give back what they hold of programs.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use coppice_api::Client;
 use coppice_api::retain::{ForgetOrder, Forgotten};
+use coppice_api::{ApiError, Client};
 
 use crate::arguments::Forget;
 use crate::run::program;
 use crate::show::{print, print_json};
 use crate::units::{counted, show_bytes, show_ranges};
 
+/// Fewest digits that may stand for a hash; fewer are a file's name.
+const HASH_DIGITS_MIN: usize = 4;
+
 /// Digits of a whole hash.
 const HASH_DIGITS_MAX: usize = 64;
 
+/// Bytes of a program read at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Status of a refusal: there is no such program.
+const NOT_FOUND: u16 = 404;
+
 pub(crate) async fn forget(client: &Client, forget: &Forget) -> anyhow::Result<()> {
-    let program = forget.program.as_deref().map(meant).transpose()?;
-    let forgotten = client.forget(&ForgetOrder { program }).await?;
+    let forgotten = match forget.program.as_deref().map(meant).transpose()? {
+        None => order(client, None).await?,
+        Some(Meant::Hash(digits)) => order(client, Some(digits)).await?,
+        Some(Meant::File(path)) => forget_file(client, &path).await?,
+    };
     if forget.listing.json {
         print_json(&forgotten)?;
     } else if let Some(line) = told(&forgotten) {
@@ -28,15 +42,56 @@ pub(crate) async fn forget(client: &Client, forget: &Forget) -> anyhow::Result<(
     }
 }
 
-/// The program as the service node knows it: digits of a hash as they are, a file by its absolute path, found as `run`
-/// finds it.
-fn meant(text: &str) -> anyhow::Result<String> {
-    let is_hash = (1..=HASH_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hash {
-        return Ok(text.to_ascii_lowercase());
+async fn order(client: &Client, program: Option<String>) -> Result<Forgotten, ApiError> {
+    client.forget(&ForgetOrder { program }).await
+}
+
+/// The program that was last run from a file, which may have been built anew since. If none was, the one that is in it:
+/// it may have been run from elsewhere.
+async fn forget_file(client: &Client, path: &Path) -> anyhow::Result<Forgotten> {
+    let name = path.to_str().ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))?;
+    match order(client, Some(name.to_owned())).await {
+        Err(refused @ ApiError::Refused { status: NOT_FOUND, .. }) => match hash(path) {
+            Ok(hash) => Ok(order(client, Some(hash)).await?),
+            Err(_) => Err(refused.into()),
+        },
+        answered => Ok(answered?),
+    }
+}
+
+/// The hash of a file's bytes, hexadecimal.
+fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut bytes = vec![0; READ_BYTES];
+    loop {
+        let count = file.read(&mut bytes)?;
+        match bytes.get(..count) {
+            Some(piece) if !piece.is_empty() => hasher.update(piece),
+            _ => return Ok(hasher.finalize().to_hex().to_string()),
+        };
+    }
+}
+
+/// Which program a user means.
+#[derive(Debug, PartialEq, Eq)]
+enum Meant {
+    /// Digits its hash starts with.
+    Hash(String),
+    /// The absolute path of its file, found as `run` finds it.
+    File(PathBuf),
+}
+
+fn meant(text: &str) -> anyhow::Result<Meant> {
+    let digits = HASH_DIGITS_MIN..=HASH_DIGITS_MAX;
+    if digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(Meant::Hash(text.to_ascii_lowercase()));
     }
     let path = program::find(Path::new(text)).with_context(|| "give a program's file or the digits of its hash")?;
-    path.into_os_string().into_string().map_err(|path| anyhow!("{} is not UTF-8", Path::new(&path).display()))
+    Ok(Meant::File(path))
 }
 
 /// What nodes gave back; nothing if that cannot be said because some did not answer.
@@ -64,7 +119,7 @@ fn silence(silent: &[u32]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Forgotten, meant, silence, told};
+    use super::{Forgotten, Meant, READ_BYTES, hash, meant, silence, told};
 
     #[test]
     fn what_was_given_back_is_told_in_one_line() {
@@ -92,14 +147,24 @@ mod tests {
 
     #[test]
     fn programs_are_meant_by_hash_or_file() {
-        assert_eq!(meant("5F3a92c01b7e").expect("digits"), "5f3a92c01b7e");
+        assert_eq!(meant("5F3a92c01b7e").expect("digits"), Meant::Hash("5f3a92c01b7e".into()));
         let here = std::env::current_dir().expect("a directory").join("cafe");
-        assert_eq!(meant("./cafe").expect("a file"), here.to_str().expect("UTF-8"));
-        assert_eq!(meant("/bin/hello").expect("a file"), "/bin/hello");
+        assert_eq!(meant("./cafe").expect("a file"), Meant::File(here));
+        assert_eq!(meant("/bin/hello").expect("a file"), Meant::File("/bin/hello".into()));
         let too_long = "0".repeat(65);
-        for bad in ["", "no-such-program", &too_long] {
+        for bad in ["", "caf", "no-such-program", &too_long] {
             let line = format!("{:#}", meant(bad).expect_err(bad));
             assert!(line.starts_with("give a program's file or the digits of its hash: "), "{line}");
         }
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_bytes() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("program");
+        let bytes = vec![7; READ_BYTES + 1];
+        std::fs::write(&path, &bytes).expect("file");
+        assert_eq!(hash(&path).expect("readable"), blake3::hash(&bytes).to_hex().as_str());
+        assert!(hash(directory.path()).is_err() && hash(&directory.path().join("none")).is_err());
     }
 }
