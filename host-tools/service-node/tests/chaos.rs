@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order: no job and no node is ever forgotten, and what nodes are believed to hold is what
-//! they hold.
+//! Whatever happens in whatever order: no job and no node is ever forgotten, and what nodes are believed to hold is
+//! what they hold.
 
 mod support;
 
