@@ -13,7 +13,7 @@ use crate::session::error::SendError;
 /// Small frames are collected in one piece up to about this many bytes, so that they leave in one write.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Encoded frames in the order they leave.
+/// Encoded frames in the order they leave. Keeps nothing of what has left once all has: its pieces go as they leave.
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     /// Never holds an empty piece.
@@ -195,5 +195,44 @@ impl Flavor for Tail<'_> {
 
     fn finalize(self) -> postcard::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::{Body, Bulk, Outbound};
+    use crate::frame::{Direction, Header, Kind};
+
+    fn push(outbound: &mut Outbound, body: &[u8], bulk: Bulk<'_>) {
+        let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
+        assert!(outbound.push(header, None, Body::<()>::Bytes(body), bulk, false).is_ok());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_has_left() {
+        let mut outbound = Outbound::default();
+        for step in [1, 1000, 70_000] {
+            push(&mut outbound, &[1; 3000], Bulk::Borrowed(&[2; 5000]));
+            push(&mut outbound, &[3; 20_000], Bulk::Owned(vec![4; 100_000]));
+            push(&mut outbound, &[5; 10], Bulk::Owned(vec![6; 10]));
+            push(&mut outbound, &[7; 10], Bulk::Owned(Vec::new()));
+            while outbound.queued_bytes() > 0 {
+                assert!(!outbound.transmit().is_empty());
+                outbound.consume(step.min(outbound.transmit().len()));
+            }
+            assert!(outbound.pieces.is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_is_refused() {
+        let mut outbound = Outbound::default();
+        let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
+        let body = vec![1_u8; 300_000];
+        assert!(outbound.push(header, None, Body::<()>::Bytes(&body), Bulk::Borrowed(&[]), false).is_err());
+        assert!(outbound.pieces.is_empty());
     }
 }
