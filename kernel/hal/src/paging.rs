@@ -54,9 +54,13 @@ impl PageTable {
         let root = pool.alloc(FrameKind::Table)?.into_entry();
         let table = Self { pool, root };
         if let Some(kernel) = cpu::kernel_root() {
-            for index in USER_ENTRIES..ENTRIES {
-                let entry = table.slot(kernel, index).load(Ordering::Relaxed);
-                table.slot(root, index).store(entry, Ordering::Relaxed);
+            let (from, to) = (table.slots(kernel), table.slots(root));
+            for (from, to) in from.iter().zip(to).skip(USER_ENTRIES) {
+                // The new table is all zeros, and the kernel's half nearly so.
+                match from.load(Ordering::Relaxed) {
+                    0 => {}
+                    entry => to.store(entry, Ordering::Relaxed),
+                }
             }
         }
         Some(table)

@@ -42,15 +42,15 @@ impl Aside {
         Some(frame)
     }
 
-    /// Takes every page out, in order, and gives them to `each`.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(UserPage, Frame)) {
+    /// Takes every page out, in order, and gives them to `each`. Returns how many frames were zeroed for the table.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(UserPage, Frame)) -> u64 {
         self.pages = 0;
-        if let Some(mut table) = self.table.take() {
-            table.walk(PageRange::ALL, |page, entry| {
-                each(page, entry.frame());
-                Verdict::Drop
-            });
-        }
+        let Some(mut table) = self.table.take() else { return 0 };
+        let walked = table.walk(PageRange::ALL, |page, entry| {
+            each(page, entry.frame());
+            Verdict::Drop
+        });
+        walked.zeroed + table.discard()
     }
 
     /// Frees all of it. Returns how many pages that were.

@@ -94,13 +94,15 @@ impl AddressSpace {
         }
         if let Some(image) = &image {
             let table = &mut self.table;
-            self.aside.drain(|page, frame| {
+            let mut put_back = 0;
+            counts.zeroed += self.aside.drain(|page, frame| {
                 let Some(segment) = image.segment(page.address()) else { return };
                 // Without memory for a table on the way the page is given up, and fetched when it is wanted.
                 if let Ok(before) = table.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE) {
-                    counts.kept += u64::from(before.is_none());
+                    put_back += u64::from(before.is_none());
                 }
             });
+            counts.kept += put_back;
         }
         self.stats.pages = 0;
         // Most of the frames are free now, so that there is one for the table that takes this one's place.

@@ -9,18 +9,25 @@ pub const ORDER_MAX: u8 = 10;
 /// End of a list.
 const NONE: u32 = u32::MAX;
 
+/// Single frames that are put by before they are merged into blocks again: who frees frames one by one, as the end of a
+/// program does, mostly has them taken one by one soon after.
+const SINGLES_MAX: usize = 64;
+
 /// Heads of the lists of free blocks. Indices count records; the first record's frame is aligned to the largest block.
 pub(super) struct FreeLists {
     /// First free block of each order.
     heads: [u32; ORDER_MAX as usize + 1],
-    /// Frames in all lists.
+    /// Single frames put by, and how many there are. They are free, but no list has them.
+    singles: [u32; SINGLES_MAX],
+    singles_count: usize,
+    /// Frames in all lists, and those put by.
     free: u32,
 }
 
 impl FreeLists {
     /// Nothing is free.
     pub(super) const fn new() -> Self {
-        Self { heads: [NONE; ORDER_MAX as usize + 1], free: 0 }
+        Self { heads: [NONE; ORDER_MAX as usize + 1], singles: [NONE; SINGLES_MAX], singles_count: 0, free: 0 }
     }
 
     /// Number of free frames.
@@ -34,13 +41,16 @@ impl FreeLists {
         if order > ORDER_MAX || self.free < spare.checked_add(1 << order)? {
             return None;
         }
-        let mut found = order;
-        while self.heads[found as usize] == NONE {
-            found += 1;
-            if found > ORDER_MAX {
-                return None;
-            }
+        if order == 0 && self.singles_count > 0 {
+            self.singles_count -= 1;
+            self.free -= 1;
+            return self.singles.get(self.singles_count).copied();
         }
+        let Some(mut found) = self.smallest_from(order) else {
+            self.merge_singles(info);
+            // Only if what was put by has made a block that is large enough.
+            return self.smallest_from(order).and_then(|_| self.take(info, order, spare));
+        };
         let index = self.heads[found as usize];
         self.unlink(info, index, found);
         while found > order {
@@ -51,9 +61,33 @@ impl FreeLists {
         Some(index)
     }
 
-    /// Adds a free block and merges it with its free buddies.
-    pub(super) fn give(&mut self, info: &[FrameInfo], mut index: u32, mut order: u8) {
+    /// The smallest order from `order` on of which there is a block.
+    fn smallest_from(&self, order: u8) -> Option<u8> {
+        (order..=ORDER_MAX).find(|order| self.heads[*order as usize] != NONE)
+    }
+
+    /// Merges the frames that were put by.
+    fn merge_singles(&mut self, info: &[FrameInfo]) {
+        for number in 0..core::mem::take(&mut self.singles_count) {
+            self.merge(info, self.singles[number], 0);
+        }
+    }
+
+    /// Adds a free block.
+    pub(super) fn give(&mut self, info: &[FrameInfo], index: u32, order: u8) {
         self.free += 1 << order;
+        if order == 0
+            && let Some(place) = self.singles.get_mut(self.singles_count)
+        {
+            *place = index;
+            self.singles_count += 1;
+            return;
+        }
+        self.merge(info, index, order);
+    }
+
+    /// Adds a block to its list, merged with its free buddies.
+    fn merge(&mut self, info: &[FrameInfo], mut index: u32, mut order: u8) {
         while order < ORDER_MAX {
             let buddy = index ^ (1 << order);
             if !info.get(buddy as usize).is_some_and(|info| info.heads_free(order)) {

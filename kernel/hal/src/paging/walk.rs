@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::entry::Raw;
-use super::{Access, Entry, Marks, PageTable, TOP, index_at};
+use super::{Access, ENTRIES, Entry, Marks, PageTable, TOP};
 use crate::addr::{PAGE_BYTES, PageRange, UserPage};
 use crate::frames::{Frame, FramePool};
 
@@ -59,9 +59,6 @@ impl EntryMut<'_> {
     }
 }
 
-/// Entries that are looked at together: most of a table is empty, and one test for several passes over that quickly.
-const EMPTY_RUN: usize = 8;
-
 /// What a walk met and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
@@ -76,12 +73,13 @@ pub struct Walked {
 impl PageTable {
     /// Calls `visit` for every page of the range that holds a frame, in ascending order, and does as it says. Tables
     /// left empty are freed.
-    pub fn walk(&mut self, range: PageRange, mut visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) -> Walked {
-        let mut walked = Walked::default();
-        if !range.is_empty() {
-            self.walk_table(self.root, TOP, range.first_number(), range.end_number(), &mut visit, &mut walked);
+    pub fn walk(&mut self, range: PageRange, visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) -> Walked {
+        let (start, end) = (range.first_number(), range.end_number());
+        let mut walk = Walk { tables: self, start, end, visit, walked: Walked::default() };
+        if start < end {
+            walk.table(self.root, TOP, 0);
         }
-        walked
+        walk.walked
     }
 
     /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others.
@@ -94,95 +92,6 @@ impl PageTable {
             entry.put(entry.raw.with_rights(rights));
             Verdict::Keep
         })
-    }
-
-    /// [`PageTable::walk`] in the table at `table`, for the pages numbered `start..end`, all below that table.
-    fn walk_table(
-        &self,
-        table: u64,
-        level: u32,
-        start: u64,
-        end: u64,
-        visit: &mut impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
-        walked: &mut Walked,
-    ) {
-        // The first page of the table, and pages per entry.
-        let (base, span) = (start & !((1_u64 << (9 * (level + 1))) - 1), 1_u64 << (9 * level));
-        let first = index_at(start, level);
-        let last = index_at(end - 1, level);
-        let Some(slots) = self.slots(table).get(first..=last) else { return };
-        // Entries that hold something: behind the last of them nothing needs to be looked at.
-        let mut left = self.pool.counter(table).load(Ordering::Relaxed);
-        for (run, index) in slots.chunks(EMPTY_RUN).zip((first as u64..).step_by(EMPTY_RUN)) {
-            if left == 0 {
-                return;
-            }
-            if run.iter().fold(0, |all, slot| all | slot.load(Ordering::Relaxed)) == 0 {
-                continue;
-            }
-            for (slot, index) in run.iter().zip(index..) {
-                let entry = Raw(slot.load(Ordering::Relaxed));
-                if entry.is_empty() {
-                    continue;
-                }
-                let number = base + index * span;
-                if level == 0 {
-                    self.visit_page(table, slot, entry, number, visit, walked);
-                } else {
-                    let (start, end) = (start.max(number), end.min(number + span));
-                    self.walk_table(entry.address(), level - 1, start, end, visit, walked);
-                    self.free_if_empty(table, slot, number, walked);
-                }
-                left = left.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Visits one page whose entry, at `slot`, is in the table at `table`.
-    #[inline]
-    fn visit_page(
-        &self,
-        table: u64,
-        slot: &AtomicU64,
-        before: Raw,
-        number: u64,
-        visit: &mut impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
-        walked: &mut Walked,
-    ) {
-        let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) else {
-            return;
-        };
-        walked.visited += 1;
-        let mut entry = EntryMut { pool: self.pool, slot, raw: before };
-        match visit(page, &mut entry) {
-            Verdict::Keep if entry.raw == before => {}
-            Verdict::Keep => self.forget(page, before),
-            Verdict::Drop => {
-                slot.store(0, Ordering::Relaxed);
-                self.pool.counter(table).fetch_sub(1, Ordering::Relaxed);
-                self.forget(page, before);
-                walked.dropped += 1;
-                // SAFETY: the entry that held this reference is cleared and forgotten.
-                let frame = unsafe { Frame::from_entry(self.pool, before.address()) };
-                walked.zeroed += u64::from(frame.release());
-            }
-        }
-    }
-
-    /// Frees the table that the entry at `slot` of the table at `parent` points to, if it holds nothing.
-    fn free_if_empty(&self, parent: u64, slot: &AtomicU64, number: u64, walked: &mut Walked) {
-        let child = Raw(slot.load(Ordering::Relaxed)).address();
-        if self.pool.counter(child).load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        slot.store(0, Ordering::Relaxed);
-        self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
-        if let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) {
-            self.flush(page);
-        }
-        // SAFETY: the entry that held this reference is cleared and forgotten.
-        let table = unsafe { Frame::from_entry(self.pool, child) };
-        walked.zeroed += u64::from(table.release());
     }
 
     /// How many frames the table itself takes, the top-level one included.
@@ -209,5 +118,109 @@ impl PageTable {
             }
         }
         tables
+    }
+}
+
+/// Entries that are looked at together: most of a table is empty, and one test for several passes over that quickly.
+const EMPTY_RUN: usize = 8;
+
+/// A walk under way.
+struct Walk<'a, V> {
+    tables: &'a PageTable,
+    /// Number of the first page to visit.
+    start: u64,
+    /// Number of the page behind the last one.
+    end: u64,
+    visit: V,
+    walked: Walked,
+}
+
+impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
+    /// Visits the pages below the table at `table`, whose first entry is for the page numbered `base`.
+    fn table(&mut self, table: u64, level: u32, base: u64) {
+        // Pages per entry.
+        let span = 1_u64 << (9 * level);
+        let first = self.start.saturating_sub(base) / span;
+        let behind = (self.end - base).div_ceil(span).min(ENTRIES as u64);
+        let Some(slots) = self.tables.slots(table).get(first as usize..behind as usize) else { return };
+        // Entries that hold something: behind the last of them nothing needs to be looked at.
+        let mut left = self.tables.pool.counter(table).load(Ordering::Relaxed);
+        let mut number = base + first * span;
+        let (runs, rest) = slots.as_chunks::<EMPTY_RUN>();
+        for run in runs {
+            if left == 0 {
+                return;
+            }
+            if run.iter().fold(0, |all, slot| all | slot.load(Ordering::Relaxed)) == 0 {
+                number += EMPTY_RUN as u64 * span;
+                continue;
+            }
+            for slot in run {
+                left -= u32::from(self.entry(table, level, slot, number));
+                number += span;
+            }
+        }
+        for slot in rest {
+            self.entry(table, level, slot, number);
+            number += span;
+        }
+    }
+
+    /// Visits what the entry at `slot` of the table at `table` leads to, the page numbered `number` being the first.
+    /// Returns whether it led anywhere.
+    #[inline]
+    fn entry(&mut self, table: u64, level: u32, slot: &AtomicU64, number: u64) -> bool {
+        let entry = Raw(slot.load(Ordering::Relaxed));
+        if entry.is_empty() {
+            return false;
+        }
+        if level == 0 {
+            self.page(table, slot, entry, number);
+        } else {
+            self.table(entry.address(), level - 1, number);
+            self.free_if_empty(table, slot, number);
+        }
+        true
+    }
+
+    /// Visits one page whose entry, at `slot`, is in the table at `table`.
+    #[inline]
+    fn page(&mut self, table: u64, slot: &AtomicU64, before: Raw, number: u64) {
+        let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) else {
+            return;
+        };
+        let pool = self.tables.pool;
+        self.walked.visited += 1;
+        let mut entry = EntryMut { pool, slot, raw: before };
+        match (self.visit)(page, &mut entry) {
+            Verdict::Keep if entry.raw == before => {}
+            Verdict::Keep => self.tables.forget(page, before),
+            Verdict::Drop => {
+                slot.store(0, Ordering::Relaxed);
+                pool.counter(table).fetch_sub(1, Ordering::Relaxed);
+                self.tables.forget(page, before);
+                self.walked.dropped += 1;
+                // SAFETY: the entry that held this reference is cleared and forgotten.
+                let frame = unsafe { Frame::from_entry(pool, before.address()) };
+                self.walked.zeroed += u64::from(frame.release());
+            }
+        }
+    }
+
+    /// Frees the table that the entry at `slot` of the table at `parent` points to, if it holds nothing.
+    fn free_if_empty(&mut self, parent: u64, slot: &AtomicU64, number: u64) {
+        let pool = self.tables.pool;
+        let child = Raw(slot.load(Ordering::Relaxed)).address();
+        if pool.counter(child).load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        slot.store(0, Ordering::Relaxed);
+        pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
+        if let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) {
+            self.tables.flush(page);
+        }
+        // SAFETY: the entry that held this reference is cleared and forgotten.
+        let table = unsafe { Frame::from_entry(pool, child) };
+        self.walked.zeroed += u64::from(table.release());
     }
 }
