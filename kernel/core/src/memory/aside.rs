@@ -18,7 +18,6 @@ pub(super) struct Aside {
 
 impl Aside {
     /// How many pages there are.
-    #[cfg(test)]
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

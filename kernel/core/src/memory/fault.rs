@@ -112,6 +112,9 @@ impl AddressSpace {
 
     /// Maps the pristine copy of what `page` shows of the program, if there is one beside the table.
     pub(super) fn put_back_pristine(&mut self, page: UserPage) -> Option<Result<(), OutOfMemory>> {
+        if self.aside.pages() == 0 {
+            return None;
+        }
         let rights = self.areas.find(page.address())?.1.access;
         let frame = self.image_page(page).and_then(|origin| self.aside.take(origin))?;
         self.stats.pages -= 1;

@@ -81,6 +81,9 @@ impl Raw {
         Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY) | marks | Self::rights(access))
     }
 
+    /// The bits that say what the program may do.
+    pub(super) const RIGHTS: u64 = PRESENT | USER | WRITABLE | NO_EXECUTE;
+
     /// The bits that let the program do this.
     pub(super) fn rights(access: Access) -> u64 {
         let mut bits = 0;

@@ -74,8 +74,18 @@ impl PageTable {
     /// Calls `visit` for every page of the range that holds a frame, in ascending order, and does as it says. Tables
     /// left empty are freed.
     pub fn walk(&mut self, range: PageRange, visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) -> Walked {
+        self.walk_unless(None, range, visit)
+    }
+
+    /// As [`PageTable::walk`], but pages whose entries are settled stay without being asked about.
+    fn walk_unless(
+        &self,
+        settled: Option<Settled>,
+        range: PageRange,
+        visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
+    ) -> Walked {
         let (start, end) = (range.first_number(), range.end_number());
-        let mut walk = Walk { tables: self, start, end, visit, walked: Walked::default() };
+        let mut walk = Walk { tables: self, settled, start, end, visit, walked: Walked::default() };
         if start < end {
             walk.table(self.root, TOP, 0);
         }
@@ -85,7 +95,9 @@ impl PageTable {
     /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others.
     pub fn keep_marked(&mut self, range: PageRange, marks: Marks, access: Access) -> Walked {
         let (marked, rights) = (Raw::marked(marks), Raw::rights(access));
-        self.walk(range, |_, entry| {
+        // Most pages have the marks and the rights already.
+        let settled = Settled { mask: marked | Raw::RIGHTS, value: marked | rights };
+        self.walk_unless(Some(settled), range, |_, entry| {
             if entry.raw.0 & marked != marked {
                 return Verdict::Drop;
             }
@@ -121,12 +133,22 @@ impl PageTable {
     }
 }
 
-/// Entries that are looked at together: most of a table is empty, and one test for several passes over that quickly.
-const EMPTY_RUN: usize = 8;
+/// Entries that are looked at together: neighbours are mostly alike, all empty or all settled, and are passed over
+/// together.
+const RUN: usize = 8;
+
+/// Which entries need no visit: those that have this value under this mask.
+#[derive(Clone, Copy)]
+struct Settled {
+    mask: u64,
+    value: u64,
+}
 
 /// A walk under way.
 struct Walk<'a, V> {
     tables: &'a PageTable,
+    /// Entries of pages that stay as they are.
+    settled: Option<Settled>,
     /// Number of the first page to visit.
     start: u64,
     /// Number of the page behind the last one.
@@ -146,13 +168,22 @@ impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
         // Entries that hold something: behind the last of them nothing needs to be looked at.
         let mut left = self.tables.pool.counter(table).load(Ordering::Relaxed);
         let mut number = base + first * span;
-        let (runs, rest) = slots.as_chunks::<EMPTY_RUN>();
+        let (runs, rest) = slots.as_chunks::<RUN>();
         for run in runs {
             if left == 0 {
                 return;
             }
             if run.iter().fold(0, |all, slot| all | slot.load(Ordering::Relaxed)) == 0 {
-                number += EMPTY_RUN as u64 * span;
+                number += RUN as u64 * span;
+                continue;
+            }
+            if level == 0
+                && let Some(Settled { mask, value }) = self.settled
+                && run.iter().all(|slot| slot.load(Ordering::Relaxed) & mask == value)
+            {
+                self.walked.visited += RUN as u64;
+                left -= RUN as u32;
+                number += RUN as u64;
                 continue;
             }
             for slot in run {
