@@ -231,9 +231,10 @@ fn the_table_survives_the_service_node_but_not_the_boot() {
     let id = cluster.run_on(program(1), &[1]);
     let mut cluster = cluster.restarted();
     // Nothing has been booted yet.
-    let node = cluster.controller_nodes().remove(1);
+    let node = cluster.ask_only(Request::Nodes).expect("nodes").remove(1);
     assert_eq!((node.generation, node.last_program.map(|last| last.job)), (1, Some(id.0)));
     assert_eq!(node.retained, [], "its machine is gone");
+    assert_eq!(cluster.ask_only(Request::Programs).expect("programs")[0].nodes, [] as [u32; 0]);
     assert_eq!(recorded(&cluster, 1).1.len(), 1, "what it held is on record");
     cluster.settle();
     let node = cluster.nodes().remove(1);

@@ -97,7 +97,7 @@ fn a_job_that_is_over_in_time_overtakes() {
     assert_eq!(queue([wish(2, 4), bound(3, 1, 11)]).next_start(&state), None, "a second too long");
     assert_eq!(queue([wish(2, 4), wish(3, 1)]).next_start(&state), None, "nobody knows how long");
     assert_eq!(queue([wish(2, 4), bound(3, 2, 1)]).next_start(&state), None, "too large");
-    let unknown = pool(&[3], vec![running(&[0, 1], Some(10)), running(&[2], None)]);
+    let unknown = pool(&[3], vec![running(&[0, 1, 2], Some(10)), running(&[4, 5, 6], None)]);
     assert_eq!(queue([wish(2, 4), bound(3, 1, 1)]).next_start(&unknown), None, "job 2 may start at any moment");
     let coming = Pool { coming: set(&[4]), ..state };
     assert_eq!(queue([wish(2, 4), bound(3, 1, 1)]).next_start(&coming), None, "node 4 may come at any moment");

@@ -169,11 +169,14 @@ impl Cluster {
         self.ask(Request::Nodes).expect("nodes")
     }
 
-    /// The nodes as the controller shows them before any of its orders is carried out.
-    pub(crate) fn controller_nodes(&mut self) -> Vec<NodeView> {
+    /// Asks while none of the controller's orders is carried out.
+    pub(crate) fn ask_only<T>(
+        &mut self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Refused>>) -> Request,
+    ) -> Result<T, Refused> {
         let (answer, mut answered) = oneshot::channel();
-        self.controller.handle(Event::Request(Request::Nodes(answer)), self.now());
-        answered.try_recv().expect("answered at once").expect("nodes")
+        self.controller.handle(Event::Request(request(answer)), self.now());
+        answered.try_recv().expect("answered at once")
     }
 
     /// Ranks of a job end by themselves.
