@@ -1,7 +1,7 @@
 //! What comes in: puts frames together from any split of the stream, each byte copied once to where it stays.
 //!
-//! Nothing is allocated for a frame before its header was admitted, and nothing beyond what it announces. Nothing is kept
-//! of a frame that was handed on but its header.
+//! Nothing is allocated for a frame before its header was admitted, and nothing beyond what it announces. Nothing is
+//! kept of a frame that was handed on but its header.
 
 use alloc::vec::Vec;
 

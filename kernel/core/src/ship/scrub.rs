@@ -6,14 +6,17 @@
 //!
 //! | where | what | wiped |
 //! | --- | --- | --- |
-//! | heap, small blocks | paths, arguments, environment, small reads and writes, messages | when freed |
-//! | heap, large blocks | file data, long messages, vector registers | when they leave the hands of those who use blocks of that size; those that wait, by [`hal::scrub::kernel`] |
-//! | session | queued requests, half-received replies | as the heap: their parts are blocks that go when they were sent or taken |
-//! | connections, receive buffers | launch orders, replies | when the session takes them ([`crate::net::Wire::take`]) |
-//! | connections, transmit buffers | requests | here ([`crate::net::Dial::scrub_connections`]) |
-//! | network card's buffers | all of these as frames | here ([`crate::net::Dial::scrub_card`]) |
-//! | kernel stack | pieces of all of these | here, from the stack's upper end ([`hal::scrub::kernel`]) |
-//! | core | registers on the way in, vector registers that were not put away | here ([`hal::scrub::kernel`]) |
+//! | heap, small blocks | paths, arguments, environment, messages | when freed |
+//! | heap, large blocks | file data, long messages, vector registers | here, if they wait for others to use them (A) |
+//! | session | requests that are queued, replies that are half there | as the heap, of whose blocks it is made |
+//! | connections, receive buffers | launch orders, replies | when the session takes them (B) |
+//! | connections, transmit buffers | requests | here (C) |
+//! | network card's buffers | all of these as frames | here (D) |
+//! | kernel stack | pieces of all of these | here (A) |
+//! | core | registers on the way in, vector registers | here (A) |
+//!
+//! By A [`hal::scrub::kernel`], B [`crate::net::Wire::take`], C [`crate::net::Dial::scrub_connections`],
+//! D [`crate::net::Dial::scrub_card`].
 //!
 //! What stays is what the node itself says of the process: its report and its RAS events, with the program's path.
 //!
@@ -34,8 +37,8 @@ use crate::limits::{SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
 mod tests;
 
 impl Ship {
-    /// Wipes what ended processes left in the kernel's memory; see this module. To be called when a process is gone, its
-    /// calls are given up ([`super::Client::release`]) and no other runs: takes at most a few times
+    /// Wipes what ended processes left in the kernel's memory; see this module. To be called when a process is gone,
+    /// its calls are given up ([`super::Client::release`]) and no other runs. Takes at most a few times
     /// [`SCRUB_WAIT_NS_MAX`], whatever the network does.
     pub async fn scrub(&self) {
         self.quiesce().await;

@@ -4,8 +4,8 @@
 //! are the rule here and merging small buffers would mean copying. When all receive buffers hold frames
 //! nobody took, the card keeps what comes, and the wire behind it waits.
 //!
-//! Frames carry programs' bytes and are not wiped as they go, which would cost as much as copying them: buffers keep what
-//! was in them, and how much of it, until [`Nic::scrub`].
+//! Frames carry programs' bytes and are not wiped as they go, which would cost as much as copying them: buffers keep
+//! what was in them, and note how much of it, until [`Nic::scrub`].
 //!
 //! The card interrupts only when somebody waits for it: after [`Nic::receive`] found nothing, or after
 //! [`Nic::can_transmit`] found no room. Both look once more after turning interrupts on, so nothing is missed.

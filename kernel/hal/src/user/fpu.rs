@@ -28,8 +28,8 @@ const MXCSR: (usize, u32) = (24, 0x1f80);
 /// [`FpuArea::newest_on`] when the memory is what counts.
 const NOWHERE: usize = usize::MAX;
 
-/// What the processor restores registers from: the part that is there for each, and the list of those that are not as at
-/// reset, which is empty.
+/// What the processor restores registers from: the part that is always there, and the list of components that are not
+/// as at reset, which is empty.
 #[repr(C, align(64))]
 struct ResetArea([u32; (512 + 64) / 4]);
 
@@ -123,8 +123,8 @@ impl Loaded {
         KernelGsBase::write(VirtAddr::new_truncate(regs.gs_base));
     }
 
-    /// Forgets a thread that is gone, and leaves nothing of it in the processor's own registers. (One that is not gone is
-    /// put away.)
+    /// Forgets a thread that is gone, and leaves nothing of it in the processor's own registers. (One that is not gone
+    /// is put away.)
     pub(crate) fn forget(&self) {
         let gone = self.holder.borrow_mut().take_if(|area| Arc::strong_count(area) == 1);
         match gone {

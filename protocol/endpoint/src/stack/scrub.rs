@@ -6,9 +6,10 @@ use smoltcp::socket::Socket;
 use super::{Stack, State};
 
 impl<D: Device> Stack<D> {
-    /// Takes the frames that came, then has `wipe` zero what was sent and acknowledged and still lies in the connections'
-    /// transmit buffers: all of it where everything is acknowledged ([`TcpStream::unacknowledged`]). Connections that
-    /// nobody holds any more are forgotten, and their buffers freed, whatever their peers still have to say.
+    /// Takes the frames that came, then has `wipe` zero what was sent and acknowledged and still lies in the
+    /// connections' transmit buffers: all of it where everything is acknowledged ([`TcpStream::unacknowledged`]).
+    /// Connections that nobody holds any more are forgotten, and their buffers freed, whatever their peers still have
+    /// to say.
     ///
     /// Bytes that were received leave nothing if they are taken by [`TcpStream::take_in_place`] and zeroed there.
     ///

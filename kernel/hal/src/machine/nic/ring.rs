@@ -176,8 +176,8 @@ impl ReceiveRing {
         Ok(token)
     }
 
-    /// Zeroes what frames left in the buffers. Not all of it if there are frames that were not looked at, unless `force`
-    /// says that they are to be lost.
+    /// Zeroes what frames left in the buffers. Not all of it if there are frames that were not looked at, unless
+    /// `force` says that they are to be lost. (Those that somebody looks at right now stay.)
     pub(super) fn scrub(&mut self, force: bool) -> bool {
         for slot in 0..self.ring.buffers.count() {
             if force {
@@ -187,7 +187,11 @@ impl ReceiveRing {
             if self.used.0[slot] == 0 {
                 continue;
             }
-            if self.taken & 1 << slot != 0 || !force && self.ring.queue.can_pop() {
+            let taken = self.taken & 1 << slot != 0;
+            if taken && force {
+                continue;
+            }
+            if taken || !force && self.ring.queue.can_pop() {
                 return false;
             }
             // SAFETY: nobody looks at this buffer. The card may write a frame to it at the same time; then the frame is
