@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
-use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained};
+use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained};
 use spin::Mutex;
 
 use super::Processes;
@@ -95,13 +95,13 @@ impl<P: Processes> Jobs<P> {
             return;
         }
         if let Some((busy, _)) = ledger.running {
-            self.outbox.ended(not_started(job, rank, format!("node is busy with job {busy}")));
+            self.outbox.ended(self.not_started(job, rank, format!("node is busy with job {busy}")));
             return;
         }
         ledger.running = Some((job, rank));
         drop(ledger);
         if let Err(error) = self.start(launch) {
-            let report = not_started(job, rank, format!("node has no room for a process: {error}"));
+            let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
             self.ledger.lock().end(report.clone());
             self.outbox.ended(report);
         }
@@ -112,10 +112,12 @@ impl<P: Processes> Jobs<P> {
         let client = self.ship.client(job, rank);
         let started = Started::new(&self.outbox, job, rank);
         let process = self.processes.launch(launch, client.clone(), started);
-        let (outbox, ledger) = (Arc::clone(&self.outbox), Arc::clone(&self.ledger));
+        let (outbox, ledger, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ledger), self.ship.clone());
         executor::spawn(async move {
             let report = process.await;
             client.release();
+            // Whoever hears of the end may rely on nothing of the process being left.
+            ship.scrub().await;
             ledger.lock().end(report.clone());
             outbox.ended(report);
         })
@@ -134,23 +136,24 @@ impl<P: Processes> Jobs<P> {
             (_, None) => log::info!("agent: told to kill job {job}, which this node does not know"),
         }
     }
-}
 
-fn not_started(job: JobId, rank: Rank, reason: String) -> RankReport {
-    RankReport {
-        job,
-        rank,
-        exit: Exit::NotStarted,
-        reason: Some(reason),
-        launch_ns: 0,
-        run_ns: 0,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: coppice_protocol::retain::RankRetention::default(),
+    /// The report of a process that was never made.
+    fn not_started(&self, job: JobId, rank: Rank, reason: String) -> RankReport {
+        RankReport {
+            job,
+            rank,
+            exit: Exit::NotStarted,
+            reason: Some(reason),
+            launch_ns: 0,
+            run_ns: 0,
+            page_faults: 0,
+            instruction_faults: 0,
+            pages_fetched: 0,
+            pages_peak: 0,
+            bytes_written: 0,
+            bytes_read: 0,
+            syscalls: Vec::new(),
+            retention: RankRetention { held: self.processes.held(), ..RankRetention::default() },
+        }
     }
 }
