@@ -8,6 +8,7 @@
 //! | [`retain`] | node ↔ I/O node, inside `control` | which page tables a node keeps between jobs |
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
+//! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`program`] | – | what a static program is, and why a file is not one |
 #![no_std]
 
@@ -18,6 +19,7 @@ pub mod frame;
 pub mod ids;
 pub mod limits;
 pub mod personality;
+pub mod pmi;
 pub mod program;
 pub mod pset;
 pub mod ras;

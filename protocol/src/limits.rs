@@ -81,3 +81,48 @@ pub const PROGRAM_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Loadable segments of a program. Refused at submission.
 pub const PROGRAM_SEGMENTS_MAX: usize = 16;
+
+/// TCP port of each node where the other nodes of its jobs call about barriers.
+pub const PMI_PEER_PORT: u16 = 7003;
+
+/// Longest name of a key-value space of PMI, bytes. A longer one is no job's.
+pub const PMI_NAME_BYTES_MAX: usize = 256;
+
+/// Longest key, bytes: the put is refused (`rc=-1`).
+pub const PMI_KEY_BYTES_MAX: usize = 64;
+
+/// Longest value, bytes: the put is refused (`rc=-1`).
+pub const PMI_VALUE_BYTES_MAX: usize = 1024;
+
+/// Longest value of `PMI_process_mapping`, bytes: MPICH has room for 674. A longer one is not said.
+pub const PMI_MAPPING_BYTES_MAX: usize = 512;
+
+/// Longest line of a rank, bytes: dropped and answered with `rc=-1`.
+pub const PMI_LINE_BYTES_MAX: usize = 2048;
+
+/// Bytes of answers that a rank may leave unread; beyond, what it says is not read either.
+pub const PMI_ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest message of an `abort`, bytes; longer ones are cut.
+pub const PMI_MESSAGE_BYTES_MAX: usize = 256;
+
+/// Keys of a job, shared out evenly to its nodes: a put beyond is refused (`rc=-1`).
+pub const PMI_KEYS_PER_JOB_MAX: usize = 8192;
+
+/// Bytes of a job's keys and values, shared out evenly to its nodes: a put beyond is refused (`rc=-1`).
+pub const PMI_BYTES_PER_JOB_MAX: usize = 1024 * 1024;
+
+/// Longest body of a frame between nodes, bytes; more is split. Announcing more: disconnected.
+pub const PMI_FRAME_BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
+pub const PMI_PARTS_MAX: u32 = 256;
+
+/// Frames without a body that wait to be sent, of a node about a job; further ones are lost, as if on the way.
+pub const PMI_SHORT_FRAMES_MAX: usize = 256;
+
+/// How often a node that waits in a barrier asks the one that it waits for, ns.
+pub const PMI_ASK_NS: u64 = 2_000_000_000;
+
+/// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns.
+pub const PMI_SILENCE_NS: u64 = 20_000_000_000;

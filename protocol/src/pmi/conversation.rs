@@ -1,0 +1,309 @@
+//! The conversation with one rank, on its inherited descriptor or on a port.
+//!
+//! Bytes that came from the rank go in by [`Conversation::handle_bytes`], in any split; the bytes to hand to it are
+//! [`Conversation::transmit`]. What it may say, and what it hears, is PMI version 1.1 as MPICH's `simple_pmi.c` speaks
+//! and `pmiserv.c` answers it. Where that server says nothing, which would leave a rank waiting for ever, this one
+//! answers `rc=-1`; its answers never have a space in a value, which that client could not read.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::line::{Fields, Line, Lines};
+use super::request::Request;
+use super::server::Server;
+use super::space::PutError;
+use crate::ids::Rank;
+use crate::limits::{
+    PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MESSAGE_BYTES_MAX, PMI_NAME_BYTES_MAX, PMI_VALUE_BYTES_MAX,
+};
+
+/// The key whose value says which ranks are on which node.
+const MAPPING_KEY: &[u8] = b"PMI_process_mapping";
+
+/// What a line that is no command is answered with.
+const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
+
+/// The conversation with one rank.
+#[derive(Debug)]
+pub struct Conversation {
+    speaker: Speaker,
+    lines: Lines,
+    spawn: Option<Spawn>,
+    answers: Vec<u8>,
+    /// Bytes of `answers` that are on their way.
+    sent: usize,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    /// This rank, on its descriptor. It has said nothing.
+    Descriptor(Rank),
+    /// Somebody on a port.
+    Unknown,
+    /// This rank.
+    Known(Rank),
+    /// Nobody any more.
+    Nobody,
+}
+
+/// A command of several lines that is going on, and refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spawn {
+    /// Commands that belong together.
+    total: u32,
+    /// Which of them this is, counted from 1.
+    so_far: u32,
+}
+
+impl Conversation {
+    /// On the descriptor of a rank.
+    #[must_use]
+    pub fn on_descriptor(rank: Rank) -> Self {
+        Self::new(Speaker::Descriptor(rank))
+    }
+
+    /// On a port: the first line says who speaks.
+    #[must_use]
+    pub fn on_port() -> Self {
+        Self::new(Speaker::Unknown)
+    }
+
+    fn new(speaker: Speaker) -> Self {
+        Self { speaker, lines: Lines::default(), spawn: None, answers: Vec::new(), sent: 0 }
+    }
+
+    /// Who speaks, once that is known.
+    #[must_use]
+    pub fn rank(&self) -> Option<Rank> {
+        match self.speaker {
+            Speaker::Known(rank) => Some(rank),
+            Speaker::Descriptor(_) | Speaker::Unknown | Speaker::Nobody => None,
+        }
+    }
+
+    /// Nothing more is said or heard: close the connection when [`Self::transmit`] is empty.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.speaker == Speaker::Nobody
+    }
+
+    /// Takes what a rank said and returns how many bytes that were: fewer than there are while the answers to what it
+    /// said before fill their buffer, [`PMI_ANSWER_BYTES_MAX`]; then the rank has to read first.
+    pub fn handle_bytes(&mut self, bytes: &[u8], server: &mut Server, now_ns: u64) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX {
+            match self.lines.advance(&mut rest) {
+                None => {}
+                // What a rank says after its last word is not heard.
+                Some(_) if self.is_over() => {}
+                Some(Line::TooLong) => self.say("cmd=unknown rc=-1 msg=line_too_long"),
+                Some(Line::Whole(line)) => self.hear(&line, server, now_ns),
+            }
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Has the rank told that it may leave its barrier, if it may.
+    pub fn poll(&mut self, server: &mut Server) {
+        if let Speaker::Known(rank) = self.speaker
+            && server.take_release(rank)
+        {
+            self.say("cmd=barrier_out");
+        }
+    }
+
+    /// The bytes to hand to the rank next.
+    #[must_use]
+    pub fn transmit(&self) -> &[u8] {
+        self.answers.get(self.sent..).unwrap_or_default()
+    }
+
+    /// The first `count` bytes of [`Self::transmit`] are handed over.
+    pub fn consume(&mut self, count: usize) {
+        self.sent += count.min(self.transmit().len());
+        if self.sent == self.answers.len() {
+            self.answers.clear();
+            self.sent = 0;
+        }
+    }
+
+    fn say(&mut self, line: impl fmt::Display) {
+        // Writing to a vector does not fail.
+        let _ = fmt::write(&mut Text(&mut self.answers), format_args!("{line}\n"));
+    }
+
+    fn hear(&mut self, line: &[u8], server: &mut Server, now_ns: u64) {
+        let fields = Fields::of(line);
+        if let Some(spawn) = self.spawn {
+            self.spawning(spawn, line);
+            return;
+        }
+        if fields.is_blank() {
+            return;
+        }
+        let request = Request::parse(line);
+        let rank = match (self.speaker, request) {
+            (Speaker::Known(rank), _) => rank,
+            (Speaker::Descriptor(rank), _) if server.attach(rank) => {
+                self.speaker = Speaker::Known(rank);
+                rank
+            }
+            (Speaker::Unknown, Request::InitAck { rank: Some(rank) }) if server.attach(Rank(rank)) => {
+                self.speaker = Speaker::Known(Rank(rank));
+                Rank(rank)
+            }
+            // The wrong rank, one that is heard elsewhere, or none: there is nobody to talk to.
+            (_, Request::InitAck { .. }) => return self.end("cmd=initack rc=-1 msg=no_such_rank_here"),
+            _ => return self.end("cmd=unknown rc=-1 msg=unknown_rank"),
+        };
+        self.obey(rank, request, server, now_ns);
+    }
+
+    fn end(&mut self, last_words: &str) {
+        self.say(last_words);
+        self.speaker = Speaker::Nobody;
+    }
+
+    fn obey(&mut self, rank: Rank, request: Request<'_>, server: &mut Server, now_ns: u64) {
+        match request {
+            Request::Init { version, subversion } => {
+                let rc = if version == Some(1) && subversion.is_some_and(|minor| minor <= 1) { 0 } else { -1 };
+                self.say(format_args!("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc={rc}"));
+            }
+            Request::InitAck { rank: Some(says) } if says == rank.0 => {
+                let size = server.size();
+                self.say(format_args!("cmd=initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0"));
+            }
+            Request::InitAck { .. } => self.say("cmd=initack rc=-1 msg=another_rank"),
+            Request::GetMaxes => self.say(format_args!(
+                "cmd=maxes kvsname_max={PMI_NAME_BYTES_MAX} keylen_max={PMI_KEY_BYTES_MAX} \
+                 vallen_max={PMI_VALUE_BYTES_MAX}"
+            )),
+            Request::GetAppnum => self.say("cmd=appnum appnum=0"),
+            Request::GetMyKvsname => self.say(format_args!("cmd=my_kvsname kvsname={}", server.space_name())),
+            Request::GetUniverseSize => self.say(format_args!("cmd=universe_size size={}", server.size())),
+            Request::Get { space, key } => self.get(space, key, server),
+            Request::Put { space, key, value } => self.put(space, key, value, server),
+            Request::GetByIdx { space, index } => self.get_by_index(space, index, server),
+            Request::BarrierIn => {
+                if !server.enter(rank, now_ns) {
+                    self.say("cmd=barrier_out rc=-1 msg=in_a_barrier_already");
+                }
+                self.poll(server);
+            }
+            // The answer is that the job ends.
+            Request::Abort { code, message } => server.abort(rank, code.unwrap_or(1), printable(message)),
+            Request::Finalize => {
+                server.finalize(rank, now_ns);
+                self.end("cmd=finalize_ack");
+            }
+            Request::Spawn => self.spawn = Some(Spawn::default()),
+            Request::Refused { answer } => self.say(format_args!("cmd={answer} rc=-1 msg=not_supported")),
+            Request::Unknown => self.say("cmd=unknown rc=-1 msg=unknown_command"),
+            Request::Malformed => self.say(MALFORMED),
+        }
+    }
+
+    fn get(&mut self, space: &[u8], key: &[u8], server: &Server) {
+        if space != server.space_name().as_bytes() {
+            let space = Echo(space);
+            return self.say(format_args!("cmd=get_result rc=-1 msg=kvs_{space}_not_found value=unknown"));
+        }
+        let mapping = server.mapping().map(str::as_bytes).filter(|_| key == MAPPING_KEY);
+        match mapping.or_else(|| server.space().get(key)) {
+            Some(value) => self.say_with("cmd=get_result rc=0 msg=success value=", value),
+            None => {
+                let key = Echo(key);
+                self.say(format_args!("cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"));
+            }
+        }
+    }
+
+    fn put(&mut self, space: &[u8], key: &[u8], value: &[u8], server: &mut Server) {
+        let echo = Echo(space);
+        if space != server.space_name().as_bytes() {
+            return self.say(format_args!("cmd=put_result rc=-1 msg=kvs_{echo}_not_found"));
+        }
+        let done = if key == MAPPING_KEY { Err(PutError::Duplicate) } else { server.put(key, value) };
+        match done {
+            Ok(()) => self.say("cmd=put_result rc=0 msg=success"),
+            Err(PutError::Duplicate) => {
+                self.say(format_args!("cmd=put_result rc=-1 msg=duplicate_key_{}", Echo(key)));
+            }
+            Err(PutError::Key) => self.say("cmd=put_result rc=-1 msg=no_key_or_too_long"),
+            Err(PutError::Value) => self.say("cmd=put_result rc=-1 msg=value_too_long"),
+            Err(PutError::NoRoom) => self.say(format_args!("cmd=put_result rc=-1 msg=no_room_in_kvs_{echo}")),
+        }
+    }
+
+    fn get_by_index(&mut self, space: &[u8], index: Option<usize>, server: &Server) {
+        if space != server.space_name().as_bytes() {
+            let space = Echo(space);
+            return self.say(format_args!("cmd=getbyidx_results rc=-1 reason=kvs_{space}_not_found"));
+        }
+        match index.and_then(|index| Some((index, server.space().at(index)?))) {
+            Some((index, (key, value))) => {
+                let mut words = Vec::new();
+                words.extend_from_slice(key);
+                words.extend_from_slice(b" val=");
+                words.extend_from_slice(value);
+                self.say_with(format_args!("cmd=getbyidx_results rc=0 nextidx={} key=", index + 1), &words);
+            }
+            None => self.say("cmd=getbyidx_results rc=-1 reason=no_more_keyvals"),
+        }
+    }
+
+    /// A line with bytes at its end that came from a rank.
+    fn say_with(&mut self, words: impl fmt::Display, bytes: &[u8]) {
+        // Writing to a vector does not fail.
+        let _ = fmt::write(&mut Text(&mut self.answers), format_args!("{words}"));
+        self.answers.extend_from_slice(bytes);
+        self.answers.push(b'\n');
+    }
+
+    /// A line of `mcmd=spawn`. The rank hears one answer to all commands that belong together.
+    fn spawning(&mut self, mut spawn: Spawn, line: &[u8]) {
+        let fields = Fields::of(line);
+        if line.trim_ascii() == b"endcmd" {
+            self.spawn = None;
+            if spawn.so_far >= spawn.total {
+                self.say("cmd=spawn_result rc=-1 msg=not_supported");
+            }
+            return;
+        }
+        spawn.total = fields.number(b"totspawns").unwrap_or(spawn.total);
+        spawn.so_far = fields.number(b"spawnssofar").unwrap_or(spawn.so_far);
+        self.spawn = Some(spawn);
+    }
+}
+
+/// Writes to a vector.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A word of a rank's that is said back to it, or what stands for a longer one.
+struct Echo<'a>(&'a [u8]);
+
+impl fmt::Display for Echo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match core::str::from_utf8(self.0) {
+            Ok(word) if word.len() <= PMI_NAME_BYTES_MAX => f.write_str(word),
+            _ => f.write_str("?"),
+        }
+    }
+}
+
+/// A text for people, without what would disturb a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let cut = bytes.get(..PMI_MESSAGE_BYTES_MAX).unwrap_or(bytes);
+    let text = cut.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
+    text.map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

@@ -1,0 +1,291 @@
+//! What the nodes of a job say to each other about its barriers, as bytes on a connection.
+//!
+//! ```text
+//! 0      4        6     7         8           16           24    28    32  36    40     44          48    64
+//! ├magic─┼version─┼kind─┼reserved─┼─signature─┼─generation─┼step─┼from─┼to─┼part─┼parts─┼body bytes─┼─mac─┤ body …
+//! ```
+//!
+//! All numbers are little-endian; `from` and `to` are indices of the job's [`super::Placement`]. The MAC is the first
+//! half of a BLAKE3 over the header before it and the body, keyed with a key that is derived from the job's; the
+//! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
+//! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
+//! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm.
+
+use alloc::vec::Vec;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::frame::{MAC_BYTES, same_mac};
+use crate::ids::JobId;
+use crate::limits::PMI_FRAME_BODY_BYTES_MAX;
+
+/// First bytes of every frame.
+const MAGIC: [u8; 4] = *b"CpPm";
+
+/// Version of frames and what is in them.
+pub const VERSION: u16 = 1;
+
+/// Length of a frame's header, bytes.
+pub const HEADER_BYTES: usize = 64;
+
+/// Header bytes that the MAC covers.
+const COVERED_BYTES: usize = HEADER_BYTES - MAC_BYTES;
+
+/// Separates these keys from everything else that may ever be derived from a job's key.
+const CONTEXT: &str = "Coppice PMI barrier keys, protocol version 1";
+
+/// Why bytes are no frame for this job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// The bytes do not start with [`MAGIC`], or something is wrong with the header.
+    #[error("peer does not speak the barrier protocol")]
+    Header,
+    /// Another version of the protocol.
+    #[error("peer speaks version {0} of the barrier protocol, this is version {VERSION}")]
+    Version(u16),
+    /// More body bytes announced than [`PMI_FRAME_BODY_BYTES_MAX`].
+    #[error("frame announces a body of {0} bytes, more than {PMI_FRAME_BODY_BYTES_MAX}")]
+    BodyTooLong(u32),
+    /// The MAC is wrong: another job, or changed on its way.
+    #[error("peer's frame is not authentic")]
+    Authentication,
+    /// Authentic, and still wrong: not for this node, from one that has no part in this step, more than is allowed.
+    #[error("peer's frame makes no sense: {0}")]
+    Nonsense(&'static str),
+    /// No memory for what the frame brings.
+    #[error("no memory for a frame")]
+    OutOfMemory,
+}
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// What `from` has gathered up to this step.
+    Step,
+    /// `from` has all of that step.
+    Have,
+    /// `from` waits for that step.
+    Ask,
+    /// `from` has not come to that step.
+    NotYet,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Step, Self::Have, Self::Ask, Self::NotYet];
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Step => 1,
+            Self::Have => 2,
+            Self::Ask => 3,
+            Self::NotYet => 4,
+        }
+    }
+}
+
+/// A header as its bytes lie on the wire.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct WireHeader {
+    magic: [u8; 4],
+    version: U16,
+    kind: u8,
+    reserved: u8,
+    signature: U64,
+    generation: U64,
+    step: U32,
+    from: U32,
+    to: U32,
+    part: U32,
+    parts: U32,
+    body_bytes: U32,
+    mac: [u8; MAC_BYTES],
+}
+
+const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES);
+
+/// A header that was understood, but for whose job it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    /// Number of the barrier in its job, counted from 0.
+    pub(crate) generation: u64,
+    pub(crate) step: u32,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// Which of the frames of a [`Kind::Step`] …
+    pub(crate) part: u32,
+    /// … of how many, at least one.
+    pub(crate) parts: u32,
+}
+
+/// A frame as it came, not authenticated.
+#[derive(Clone, Debug)]
+pub struct PeerFrame {
+    encoded: [u8; HEADER_BYTES],
+    header: Header,
+    signature: u64,
+    body: Vec<u8>,
+}
+
+impl PeerFrame {
+    /// Which job it says it is for: [`super::Server::signature`].
+    #[must_use]
+    pub fn signature(&self) -> u64 {
+        self.signature
+    }
+
+    /// Index of the node that it says it is from.
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.header.from
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// The keys of a job's barriers.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    mac: [u8; 32],
+    pub(crate) signature: u64,
+}
+
+impl core::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Keys({:016x})", self.signature)
+    }
+}
+
+impl Keys {
+    pub(crate) fn derive(job_key: &[u8; 32], job: JobId, nodes: u32) -> Self {
+        let mut output = blake3::Hasher::new_derive_key(CONTEXT)
+            .update(job_key)
+            .update(&job.0.to_le_bytes())
+            .update(&nodes.to_le_bytes())
+            .finalize_xof();
+        let (mut mac, mut signature) = ([0; 32], [0; 8]);
+        output.fill(&mut mac);
+        output.fill(&mut signature);
+        Self { mac, signature: u64::from_le_bytes(signature) }
+    }
+
+    /// A frame's bytes. The body is at most [`PMI_FRAME_BODY_BYTES_MAX`] bytes.
+    pub(crate) fn seal(&self, header: &Header, body: &[u8]) -> Vec<u8> {
+        let mut wire = WireHeader {
+            magic: MAGIC,
+            version: U16::new(VERSION),
+            kind: header.kind.code(),
+            reserved: 0,
+            signature: U64::new(self.signature),
+            generation: U64::new(header.generation),
+            step: U32::new(header.step),
+            from: U32::new(header.from),
+            to: U32::new(header.to),
+            part: U32::new(header.part),
+            parts: U32::new(header.parts),
+            body_bytes: U32::new(body.len() as u32),
+            mac: [0; MAC_BYTES],
+        };
+        wire.mac = self.mac(wire.as_bytes(), body);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+        bytes.extend_from_slice(wire.as_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    /// Whether a frame was sealed with these keys.
+    pub(crate) fn verify(&self, frame: &PeerFrame) -> Result<(), PeerError> {
+        let wire: WireHeader = zerocopy::transmute!(frame.encoded);
+        let authentic =
+            frame.signature == self.signature && same_mac(&self.mac(&frame.encoded, &frame.body), &wire.mac);
+        if authentic { Ok(()) } else { Err(PeerError::Authentication) }
+    }
+
+    fn mac(&self, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
+        let covered = header.get(..COVERED_BYTES).unwrap_or(header);
+        let hash = blake3::Hasher::new_keyed(&self.mac).update(covered).update(body).finalize();
+        let mut mac = [0; MAC_BYTES];
+        mac.copy_from_slice(&hash.as_bytes()[..MAC_BYTES]);
+        mac
+    }
+}
+
+/// Puts frames together from any split of a stream. Holds at most one frame.
+#[derive(Debug, Default)]
+pub struct PeerFrames {
+    header: Vec<u8>,
+    announced: Option<PeerFrame>,
+}
+
+impl PeerFrames {
+    /// Takes bytes off the front of `bytes` until a frame is whole or no bytes are left.
+    ///
+    /// # Errors
+    /// [`PeerError`]: the connection is of no more use.
+    pub fn advance(&mut self, bytes: &mut &[u8]) -> Result<Option<PeerFrame>, PeerError> {
+        if self.announced.is_none() {
+            take(&mut self.header, HEADER_BYTES, bytes);
+            let Some(encoded) = self.header.first_chunk::<HEADER_BYTES>() else {
+                // A foreign peer may never send a whole header.
+                let known = self.header.len().min(MAGIC.len());
+                return if self.header[..known] == MAGIC[..known] { Ok(None) } else { Err(PeerError::Header) };
+            };
+            self.announced = Some(announce(*encoded)?);
+            self.header.clear();
+        }
+        let Some(mut frame) = self.announced.take() else { return Ok(None) };
+        let wire: WireHeader = zerocopy::transmute!(frame.encoded);
+        if take(&mut frame.body, wire.body_bytes.get() as usize, bytes) {
+            return Ok(Some(frame));
+        }
+        self.announced = Some(frame);
+        Ok(None)
+    }
+}
+
+/// Understands a header; nothing is allocated for the body before its length was looked at.
+fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
+    let wire: WireHeader = zerocopy::transmute!(encoded);
+    if wire.magic != MAGIC {
+        return Err(PeerError::Header);
+    }
+    if wire.version.get() != VERSION {
+        return Err(PeerError::Version(wire.version.get()));
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(PeerError::Header)?;
+    let body_bytes = wire.body_bytes.get() as usize;
+    if body_bytes > PMI_FRAME_BODY_BYTES_MAX {
+        return Err(PeerError::BodyTooLong(wire.body_bytes.get()));
+    }
+    if wire.reserved != 0 || kind != Kind::Step && body_bytes > 0 {
+        return Err(PeerError::Header);
+    }
+    let header = Header {
+        kind,
+        generation: wire.generation.get(),
+        step: wire.step.get(),
+        from: wire.from.get(),
+        to: wire.to.get(),
+        part: wire.part.get(),
+        parts: wire.parts.get(),
+    };
+    let mut body = Vec::new();
+    body.try_reserve_exact(body_bytes).map_err(|_| PeerError::OutOfMemory)?;
+    Ok(PeerFrame { encoded, header, signature: wire.signature.get(), body })
+}
+
+/// Moves bytes to `target` until it has `length`, and says whether it has.
+fn take(target: &mut Vec<u8>, length: usize, bytes: &mut &[u8]) -> bool {
+    let (taken, rest) = bytes.split_at(bytes.len().min(length - target.len()));
+    target.extend_from_slice(taken);
+    *bytes = rest;
+    target.len() == length
+}

@@ -1,0 +1,30 @@
+//! PMI version 1: what MPI programs ask of whoever started them, and how the nodes of a job answer together.
+//!
+//! Every node serves its own ranks: a [`Conversation`] with each, over one [`Server`] of the job. What a rank puts is
+//! kept on its node; a barrier brings it to the others ([`spread`]). Where ranks are is known to all from the launch
+//! ([`Placement`]), so that nothing is exchanged for it.
+//!
+//! ```text
+//! rank ──lines──► Conversation ──► Server ◄── frames ──► the servers of other nodes
+//!                                    │
+//!                                    └──► events: a rank is released, the job ends
+//! ```
+//!
+//! Sans-IO: bytes and time go in, bytes and events come out.
+
+mod conversation;
+mod failure;
+mod frame;
+mod gather;
+mod line;
+mod placement;
+mod request;
+mod server;
+mod space;
+mod spread;
+
+pub use self::conversation::Conversation;
+pub use self::failure::{Departure, Failure};
+pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
+pub use self::placement::{Place, Placement, PlacementError};
+pub use self::server::{Event, Server};

@@ -1,0 +1,327 @@
+//! A node's part of a job: its ranks, what it knows of the job's keys and values, and its way through the barriers.
+//!
+//! A rank's words come through a [`super::Conversation`], other nodes' frames through [`Server::handle_frame`]. What
+//! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
+//! [`Server::poll_transmit`].
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::failure::{Departure, Failure};
+use super::frame::{Keys, PeerError, PeerFrame};
+use super::placement::{Place, Placement};
+use super::space::{OutOfMemory, PutError, Space};
+use super::spread::{Completed, Spread};
+use crate::control::Exit;
+use crate::ids::{JobId, NodeId, Rank};
+
+/// What the owner of a server has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A rank may leave its barrier: [`super::Conversation::poll`].
+    Released(Rank),
+    /// A rank ends the job. As with [`Event::Failed`], nobody is released after it, and only one of them comes, once.
+    Abort {
+        /// The rank.
+        rank: Rank,
+        /// Its exit code.
+        code: i32,
+        /// What it says about it, maybe nothing; at most [`crate::limits::PMI_MESSAGE_BYTES_MAX`] bytes.
+        message: String,
+    },
+    /// The job cannot go on.
+    Failed(Failure),
+}
+
+/// Where a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It does something else.
+    Outside,
+    /// It waits in a barrier.
+    InBarrier,
+    /// It may leave the barrier and has not been told.
+    Released,
+}
+
+/// A rank of this node.
+#[derive(Debug)]
+struct Local {
+    rank: Rank,
+    phase: Phase,
+    /// It has said something.
+    has_spoken: bool,
+    /// A conversation has its ear.
+    is_heard: bool,
+    departure: Option<Departure>,
+}
+
+/// A node's part of a job.
+#[derive(Debug)]
+pub struct Server {
+    placement: Placement,
+    here: Place,
+    space_name: String,
+    mapping: Option<String>,
+    space: Space,
+    spread: Spread,
+    ranks: Vec<Local>,
+    events: VecDeque<Event>,
+    /// The job ends, and why was said.
+    has_failed: bool,
+}
+
+impl Server {
+    /// For the ranks of `job` on `node`. `job_key` is the job's own and its nodes' secret.
+    ///
+    /// `None` if none of the job's ranks are on the node.
+    #[must_use]
+    pub fn new(job: JobId, job_key: &[u8; 32], placement: Placement, node: NodeId) -> Option<Self> {
+        let me = placement.index_of(node)?;
+        let here = placement.place(me)?;
+        let nodes = placement.nodes();
+        let local = |rank| Local { rank, phase: Phase::Outside, has_spoken: false, is_heard: false, departure: None };
+        Some(Self {
+            here,
+            space_name: format!("k{job}"),
+            mapping: placement.process_mapping(),
+            space: Space::new(nodes),
+            spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
+            ranks: here.ranks().map(local).collect(),
+            placement,
+            events: VecDeque::new(),
+            has_failed: false,
+        })
+    }
+
+    /// What frames for this job carry, to find the job by.
+    #[must_use]
+    pub fn signature(&self) -> u64 {
+        self.spread.signature()
+    }
+
+    /// Where all ranks are.
+    #[must_use]
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// What the owner has to do next. At most one thing for each rank, and one for the job, waits here.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn local(&mut self, rank: Rank) -> Option<&mut Local> {
+        self.ranks.iter_mut().find(|local| local.rank == rank)
+    }
+
+    // What conversations need.
+
+    pub(crate) fn size(&self) -> u32 {
+        self.placement.size()
+    }
+
+    pub(crate) fn space_name(&self) -> &str {
+        &self.space_name
+    }
+
+    pub(crate) fn mapping(&self) -> Option<&str> {
+        self.mapping.as_deref()
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
+        self.space.put(key, value)
+    }
+
+    /// Gives a rank's ear to a conversation; false if it is not a rank of this node or another conversation has it.
+    pub(crate) fn attach(&mut self, rank: Rank) -> bool {
+        let Some(local) = self.local(rank).filter(|local| !local.is_heard && local.departure.is_none()) else {
+            return false;
+        };
+        local.is_heard = true;
+        local.has_spoken = true;
+        true
+    }
+
+    /// A rank enters the next barrier; false if it is in one.
+    pub(crate) fn enter(&mut self, rank: Rank, now_ns: u64) -> bool {
+        let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
+        let Some(local) = entered else { return false };
+        local.phase = Phase::InBarrier;
+        self.go_on(now_ns);
+        true
+    }
+
+    /// Whether a rank is to be told that it may leave its barrier; it is told now.
+    pub(crate) fn take_release(&mut self, rank: Rank) -> bool {
+        let released = self.local(rank).filter(|local| local.phase == Phase::Released);
+        released.map(|local| local.phase = Phase::Outside).is_some()
+    }
+
+    pub(crate) fn finalize(&mut self, rank: Rank, now_ns: u64) {
+        self.depart(rank, Departure::Finalized, now_ns);
+    }
+
+    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String) {
+        if !self.has_failed {
+            self.has_failed = true;
+            self.events.push_back(Event::Abort { rank, code, message });
+        }
+    }
+
+    // What happens to the job.
+
+    /// A rank's descriptor for PMI is closed at its end, while its process may live on.
+    pub fn rank_closed(&mut self, rank: Rank, now_ns: u64) {
+        self.depart(rank, Departure::Closed, now_ns);
+    }
+
+    /// A rank's process is gone.
+    pub fn rank_ended(&mut self, rank: Rank, exit: Exit, now_ns: u64) {
+        self.depart(rank, Departure::Ended(exit), now_ns);
+    }
+
+    fn depart(&mut self, rank: Rank, how: Departure, now_ns: u64) {
+        let node = self.here.node;
+        let Some(local) = self.local(rank) else { return };
+        // How it ended says more than that it closed something.
+        if !matches!(local.departure, None | Some(Departure::Closed)) {
+            return;
+        }
+        local.departure = Some(how);
+        let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
+        match how {
+            Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
+            Departure::Ended(_) if is_unfinished => self.fail(Failure::NotFinalized { rank, node, how }),
+            _ => self.go_on(now_ns),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        if !self.has_failed {
+            self.has_failed = true;
+            self.events.push_back(Event::Failed(failure));
+        }
+    }
+
+    /// Enters and leaves barriers as far as ranks and nodes have come.
+    fn go_on(&mut self, now_ns: u64) {
+        if self.has_failed {
+            return;
+        }
+        if let Err(OutOfMemory) = self.try_go_on(now_ns) {
+            let (rank, node) = (self.here.first, self.here.node);
+            self.fail(Failure::OutOfMemory { rank, node });
+        }
+        self.look_for_missing();
+    }
+
+    fn try_go_on(&mut self, now_ns: u64) -> Result<(), OutOfMemory> {
+        let all_wait = self.ranks.iter().all(|local| local.phase == Phase::InBarrier);
+        if all_wait && !self.spread.is_entered() {
+            let puts = self.space.take_pending();
+            self.spread.enter(puts, now_ns).map_err(|_| OutOfMemory)?;
+        }
+        if let Some(Completed { generation, gathered }) = self.spread.advance(now_ns).map_err(|_| OutOfMemory)? {
+            self.space.commit(generation, &gathered)?;
+            for local in &mut self.ranks {
+                local.phase = Phase::Released;
+                self.events.push_back(Event::Released(local.rank));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds a rank that others wait for and that cannot come.
+    fn look_for_missing(&mut self) {
+        if self.spread.is_entered() {
+            return;
+        }
+        let local_waits = self.ranks.iter().any(|local| local.phase == Phase::InBarrier);
+        if !local_waits && !self.spread.others_wait() {
+            return;
+        }
+        let node = self.here.node;
+        let missing = self.ranks.iter().find_map(|local| Some((local.rank, local.departure?)));
+        if let Some((rank, how)) = missing {
+            self.fail(Failure::Missing { rank, node, how });
+        }
+    }
+
+    // Other nodes. They are named by their index in the placement.
+
+    /// The nodes that this one talks to.
+    #[must_use]
+    pub fn peers(&self) -> Vec<u32> {
+        self.spread.peers().into_iter().collect()
+    }
+
+    /// Takes a frame that came on a connection from another node.
+    ///
+    /// # Errors
+    /// [`PeerError`]: nothing of it was taken; the connection is of no more use.
+    pub fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+        self.spread.handle_frame(frame, now_ns)?;
+        self.go_on(now_ns);
+        Ok(())
+    }
+
+    /// Whether there is something to send to a node: connect to it.
+    #[must_use]
+    pub fn has_output(&self, peer: u32) -> bool {
+        self.spread.has_output(peer)
+    }
+
+    /// The bytes of the next frame for a node.
+    pub fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
+        self.spread.poll_transmit(peer)
+    }
+
+    /// The connection to a node broke, and what was sent on it may be lost.
+    pub fn disconnected(&mut self, peer: u32) {
+        self.spread.reconnected(peer);
+    }
+
+    /// Whether other nodes have heard all that they were told. Until then the server must not go away, even if all
+    /// ranks of this node have.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.spread.is_settled()
+    }
+
+    /// Steps of barriers that are kept: others' until they are wanted, this node's until they have come. Both are of
+    /// two barriers at most, so there are at most four times `⌈log₂ n⌉` for `n` nodes.
+    #[must_use]
+    pub fn kept_steps(&self) -> usize {
+        self.spread.kept_steps()
+    }
+
+    /// Barriers that are through.
+    #[must_use]
+    pub fn barriers(&self) -> u64 {
+        self.spread.completed()
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called, ns.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        if self.has_failed { None } else { self.spread.poll_timeout() }
+    }
+
+    /// Says what time it is.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        if self.poll_timeout().is_none_or(|at_ns| now_ns < at_ns) {
+            return;
+        }
+        if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
+            let (rank, node) = (self.here.first, self.here.node);
+            self.fail(Failure::Silent { rank, node, silent: silent.node });
+        }
+    }
+}

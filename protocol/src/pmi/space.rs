@@ -1,0 +1,148 @@
+//! The job's keys and values as one node knows them: all that was put before the last barrier, and what its own ranks
+//! have put since.
+//!
+//! A key is put once. Where two nodes put the same key between the same two barriers, which neither can see, the node
+//! with the lower index wins everywhere.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_KEYS_PER_JOB_MAX, PMI_VALUE_BYTES_MAX};
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Put {
+    /// At most [`PMI_KEY_BYTES_MAX`] bytes, at least one.
+    pub(crate) key: Box<[u8]>,
+    /// At most [`PMI_VALUE_BYTES_MAX`] bytes.
+    pub(crate) value: Box<[u8]>,
+}
+
+impl Put {
+    /// Bytes that it counts for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.value.len()
+    }
+
+    /// Whether its lengths are within their limits.
+    pub(crate) fn is_within_limits(&self) -> bool {
+        (1..=PMI_KEY_BYTES_MAX).contains(&self.key.len()) && self.value.len() <= PMI_VALUE_BYTES_MAX
+    }
+}
+
+/// Why a put is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutError {
+    /// The key exists.
+    Duplicate,
+    /// There is no key, or it is too long.
+    Key,
+    /// The value is too long.
+    Value,
+    /// The node's share of [`PMI_KEYS_PER_JOB_MAX`] and [`PMI_BYTES_PER_JOB_MAX`] is used up, or its memory.
+    NoRoom,
+}
+
+/// The keys and values.
+#[derive(Debug)]
+pub(crate) struct Space {
+    /// In the order in which they became known, so that an index stays what it is.
+    entries: Vec<Known>,
+    index: BTreeMap<Arc<[u8]>, usize>,
+    /// Put here since the last barrier that this node has entered.
+    pending: Vec<Put>,
+    /// What this node may still put.
+    keys_left: usize,
+    bytes_left: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    key: Arc<[u8]>,
+    value: Box<[u8]>,
+    /// The barrier that made it known to all; `None`: none yet.
+    generation: Option<u64>,
+}
+
+impl Space {
+    /// The empty space of one of `nodes` nodes. Each may put the same part of what a job may: so nobody has to ask the
+    /// others whether there is room, and the answer to a put is final.
+    pub(crate) fn new(nodes: u32) -> Self {
+        let nodes = nodes.max(1) as usize;
+        Self {
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+            pending: Vec::new(),
+            keys_left: PMI_KEYS_PER_JOB_MAX / nodes,
+            bytes_left: PMI_BYTES_PER_JOB_MAX / nodes,
+        }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.entries.get(*self.index.get(key)?).map(|known| &*known.value)
+    }
+
+    /// The entry with this index.
+    pub(crate) fn at(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        self.entries.get(index).map(|known| (&*known.key, &*known.value))
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
+        if !(1..=PMI_KEY_BYTES_MAX).contains(&key.len()) {
+            return Err(PutError::Key);
+        }
+        if value.len() > PMI_VALUE_BYTES_MAX {
+            return Err(PutError::Value);
+        }
+        if self.index.contains_key(key) {
+            return Err(PutError::Duplicate);
+        }
+        let bytes = key.len() + value.len();
+        if self.keys_left == 0 || self.bytes_left < bytes || self.pending.try_reserve(1).is_err() {
+            return Err(PutError::NoRoom);
+        }
+        let entry = Put { key: key.into(), value: value.into() };
+        self.learn(&entry, None).map_err(|OutOfMemory| PutError::NoRoom)?;
+        self.pending.push(entry);
+        self.keys_left -= 1;
+        self.bytes_left -= bytes;
+        Ok(())
+    }
+
+    /// What was put here since the last call: this node's part of a barrier.
+    pub(crate) fn take_pending(&mut self) -> Vec<Put> {
+        core::mem::take(&mut self.pending)
+    }
+
+    /// A barrier is through: what each node put before it, by the nodes' index.
+    pub(crate) fn commit(&mut self, generation: u64, parts: &BTreeMap<u32, Vec<Put>>) -> Result<(), OutOfMemory> {
+        // The lowest comes last and stays.
+        for entry in parts.values().rev().flatten() {
+            self.learn(entry, Some(generation))?;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, entry: &Put, generation: Option<u64>) -> Result<(), OutOfMemory> {
+        if let Some(known) = self.index.get(&*entry.key).and_then(|index| self.entries.get_mut(*index)) {
+            if known.generation.is_none() || known.generation == generation {
+                known.value.clone_from(&entry.value);
+                known.generation = generation;
+            }
+            return Ok(());
+        }
+        self.entries.try_reserve(1).map_err(|_| OutOfMemory)?;
+        let key = Arc::<[u8]>::from(&*entry.key);
+        self.index.insert(Arc::clone(&key), self.entries.len());
+        self.entries.push(Known { key, value: entry.value.clone(), generation });
+        Ok(())
+    }
+}
+
+/// The node has no memory for what it has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfMemory;

@@ -1,0 +1,128 @@
+//! The servers of a job's nodes, with a conversation for each rank, joined by hand.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::pmi::{Conversation, Event, PeerFrames, Server};
+
+use crate::placement::blocks;
+
+/// The job's key.
+pub(crate) const KEY: [u8; 32] = [42; 32];
+
+/// The job, whose key-value space is called `k0`.
+pub(crate) const JOB: JobId = JobId(0);
+
+/// All nodes of a job.
+pub(crate) struct Cluster {
+    pub(crate) servers: Vec<Server>,
+    conversations: BTreeMap<Rank, (usize, Conversation)>,
+    pub(crate) now_ns: u64,
+    /// What came out of the servers, but for who is released.
+    pub(crate) events: Vec<Event>,
+}
+
+impl Cluster {
+    /// So many ranks on each node.
+    pub(crate) fn new(counts: &[u32]) -> Self {
+        let placement = blocks(counts);
+        let places = (0..placement.nodes()).map(|index| placement.place(index).expect("an index"));
+        let servers = places.clone().map(|place| Server::new(JOB, &KEY, placement.clone(), place.node));
+        let conversations = places
+            .enumerate()
+            .flat_map(|(node, place)| place.ranks().map(move |rank| (rank, (node, Conversation::on_descriptor(rank)))));
+        Self {
+            servers: servers.collect::<Option<_>>().expect("a place on each"),
+            conversations: conversations.collect(),
+            now_ns: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// The node of a rank.
+    pub(crate) fn node_of(&self, rank: u32) -> usize {
+        self.conversations[&Rank(rank)].0
+    }
+
+    /// A rank says something, which may be heard or left.
+    pub(crate) fn say(&mut self, rank: u32, bytes: &[u8]) -> usize {
+        let (node, conversation) = self.conversations.get_mut(&Rank(rank)).expect("a rank");
+        let taken = conversation.handle_bytes(bytes, &mut self.servers[*node], self.now_ns);
+        self.settle_events();
+        taken
+    }
+
+    /// What a rank hears, all of it.
+    pub(crate) fn hear(&mut self, rank: u32) -> String {
+        let (node, conversation) = self.conversations.get_mut(&Rank(rank)).expect("a rank");
+        conversation.poll(&mut self.servers[*node]);
+        let heard = String::from_utf8(conversation.transmit().to_vec()).expect("text");
+        conversation.consume(heard.len());
+        heard
+    }
+
+    /// A rank says a line and hears the answer.
+    pub(crate) fn ask(&mut self, rank: u32, line: &str) -> String {
+        assert_eq!(self.say(rank, format!("{line}\n").as_bytes()), line.len() + 1);
+        self.hear(rank)
+    }
+
+    fn settle_events(&mut self) {
+        for server in &mut self.servers {
+            while let Some(event) = server.poll_event() {
+                if !matches!(event, Event::Released(_)) {
+                    self.events.push(event);
+                }
+            }
+        }
+    }
+
+    /// The next frame that a node has for another.
+    pub(crate) fn frame(&mut self, from: usize, to: usize) -> Option<Vec<u8>> {
+        self.servers[from].poll_transmit(to as u32)
+    }
+
+    /// A frame arrives.
+    pub(crate) fn deliver(&mut self, to: usize, bytes: &[u8]) {
+        let mut bytes = bytes;
+        let frame = PeerFrames::default().advance(&mut bytes).expect("a frame").expect("a whole frame");
+        assert!(bytes.is_empty());
+        assert_eq!(frame.signature(), self.servers[to].signature());
+        self.servers[to].handle_frame(&frame, self.now_ns).expect("authentic");
+        self.settle_events();
+    }
+
+    /// Nodes that have something for each other.
+    pub(crate) fn pairs_with_output(&self) -> Vec<(usize, usize)> {
+        let pairs = self.servers.iter().enumerate().flat_map(|(from, server)| {
+            server.peers().into_iter().filter(|to| server.has_output(*to)).map(move |to| (from, to as usize))
+        });
+        pairs.collect()
+    }
+
+    /// Everything that nodes have to say to each other arrives.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let pairs = self.pairs_with_output();
+            if pairs.is_empty() {
+                return;
+            }
+            for (from, to) in pairs {
+                while let Some(frame) = self.frame(from, to) {
+                    self.deliver(to, &frame);
+                }
+            }
+        }
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        for server in &mut self.servers {
+            if server.poll_timeout().is_some_and(|at_ns| at_ns <= self.now_ns) {
+                server.handle_timeout(self.now_ns);
+            }
+        }
+        self.settle_events();
+    }
+}

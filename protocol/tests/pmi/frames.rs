@@ -1,0 +1,154 @@
+//! Frames between nodes: any split is the same, and nobody without the job's key is heard.
+
+use coppice_protocol::ids::JobId;
+use coppice_protocol::limits::PMI_FRAME_BODY_BYTES_MAX;
+use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::sample::Index;
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use crate::cluster::{Cluster, JOB, KEY};
+use crate::placement::blocks;
+
+fn read(bytes: &[u8]) -> Result<Option<PeerFrame>, PeerError> {
+    let mut bytes = bytes;
+    PeerFrames::default().advance(&mut bytes)
+}
+
+/// A job whose first node has entered a barrier with something to say.
+fn waiting() -> (Cluster, Vec<u8>) {
+    let mut cluster = Cluster::new(&[1, 1]);
+    cluster.ask(0, "cmd=put kvsname=k0 key=a value=b");
+    cluster.ask(0, "cmd=barrier_in");
+    let frame = cluster.frame(0, 1).expect("a step");
+    (cluster, frame)
+}
+
+fn handle(server: &mut Server, bytes: &[u8]) -> Result<(), PeerError> {
+    let frame = read(bytes)?.ok_or(PeerError::Header)?;
+    server.handle_frame(&frame, 0)
+}
+
+#[test]
+fn a_frame_has_the_announced_layout() {
+    let (cluster, frame) = waiting();
+    assert_eq!(&frame[..8], b"CpPm\x01\0\x01\0");
+    assert_eq!(frame[8..16], cluster.servers[0].signature().to_le_bytes());
+    // Generation, step, from, to, part, parts, body.
+    assert_eq!(frame[16..44], [&[0; 16][..], &[1, 0, 0, 0], &[0; 4], &[1, 0, 0, 0]].concat());
+    assert_eq!(frame[44..48], [7, 0, 0, 0]);
+    // One node, number 0, one put of one byte each.
+    assert_eq!(frame[HEADER_BYTES..], [1, 0, 1, 1, b'a', 1, b'b']);
+}
+
+#[test]
+fn another_jobs_frame_is_not_heard() {
+    let (_, frame) = waiting();
+    let placement = blocks(&[1, 1]);
+    let node = placement.place(1).expect("the second").node;
+    let of = |job, key| Server::new(job, key, placement.clone(), node).expect("a place");
+    assert_eq!(handle(&mut of(JOB, &KEY), &frame), Ok(()));
+    assert_eq!(handle(&mut of(JobId(1), &KEY), &frame), Err(PeerError::Authentication));
+    assert_eq!(handle(&mut of(JOB, &[43; 32]), &frame), Err(PeerError::Authentication));
+}
+
+#[test]
+fn a_frame_that_comes_back_or_elsewhere_makes_no_sense() {
+    let mut cluster = Cluster::new(&[1; 5]);
+    cluster.ask(0, "cmd=barrier_in");
+    let frame = cluster.frame(0, 1).expect("a step");
+    for other in [0, 2, 3, 4] {
+        let refused = handle(&mut cluster.servers[other], &frame);
+        assert_eq!(refused, Err(PeerError::Nonsense("not for this node")));
+    }
+}
+
+/// A frame that comes again, and again after everybody has gone on, changes nothing but that it is confirmed.
+#[test]
+fn replays_change_nothing() {
+    let (mut cluster, frame) = waiting();
+    for _ in 0..3 {
+        cluster.deliver(1, &frame);
+    }
+    assert_eq!(cluster.ask(1, "cmd=barrier_in"), "cmd=barrier_out\n");
+    cluster.settle();
+    assert_eq!(cluster.hear(0), "cmd=barrier_out\n");
+    for _ in 0..3 {
+        cluster.deliver(1, &frame);
+    }
+    assert!(cluster.frame(1, 0).is_some());
+    assert_eq!(cluster.frame(1, 0), None, "confirmed once");
+    assert_eq!(cluster.ask(1, "cmd=barrier_in"), "", "the old frame is none of the new barrier");
+    cluster.settle();
+    assert_eq!(cluster.hear(1), "");
+}
+
+#[test]
+fn foreign_bytes_are_refused_early() {
+    let refused = |bytes: &[u8]| read(bytes).expect_err("refused");
+    assert_eq!(refused(b"G"), PeerError::Header);
+    assert_eq!(refused(b"GET / HTTP/1.1\r\n"), PeerError::Header);
+    assert!(matches!(read(b"CpPm"), Ok(None)));
+    let (_, frame) = waiting();
+    let changed = |at: usize, to: u8| {
+        let mut frame = frame.clone();
+        frame[at] = to;
+        refused(&frame)
+    };
+    assert_eq!(changed(4, 9), PeerError::Version(9));
+    assert_eq!(changed(6, 9), PeerError::Header);
+    assert_eq!(changed(7, 1), PeerError::Header);
+    assert_eq!(changed(6, 2), PeerError::Header, "only steps have a body");
+    let too_long = PMI_FRAME_BODY_BYTES_MAX as u32 + 1;
+    let mut long = frame;
+    long[44..48].copy_from_slice(&too_long.to_le_bytes());
+    assert_eq!(refused(&long), PeerError::BodyTooLong(too_long));
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_frames(cuts in vec(1..100_usize, 1..20)) {
+        let (_, frame) = waiting();
+        let stream = frame.repeat(5);
+        let mut frames = PeerFrames::default();
+        let (mut rest, mut count) = (&stream[..], 0);
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (mut piece, behind) = rest.split_at((*cut).min(rest.len()));
+            rest = behind;
+            while let Some(found) = frames.advance(&mut piece).expect("frames") {
+                prop_assert_eq!(&found.signature().to_le_bytes()[..], &frame[8..16]);
+                count += 1;
+            }
+        }
+        prop_assert_eq!(count, 5);
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed(place in any::<Index>(), change in 1..=255_u8) {
+        let (mut cluster, mut frame) = waiting();
+        let place = place.index(frame.len());
+        frame[place] ^= change;
+        prop_assert!(handle(&mut cluster.servers[1], &frame).is_err());
+        prop_assert!(!cluster.servers[1].has_output(0));
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..400), prefix in any::<bool>()) {
+        let (cluster, _) = waiting();
+        let mut stream = if prefix { b"CpPm\x01\0\x01\0".to_vec() } else { Vec::new() };
+        if prefix {
+            stream.extend(cluster.servers[0].signature().to_le_bytes());
+        }
+        stream.extend(bytes);
+        let mut server = cluster.servers.into_iter().nth(1).expect("the second");
+        let mut frames = PeerFrames::default();
+        let mut rest = &stream[..];
+        while let Ok(Some(frame)) = frames.advance(&mut rest) {
+            prop_assert!(server.handle_frame(&frame, 0).is_err());
+        }
+    }
+}

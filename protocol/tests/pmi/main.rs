@@ -1,0 +1,10 @@
+//! PMI: conversations with ranks, and barriers between nodes, over the public interface.
+
+mod barriers;
+mod cluster;
+mod conversation;
+mod departures;
+mod frames;
+mod limits;
+mod placement;
+mod verbatim;
