@@ -31,6 +31,16 @@ impl<D> Framed<D> {
     }
 }
 
+impl<D: Device> Framed<D> {
+    /// The next packet that came, and room for an answer.
+    #[expect(clippy::type_complexity, reason = "two tokens of the device")]
+    pub(crate) fn take(&mut self, now: Instant) -> Option<(Received<D::RxToken<'_>>, Transmit<D::TxToken<'_>>)> {
+        let (mac, broadcast) = (self.mac, self.broadcast);
+        let (received, transmit) = self.device.receive(now)?;
+        Some((Received { token: received, mac }, Transmit { token: transmit, mac, broadcast }))
+    }
+}
+
 /// The IP packet in `frame`, or nothing if the frame is not for `mac` or carries something else.
 fn packet_of(mac: MacAddress, frame: &[u8]) -> &[u8] {
     let Some((header, packet)) = frame.split_at_checked(HEADER_BYTES) else {
@@ -58,9 +68,7 @@ impl<D: Device> Device for Framed<D> {
     }
 
     fn receive(&mut self, now: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        let (mac, broadcast) = (self.mac, self.broadcast);
-        let (received, transmit) = self.device.receive(now)?;
-        Some((Received { token: received, mac }, Transmit { token: transmit, mac, broadcast }))
+        self.take(now)
     }
 
     fn transmit(&mut self, now: Instant) -> Option<Self::TxToken<'_>> {

@@ -11,20 +11,26 @@
 //! ([`coppice_protocol::ids::MacAddress::of`]), so there is no address resolution and nothing to wait for before the
 //! first packet. And all of TCP's clocks run [`limits::TIME_SCALE`] times faster than the standard's, whose one-second
 //! least retransmission time is made for the world and not for one machine room.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "testing")), no_std)]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate self as coppice_endpoint;
 
+mod accounts;
+mod cell;
 mod error;
 mod ethernet;
 pub mod limits;
 mod listener;
+mod local;
 mod stack;
 mod stream;
+mod tcp_socket;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
-pub use error::NetError;
+pub use cell::Readiness;
+pub use error::{NetError, SocketError};
 pub use listener::{Peer, TcpListener};
-pub use stack::{BufferSizes, Config, Stack};
+pub use stack::{BufferSizes, Config, Stack, UserConfig};
 pub use stream::TcpStream;
+pub use tcp_socket::TcpSocket;

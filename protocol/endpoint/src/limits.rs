@@ -4,10 +4,11 @@
 /// 50 ms. A request of a node is often alone on its connection, so that only the clock finds out that it was lost.
 pub const TIME_SCALE: u64 = 20;
 
-/// Sockets of a stack: connections, listening ones and closing ones. Beyond: [`crate::NetError::TooManySockets`].
+/// The node's own sockets of a stack: connections, open and closing ones. Beyond: [`crate::NetError::TooManySockets`].
 pub const SOCKETS_MAX: usize = 1024;
 
-/// Connections that are closed by their owner and not yet by the peer. Beyond, the oldest is forgotten at once.
+/// Connections of the node that are closed by their owner and not yet by the peer. Beyond, the oldest is forgotten at
+/// once.
 pub const CLOSING_MAX: usize = 64;
 
 /// Frames taken from the device in one poll; more wait for the next one, which is due at once.
@@ -22,3 +23,33 @@ pub const UNACKNOWLEDGED_NS_MAX: u64 = 20_000_000_000;
 
 /// When to try again after the device had no room for a frame, ns. Its interrupt usually comes first.
 pub const DEVICE_RETRY_NS: u64 = 1_000_000;
+
+/// Sockets of programs: open ones, connections that wait to be accepted, and closed ones whose bytes are still on their
+/// way. Beyond, the longest closed one is forgotten; if none is closed: [`crate::SocketError::TooMany`], and who wants
+/// to connect is not answered for now.
+pub const USER_SOCKETS_MAX: usize = 5000;
+
+/// Memory of the buffers of programs' sockets, bytes, if [`crate::UserConfig`] does not say otherwise. Beyond:
+/// [`crate::SocketError::NoMemory`], and who wants to connect is not answered for now.
+pub const USER_BUFFER_BYTES: usize = 16 << 20;
+
+/// Largest buffer of a connection of a program, for one direction, bytes: what is on its way on a fast wire, and then
+/// some.
+pub const RING_BYTES_MAX: usize = 256 * 1024;
+
+/// Smallest one, bytes.
+pub const RING_BYTES_MIN: usize = 4096;
+
+/// The part of what is left of half the budget that the next ring gets, as a divisor.
+pub const RING_PART: usize = 32;
+
+/// Connections that a program's listener lets wait to be made and accepted, at most, whatever the program asked for.
+/// Who wants to connect beyond is not answered for now.
+pub const BACKLOG_MAX: usize = 1024;
+
+/// A peer that does not answer a program's wish to connect for this long does not exist, ns:
+/// [`crate::SocketError::TimedOut`].
+pub const CONNECT_NS_MAX: u64 = 20_000_000_000;
+
+/// As [`ACKNOWLEDGE_DELAY_NS`], for programs' connections: their peers may have little room for bytes on their way.
+pub const USER_ACKNOWLEDGE_DELAY_NS: u64 = 1_000_000;

@@ -1,38 +1,39 @@
-//! The stack: one device, one IPv4 address, many TCP sockets, moved on by [`Stack::poll`].
+//! The stack: one device, one IPv4 address, many sockets, moved on by [`Stack::poll`].
 
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
+use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use coppice_protocol::ids::MacAddress;
-use smoltcp::iface::{self, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet};
-use smoltcp::phy::Device;
-use smoltcp::socket::Socket;
+use smoltcp::phy::{Device, RxToken};
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::Ipv4Cidr;
 use spin::Mutex;
 
+use self::listen::{Listener, Place};
+use self::net::Net;
+use self::table::Key;
 use crate::NetError;
+use crate::cell::{Cell, Readiness};
 use crate::ethernet::Framed;
-use crate::limits::{
-    ACKNOWLEDGE_DELAY_NS, CLOSING_MAX, DEVICE_RETRY_NS, FRAMES_PER_POLL_MAX, SOCKETS_MAX, TIME_SCALE,
-    UNACKNOWLEDGED_NS_MAX,
-};
+use crate::limits::{DEVICE_RETRY_NS, FRAMES_PER_POLL_MAX, TIME_SCALE};
 use crate::listener::TcpListener;
 use crate::stream::TcpStream;
 
+mod ingest;
+pub(crate) mod listen;
+pub(crate) mod net;
+mod node;
+pub(crate) mod owner;
+pub(crate) mod ports;
 mod scrub;
+pub(crate) mod settle;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-
-/// First of the ports that outgoing connections use.
-const EPHEMERAL_FIRST: u16 = 49_152;
-/// How many of them there are.
-const EPHEMERAL_COUNT: u16 = 16_384;
 
 /// Who a stack is.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,17 @@ pub struct Config {
     pub prefix: u8,
     /// Where its random numbers (sequence numbers, first port) start.
     pub seed: u64,
+}
+
+/// What programs' sockets may have of a stack.
+#[derive(Clone, Debug)]
+pub struct UserConfig {
+    /// Memory for their buffers, bytes.
+    pub buffer_bytes: usize,
+    /// Ports that no program can bind.
+    pub reserved_ports: RangeInclusive<u16>,
+    /// Zeroes bytes that programs sent or received, in place.
+    pub wipe: fn(&mut [u8]),
 }
 
 /// Buffers of one connection.
@@ -79,14 +91,10 @@ struct Work {
     driver: Option<Waker>,
 }
 
-pub(crate) struct State<D: Device> {
-    pub(crate) interface: Interface,
-    pub(crate) sockets: SocketSet<'static>,
+/// What is behind the lock.
+struct State<D: Device> {
     device: Framed<D>,
-    /// Sockets whose streams are gone, oldest first; removed when the peer has closed too.
-    closing: Vec<SocketHandle>,
-    next_port: u16,
-    socket_count: usize,
+    net: Net,
 }
 
 fn stack_time(now_ns: u64) -> Instant {
@@ -109,24 +117,44 @@ impl<D: Device> Stack<D> {
         let network = Ipv4Cidr::new(config.address, config.prefix.min(32));
         let broadcast = network.broadcast().unwrap_or(Ipv4Addr::BROADCAST);
         let mut device = Framed::new(device, config.mac, broadcast);
-        let mut interface_config = iface::Config::new(HardwareAddress::Ip);
-        interface_config.random_seed = config.seed;
-        let mut interface = Interface::new(interface_config, &mut device, stack_time(now_ns));
-        interface.update_ip_addrs(|addresses| {
-            // The list is empty and holds at least one.
-            let _ = addresses.push(IpCidr::Ipv4(network));
-        });
-        let next_port = EPHEMERAL_FIRST + (config.seed >> 16) as u16 % EPHEMERAL_COUNT;
-        let sockets = SocketSet::new(Vec::new());
-        let state = State { interface, sockets, device, closing: Vec::new(), next_port, socket_count: 0 };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), work: Mutex::new(Work::default()) }) }
+        let net = Net::new(&config, &mut device, now_ns);
+        let (state, work) = (Mutex::new(State { device, net }), Mutex::default());
+        Self { shared: Arc::new(Shared { state, work }) }
     }
 
-    /// Takes frames from the device, moves every connection on, and sends what there is to send. Returns when it wants
+    /// Says what programs' sockets may have from now on.
+    pub fn set_user_config(&self, config: UserConfig) {
+        self.with_net(|net| {
+            net.accounts.set_budget(config.buffer_bytes);
+            net.ports.reserve(config.reserved_ports);
+            net.wipe = config.wipe;
+        });
+    }
+
+    /// This node's address.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        self.with_net(|net| net.address())
+    }
+
+    /// Sockets of programs: open ones, connections that wait to be accepted, and closed ones whose bytes are still on
+    /// their way.
+    #[must_use]
+    pub fn user_sockets(&self) -> usize {
+        self.with_net(|net| net.accounts.sockets())
+    }
+
+    /// Takes frames from the device, moves connections on, and sends what there is to send. Returns when it wants
     /// to be called again, in ns of the same clock; `None`: not before a frame arrives or work is queued.
     pub fn poll(&self, now_ns: u64) -> Option<u64> {
         self.shared.work.lock().queued = false;
         self.shared.state.lock().poll(now_ns)
+    }
+
+    /// Sends what applications have queued, without waiting for the driver's turn; frames that came stay where they
+    /// are. For whoever gives the processor to something else for long, as a kernel does that returns to a program.
+    pub fn push(&self, now_ns: u64) {
+        self.shared.state.lock().push(now_ns);
     }
 
     /// Calls `f` with the device.
@@ -134,7 +162,7 @@ impl<D: Device> Stack<D> {
         f(&mut self.shared.state.lock().device.device)
     }
 
-    /// Like [`Self::with_device`], but gives up when the stack is in use: for a dying kernel's last words.
+    /// Like [`Self::poll`], but gives up when the stack is in use: for a dying kernel's last words.
     pub fn try_poll(&self, now_ns: u64) -> Option<()> {
         self.shared.state.try_lock()?.poll(now_ns);
         Some(())
@@ -159,12 +187,19 @@ impl<D: Device> Stack<D> {
         }
     }
 
-    pub(crate) fn with_state<R>(&self, f: impl FnOnce(&mut State<D>) -> R) -> R {
-        f(&mut self.shared.state.lock())
+    pub(crate) fn with_net<R>(&self, f: impl FnOnce(&mut Net) -> R) -> R {
+        f(&mut self.shared.state.lock().net)
     }
 
-    pub(crate) fn with_socket<R>(&self, handle: SocketHandle, f: impl FnOnce(&mut tcp::Socket<'static>) -> R) -> R {
-        f(self.shared.state.lock().sockets.get_mut(handle))
+    /// Calls `f` with a socket, if it is still there.
+    pub(crate) fn with_socket<R>(&self, key: Key, f: impl FnOnce(&mut tcp::Socket<'static>) -> R) -> Option<R> {
+        self.with_net(|net| net.table.get_mut(key).map(|entry| f(entry.socket_mut())))
+    }
+
+    /// Has a socket asked for what it has to send.
+    pub(crate) fn kick_socket(&self, key: Key) {
+        self.with_net(|net| net.table.enqueue(key));
+        self.kick();
     }
 
     /// Connects to `address`:`port`. Waits without limit for a peer that does not answer; dropping the future gives up.
@@ -173,189 +208,65 @@ impl<D: Device> Stack<D> {
     /// [`NetError::Refused`] if nobody listens there, [`NetError::Address`] if nobody ever could, and
     /// [`NetError::TooManySockets`].
     pub async fn connect(&self, address: Ipv4Addr, port: u16, sizes: BufferSizes) -> Result<TcpStream<D>, NetError> {
-        let handle = self.with_state(|state| state.start_connecting(address, port, sizes))?;
+        let key = self.with_net(|net| net.connect(address, port, sizes))?;
         // From here on the stream owns the socket: dropped while waiting, it aborts.
-        let stream = TcpStream::new(self.clone(), handle, (address, port));
+        let stream = TcpStream::new(self.clone(), key, (address, port));
         self.kick();
         let outcome = poll_fn(|context| {
-            self.with_socket(handle, |socket| match socket.state() {
+            let outcome = self.with_socket(key, |socket| match socket.state() {
                 TcpState::SynSent | TcpState::SynReceived => {
                     socket.register_recv_waker(context.waker());
                     Poll::Pending
                 }
                 TcpState::Closed => Poll::Ready(Err(NetError::Refused)),
                 _ => Poll::Ready(Ok(())),
-            })
+            });
+            outcome.unwrap_or(Poll::Ready(Err(NetError::Refused)))
         })
         .await;
         outcome.map(|()| stream)
     }
 
-    /// Listens on `port`. At most `backlog` connections may be waiting to be accepted; further ones are refused.
+    /// Listens on `port`. At most `backlog` connections may be waiting to be accepted; further ones are refused. One
+    /// for which there is no socket is not answered.
     ///
     /// # Errors
-    /// [`NetError::PortInUse`], [`NetError::Address`] for port 0 and [`NetError::TooManySockets`].
+    /// [`NetError::PortInUse`], and [`NetError::Address`] for port 0.
     pub fn listen(&self, port: u16, backlog: usize, sizes: BufferSizes) -> Result<TcpListener<D>, NetError> {
-        let handles = self.with_state(|state| state.start_listening(port, backlog.max(1), sizes))?;
-        Ok(TcpListener::new(self.clone(), port, sizes, handles))
+        let place = Place { port, address: Ipv4Addr::UNSPECIFIED };
+        let cell = Arc::new(Cell::new(Readiness::NONE));
+        let listener = Listener::new(Some(sizes), backlog.max(1), Arc::clone(&cell));
+        let claim = self.with_net(|net| net.listen(place, listener))?;
+        Ok(TcpListener::new(self.clone(), place, claim, cell))
     }
 }
 
 impl<D: Device> State<D> {
     fn poll(&mut self, now_ns: u64) -> Option<u64> {
         let now = stack_time(now_ns);
-        let Self { interface, sockets, device, .. } = self;
+        let Self { device, net } = self;
         device.exhausted = false;
-        interface.poll_maintenance(now);
-        let taken = (0..FRAMES_PER_POLL_MAX)
-            .take_while(|_| interface.poll_ingress_single(now, device, sockets) != PollIngressSingleResult::None)
-            .count();
-        self.watch_silent_peers();
-        let Self { interface, sockets, device, .. } = self;
-        while interface.poll_egress(now, device, sockets) != PollResult::None {}
-        self.remove_closed();
+        net.interface.poll_maintenance(now);
+        let mut taken = 0;
+        while taken < FRAMES_PER_POLL_MAX
+            && let Some((received, transmit)) = device.take(now)
+        {
+            received.consume(|packet| net.take(now, packet, transmit));
+            taken += 1;
+        }
+        net.table.ring(now);
+        net.send(now, device);
         if taken == FRAMES_PER_POLL_MAX {
             return Some(now_ns);
         }
-        let exhausted = self.device.exhausted;
-        self.interface.poll_at(now, &self.sockets).map(|next| match clock_time(next) {
-            // Nothing moves before the device has room again (or, without that, the stack would spin).
-            next_ns if exhausted || next_ns <= now_ns => now_ns + DEVICE_RETRY_NS,
-            next_ns => next_ns,
-        })
+        // Who is still in the queue waits for room in the device.
+        let retry_ns = (!net.table.is_idle()).then_some(now_ns + DEVICE_RETRY_NS);
+        let timer_ns = net.table.first_timer().map(clock_time);
+        retry_ns.into_iter().chain(timer_ns).min()
     }
 
-    /// Starts or stops, per connection, the clock after which a peer that acknowledges nothing is given up.
-    fn watch_silent_peers(&mut self) {
-        let limit = stack_duration(UNACKNOWLEDGED_NS_MAX);
-        for (_, socket) in self.sockets.iter_mut() {
-            let Socket::Tcp(socket) = socket else { continue };
-            let waits = match socket.state() {
-                // A connecting socket's owner has a limit of its own.
-                TcpState::Closed | TcpState::Listen | TcpState::SynSent => false,
-                TcpState::Established | TcpState::CloseWait => socket.send_queue() > 0,
-                _ => true,
-            };
-            let wanted = waits.then_some(limit);
-            if socket.timeout() != wanted {
-                socket.set_timeout(wanted);
-            }
-        }
-    }
-
-    /// Forgets the closing sockets that are done, and the oldest ones beyond the limit.
-    fn remove_closed(&mut self) {
-        let sockets = &mut self.sockets;
-        let mut excess = self.closing.len().saturating_sub(CLOSING_MAX);
-        let before = self.closing.len();
-        self.closing.retain(|&handle| {
-            let socket = sockets.get::<tcp::Socket<'_>>(handle);
-            // A socket that still knows its peer has a reset to send.
-            let done = match socket.state() {
-                TcpState::Closed => socket.remote_endpoint().is_none(),
-                state => state == TcpState::TimeWait,
-            };
-            let remove = done || excess > 0;
-            excess = excess.saturating_sub(1);
-            if remove {
-                sockets.remove(handle);
-            }
-            !remove
-        });
-        self.socket_count -= before - self.closing.len();
-    }
-
-    /// Takes a socket over from its stream; it stays until its peer has closed too.
-    pub(crate) fn let_close(&mut self, handle: SocketHandle) {
-        self.closing.push(handle);
-    }
-
-    /// Adds a socket with our settings.
-    pub(crate) fn add_socket(&mut self, sizes: BufferSizes) -> Result<SocketHandle, NetError> {
-        if self.socket_count >= SOCKETS_MAX {
-            return Err(NetError::TooManySockets);
-        }
-        let receive = tcp::SocketBuffer::new(vec![0; sizes.receive]);
-        let transmit = tcp::SocketBuffer::new(vec![0; sizes.transmit]);
-        let mut socket = tcp::Socket::new(receive, transmit);
-        socket.set_nagle_enabled(false);
-        socket.set_ack_delay(Some(stack_duration(ACKNOWLEDGE_DELAY_NS)));
-        self.socket_count += 1;
-        Ok(self.sockets.add(socket))
-    }
-
-    /// Removes a socket at once, without a word to its peer.
-    pub(crate) fn remove_socket(&mut self, handle: SocketHandle) {
-        self.sockets.remove(handle);
-        self.socket_count -= 1;
-    }
-
-    fn start_connecting(&mut self, address: Ipv4Addr, port: u16, sizes: BufferSizes) -> Result<SocketHandle, NetError> {
-        let local_port = self.free_port();
-        let handle = self.add_socket(sizes)?;
-        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
-        if socket.connect(self.interface.context(), (address, port), local_port).is_err() {
-            self.remove_socket(handle);
-            return Err(NetError::Address);
-        }
-        Ok(handle)
-    }
-
-    fn start_listening(
-        &mut self,
-        port: u16,
-        backlog: usize,
-        sizes: BufferSizes,
-    ) -> Result<Vec<SocketHandle>, NetError> {
-        if port == 0 {
-            return Err(NetError::Address);
-        }
-        if self.tcp_sockets().any(|socket| socket.listen_endpoint().port == port) {
-            return Err(NetError::PortInUse);
-        }
-        let mut handles = Vec::with_capacity(backlog);
-        while handles.len() < backlog {
-            match self.add_listening(port, sizes) {
-                Ok(handle) => handles.push(handle),
-                Err(error) => {
-                    handles.into_iter().for_each(|handle| self.remove_socket(handle));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(handles)
-    }
-
-    /// Adds one more listening socket for `port`.
-    pub(crate) fn add_listening(&mut self, port: u16, sizes: BufferSizes) -> Result<SocketHandle, NetError> {
-        let handle = self.add_socket(sizes)?;
-        match self.sockets.get_mut::<tcp::Socket<'_>>(handle).listen(port) {
-            Ok(()) => Ok(handle),
-            Err(_) => {
-                self.remove_socket(handle);
-                Err(NetError::Address)
-            }
-        }
-    }
-
-    fn tcp_sockets(&self) -> impl Iterator<Item = &tcp::Socket<'static>> {
-        self.sockets.iter().filter_map(|(_, socket)| match socket {
-            Socket::Tcp(socket) => Some(socket),
-            _ => None,
-        })
-    }
-
-    /// A port that no socket uses; there are more of them than sockets.
-    fn free_port(&mut self) -> u16 {
-        loop {
-            let port = self.next_port;
-            self.next_port = EPHEMERAL_FIRST + (port - EPHEMERAL_FIRST + 1) % EPHEMERAL_COUNT;
-            let used = |socket: &tcp::Socket<'_>| {
-                socket.listen_endpoint().port == port || socket.local_endpoint().is_some_and(|local| local.port == port)
-            };
-            if !self.tcp_sockets().any(used) {
-                return port;
-            }
-        }
+    fn push(&mut self, now_ns: u64) {
+        self.device.exhausted = false;
+        self.net.send(stack_time(now_ns), &mut self.device);
     }
 }

@@ -5,11 +5,11 @@ use core::future::poll_fn;
 use core::net::Ipv4Addr;
 use core::task::{Context, Poll};
 
-use smoltcp::iface::SocketHandle;
 use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, RecvError, State as TcpState};
 
 use crate::NetError;
+use crate::stack::table::Key;
 use crate::stack::{Stack, stack_duration};
 
 /// A connection. Clones are handles to the same connection, so that one task can read while another writes; at most one
@@ -27,13 +27,13 @@ impl<D: Device> Clone for TcpStream<D> {
 
 struct Connection<D: Device> {
     stack: Stack<D>,
-    handle: SocketHandle,
+    key: Key,
     peer: (Ipv4Addr, u16),
 }
 
 impl<D: Device> TcpStream<D> {
-    pub(crate) fn new(stack: Stack<D>, handle: SocketHandle, peer: (Ipv4Addr, u16)) -> Self {
-        Self { connection: Arc::new(Connection { stack, handle, peer }) }
+    pub(crate) fn new(stack: Stack<D>, key: Key, peer: (Ipv4Addr, u16)) -> Self {
+        Self { connection: Arc::new(Connection { stack, key, peer }) }
     }
 
     /// Address and port of the other side.
@@ -45,7 +45,7 @@ impl<D: Device> TcpStream<D> {
     /// Bytes written and not yet acknowledged by the peer's stack.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
-        self.connection.with_socket(|socket| socket.send_queue())
+        self.connection.with_socket(|socket| socket.send_queue()).unwrap_or(0)
     }
 
     /// Reads into `buffer`: waits for at least one byte and returns how many there are; 0 at the stream's end.
@@ -86,7 +86,7 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// [`NetError::Reset`] if the connection broke.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>> {
-        self.connection.with_socket(|socket| {
+        let readable = self.connection.with_socket(|socket| {
             if socket.can_recv() {
                 return Poll::Ready(Ok(true));
             }
@@ -98,7 +98,8 @@ impl<D: Device> TcpStream<D> {
                 Err(RecvError::Finished) => Poll::Ready(Ok(false)),
                 Err(RecvError::InvalidState) => Poll::Ready(Err(NetError::Reset)),
             }
-        })
+        });
+        readable.unwrap_or(Poll::Ready(Err(NetError::Reset)))
     }
 
     /// Calls `f` with the received bytes that lie together (maybe none); `f` returns how many it took and a result.
@@ -115,7 +116,7 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// As [`Self::take_with`].
     pub fn take_in_place<R>(&self, f: impl FnOnce(&mut [u8]) -> (usize, R)) -> Result<Option<R>, NetError> {
-        let (result, window_grew) = self.connection.with_socket(|socket| {
+        let taken = self.connection.with_socket(|socket| {
             // The peer must be told that there is room again if so much was waiting that it may have stopped.
             let window_grew = socket.recv_queue() >= socket.recv_capacity() / 2;
             let result = socket.recv(|bytes| {
@@ -124,8 +125,9 @@ impl<D: Device> TcpStream<D> {
             });
             (result, window_grew)
         });
+        let (result, window_grew) = taken.ok_or(NetError::Reset)?;
         if window_grew {
-            self.connection.stack.kick();
+            self.connection.kick();
         }
         result.map(Some).map_err(|_| NetError::Reset)
     }
@@ -151,8 +153,9 @@ impl<D: Device> TcpStream<D> {
             Ok(written) => Poll::Ready(Ok(written)),
             Err(_) => Poll::Ready(Err(send_error(socket))),
         });
+        let written = written.unwrap_or(Poll::Ready(Err(NetError::Reset)));
         if matches!(written, Poll::Ready(Ok(1..))) {
-            self.connection.stack.kick();
+            self.connection.kick();
         }
         written
     }
@@ -162,9 +165,10 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// As [`Self::write`].
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
-        let written = self.connection.with_socket(|socket| socket.send_slice(bytes).map_err(|_| send_error(socket)))?;
+        let written = self.connection.with_socket(|socket| socket.send_slice(bytes).map_err(|_| send_error(socket)));
+        let written = written.unwrap_or(Err(NetError::Reset))?;
         if written > 0 {
-            self.connection.stack.kick();
+            self.connection.kick();
         }
         Ok(written)
     }
@@ -187,7 +191,7 @@ impl<D: Device> TcpStream<D> {
     /// [`NetError::Reset`] if the connection broke before.
     pub async fn flush(&self) -> Result<(), NetError> {
         poll_fn(|context| {
-            self.connection.with_socket(|socket| {
+            let flushed = self.connection.with_socket(|socket| {
                 if socket.send_queue() == 0 {
                     return Poll::Ready(Ok(()));
                 }
@@ -196,7 +200,8 @@ impl<D: Device> TcpStream<D> {
                 }
                 socket.register_send_waker(context.waker());
                 Poll::Pending
-            })
+            });
+            flushed.unwrap_or(Poll::Ready(Err(NetError::Reset)))
         })
         .await
     }
@@ -205,19 +210,19 @@ impl<D: Device> TcpStream<D> {
     /// never, as at first. A peer that was restarted and knows nothing of the connection then resets it.
     pub fn set_keep_alive(&self, interval_ns: Option<u64>) {
         self.connection.with_socket(|socket| socket.set_keep_alive(interval_ns.map(stack_duration)));
-        self.connection.stack.kick();
+        self.connection.kick();
     }
 
     /// Says that nothing more will be written; what was written is delivered. Reading goes on.
     pub fn close(&self) {
         self.connection.with_socket(tcp::Socket::close);
-        self.connection.stack.kick();
+        self.connection.kick();
     }
 
     /// Breaks the connection off; the peer sees a reset.
     pub fn abort(&self) {
         self.connection.with_socket(tcp::Socket::abort);
-        self.connection.stack.kick();
+        self.connection.kick();
     }
 }
 
@@ -230,21 +235,24 @@ fn send_error(socket: &tcp::Socket<'_>) -> NetError {
 }
 
 impl<D: Device> Connection<D> {
-    fn with_socket<R>(&self, f: impl FnOnce(&mut tcp::Socket<'static>) -> R) -> R {
-        self.stack.with_socket(self.handle, f)
+    /// Calls `f` with the socket, which is there as long as the connection is held.
+    fn with_socket<R>(&self, f: impl FnOnce(&mut tcp::Socket<'static>) -> R) -> Option<R> {
+        self.stack.with_socket(self.key, f)
+    }
+
+    /// Has the socket asked for what it has to send.
+    fn kick(&self) {
+        self.stack.kick_socket(self.key);
     }
 }
 
 impl<D: Device> Drop for Connection<D> {
     fn drop(&mut self) {
-        self.stack.with_state(|state| {
-            let socket = state.sockets.get_mut::<tcp::Socket<'_>>(self.handle);
-            match socket.state() {
-                TcpState::SynSent | TcpState::SynReceived => socket.abort(),
-                _ => socket.close(),
-            }
-            state.let_close(self.handle);
+        self.with_socket(|socket| match socket.state() {
+            TcpState::SynSent | TcpState::SynReceived => socket.abort(),
+            _ => socket.close(),
         });
+        self.stack.with_net(|net| net.let_close(self.key));
         self.stack.kick();
     }
 }

@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
 
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use coppice_endpoint::testing::{CLEAN, End, Faults, RIGHT, SIZES, World};
 use coppice_endpoint::{BufferSizes, NetError, Stack, TcpStream};
-use support::{CLEAN, End, Faults, RIGHT, SIZES, World};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -1,9 +1,10 @@
 //! Leaving nothing behind: what went through a connection stays in its buffers until other bytes take its place.
 
 use smoltcp::phy::Device;
-use smoltcp::socket::Socket;
 
-use super::{Stack, State};
+use super::Stack;
+use super::net::Net;
+use super::table::Entry;
 
 impl<D: Device> Stack<D> {
     /// Takes the frames that came, then has `wipe` zero what was sent and acknowledged and still lies in the
@@ -18,23 +19,20 @@ impl<D: Device> Stack<D> {
     pub fn scrub(&self, now_ns: u64, wipe: impl FnMut(&mut [u8])) {
         let mut state = self.shared.state.lock();
         state.poll(now_ns);
-        state.scrub(wipe);
+        state.net.scrub(wipe);
         drop(state);
         // The poll was not its driver's, who does not know yet when the next one is due.
         self.kick();
     }
 }
 
-impl<D: Device> State<D> {
+impl Net {
     fn scrub(&mut self, mut wipe: impl FnMut(&mut [u8])) {
-        for handle in core::mem::take(&mut self.closing) {
-            self.remove_socket(handle);
-        }
-        for (_, socket) in self.sockets.iter_mut() {
-            let Socket::Tcp(socket) = socket else { continue };
+        while self.forget_oldest(|_: &Entry| true) {}
+        for (_, entry) in self.table.iter_mut() {
             // What the buffer has no use for now, up to its end; an empty one begins at its beginning again. Sockets
             // that refuse have sent nothing yet, or are about to be let go.
-            let _ = socket.send(|unused| {
+            let _ = entry.socket_mut().send(|unused| {
                 wipe(unused);
                 (0, ())
             });

@@ -3,12 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use self::support::{CLEAN, End, Faults, RIGHT, World};
+use crate::testing::{CLEAN, End, Faults, RIGHT, World};
 use crate::{BufferSizes, Stack, TcpStream};
-
-#[expect(dead_code, reason = "the tests from outside use the rest")]
-#[path = "../../tests/support/mod.rs"]
-mod support;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -22,7 +18,8 @@ const SIZES: BufferSizes = BufferSizes { receive: 60_000, transmit: 50_000 };
 
 /// How much of the secret is in the connections' buffers, roughly.
 fn secrets(stack: &Stack<End>) -> usize {
-    let listed = stack.with_state(|state| format!("{:?}", state.sockets));
+    let listed: String =
+        stack.with_net(|net| net.table.iter_mut().map(|(_, entry)| format!("{:?}", entry.set)).collect());
     listed.matches(&format!("{SECRET}, {SECRET}, {SECRET}, {SECRET}")).count() * 4
 }
 
@@ -117,6 +114,6 @@ fn a_connection_that_nobody_holds_goes_with_its_buffers() {
     world.idle(SECOND_NS);
     assert!(secrets(&left) >= 1000);
     scrub(&left, &world);
-    assert_eq!(left.with_state(|state| (state.sockets.iter().count(), state.socket_count)), (0, 0));
+    assert_eq!(left.with_net(|net| net.table.len()), 0);
     drop(receiver);
 }

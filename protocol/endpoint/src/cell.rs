@@ -1,0 +1,105 @@
+//! What can be done with a socket right now, readable without a lock, and who wants to know when that changes.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+use core::task::Waker;
+
+use spin::Mutex;
+
+/// What can be done with a socket without waiting, as poll(2) says of Linux's sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Receiving, or accepting, does not wait: there is something, or the end, or an error.
+    pub readable: bool,
+    /// Sending does not wait: a third of the buffer is free, or it fails at once.
+    pub writable: bool,
+    /// An error waits to be taken.
+    pub error: bool,
+    /// Nothing can be sent or received any more, or could ever yet.
+    pub hang_up: bool,
+    /// The peer sends nothing more, or nobody wants to hear of it.
+    pub read_hang_up: bool,
+}
+
+const READABLE: u8 = 1;
+const WRITABLE: u8 = 2;
+const ERROR: u8 = 4;
+const HANG_UP: u8 = 8;
+const READ_HANG_UP: u8 = 16;
+
+impl Readiness {
+    /// Nothing yet.
+    pub(crate) const NONE: Self =
+        Self { readable: false, writable: false, error: false, hang_up: false, read_hang_up: false };
+
+    /// A socket that was never connected.
+    pub(crate) const FRESH: Self = Self { writable: true, hang_up: true, ..Self::NONE };
+
+    fn bits(self) -> u8 {
+        let Self { readable, writable, error, hang_up, read_hang_up } = self;
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        bit(readable, READABLE)
+            | bit(writable, WRITABLE)
+            | bit(error, ERROR)
+            | bit(hang_up, HANG_UP)
+            | bit(read_hang_up, READ_HANG_UP)
+    }
+
+    fn of(bits: u8) -> Self {
+        Self {
+            readable: bits & READABLE != 0,
+            writable: bits & WRITABLE != 0,
+            error: bits & ERROR != 0,
+            hang_up: bits & HANG_UP != 0,
+            read_hang_up: bits & READ_HANG_UP != 0,
+        }
+    }
+}
+
+/// A socket's readiness and its watcher.
+pub(crate) struct Cell {
+    ready: AtomicU8,
+    /// Stays until it is replaced.
+    watcher: Mutex<Option<Waker>>,
+}
+
+impl Cell {
+    pub(crate) fn new(readiness: Readiness) -> Self {
+        Self { ready: AtomicU8::new(readiness.bits()), watcher: Mutex::new(None) }
+    }
+
+    pub(crate) fn get(&self) -> Readiness {
+        Readiness::of(self.ready.load(Ordering::Acquire))
+    }
+
+    /// Says what can be done now. The watcher is woken if that is more than before, or if there is `news` anyway: those
+    /// who look at changes only (EPOLLET) want to hear of more of the same.
+    pub(crate) fn set(&self, readiness: Readiness, news: bool) {
+        let bits = readiness.bits();
+        let old = self.ready.swap(bits, Ordering::AcqRel);
+        if news || bits & !old != 0 {
+            self.wake();
+        }
+    }
+
+    /// Wakes the watcher.
+    fn wake(&self) {
+        if let Some(watcher) = &*self.watcher.lock() {
+            watcher.wake_by_ref();
+        }
+    }
+
+    /// Has `watcher`, and nobody else, woken from now on.
+    pub(crate) fn watch(&self, watcher: &Waker) {
+        let mut known = self.watcher.lock();
+        if !known.as_ref().is_some_and(|known| known.will_wake(watcher)) {
+            *known = Some(watcher.clone());
+        }
+    }
+
+    /// Has nobody woken any more.
+    pub(crate) fn forget_watcher(&self) {
+        // It may be the last to hold something that has work to do when it goes.
+        let watcher = self.watcher.lock().take();
+        drop(watcher);
+    }
+}

@@ -1,0 +1,182 @@
+//! Packets that came: whose they are, and what is done with those that are nobody's.
+
+use core::net::Ipv4Addr;
+
+use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
+use smoltcp::time::Instant;
+use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
+
+use super::net::{Net, new_socket};
+use super::owner::Owner;
+use super::settle::Cause;
+use super::table::{Before, Key, Route};
+use crate::accounts::Holding;
+use crate::limits::USER_ACKNOWLEDGE_DELAY_NS;
+use crate::{NetError, SocketError};
+
+/// A packet that came, and room for the answer, as a device that has nothing else.
+struct Single<'f, T> {
+    packet: Option<&'f [u8]>,
+    transmit: Option<T>,
+}
+
+impl<T: TxToken> Device for Single<'_, T> {
+    type RxToken<'a>
+        = Packet<'a>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = T
+    where
+        Self: 'a;
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        DeviceCapabilities::default()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<(Packet<'_>, T)> {
+        Some((Packet(self.packet.take()?), self.transmit.take()?))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<T> {
+        self.transmit.take()
+    }
+}
+
+struct Packet<'a>(&'a [u8]);
+
+impl RxToken for Packet<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(self.0)
+    }
+}
+
+/// What becomes of a segment.
+enum Verdict {
+    /// It is that socket's.
+    For(Key),
+    /// It is answered as the protocol has it for segments that nobody wants.
+    Refused,
+    /// It is as if it never came.
+    Ignored,
+}
+
+/// Where a segment is from and to.
+struct Segment {
+    source: Ipv4Addr,
+    source_port: u16,
+    destination: Ipv4Addr,
+    destination_port: u16,
+    /// It asks for a connection.
+    opens: bool,
+}
+
+impl Segment {
+    /// Looks into `packet`; smoltcp looks again, and closer.
+    fn of(packet: &Ipv4Packet<&[u8]>) -> Option<Self> {
+        let tcp = TcpPacket::new_checked(packet.payload()).ok()?;
+        Some(Self {
+            source: packet.src_addr(),
+            source_port: tcp.src_port(),
+            destination: packet.dst_addr(),
+            destination_port: tcp.dst_port(),
+            opens: tcp.syn() && !tcp.ack() && !tcp.rst() && !tcp.fin(),
+        })
+    }
+}
+
+impl Net {
+    /// Takes a packet that came over the wire. `transmit` is for the answer.
+    pub(crate) fn take(&mut self, now: Instant, packet: &[u8], transmit: impl TxToken) {
+        let Ok(parsed) = Ipv4Packet::new_checked(packet) else { return };
+        let (source, destination) = (parsed.src_addr(), parsed.dst_addr());
+        // Nobody puts this node's own addresses on a wire, and nothing is sent here in pieces.
+        let is_ours = source == self.address() || source.is_loopback() || destination.is_loopback();
+        if is_ours || parsed.more_frags() || parsed.frag_offset() != 0 {
+            return;
+        }
+        match parsed.next_header() {
+            IpProtocol::Tcp if destination == self.address() => {
+                let Some(segment) = Segment::of(&parsed) else { return };
+                match self.whose(&segment) {
+                    Verdict::For(key) => self.deliver(now, key, packet, transmit),
+                    Verdict::Refused => self.refuse(now, packet, transmit),
+                    Verdict::Ignored => {}
+                }
+            }
+            IpProtocol::Tcp => {}
+            _ => self.refuse(now, packet, transmit),
+        }
+    }
+
+    /// Hands a packet to its socket.
+    fn deliver(&mut self, now: Instant, key: Key, packet: &[u8], transmit: impl TxToken) {
+        let Some(entry) = self.table.get_mut(key) else { return };
+        let before = Before::of(entry.socket());
+        let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
+        self.interface.poll_ingress_single(now, &mut device, &mut entry.set);
+        self.settle(key, before, Cause::Packet);
+        self.table.enqueue(key);
+    }
+
+    /// Has a packet answered that no socket wants.
+    fn refuse(&mut self, now: Instant, packet: &[u8], transmit: impl TxToken) {
+        let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
+        self.interface.poll_ingress_single(now, &mut device, &mut self.nobody);
+    }
+
+    fn whose(&mut self, segment: &Segment) -> Verdict {
+        let route = Route::new(segment.source, segment.source_port, segment.destination_port);
+        if let Some(key) = self.table.find(route) {
+            if !segment.opens || !self.is_past(key) {
+                return Verdict::For(key);
+            }
+            // The peer uses the port for a new connection.
+            self.table.forget_route(key);
+        }
+        if segment.opens { self.offer(segment, route) } else { Verdict::Refused }
+    }
+
+    /// Whether a connection is closed in both directions.
+    fn is_past(&self, key: Key) -> bool {
+        self.table.get(key).is_none_or(|entry| !entry.socket().is_open())
+    }
+
+    /// A peer asks for a connection: a socket for it, if somebody listens and has room.
+    fn offer(&mut self, segment: &Segment, route: Route) -> Verdict {
+        let Some((place, listener)) = self.listeners.find(segment.destination, segment.destination_port) else {
+            return Verdict::Refused;
+        };
+        let (is_full, sizes) = (listener.is_full(), listener.sizes);
+        let owner = Owner::Listener { place, ready: false };
+        let made = match sizes {
+            Some(_) if is_full => return Verdict::Refused,
+            None if is_full => return Verdict::Ignored,
+            Some(sizes) => self.add(sizes, owner).map_err(|_: NetError| ()),
+            None => self.add_for_program(owner, segment.destination_port).map_err(|_: SocketError| ()),
+        };
+        let Ok(key) = made else { return Verdict::Ignored };
+        if let Some(entry) = self.table.get_mut(key) {
+            // A socket that is new, and a port that is not 0.
+            let _ = entry.socket_mut().listen(segment.destination_port);
+        }
+        self.table.lead(route, key);
+        if let Some(listener) = self.listeners.get_mut(place) {
+            listener.making.push(key);
+        }
+        Verdict::For(key)
+    }
+
+    /// A socket for a connection that a program may accept.
+    fn add_for_program(&mut self, owner: Owner, port: u16) -> Result<Key, SocketError> {
+        let ticket = self.ticket()?;
+        let ((receive, received), (transmit, transmitted)) = (self.accounts.ring()?, self.accounts.ring()?);
+        let holding = Holding { ticket: Some(ticket), _rings: [received, transmitted] };
+        let key = self.table.add(new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS), owner, Some(holding));
+        let claim = self.ports.accept(port);
+        if let Some(entry) = self.table.get_mut(key) {
+            entry.claim = Some(claim);
+        }
+        Ok(key)
+    }
+}

@@ -1,0 +1,179 @@
+//! What a stack knows, apart from its device.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use smoltcp::iface::{self, Interface, PollResult, SocketSet};
+use smoltcp::phy::Device;
+use smoltcp::socket::tcp::{self, State as TcpState};
+use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
+
+use super::listen::Listeners;
+use super::owner::Owner;
+use super::ports::Ports;
+use super::settle::Cause;
+use super::table::{Before, Entry, Key, Route, Table};
+use super::{BufferSizes, Config, stack_duration, stack_time};
+use crate::NetError;
+use crate::accounts::{Accounts, zeroed};
+use crate::ethernet::Framed;
+use crate::limits::{ACKNOWLEDGE_DELAY_NS, CLOSING_MAX, DEVICE_RETRY_NS, SOCKETS_MAX};
+
+/// Connections, listeners and ports.
+pub(crate) struct Net {
+    pub(crate) interface: Interface,
+    pub(crate) network: Ipv4Cidr,
+    pub(crate) table: Table,
+    pub(crate) listeners: Listeners,
+    pub(crate) ports: Ports,
+    pub(crate) accounts: Arc<Accounts>,
+    /// For packets that no socket wants: they get what the protocol has for that.
+    pub(crate) nobody: SocketSet<'static>,
+    /// Zeroes bytes of programs.
+    pub(crate) wipe: fn(&mut [u8]),
+    /// Sockets that are the node's own.
+    node_sockets: usize,
+    /// Those of them that are nobody's any more.
+    node_closing: usize,
+    /// How many sockets were closed so far.
+    order: u64,
+}
+
+impl Net {
+    pub(crate) fn new<D: Device>(config: &Config, device: &mut Framed<D>, now_ns: u64) -> Self {
+        let network = Ipv4Cidr::new(config.address, config.prefix.min(32));
+        let mut interface_config = iface::Config::new(HardwareAddress::Ip);
+        interface_config.random_seed = config.seed;
+        let mut interface = Interface::new(interface_config, device, stack_time(now_ns));
+        interface.update_ip_addrs(|addresses| {
+            // The list is empty and holds at least one.
+            let _ = addresses.push(IpCidr::Ipv4(network));
+        });
+        Self {
+            interface,
+            network,
+            table: Table::default(),
+            listeners: Listeners::default(),
+            ports: Ports::new((config.seed >> 16) as u16),
+            accounts: Arc::default(),
+            nobody: SocketSet::new(Vec::new()),
+            wipe: |bytes| bytes.fill(0),
+            node_sockets: 0,
+            node_closing: 0,
+            order: 0,
+        }
+    }
+
+    /// This node's address.
+    pub(crate) fn address(&self) -> Ipv4Addr {
+        self.network.address()
+    }
+
+    /// Adds a socket of the node's own.
+    pub(crate) fn add(&mut self, sizes: BufferSizes, owner: Owner) -> Result<Key, NetError> {
+        let buffers = (zeroed(sizes.receive), zeroed(sizes.transmit));
+        let (Some(receive), Some(transmit)) = buffers else { return Err(NetError::TooManySockets) };
+        if self.node_sockets >= SOCKETS_MAX {
+            return Err(NetError::TooManySockets);
+        }
+        self.node_sockets += 1;
+        let socket = new_socket(receive, transmit, ACKNOWLEDGE_DELAY_NS);
+        Ok(self.table.add(socket, owner, None))
+    }
+
+    /// Starts to connect a new socket from `port`, which is its alone.
+    pub(crate) fn start(&mut self, key: Key, peer: (Ipv4Addr, u16), port: u16) -> Result<(), NetError> {
+        let Some(entry) = self.table.get_mut(key) else { return Err(NetError::Address) };
+        let started = entry.socket_mut().connect(self.interface.context(), peer, port);
+        started.map_err(|_| NetError::Address)?;
+        self.table.lead(Route::new(peer.0, peer.1, port), key);
+        self.table.enqueue(key);
+        Ok(())
+    }
+
+    /// Removes a socket at once, without a word to its peer.
+    pub(crate) fn remove(&mut self, key: Key) {
+        let Some(Entry { owner, claim, holding, .. }) = self.table.remove(key) else { return };
+        if holding.is_none() {
+            self.node_sockets -= 1;
+            self.node_closing -= usize::from(matches!(owner, Owner::Nobody { .. }));
+        }
+        if let Some(claim) = claim {
+            self.ports.release(claim);
+        }
+    }
+
+    /// Takes a socket over from its owner; it stays until its peer has closed too.
+    pub(crate) fn let_close(&mut self, key: Key) {
+        self.order += 1;
+        let Some(entry) = self.table.get_mut(key) else { return };
+        entry.owner = Owner::Nobody { order: self.order };
+        let is_nodes = entry.holding.is_none();
+        self.table.enqueue(key);
+        if is_nodes {
+            self.node_closing += 1;
+            if self.node_closing > CLOSING_MAX {
+                self.forget_oldest(|entry| entry.holding.is_none());
+            }
+        }
+    }
+
+    /// Removes the socket that was closed first of all that are `meant`. Returns whether there was one.
+    pub(crate) fn forget_oldest(&mut self, meant: impl Fn(&Entry) -> bool) -> bool {
+        let closing = self.table.iter_mut().filter_map(|(key, entry)| match entry.owner {
+            Owner::Nobody { order } if meant(entry) => Some((order, key)),
+            _ => None,
+        });
+        let oldest = closing.min();
+        if let Some((_, key)) = oldest {
+            self.remove(key);
+        }
+        oldest.is_some()
+    }
+
+    /// Sends what the sockets in the queue have to send, one packet of each in turn, until they have nothing more or
+    /// the device has no room.
+    pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>) {
+        while let Some(key) = self.table.next() {
+            let Some(entry) = self.table.get_mut(key) else { continue };
+            if is_at_rest(entry, &mut self.interface, now) {
+                continue;
+            }
+            let before = Before::of(entry.socket());
+            let sent = self.interface.poll_egress(now, device, &mut entry.set) != PollResult::None;
+            self.settle(key, before, Cause::Time);
+            if device.exhausted && !sent {
+                self.table.put_back(key);
+                return;
+            }
+            let Some(entry) = self.table.get_mut(key) else { continue };
+            match self.interface.poll_at(now, &entry.set) {
+                Some(due) if due > now => self.table.set_timer(key, Some(due)),
+                None => self.table.set_timer(key, None),
+                Some(_) if sent => self.table.enqueue(key),
+                // It wants to and cannot, for whatever reason. Without a pause the stack would spin.
+                Some(_) => self.table.set_timer(key, Some(now + stack_duration(DEVICE_RETRY_NS))),
+            }
+        }
+    }
+}
+
+/// Whether a socket that is closed in both directions is only kept because its owner may still read. It must not hear
+/// that its time is over: smoltcp then throws away what was received.
+fn is_at_rest(entry: &Entry, interface: &mut Interface, now: Instant) -> bool {
+    let owned = !matches!(entry.owner, Owner::Nobody { .. });
+    owned
+        && entry.socket().state() == TcpState::TimeWait
+        && interface.poll_at(now, &entry.set).is_none_or(|due| due > Instant::ZERO)
+}
+
+/// A socket with our settings.
+pub(crate) fn new_socket(receive: Vec<u8>, transmit: Vec<u8>, acknowledge_delay_ns: u64) -> tcp::Socket<'static> {
+    let (receive, transmit) = (tcp::SocketBuffer::new(receive), tcp::SocketBuffer::new(transmit));
+    let mut socket = tcp::Socket::new(receive, transmit);
+    socket.set_nagle_enabled(false);
+    socket.set_ack_delay(Some(stack_duration(acknowledge_delay_ns)));
+    socket
+}

@@ -1,0 +1,66 @@
+//! Whose a connection is.
+
+use alloc::sync::Arc;
+
+use smoltcp::socket::tcp::{self, State as TcpState};
+
+use super::listen::Place;
+use crate::SocketError;
+use crate::cell::{Cell, Readiness};
+
+/// Who is told what happens to a connection.
+pub(crate) enum Owner {
+    /// A [`crate::TcpStream`] of the node, by smoltcp's own wakers.
+    Stream,
+    /// A program's socket.
+    User(User),
+    /// The listener at that place; `ready` to be accepted, or still being made.
+    Listener { place: Place, ready: bool },
+    /// Nobody any more: it is closing. Who was closed earlier has a smaller number.
+    Nobody { order: u64 },
+}
+
+/// A program's side of its connection.
+pub(crate) struct User {
+    pub(crate) cell: Arc<Cell>,
+    /// SO_ERROR.
+    pub(crate) error: Option<SocketError>,
+    /// shutdown(2) was called, per direction.
+    pub(crate) read_shut: bool,
+    pub(crate) write_shut: bool,
+    /// It was connected once.
+    pub(crate) was_connected: bool,
+}
+
+/// Whether the peer has said that it sends nothing more.
+fn has_ended(state: TcpState) -> bool {
+    matches!(state, TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait)
+}
+
+impl User {
+    pub(crate) fn new(cell: Arc<Cell>) -> Self {
+        Self { cell, error: None, read_shut: false, write_shut: false, was_connected: false }
+    }
+
+    /// Says what can be done with the connection now; `news`: something came.
+    pub(crate) fn update(&self, socket: &tcp::Socket<'_>, news: bool) {
+        self.cell.set(self.readiness(socket), news);
+    }
+
+    fn readiness(&self, socket: &tcp::Socket<'_>) -> Readiness {
+        let state = socket.state();
+        if matches!(state, TcpState::SynSent | TcpState::SynReceived) {
+            return Readiness::NONE;
+        }
+        let closed = state == TcpState::Closed;
+        let (queued, capacity) = (socket.send_queue(), socket.send_capacity());
+        let read_hang_up = closed || self.read_shut || has_ended(state);
+        Readiness {
+            readable: read_hang_up || socket.recv_queue() > 0,
+            writable: closed || self.write_shut || capacity - queued >= queued / 2,
+            error: self.error.is_some(),
+            hang_up: closed || (read_hang_up && self.write_shut),
+            read_hang_up,
+        }
+    }
+}
