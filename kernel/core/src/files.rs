@@ -2,21 +2,44 @@
 //!
 //! A *descriptor* is a number that refers to an *open file* (Linux's "open file description"), which several
 //! descriptors may share (dup(2)) and which holds the offset. What an open file stands for ([`OpenFile`]'s object) is a
-//! file at the I/O node, a standard stream of the job, or something the kernel makes itself ([`special`]).
+//! file at the I/O node, a standard stream of the job, something the kernel makes itself ([`special`]), or something
+//! that programs make to talk through it or to wait at ([`stream`], [`poller`]).
+//!
+//! What makes those who use it wait says when it is ready, and tells those who watch it ([`readiness`]).
 
 mod buffer;
+mod channel;
 mod closer;
 mod descriptors;
 mod device;
+mod event;
+mod input;
 mod open_file;
+pub(crate) mod pair;
 mod path;
+pub(crate) mod pipe;
 pub(crate) mod pipeline;
+pub(crate) mod poller;
 mod proc_text;
+pub(crate) mod readiness;
+mod ring;
 pub(crate) mod special;
+pub(crate) mod stream;
+
+use core::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use buffer::buffer;
 pub(crate) use closer::Closer;
 pub(crate) use descriptors::{DESCRIPTORS_MAX, Descriptor, Descriptors};
 pub(crate) use device::Device;
+pub(crate) use event::Event;
+pub(crate) use input::Input;
 pub(crate) use open_file::{Object, OpenFile, Standard, flags};
 pub(crate) use path::absolute;
+pub(crate) use readiness::Ready;
+
+/// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.
+fn serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1000);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod memory;
 pub mod net;
 pub mod process;
+pub mod quota;
 pub mod random;
 pub mod ras;
 pub mod ship;

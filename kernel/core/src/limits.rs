@@ -56,3 +56,36 @@ pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
 
 /// The line in a process's report that says why it ended, bytes; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 512;
+
+/// Wakers that wait for one open file. Beyond, the one that has waited longest is woken, and may register again.
+pub const WATCHERS_MAX: usize = 64;
+
+/// How long one question for standard input waits at the I/O node, ms; then it is asked again. Less than
+/// [`SCRUB_WAIT_NS_MAX`].
+pub const INPUT_QUESTION_MS: u32 = 500;
+
+/// What the objects of programs (pipes, counters, what epoll watches) may take of the kernel's heap: one part in so
+/// many. Beyond, `ENOMEM`, or no larger buffers.
+pub const QUOTA_SHARE: usize = 4;
+
+/// The same where the heap has no limit, bytes.
+pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
+
+/// What a descriptor and the objects behind it are charged with apart from their buffers, bytes.
+pub const OBJECT_BYTES: usize = 512;
+
+/// What a pipe holds at most, bytes, as on Linux: then writers wait.
+pub const PIPE_BYTES_MAX: usize = 64 * 1024;
+
+/// What each direction of a socketpair(2) holds at most, bytes, as on Linux: then writers wait.
+pub const PAIR_BYTES_MAX: usize = 212_992;
+
+/// What a pipe or a direction of a socketpair(2) holds at first, and all it ever holds if there is no memory for more,
+/// bytes. Also the longest write to a pipe that comes out in one piece (`PIPE_BUF`).
+pub const CHANNEL_BYTES_MIN: usize = 4096;
+
+/// Messages that a direction of a socketpair(2) holds at most: then writers wait.
+pub const CHANNEL_MESSAGES_MAX: usize = 64;
+
+/// Files that one epoll(7) watches. Beyond, `ENOSPC`.
+pub const INTERESTS_MAX: usize = 4096;

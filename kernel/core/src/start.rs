@@ -14,6 +14,7 @@ use crate::executor::{self, TooManyTasks};
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::process::{NodeFacts, ProcessTable};
+use crate::quota::Quota;
 use crate::ship::Ship;
 use crate::{agent, clock, last_words, random, ras};
 
@@ -67,7 +68,12 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     executor::spawn(async move { shipping.keep_connected(dial, proof).await })?;
 
     let retention = Arc::new(Retention::default());
-    let facts = NodeFacts { frames, retention: Arc::clone(&retention), name: Arc::from(format!("node{node}")) };
+    let facts = NodeFacts {
+        frames,
+        retention: Arc::clone(&retention),
+        quota: Arc::new(Quota::new(frames, Arc::clone(&retention))),
+        name: Arc::from(format!("node{node}")),
+    };
     let processes = ProcessTable::new(facts);
     let agent = agent::Node {
         credentials,

@@ -12,6 +12,7 @@ pub(crate) mod abi;
 mod attributes;
 mod descriptors;
 mod directories;
+mod epoll;
 mod futex;
 mod identity;
 mod io_control;
@@ -20,6 +21,7 @@ mod memory;
 mod names;
 mod open;
 mod ownership;
+mod pipe;
 mod place;
 mod poll;
 mod ranges;
@@ -30,6 +32,7 @@ mod select;
 mod signal;
 mod sleep;
 mod stat;
+mod stream;
 pub(crate) mod system;
 #[cfg(test)]
 mod tests;
@@ -176,6 +179,15 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
 
         nr::UMASK => Ok(attributes::umask(caller, a)),
         nr::GETCWD => whereabouts::getcwd(caller, a),
+        nr::PIPE => pipe::pipe(caller, a),
+        nr::PIPE2 => pipe::pipe2(caller, a),
+        nr::EVENTFD => pipe::eventfd(caller, a),
+        nr::EVENTFD2 => pipe::eventfd2(caller, a),
+        nr::SOCKETPAIR => pipe::socketpair(caller, a),
+        nr::EPOLL_CREATE => epoll::create(caller, a),
+        nr::EPOLL_CREATE1 => epoll::create1(caller, a),
+        nr::EPOLL_CTL => epoll::control(caller, a),
+        nr::EPOLL_WAIT => epoll::wait_now(caller, a)?,
         nr::DUP => descriptors::dup(caller, a),
         nr::DUP2 => descriptors::dup2(caller, a),
         nr::DUP3 => descriptors::dup3(caller, a),
@@ -184,6 +196,7 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::FCNTL => records::fcntl(caller, a)?,
         nr::FLOCK => records::flock(caller, a),
         nr::IOCTL => io_control::ioctl(caller, a)?,
+        nr::POLL => poll::poll_now(caller, a)?,
         nr::LSEEK => seek::lseek(caller, a)?,
         nr::FADVISE64 => seek::fadvise64(caller, a),
         nr::READAHEAD => seek::readahead(caller, a),
@@ -270,6 +283,10 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::PPOLL => poll::ppoll(caller, a).await,
         nr::SELECT => select::select(caller, a).await,
         nr::PSELECT6 => select::pselect6(caller, a).await,
+
+        nr::EPOLL_WAIT => epoll::wait(caller, a).await,
+        nr::EPOLL_PWAIT => epoll::pwait(caller, a).await,
+        nr::EPOLL_PWAIT2 => epoll::pwait2(caller, a).await,
 
         nr::GETRANDOM => system::getrandom_long(caller, a).await,
         nr::SCHED_YIELD => sleep::sched_yield().await,

@@ -1,5 +1,6 @@
 /* Makes N random system calls with hostile arguments; prints how many it made. Numbers that end the process or block
    for ever by design are left out. The same seed makes the same calls. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static int excluded(long number) {
     switch (number) {
     case SYS_exit: case SYS_exit_group: case SYS_rt_sigreturn: case SYS_pause: case SYS_rt_sigsuspend:
     case SYS_nanosleep: case SYS_clock_nanosleep: case SYS_poll: case SYS_ppoll: case SYS_select: case SYS_pselect6:
-    case SYS_futex: case SYS_rt_sigtimedwait: case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_arch_prctl:
+    case SYS_futex: case SYS_rt_sigtimedwait: case SYS_epoll_wait: case SYS_epoll_pwait: case 441 /* epoll_pwait2 */:
+    case SYS_arch_prctl:
     /* These would take the program's own code, stack or output away. */
     case SYS_munmap: case SYS_mmap: case SYS_mprotect: case SYS_mremap: case SYS_brk: case SYS_madvise:
     case SYS_kill: case SYS_tkill: case SYS_tgkill: case SYS_close: case SYS_close_range: case SYS_dup2: case SYS_dup3:
@@ -68,6 +70,13 @@ int main(int argc, char **argv) {
                 number = SYS_getpid;
             if (number == SYS_mremap) d = 0;
         }
+        /* What would wait is made so that it does not. */
+        if (number == SYS_pipe) number = SYS_pipe2;
+        if (number == SYS_eventfd) number = SYS_eventfd2;
+        if (number == SYS_accept) number = SYS_accept4;
+        if (number == SYS_pipe2 || number == SYS_eventfd2 || number == SYS_socket || number == SYS_socketpair) b |= O_NONBLOCK;
+        if (number == SYS_accept4) d |= O_NONBLOCK;
+        if (number == SYS_fcntl && (int)b == F_SETFL) c |= O_NONBLOCK;
         saved[0] = (uint64_t)number;
         long result = syscall(number, a, b, c, d, e, f);
         made++;

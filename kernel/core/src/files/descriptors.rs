@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
 
+use super::input::Input;
 use super::open_file::{OpenFile, Standard};
 use crate::errno::Errno;
 
@@ -26,8 +27,8 @@ pub(crate) struct Descriptors {
 
 impl Descriptors {
     /// Standard input, output and error.
-    pub(crate) fn standard() -> Self {
-        let streams = [Standard::Input, Standard::Output, Standard::Error];
+    pub(crate) fn standard(input: Input) -> Self {
+        let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
         let open = |stream| Some(Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false });
         Self { slots: streams.into_iter().map(open).collect() }
     }
@@ -38,6 +39,13 @@ impl Descriptors {
     /// `EBADF`: none.
     pub(crate) fn get(&self, number: i32) -> Result<Arc<OpenFile>, Errno> {
         self.descriptor(number).map(|descriptor| Arc::clone(&descriptor.file))
+    }
+
+    /// The open file behind a number, for a look.
+    #[inline]
+    pub(crate) fn peek(&self, number: i32) -> Option<&OpenFile> {
+        // Negative numbers are beyond any table's end.
+        self.slots.get(number as usize)?.as_ref().map(|descriptor| &*descriptor.file)
     }
 
     /// The descriptor of a number.
@@ -120,14 +128,20 @@ mod tests {
     use alloc::sync::Arc;
     use alloc::vec::Vec;
 
+    use coppice_protocol::ids::{JobId, Rank};
     use proptest::prelude::{any, proptest};
 
-    use super::{DESCRIPTORS_MAX, Descriptor, Descriptors};
+    use super::{DESCRIPTORS_MAX, Descriptor, Descriptors, Input};
     use crate::errno::Errno;
+    use crate::ship::Ship;
+
+    fn table() -> Descriptors {
+        Descriptors::standard(Input::new(Ship::new().client(JobId(1), Rank(0))))
+    }
 
     #[test]
     fn the_lowest_free_number_is_taken() {
-        let mut table = Descriptors::standard();
+        let mut table = table();
         let one = table.descriptor(1).expect("standard output").clone();
         assert_eq!(table.insert(one.clone(), 0), Ok(3));
         assert!(table.remove(1).is_ok());
@@ -139,7 +153,7 @@ mod tests {
 
     #[test]
     fn copies_share_the_open_file_and_replacing_gives_the_old_one_back() {
-        let mut table = Descriptors::standard();
+        let mut table = table();
         let one = table.descriptor(1).expect("standard output").clone();
         let old = table.replace(2, one.clone()).expect("a possible number").expect("standard error");
         assert!(!Arc::ptr_eq(&old.file, &one.file));
@@ -148,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded() {
-        let mut table = Descriptors::standard();
+        let mut table = table();
         let one = table.descriptor(1).expect("standard output").clone();
         for number in 3..DESCRIPTORS_MAX {
             assert_eq!(table.insert(one.clone(), 0), Ok(number as i32));
@@ -161,7 +175,7 @@ mod tests {
     proptest! {
         #[test]
         fn wild_numbers_are_bad_descriptors(number in any::<i32>(), close_on_exec in any::<bool>()) {
-            let mut table = Descriptors::standard();
+            let mut table = table();
             let known = (0..3).contains(&number);
             assert_eq!(table.set_close_on_exec(number, close_on_exec).is_ok(), known);
             assert_eq!(table.get(number).is_ok(), known);

@@ -1,7 +1,9 @@
 //! An open file: what descriptors refer to.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::task::Waker;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
@@ -9,8 +11,15 @@ use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
 use super::buffer::buffer;
 use super::closer::Closer;
 use super::device::Device;
+use super::event::Event;
+use super::input::Input;
+use super::pair::PairEnd;
+use super::pipe::PipeEnd;
+use super::poller::Poller;
 use super::proc_text::Text;
-use super::special::Node;
+use super::readiness::Ready;
+use super::special::{MODE_PIPE, Node};
+use super::stream::Stream;
 use crate::errno::Errno;
 use crate::memory::FileSource;
 use crate::process::Process;
@@ -47,15 +56,31 @@ pub(crate) const S_IFDIR: u32 = 0o040_000;
 /// A regular file.
 pub(crate) const S_IFREG: u32 = 0o100_000;
 
+/// Type and permissions of a socket.
+const MODE_SOCKET: u32 = 0o140_777;
+/// What Linux gives to what has no type.
+const MODE_ANONYMOUS: u32 = 0o600;
+
 /// A standard stream of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Standard {
     /// Standard input.
-    Input,
+    Input(Arc<Input>),
     /// Standard output.
     Output,
     /// Standard error.
     Error,
+}
+
+impl Standard {
+    /// 0, 1 or 2, as the descriptors of new processes.
+    pub(crate) const fn number(&self) -> u64 {
+        match self {
+            Self::Input(_) => 0,
+            Self::Output => 1,
+            Self::Error => 2,
+        }
+    }
 }
 
 /// A file at the I/O node. Its handle goes back when this is dropped.
@@ -86,6 +111,14 @@ pub(crate) enum Object {
     Program(Node),
     /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
     Special(Node),
+    /// One end of a pipe.
+    Pipe(PipeEnd),
+    /// One end of a pair of sockets.
+    Pair(PairEnd),
+    /// A counter.
+    Event(Event),
+    /// A set of open files to wait for.
+    Poller(Poller),
 }
 
 /// An open file.
@@ -117,10 +150,15 @@ impl OpenFile {
         Self::new(Object::Shipped(Shipped { handle, status, closer: closer.clone() }), opened_with)
     }
 
+    /// What a program made to talk through or to wait at.
+    pub(crate) fn object(object: Object, opened_with: u32) -> Self {
+        Self { fixed: opened_with & flags::O_ACCMODE, ..Self::new(object, opened_with) }
+    }
+
     /// A standard stream: one end of a pipe, as far as the program can see.
     pub(crate) fn stream(stream: Standard) -> Self {
-        let access = if stream == Standard::Input { flags::O_RDONLY } else { flags::O_WRONLY };
-        Self { fixed: access, ..Self::new(Object::Stream(stream), access) }
+        let access = if matches!(stream, Standard::Input(_)) { flags::O_RDONLY } else { flags::O_WRONLY };
+        Self::object(Object::Stream(stream), access)
     }
 
     /// What `F_GETFL` tells.
@@ -156,6 +194,54 @@ impl OpenFile {
     /// Whether reads do not wait.
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.flags() & flags::O_NONBLOCK != 0
+    }
+
+    /// What can be done with it now without waiting. Of standard input, as far as that is known.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        match &self.object {
+            Object::Stream(Standard::Input(input)) => input.ready(),
+            Object::Stream(_) => Ready::WRITE,
+            Object::Pipe(end) => end.ready(),
+            Object::Pair(end) => end.ready(),
+            Object::Event(event) => event.ready(),
+            Object::Poller(poller) => poller.ready(),
+            Object::Shipped(_) | Object::Device(_) | Object::Text(..) | Object::Program(_) | Object::Special(_) => {
+                Ready::NEVER_WAITS
+            }
+        }
+    }
+
+    /// Has `waker` woken when [`Self::ready`] may say something else.
+    pub(crate) fn watch(&self, waker: &Waker) {
+        match &self.object {
+            Object::Stream(Standard::Input(input)) => input.watch(waker),
+            Object::Pipe(end) => end.watch(waker),
+            Object::Pair(end) => end.watch(waker),
+            Object::Event(event) => event.watch(waker),
+            Object::Poller(poller) => poller.watch(waker),
+            _ => {}
+        }
+    }
+
+    /// Whether it ever makes anybody wait, so that there is something to watch.
+    pub(crate) fn makes_wait(&self) -> bool {
+        matches!(self.object, Object::Stream(_) | Object::Poller(_)) || self.as_stream().is_some()
+    }
+
+    /// What is read and written without offsets, if it is that.
+    pub(crate) fn as_stream(&self) -> Option<&dyn Stream> {
+        match &self.object {
+            Object::Pipe(end) => Some(end),
+            Object::Pair(end) => Some(end),
+            Object::Event(event) => Some(event),
+            _ => None,
+        }
+    }
+
+    /// Whether reads and writes have no offsets (`ESPIPE`).
+    pub(crate) fn has_no_offsets(&self) -> bool {
+        self.makes_wait()
     }
 
     /// Where reads and writes go on, bytes.
@@ -246,8 +332,8 @@ impl OpenFile {
                 bytes.truncate(given);
                 Ok(bytes)
             }
-            Object::Stream(_) => Err(Errno::ESPIPE),
             Object::Special(_) => Err(Errno::EISDIR),
+            _ => Err(Errno::ESPIPE),
         }
     }
 }
@@ -256,7 +342,10 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
     match object {
         // The caller asks the I/O node; what it said when the file was opened is as good an answer.
         Object::Shipped(shipped) => shipped.status,
-        Object::Stream(stream) => Node::stream_status(*stream, process),
+        Object::Stream(stream) => Node::stream_status(stream.number(), process),
+        Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
+        Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
+        Object::Event(_) | Object::Poller(_) => Node::object_status(MODE_ANONYMOUS, 0, process),
         Object::Device(device) => Node::device_status(*device),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),
     }
@@ -290,7 +379,12 @@ async fn read_program(process: &Process, offset: u64, length: usize) -> Result<V
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, Object, OpenFile, Standard, flags};
+    use alloc::sync::Arc;
+
+    use coppice_protocol::ids::{JobId, Rank};
+
+    use super::{Device, Input, Object, OpenFile, Ready, Standard, flags};
+    use crate::ship::Ship;
 
     #[test]
     fn access_follows_the_flags() {
@@ -314,8 +408,10 @@ mod tests {
 
     #[test]
     fn streams_are_one_way() {
-        assert!(OpenFile::stream(Standard::Input).is_readable());
-        assert!(!OpenFile::stream(Standard::Input).is_writable());
+        let input = || Standard::Input(Arc::new(Input::new(Ship::new().client(JobId(1), Rank(0)))));
+        assert!(OpenFile::stream(input()).is_readable());
+        assert!(!OpenFile::stream(input()).is_writable());
         assert!(OpenFile::stream(Standard::Error).is_writable());
+        assert_eq!(OpenFile::stream(Standard::Error).ready(), Ready::WRITE);
     }
 }

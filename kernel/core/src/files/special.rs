@@ -13,7 +13,6 @@ use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus};
 
 use super::device::Device;
-use super::open_file::Standard;
 use super::path::absolute;
 use super::proc_text::Text;
 use crate::errno::Errno;
@@ -157,7 +156,7 @@ const MODE_DEVICE: u32 = 0o020_666;
 const MODE_TEXT: u32 = 0o100_444;
 const MODE_PROGRAM: u32 = 0o100_755;
 const MODE_LINK: u32 = 0o120_777;
-const MODE_PIPE: u32 = 0o010_600;
+pub(super) const MODE_PIPE: u32 = 0o010_600;
 
 /// Device numbers of what is on no disk, as Linux gives them to its own.
 const PIPES: u64 = device(0, 13);
@@ -229,12 +228,17 @@ impl Node {
         FileStatus { special_device: device(Device::MAJOR, of.minor()), ..node.plain(MODE_DEVICE, 0) }
     }
 
-    /// What a standard stream is: a pipe, as the host's own programs find them behind one.
-    pub(crate) fn stream_status(stream: Standard, process: &Process) -> FileStatus {
+    /// What standard stream `number` is: a pipe, as the host's own programs find them behind one.
+    pub(crate) fn stream_status(number: u64, process: &Process) -> FileStatus {
+        Self::object_status(MODE_PIPE, 1 + number, process)
+    }
+
+    /// What something is that programs make and that has no name.
+    pub(crate) fn object_status(mode: u32, inode: u64, process: &Process) -> FileStatus {
         FileStatus {
             device: PIPES,
-            inode: 1 + stream as u64,
-            mode: MODE_PIPE,
+            inode,
+            mode,
             links: 1,
             user: process.identity.user,
             group: process.identity.group,

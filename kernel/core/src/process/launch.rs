@@ -12,7 +12,7 @@ use spin::Mutex;
 
 use crate::clock;
 use crate::executor::{self, Either};
-use crate::files::{Closer, Descriptors};
+use crate::files::{Closer, Descriptors, Input};
 use crate::memory::Retention;
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
@@ -78,9 +78,9 @@ impl Life {
             identity,
             node,
             closer: Closer::new(client.clone()),
+            files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
             client,
             space: Mutex::new(space),
-            files: Mutex::new(Descriptors::standard()),
             directory: Mutex::new(directory),
             umask: AtomicU32::new(order.umask & 0o777),
             signals: Mutex::new(Signals::new()),

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
 use crate::memory::{AddressSpace, Retention};
 use crate::process::signals::Signals;
+use crate::quota::Quota;
 use crate::ship::Client;
 use crate::syscall::abi::signal::AlternateStack;
 
@@ -24,6 +25,8 @@ pub struct NodeFacts {
     pub frames: &'static FramePool,
     /// What the node keeps of programs that ran on it.
     pub retention: Arc<Retention>,
+    /// Memory for what programs make the kernel keep.
+    pub quota: Arc<Quota>,
     /// The node's name, as uname(2) has it.
     pub name: Arc<str>,
 }

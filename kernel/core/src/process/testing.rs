@@ -21,9 +21,10 @@ use super::thread::Thread;
 use super::{End, Identity, NodeFacts, Process, ThreadState};
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::{Closer, Descriptors};
+use crate::files::{Closer, Descriptors, Input};
 use crate::memory::{AddressSpace, Backing};
 use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::quota::Quota;
 use crate::ship::Ship;
 use crate::syscall::INSTRUCTION_BYTES;
 
@@ -232,9 +233,15 @@ async fn play(port: Port, world: Arc<Mutex<World>>) {
 }
 
 /// The memory of all benches.
-fn pool() -> &'static FramePool {
+pub(crate) fn pool() -> &'static FramePool {
     static POOL: Once<&'static FramePool> = Once::new();
     POOL.call_once(|| FramePool::for_host(64 * 1024 * 1024))
+}
+
+fn node_facts(frames: &'static FramePool) -> NodeFacts {
+    let retention = Arc::default();
+    let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
+    NodeFacts { frames, retention, quota, name: Arc::from("node3") }
 }
 
 /// A process and its I/O node.
@@ -318,11 +325,11 @@ impl Bench {
         let process = Arc::new(Process {
             name: Mutex::new(identity.name()),
             identity,
-            node: NodeFacts { frames, retention: Arc::default(), name: Arc::from("node3") },
+            node: node_facts(frames),
             closer: Closer::new(client.clone()),
+            files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
             client,
             space: Mutex::new(space),
-            files: Mutex::new(Descriptors::standard()),
             directory: Mutex::new(order.directory.clone()),
             umask: AtomicU32::new(order.umask),
             signals: Mutex::new(Signals::new()),
@@ -343,6 +350,17 @@ impl Bench {
             thread.make(number.into(), all).await
         });
         made.expect("waits for something that comes").map(u64::cast_signed)
+    }
+
+    /// As [`Self::try_call`], but for a while only: `None` if the call still waits then.
+    pub(crate) fn attempt(&self, number: u32, arguments: &[u64; 6]) -> Option<Result<i64, End>> {
+        let (process, state, all) = (Arc::clone(&self.process), Arc::clone(&self.state), *arguments);
+        let made = executor::run_to_end(async move {
+            let mut counts = Counts::new();
+            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
+            executor::timeout(100_000_000_000, thread.make(number.into(), all)).await.ok()
+        });
+        made.expect("a time limit").map(|result| result.map(u64::cast_signed))
     }
 
     /// As [`Self::try_call`], of a call that does not end the process.
@@ -366,6 +384,38 @@ impl Bench {
             (rax, rip == 0x1000 + INSTRUCTION_BYTES, state.completed.load(Ordering::Relaxed))
         });
         dropped.expect("the time limit")
+    }
+
+    /// Makes a call that waits, and others while it does. Gives its result.
+    pub(crate) fn call_during(&self, number: u32, arguments: &[u64], meanwhile: &[(u32, &[u64], i64)]) -> i64 {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let all = |arguments: &[u64]| {
+            let mut all = [0; 6];
+            all[..arguments.len()].copy_from_slice(arguments);
+            all
+        };
+        let waiting = all(arguments);
+        let others: Vec<_> = meanwhile.iter().map(|(number, of, expected)| (*number, all(of), *expected)).collect();
+        let made = executor::run_to_end(async move {
+            let (other_process, other_state) = (Arc::clone(&process), Arc::clone(&state));
+            let (sender, done) = executor::oneshot::channel();
+            let spawned = executor::spawn(async move {
+                let mut counts = Counts::new();
+                let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
+                let _ = sender.send(thread.make(number.into(), waiting).await);
+            });
+            assert!(spawned.is_ok());
+            let mut done = core::pin::pin!(done);
+            for (number, arguments, expected) in others {
+                assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
+                let mut counts = Counts::new();
+                let mut thread = Thread::new(&other_process, &other_state, &mut counts, 0x1000, 0x2000);
+                let result = thread.make(number.into(), arguments).await.map(u64::cast_signed);
+                assert_eq!(result, Ok(expected));
+            }
+            done.await.expect("its end")
+        });
+        made.expect("waits for something that comes").expect("the process goes on").cast_signed()
     }
 
     /// Puts bytes into the process's memory, `offset` behind its start. Gives their address.

@@ -57,7 +57,7 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EFBIG.into());
     }
     match &file.object {
-        Object::Stream(_) => Err(Errno::ESPIPE.into()),
+        _ if file.has_no_offsets() => Err(Errno::ESPIPE.into()),
         Object::Shipped(shipped) => {
             caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
         }

@@ -4,7 +4,7 @@ use coppice_protocol::ship::{Call, Reply};
 
 use super::Arguments;
 use crate::errno::Errno;
-use crate::files::{Object, Standard, flags};
+use crate::files::{Object, OpenFile, Standard, flags};
 use crate::process::{Awaited, Caller, Immediate};
 
 const FIONREAD: u32 = 0x541b;
@@ -32,8 +32,23 @@ pub(super) fn ioctl(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
         }
         _ => Err(Errno::ENOTTY.into()),
     };
-    let asks = file.is_regular() || matches!(file.object, Object::Stream(Standard::Input));
+    if a.uint(1) == FIONREAD
+        && let Some(bytes) = held(&file)
+    {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        return Some(caller.put(a.get(2), &bytes.to_le_bytes()).map(|()| 0));
+    }
+    let asks = file.is_regular() || matches!(file.object, Object::Stream(Standard::Input(_)));
     if a.uint(1) == FIONREAD && asks { None } else { Some(control()) }
+}
+
+/// Bytes that can be read, where the kernel has them itself.
+fn held(file: &OpenFile) -> Option<usize> {
+    match &file.object {
+        Object::Pipe(end) => Some(end.held()),
+        Object::Pair(end) => Some(end.held()),
+        _ => None,
+    }
 }
 
 /// `FIONREAD`: bytes up to the end of a file; for standard input, 1 if there is anything.

@@ -133,7 +133,7 @@ fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenF
         return Err(Errno::EACCES);
     }
     Ok(match &file.object {
-        Object::Stream(stream) => Arc::new(OpenFile::stream(*stream)),
+        Object::Stream(stream) => Arc::new(OpenFile::stream(stream.clone())),
         _ => file,
     })
 }

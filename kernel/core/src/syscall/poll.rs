@@ -1,9 +1,11 @@
-//! poll(2), ppoll(2): files and outputs are always ready; standard input is asked for at the I/O node.
+//! poll(2), ppoll(2).
+//!
+//! Programs poll without a time limit when they wait and with one of 0 when they do not, millions of times. So a poll
+//! that need not wait is an immediate call: it takes no memory, looks at each descriptor once, and is done.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
-use coppice_protocol::ship::{Call, Reply};
+use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 
 use super::Arguments;
 use super::abi::io::{POLLFD_BYTES, PollEntry};
@@ -11,59 +13,137 @@ use super::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::{DESCRIPTORS_MAX, Object, Standard};
-use crate::process::{Awaited, Caller};
+use crate::files::{DESCRIPTORS_MAX, Descriptors, Input, Object, Ready, Standard};
+use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
-const POLLIN: u16 = 0x001;
-const POLLOUT: u16 = 0x004;
+/// `POLLNVAL`: there is no such descriptor, or it stands for a place only.
 const POLLNVAL: u16 = 0x020;
-const POLLRDNORM: u16 = 0x040;
-const POLLWRNORM: u16 = 0x100;
-const READABLE: u16 = POLLIN | POLLRDNORM;
-const WRITABLE: u16 = POLLOUT | POLLWRNORM;
 
-/// How long one question to the I/O node waits for input, ms. Longer waits ask again.
-const QUESTION_MS: u64 = 10_000;
+/// Entries that are looked at together: they lie on the stack meanwhile.
+const CHUNK_ENTRIES: usize = 32;
 
-/// Whether something can be read from or written to a descriptor without waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// No such descriptor (or one that stands for a place only).
-    Invalid,
-    /// Both: files never wait.
-    Always,
-    /// It can be written.
-    Writable,
-    /// It can be read when there is input.
-    Input,
+/// The `struct pollfd`s of a call.
+#[derive(Clone, Copy)]
+struct Entries {
+    address: u64,
+    count: usize,
 }
 
-/// What can be said of a descriptor without asking.
-pub(super) fn readiness(caller: Caller<'_>, number: i32) -> Readiness {
-    match caller.process.files.lock().get(number) {
-        Ok(file) if file.is_path() => Readiness::Invalid,
-        Ok(file) => match file.object {
-            Object::Stream(Standard::Input) => Readiness::Input,
-            Object::Stream(_) => Readiness::Writable,
-            _ => Readiness::Always,
-        },
-        Err(_) => Readiness::Invalid,
+/// What a look at all entries has found.
+struct Found {
+    /// Entries of which something is to be told.
+    ready: u64,
+    /// Standard input that was asked for, if it is not known whether there is any.
+    unknown: Option<Arc<Input>>,
+}
+
+impl Entries {
+    /// # Errors
+    /// `EINVAL`: more than a process can have descriptors.
+    fn of(a: &Arguments) -> Result<Self, Errno> {
+        let count = usize::try_from(a.uint(1)).ok().filter(|count| *count <= DESCRIPTORS_MAX).ok_or(Errno::EINVAL)?;
+        Ok(Self { address: a.get(0), count })
+    }
+
+    /// Calls `each` with the bytes of some entries after the other, which go back to the program changed.
+    fn for_each_chunk(self, caller: Caller<'_>, mut each: impl FnMut(&mut [u8])) -> Immediate<()> {
+        let mut bytes = [0; CHUNK_ENTRIES * POLLFD_BYTES];
+        let mut done = 0;
+        while done < self.count {
+            let count = (self.count - done).min(CHUNK_ENTRIES);
+            let chunk = &mut bytes[..count * POLLFD_BYTES];
+            let address = self.address.wrapping_add((done * POLLFD_BYTES) as u64);
+            caller.process.space.lock().read_bytes(address, chunk)?;
+            each(chunk);
+            caller.process.space.lock().write_bytes(address, chunk)?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Looks at all descriptors and writes down what is the case.
+    fn look(self, caller: Caller<'_>) -> Immediate<Found> {
+        let mut found = Found { ready: 0, unknown: None };
+        self.for_each_chunk(caller, |chunk| {
+            let files = caller.process.files.lock();
+            for bytes in chunk.as_chunks_mut::<POLLFD_BYTES>().0 {
+                let happened = look_at(&files, &PollEntry::parse(bytes), &mut found.unknown);
+                found.ready += u64::from(happened != 0);
+                PollEntry::tell(bytes, happened);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Has `waker` woken when another look may find more.
+    fn watch(self, caller: Caller<'_>, waker: &Waker) -> Immediate<()> {
+        self.for_each_chunk(caller, |chunk| {
+            for bytes in chunk.as_chunks::<POLLFD_BYTES>().0 {
+                let file = caller.process.files.lock().get(PollEntry::parse(bytes).descriptor);
+                if let Ok(file) = file {
+                    file.watch(waker);
+                }
+            }
+        })
+    }
+
+    /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
+    async fn wait(self, caller: Caller<'_>, deadline_ns: u64) -> Awaited {
+        let mut asked = false;
+        loop {
+            let looked = match self.look(caller) {
+                Ok(Found { unknown: Some(input), .. }) if !asked => {
+                    asked = true;
+                    input.look().await;
+                    continue;
+                }
+                Ok(Found { ready: 0, .. }) if clock::monotonic_ns() < deadline_ns => {
+                    let look_again = poll_fn(|context| {
+                        let looked = self.watch(caller, context.waker()).and_then(|()| self.look(caller));
+                        if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
+                    });
+                    let nothing = Found { ready: 0, unknown: None };
+                    executor::timeout_at(deadline_ns, look_again).await.unwrap_or(Ok(nothing))
+                }
+                looked => looked,
+            };
+            match looked {
+                Ok(found) => return Ok(found.ready),
+                Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
+                Err(trouble) => return Err(Failure::from(trouble)),
+            }
+        }
     }
 }
 
-/// Waits until there is input (`true`) or the deadline has passed. Asks at least once.
-pub(super) async fn input_until(caller: Caller<'_>, deadline_ns: u64) -> Result<bool, Errno> {
-    loop {
-        let left_ms = deadline_ns.saturating_sub(clock::monotonic_ns()).div_ceil(1_000_000);
-        let wait_ms = left_ms.min(QUESTION_MS) as u32;
-        match caller.ask(Call::InputReady { wait_ms }).await? {
-            (Reply::Count(0), _) => {}
-            (Reply::Count(_), _) => return Ok(true),
-            _ => return Err(Errno::EIO),
-        }
-        if clock::monotonic_ns() >= deadline_ns {
-            return Ok(false);
-        }
+/// What is to be told of one entry.
+#[inline]
+fn look_at(files: &Descriptors, entry: &PollEntry, unknown: &mut Option<Arc<Input>>) -> u16 {
+    if entry.descriptor < 0 {
+        return 0;
+    }
+    let Some(file) = files.peek(entry.descriptor).filter(|file| !file.is_path()) else { return POLLNVAL };
+    let ready = file.ready();
+    if let Object::Stream(Standard::Input(input)) = &file.object
+        && ready.is_empty()
+        && entry.events & Ready::READ.bits() != 0
+    {
+        *unknown = Some(Arc::clone(input));
+    }
+    ready.bits() & (entry.events | Ready::ALWAYS_TOLD.bits())
+}
+
+/// poll(2), if it need not wait.
+pub(super) fn poll_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let looked = match Entries::of(a) {
+        Ok(entries) => entries.look(caller),
+        Err(errno) => Err(errno.into()),
+    };
+    match looked {
+        Ok(Found { unknown: Some(_), .. }) => None,
+        Ok(Found { ready: 0, .. }) if a.int(2) != 0 => None,
+        Ok(found) => Some(Ok(found.ready)),
+        Err(trouble) => Some(Err(trouble)),
     }
 }
 
@@ -74,7 +154,7 @@ pub(super) async fn poll(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Ok(timeout_ms) => now_ns.saturating_add(timeout_ms * 1_000_000),
         Err(_) => u64::MAX,
     };
-    poll_until(caller, a.get(0), a.uint(1), deadline_ns).await
+    Entries::of(a)?.wait(caller, deadline_ns).await
 }
 
 /// ppoll(2). Nothing is sent to a process that waits, so its signal mask does not matter. The time left is written
@@ -87,54 +167,11 @@ pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
             clock::monotonic_ns().saturating_add(timeout_ns)
         }
     };
-    let ready = poll_until(caller, a.get(0), a.uint(1), deadline_ns).await?;
+    let ready = Entries::of(a)?.wait(caller, deadline_ns).await?;
     if a.get(2) != 0 {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.
         let _ = caller.write(a.get(2), timespec(left_ns).bytes()).await;
     }
-    Ok(ready)
-}
-
-async fn poll_until(caller: Caller<'_>, address: u64, count: u32, deadline_ns: u64) -> Awaited {
-    let count = usize::try_from(count).ok().filter(|count| *count <= DESCRIPTORS_MAX).ok_or(Errno::EINVAL)?;
-    let mut bytes = vec![0; count * POLLFD_BYTES];
-    caller.read(address, &mut bytes).await?;
-    let mut entries: Vec<PollEntry> = bytes.chunks_exact(POLLFD_BYTES).map(PollEntry::parse).collect();
-    let mut ready = 0;
-    let mut waits_for_input = false;
-    for entry in &mut entries {
-        entry.happened = 0;
-        if entry.descriptor < 0 {
-            continue;
-        }
-        entry.happened = match readiness(caller, entry.descriptor) {
-            Readiness::Invalid => POLLNVAL,
-            Readiness::Always => entry.events & (READABLE | WRITABLE),
-            Readiness::Writable => entry.events & WRITABLE,
-            Readiness::Input => {
-                waits_for_input |= entry.events & READABLE != 0;
-                0
-            }
-        };
-        ready += u64::from(entry.happened != 0);
-    }
-    if waits_for_input {
-        let deadline_ns = if ready > 0 { 0 } else { deadline_ns };
-        if input_until(caller, deadline_ns).await? {
-            for entry in &mut entries {
-                if entry.descriptor >= 0 && readiness(caller, entry.descriptor) == Readiness::Input {
-                    entry.happened = entry.events & READABLE;
-                    ready += u64::from(entry.happened != 0);
-                }
-            }
-        }
-    } else if ready == 0 {
-        executor::sleep_until(deadline_ns).await;
-    }
-    for (entry, bytes) in entries.iter().zip(bytes.chunks_exact_mut(POLLFD_BYTES)) {
-        bytes.copy_from_slice(entry.record().bytes());
-    }
-    caller.write(address, &bytes).await?;
     Ok(ready)
 }

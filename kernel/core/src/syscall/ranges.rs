@@ -1,12 +1,13 @@
 //! The memory a read or write goes to or comes from: one range, or the several of an iovec.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::abi::io::{IOVEC_BYTES, parse_iovec};
 use crate::errno::Errno;
 use crate::files::buffer;
-use crate::memory::AddressSpace;
-use crate::process::{Awaited, Caller, Failure};
+use crate::memory::{AddressSpace, CopyError};
+use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// Most ranges in one call, as on Linux: `EINVAL`.
 const IOV_MAX: u64 = 1024;
@@ -24,6 +25,14 @@ pub(super) struct Ranges {
     /// Bytes of that one that are used up.
     used: u64,
     /// Bytes that are left.
+    left: u64,
+}
+
+/// How far ranges have been used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    current: usize,
+    used: u64,
     left: u64,
 }
 
@@ -103,6 +112,52 @@ impl Ranges {
             }
         }
         (done as u64, Ok(()))
+    }
+
+    /// Where the ranges are, to come back to.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { current: self.current, used: self.used, left: self.left }
+    }
+
+    /// Back to where they were.
+    pub(super) fn reset(&mut self, mark: Mark) {
+        (self.current, self.used, self.left) = (mark.current, mark.used, mark.left);
+    }
+
+    /// Puts bytes, not more than are left, into the ranges without waiting. Gives how many, and what stopped it.
+    pub(super) fn put(&mut self, caller: Caller<'_>, bytes: &[u8]) -> (usize, Immediate<()>) {
+        self.copy(bytes.len(), |address, range| {
+            caller.process.space.lock().write_bytes(address, bytes.get(range).unwrap_or_default())
+        })
+    }
+
+    /// Takes bytes, not more than are left, from the ranges without waiting. Gives how many, and what stopped it.
+    pub(super) fn get(&mut self, caller: Caller<'_>, out: &mut [u8]) -> (usize, Immediate<()>) {
+        self.copy(out.len(), |address, range| {
+            caller.process.space.lock().read_bytes(address, out.get_mut(range).unwrap_or_default())
+        })
+    }
+
+    /// Calls `part(address, range of the bytes)` for each piece of `length` bytes.
+    fn copy(
+        &mut self,
+        length: usize,
+        mut part: impl FnMut(u64, Range<usize>) -> Result<(), CopyError>,
+    ) -> (usize, Immediate<()>) {
+        let mut done = 0;
+        while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
+            let (bytes, trouble) = match part(address, done..done + count) {
+                Ok(()) => (count, None),
+                Err(error @ (CopyError::Fetch { done, .. } | CopyError::Fault { done })) => (done, Some(error)),
+                Err(error) => (0, Some(error)),
+            };
+            self.advance(bytes);
+            done += bytes;
+            if let Some(trouble) = trouble {
+                return (done, Err(trouble.into()));
+            }
+        }
+        (done, Ok(()))
     }
 
     /// Takes up to `limit` bytes from the ranges, fewer at their end.

@@ -11,10 +11,11 @@ use coppice_protocol::ship::{Call, Reply};
 
 use super::Arguments;
 use super::ranges::Ranges;
+use super::stream::{How, read_stream};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
-use crate::files::{Device, Object, OpenFile, Standard, buffer};
+use crate::files::{Device, Input, Object, OpenFile, Standard, buffer};
 use crate::process::{Awaited, Caller, Failure};
 
 /// Parts of a long transfer that are under way at once.
@@ -73,17 +74,21 @@ fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, 
 
 /// Reads into the ranges, at `at` or at the file's own offset, which then moves.
 async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: Ranges) -> Awaited {
-    if at.is_some() && matches!(file.object, Object::Stream(_)) {
+    if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
     if ranges.left() == 0 {
         return Ok(0);
     }
+    if let Some(stream) = file.as_stream() {
+        return read_stream(caller, file, stream, ranges, How::of(file)).await.map(|taken| taken.copied as u64);
+    }
     match &file.object {
-        Object::Stream(Standard::Input) => read_input(caller, file, ranges).await,
+        Object::Stream(Standard::Input(input)) => read_input(caller, file, input, ranges).await,
         Object::Stream(_) => Err(Errno::EBADF.into()),
         Object::Device(device) => read_device(caller, *device, ranges).await,
         Object::Special(_) => Err(Errno::EISDIR.into()),
+        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) => {
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
@@ -162,7 +167,7 @@ async fn read_parts(
 }
 
 /// Standard input gives what there is, however little.
-async fn read_input(caller: Caller<'_>, file: &OpenFile, mut ranges: Ranges) -> Awaited {
+async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut ranges: Ranges) -> Awaited {
     if file.is_nonblocking() {
         let (reply, _) = caller.ask(Call::InputReady { wait_ms: 0 }).await?;
         if reply == Reply::Count(0) {
@@ -170,6 +175,7 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, mut ranges: Ranges) -> 
         }
     }
     let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
+    input.forget();
     let (_, mut bytes) = caller.ask(Call::Input { length }).await?;
     bytes.truncate(length as usize);
     caller.process.account.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use super::abi::{Record, u16_at};
 use super::descriptors::copy;
 use crate::errno::Errno;
 use crate::files::{DESCRIPTORS_MAX, Object, flags};
+use crate::limits::PIPE_BYTES_MAX;
 use crate::process::{Awaited, Caller, Immediate};
 
 const F_DUPFD: u32 = 0;
@@ -27,6 +28,7 @@ const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
 const F_DUPFD_CLOEXEC: u32 = 1030;
+const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
 
 const FD_CLOEXEC: u64 = 1;
@@ -78,8 +80,12 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             Ok(0)
         }
         F_SETOWN | F_GETOWN => Ok(0),
-        F_GETPIPE_SZ if matches!(file.object, Object::Stream(_)) => Ok(65_536),
-        F_GETPIPE_SZ => Err(Errno::EBADF.into()),
+        F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Stream(_) | Object::Pipe(_)) => {
+            Err(Errno::EBADF.into())
+        }
+        // They are as large as they are.
+        F_SETPIPE_SZ if a.uint(2) as usize > PIPE_BYTES_MAX => Err(Errno::EPERM.into()),
+        F_GETPIPE_SZ | F_SETPIPE_SZ => Ok(PIPE_BYTES_MAX as u64),
         _ => Err(Errno::EINVAL.into()),
     }
 }

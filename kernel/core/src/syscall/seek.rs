@@ -22,7 +22,7 @@ pub(super) fn lseek(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
         }
         let (offset, whence) = (a.get(1).cast_signed(), a.uint(2));
         match &file.object {
-            Object::Stream(_) => Err(Errno::ESPIPE),
+            _ if file.has_no_offsets() => Err(Errno::ESPIPE),
             // They have no offset, and say 0 for any.
             Object::Device(_) if whence <= SEEK_HOLE => Ok(Some(0)),
             _ => match whence {
@@ -83,7 +83,7 @@ fn place(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
 pub(super) fn fadvise64(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = caller.process.files.lock().get(a.int(0))?;
     match file.object {
-        Object::Stream(_) => Err(Errno::ESPIPE.into()),
+        _ if file.has_no_offsets() => Err(Errno::ESPIPE.into()),
         _ if file.is_path() => Err(Errno::EBADF.into()),
         _ if !(0..=5).contains(&a.int(3)) || a.get(2).cast_signed() < 0 => Err(Errno::EINVAL.into()),
         _ => Ok(0),

@@ -1,15 +1,15 @@
 //! select(2), pselect6(2).
 
-use alloc::vec;
-use alloc::vec::Vec;
+use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::task::Poll;
 
 use super::Arguments;
 use super::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
-use super::poll::{Readiness, input_until, readiness};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::DESCRIPTORS_MAX;
+use crate::files::{DESCRIPTORS_MAX, Input, Object, Ready, Standard};
 use crate::process::{Awaited, Caller};
 
 /// select(2).
@@ -45,11 +45,16 @@ fn deadline(timeout_ns: u64) -> u64 {
     clock::monotonic_ns().saturating_add(timeout_ns)
 }
 
+/// Length of the longest set, bytes.
+const SET_BYTES_MAX: usize = DESCRIPTORS_MAX / 8;
+
 /// A set of descriptors, a bit each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Set(Vec<u8>);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Set([u8; SET_BYTES_MAX]);
 
 impl Set {
+    const EMPTY: Self = Self([0; SET_BYTES_MAX]);
+
     fn has(&self, number: usize) -> bool {
         self.0.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 != 0)
     }
@@ -61,71 +66,105 @@ impl Set {
     }
 }
 
+/// What each of the three sets asks for.
+const KINDS: [Ready; 3] = [Ready::READ.union(Ready::ALWAYS_TOLD), Ready::WRITE.union(Ready::ERROR), Ready::PRIORITY];
+
+/// What is asked for: the sets, and how many descriptors they are about.
+struct Asked {
+    sets: [Set; 3],
+    count: usize,
+}
+
+/// What a look at all descriptors has found.
+struct Found {
+    sets: [Set; 3],
+    /// Bits in the sets.
+    ready: u64,
+    /// Standard input that was asked for, if it is not known whether there is any.
+    unknown: Option<Arc<Input>>,
+}
+
+impl Asked {
+    /// The descriptors that are in any set.
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        (0..self.count).filter(|number| self.sets.iter().any(|set| set.has(*number)))
+    }
+
+    /// Looks at all descriptors.
+    ///
+    /// # Errors
+    /// `EBADF`: one is none.
+    fn look(&self, caller: Caller<'_>) -> Result<Found, Errno> {
+        let mut found = Found { sets: [Set::EMPTY; 3], ready: 0, unknown: None };
+        let files = caller.process.files.lock();
+        for number in self.numbers() {
+            let file = files.peek(number as i32).filter(|file| !file.is_path()).ok_or(Errno::EBADF)?;
+            let ready = file.ready();
+            if let Object::Stream(Standard::Input(input)) = &file.object
+                && ready.is_empty()
+                && self.sets[0].has(number)
+            {
+                found.unknown = Some(Arc::clone(input));
+            }
+            for ((asked, result), kind) in self.sets.iter().zip(&mut found.sets).zip(KINDS) {
+                if asked.has(number) && ready.intersects(kind) {
+                    result.add(number);
+                    found.ready += 1;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
+    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Result<Found, Errno> {
+        let mut found = self.look(caller)?;
+        if let Some(input) = &found.unknown {
+            input.look().await;
+            found = self.look(caller)?;
+        }
+        if found.ready > 0 || clock::monotonic_ns() >= deadline_ns {
+            return Ok(found);
+        }
+        let look_again = poll_fn(|context| {
+            for number in self.numbers() {
+                let file = caller.process.files.lock().get(number as i32);
+                if let Ok(file) = file {
+                    file.watch(context.waker());
+                }
+            }
+            let looked = self.look(caller);
+            if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
+        });
+        executor::timeout_at(deadline_ns, look_again).await.unwrap_or(Ok(found))
+    }
+}
+
 async fn select_until(caller: Caller<'_>, a: &Arguments, deadline_ns: u64) -> Awaited {
     let count = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?.min(DESCRIPTORS_MAX);
     let set_bytes = count.div_ceil(64) * 8;
     let addresses = [a.get(1), a.get(2), a.get(3)];
-    let mut asked = [const { Set(Vec::new()) }; 3];
-    for (set, address) in asked.iter_mut().zip(addresses).filter(|(_, address)| *address != 0) {
-        set.0 = vec![0; set_bytes];
-        caller.read(address, &mut set.0).await?;
+    let mut asked = Asked { sets: [Set::EMPTY; 3], count };
+    for (set, address) in asked.sets.iter_mut().zip(addresses).filter(|(_, address)| *address != 0) {
+        caller.read(address, &mut set.0[..set_bytes]).await?;
     }
-    let empty = Set(vec![0; set_bytes]);
-    let mut found = [empty.clone(), empty.clone(), empty];
-    let [wants_read, wants_write, wants_exception] = &asked;
-    let mut ready = 0;
-    let mut inputs = Vec::new();
-    for number in 0..count {
-        let (read, write) = (wants_read.has(number), wants_write.has(number));
-        if !read && !write && !wants_exception.has(number) {
-            continue;
-        }
-        let (can_read, can_write) = match readiness(caller, number as i32) {
-            Readiness::Invalid => return Err(Errno::EBADF.into()),
-            Readiness::Always => (true, true),
-            Readiness::Writable => (false, true),
-            Readiness::Input => {
-                if read {
-                    inputs.push(number);
-                }
-                (false, false)
-            }
-        };
-        for (index, yes) in [read && can_read, write && can_write].into_iter().enumerate() {
-            if yes {
-                found[index].add(number);
-                ready += 1;
-            }
-        }
+    let found = asked.wait(caller, deadline_ns).await?;
+    for (set, address) in found.sets.iter().zip(addresses).filter(|(_, address)| *address != 0) {
+        caller.write(address, &set.0[..set_bytes]).await?;
     }
-    if !inputs.is_empty() {
-        let deadline_ns = if ready > 0 { 0 } else { deadline_ns };
-        if input_until(caller, deadline_ns).await? {
-            inputs.iter().for_each(|number| found[0].add(*number));
-            ready += inputs.len() as u64;
-        }
-    } else if ready == 0 {
-        executor::sleep_until(deadline_ns).await;
-    }
-    for (set, address) in found.iter().zip(addresses).filter(|(_, address)| *address != 0) {
-        caller.write(address, &set.0).await?;
-    }
-    Ok(ready)
+    Ok(found.ready)
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
     use super::Set;
 
     #[test]
     fn sets_are_bits_and_wild_numbers_are_not_in_them() {
-        let mut set = Set(vec![0; 8]);
-        set.add(0);
-        set.add(9);
-        set.add(64);
-        assert_eq!(set.0, [1, 2, 0, 0, 0, 0, 0, 0]);
-        assert!(set.has(0) && set.has(9) && !set.has(1) && !set.has(64) && !set.has(10_000));
+        let mut set = Set::EMPTY;
+        [0, 9, 64, 1024].into_iter().for_each(|number| set.add(number));
+        assert_eq!(set.0[..9], [1, 2, 0, 0, 0, 0, 0, 0, 1]);
+        assert!(set.0[9..].iter().all(|byte| *byte == 0));
+        assert!(set.has(0) && set.has(9) && set.has(64) && !set.has(1) && !set.has(1024) && !set.has(10_000));
     }
 }

@@ -94,6 +94,8 @@ pub(super) async fn statfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// fstatfs(2).
 pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const PIPEFS_MAGIC: u64 = 0x5049_5045;
+    const SOCKFS_MAGIC: u64 = 0x534f_434b;
+    const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     let file = caller.process.files.lock().get(a.int(0))?;
     let plain = |kind| FileSystemStatus {
@@ -105,7 +107,9 @@ pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
     };
     let answer = match &file.object {
         Object::Shipped(shipped) => file_system(caller, Call::HandleFileSystem(shipped.handle)).await?,
-        Object::Stream(_) => plain(PIPEFS_MAGIC),
+        Object::Stream(_) | Object::Pipe(_) => plain(PIPEFS_MAGIC),
+        Object::Pair(_) => plain(SOCKFS_MAGIC),
+        Object::Event(_) | Object::Poller(_) => plain(ANON_INODE_FS_MAGIC),
         Object::Device(_) => plain(TMPFS_MAGIC),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.file_system(),
     };

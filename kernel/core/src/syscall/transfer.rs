@@ -12,8 +12,8 @@ use super::ranges::TRANSFER_BYTES_MAX;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
 use super::write::write_once;
 use crate::errno::Errno;
+use crate::files::OpenFile;
 use crate::files::pipeline::Pipeline;
-use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller, Failure};
 
 /// sendfile(2).
@@ -27,8 +27,7 @@ pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     let at = read_offset(caller, a.get(2)).await?;
     if !input.is_regular() {
-        let is_stream = matches!(input.object, Object::Stream(_));
-        return Err(if is_stream && at.is_some() { Errno::ESPIPE } else { Errno::EINVAL }.into());
+        return Err(if input.has_no_offsets() && at.is_some() { Errno::ESPIPE } else { Errno::EINVAL }.into());
     }
     if output.appends() {
         return Err(Errno::EINVAL.into());

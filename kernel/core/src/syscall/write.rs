@@ -16,6 +16,7 @@ use coppice_protocol::ship::{Call, Handle, Reply, Stream};
 use super::Arguments;
 use super::ranges::Ranges;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress};
+use super::stream::{How, write_bytes, write_stream};
 use crate::errno::Errno;
 use crate::files::pipeline::Pipeline;
 use crate::files::{Object, OpenFile, Standard};
@@ -85,11 +86,14 @@ fn open_for_writing(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, 
 
 /// Writes the ranges, at `at` or at the file's own offset, which then moves.
 async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ranges: Ranges) -> Awaited {
-    if at.is_some() && matches!(file.object, Object::Stream(_)) {
+    if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
     if ranges.left() == 0 {
         return Ok(0);
+    }
+    if let Some(stream) = file.as_stream() {
+        return write_stream(caller, file, stream, ranges, How::of(file)).await;
     }
     match &file.object {
         Object::Shipped(shipped) if !file.appends() => {
@@ -106,7 +110,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         }
         Object::Stream(stream) => {
             let mut done = 0;
-            let result = print(caller, *stream, &mut ranges, &mut done).await;
+            let result = print(caller, stream, &mut ranges, &mut done).await;
             match result {
                 Err(Failure::Errno(_)) if done > 0 => Ok(done),
                 Err(failure) => Err(failure),
@@ -114,6 +118,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             }
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
+        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => Err(Errno::EINVAL.into()),
     }
 }
 
@@ -188,7 +193,7 @@ async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ra
 }
 
 /// Prints the ranges, in order.
-async fn print(caller: Caller<'_>, stream: Standard, ranges: &mut Ranges, done: &mut u64) -> Awaited<()> {
+async fn print(caller: Caller<'_>, stream: &Standard, ranges: &mut Ranges, done: &mut u64) -> Awaited<()> {
     while ranges.left() > 0 {
         let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
         let length = bytes.len() as u64;
@@ -203,9 +208,9 @@ async fn print(caller: Caller<'_>, stream: Standard, ranges: &mut Ranges, done: 
 }
 
 /// Prints some bytes, at most [`BULK_BYTES_MAX`]. A reader that is gone means `SIGPIPE`, then `EPIPE`.
-async fn print_once(caller: Caller<'_>, stream: Standard, bytes: Vec<u8>) -> Awaited {
+async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Awaited {
     let stream = match stream {
-        Standard::Input => return Err(Errno::EBADF.into()),
+        Standard::Input(_) => return Err(Errno::EBADF.into()),
         Standard::Output => Stream::Output,
         Standard::Error => Stream::Error,
     };
@@ -246,11 +251,15 @@ pub(super) async fn write_once(
                 _ => Err(Errno::EIO.into()),
             }
         }
-        Object::Stream(stream) => Ok((print_once(caller, *stream, bytes).await?, 0)),
+        Object::Stream(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
         Object::Device(device) => {
             device.write()?;
             Ok((length, 0))
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
+        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => {
+            let stream = file.as_stream().ok_or(Errno::EINVAL)?;
+            Ok((write_bytes(caller, file, stream, &bytes, How::of(file)).await?, 0))
+        }
     }
 }

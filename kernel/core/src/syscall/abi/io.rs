@@ -29,14 +29,35 @@ pub(crate) struct PollEntry {
 
 impl PollEntry {
     /// From the program's bytes.
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    #[inline]
+    pub(crate) fn parse(bytes: &[u8; POLLFD_BYTES]) -> Self {
         Self { descriptor: u32_at(bytes, 0).cast_signed(), events: u16_at(bytes, 4), happened: u16_at(bytes, 6) }
     }
 
+    /// Writes what is the case into the program's bytes.
+    #[inline]
+    pub(crate) fn tell(bytes: &mut [u8; POLLFD_BYTES], happened: u16) {
+        bytes[6..].copy_from_slice(&happened.to_le_bytes());
+    }
+
     /// To the program's bytes.
+    #[cfg(test)]
     pub(crate) fn record(&self) -> Record<POLLFD_BYTES> {
         Record::new().u32(0, self.descriptor.cast_unsigned()).u16(4, self.events).u16(6, self.happened)
     }
+}
+
+/// Length of `struct epoll_event`, which is packed, bytes.
+pub(crate) const EPOLL_EVENT_BYTES: usize = 12;
+
+/// `struct epoll_event` → events and data.
+pub(crate) fn parse_epoll_event(bytes: &[u8; EPOLL_EVENT_BYTES]) -> (u32, u64) {
+    (u32_at(bytes, 0), u64_at(bytes, 4))
+}
+
+/// `struct epoll_event`.
+pub(crate) fn epoll_event(events: u32, data: u64) -> Record<EPOLL_EVENT_BYTES> {
+    Record::new().u32(0, events).u64(4, data)
 }
 
 /// Appends a `struct linux_dirent64` if it fits into `limit` bytes with what is there. Returns whether it did.
@@ -62,7 +83,10 @@ mod tests {
     use core::mem::{offset_of, size_of};
 
     use super::super::{u16_at, u64_at};
-    use super::{DIRENT_NAME, IOVEC_BYTES, POLLFD_BYTES, PollEntry, parse_iovec, push_dirent};
+    use super::{
+        DIRENT_NAME, EPOLL_EVENT_BYTES, IOVEC_BYTES, POLLFD_BYTES, PollEntry, epoll_event, parse_epoll_event,
+        parse_iovec, push_dirent,
+    };
 
     #[test]
     fn layouts_are_the_hosts() {
@@ -73,12 +97,18 @@ mod tests {
         bytes[8] = 9;
         assert_eq!(parse_iovec(&bytes), (7, 9));
 
+        assert_eq!(EPOLL_EVENT_BYTES, size_of::<libc::epoll_event>());
+        assert_eq!((offset_of!(libc::epoll_event, events), offset_of!(libc::epoll_event, u64)), (0, 4));
+        assert_eq!(parse_epoll_event(&epoll_event(7, 1 << 40).into_bytes()), (7, 1 << 40));
+
         assert_eq!(POLLFD_BYTES, size_of::<libc::pollfd>());
         let entry = PollEntry { descriptor: -2, events: 3, happened: 4 };
-        let b = entry.record().into_bytes();
+        let mut b = entry.record().into_bytes();
         assert_eq!(u16_at(&b, offset_of!(libc::pollfd, events)), 3);
         assert_eq!(u16_at(&b, offset_of!(libc::pollfd, revents)), 4);
         assert_eq!(PollEntry::parse(&b), entry);
+        PollEntry::tell(&mut b, 0x1234);
+        assert_eq!(PollEntry::parse(&b), PollEntry { happened: 0x1234, ..entry });
     }
 
     #[test]

@@ -1,0 +1,200 @@
+//! One direction of bytes between descriptors: what a pipe is, and what a pair of sockets has two of.
+//!
+//! A channel has a reading and a writing side; how many descriptors stand for a side is not its affair, only that a
+//! side is closed once. It starts small and grows when more is written than is read, as far as [`Quota`] has memory; if
+//! that has none, the channel stays as large as it is for good, so that what [`Channel::ready_to_write`] says is true.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+use spin::Mutex;
+
+use super::readiness::{Ready, Watchers};
+use super::ring::Ring;
+use super::stream::{Shape, Sink, Source, Taken};
+use crate::errno::Errno;
+use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, OBJECT_BYTES};
+use crate::quota::{Charge, Quota};
+
+/// Whether a channel keeps apart what was written apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No, but writes of up to [`CHANNEL_BYTES_MIN`] bytes are in one piece or not made.
+    Pipe,
+    /// No.
+    Stream,
+    /// Yes: each write is a message, which is read as a whole or cut.
+    Messages,
+}
+
+/// See this module.
+pub(crate) struct Channel {
+    kind: Kind,
+    state: Mutex<State>,
+    /// Those who wait for something to read.
+    pub(crate) readers: Watchers,
+    /// Those who wait for room.
+    pub(crate) writers: Watchers,
+}
+
+struct State {
+    ring: Ring,
+    /// Lengths of the messages in it. Empty if it has none.
+    lengths: VecDeque<u32>,
+    /// What it may hold, bytes.
+    limit: usize,
+    charge: Charge,
+    /// Nobody reads any more.
+    reader_gone: bool,
+    /// Nobody writes any more.
+    writer_gone: bool,
+}
+
+impl Channel {
+    /// An empty one, which holds up to `limit` bytes.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new(kind: Kind, limit: usize, quota: &Arc<Quota>) -> Result<Arc<Self>, Errno> {
+        let charge = quota.charge(OBJECT_BYTES + CHANNEL_BYTES_MIN)?;
+        let ring = Ring::new(CHANNEL_BYTES_MIN)?;
+        let mut lengths = VecDeque::new();
+        if kind == Kind::Messages {
+            lengths.try_reserve_exact(CHANNEL_MESSAGES_MAX).map_err(|_| Errno::ENOMEM)?;
+        }
+        let state = State { ring, lengths, limit, charge, reader_gone: false, writer_gone: false };
+        Ok(Arc::new(Self { kind, state: Mutex::new(state), readers: Watchers::new(), writers: Watchers::new() }))
+    }
+
+    /// Everything that is in it, bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.state.lock().ring.len()
+    }
+
+    /// See [`super::stream::Stream::take`].
+    pub(crate) fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+        let taken = {
+            let mut state = self.state.lock();
+            let length = match state.lengths.front() {
+                Some(length) => *length as usize,
+                None if state.ring.len() == 0 && !state.writer_gone => return Err(Errno::EAGAIN),
+                None => state.ring.len(),
+            };
+            let wanted = length.min(limit);
+            let copied = state.ring.peek(wanted, sink);
+            if !peek {
+                if self.kind != Kind::Messages {
+                    state.ring.forget(copied);
+                } else if copied == wanted {
+                    state.ring.forget(length);
+                    state.lengths.pop_front();
+                }
+            }
+            Taken { copied, length }
+        };
+        if !peek {
+            self.writers.notify();
+        }
+        Ok(taken)
+    }
+
+    /// See [`super::stream::Stream::put`]; `EMSGSIZE` for a message for which there never will be room.
+    pub(crate) fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+        let written = {
+            let mut state = self.state.lock();
+            if state.reader_gone || state.writer_gone {
+                return Err(Errno::EPIPE);
+            }
+            let whole = match self.kind {
+                Kind::Pipe => length <= CHANNEL_BYTES_MIN,
+                Kind::Stream => false,
+                Kind::Messages if length > state.limit => return Err(Errno::EMSGSIZE),
+                Kind::Messages if state.lengths.len() >= CHANNEL_MESSAGES_MAX => return Err(Errno::EAGAIN),
+                Kind::Messages => true,
+            };
+            let wanted = state.make_room(length).min(length);
+            if wanted < length && (whole || wanted == 0) {
+                return Err(Errno::EAGAIN);
+            }
+            let filled = state.ring.fill(wanted, source);
+            if whole && filled < length {
+                return Ok(0);
+            }
+            state.ring.add(filled);
+            if self.kind == Kind::Messages {
+                state.lengths.push_back(filled as u32);
+            }
+            filled
+        };
+        self.readers.notify();
+        Ok(written)
+    }
+
+    /// Whether what is written apart is kept apart.
+    pub(crate) fn shape(&self) -> Shape {
+        match self.kind {
+            Kind::Messages => Shape::Messages,
+            Kind::Pipe | Kind::Stream => Shape::Bytes,
+        }
+    }
+
+    /// What the reading side can do.
+    #[inline]
+    pub(crate) fn ready_to_read(&self) -> Ready {
+        let state = self.state.lock();
+        let mut ready = Ready::empty();
+        ready.set(Ready::READ, state.ring.len() > 0 || !state.lengths.is_empty());
+        ready.set(Ready::READ_HANG_UP, state.writer_gone || state.reader_gone);
+        ready
+    }
+
+    /// What the writing side can do; [`Ready::ERROR`] means that nobody reads.
+    #[inline]
+    pub(crate) fn ready_to_write(&self) -> Ready {
+        let state = self.state.lock();
+        let room = state.limit - state.ring.len() >= CHANNEL_BYTES_MIN && state.lengths.len() < CHANNEL_MESSAGES_MAX;
+        let mut ready = Ready::empty();
+        ready.set(Ready::WRITE, room || state.reader_gone || state.writer_gone);
+        ready.set(Ready::ERROR, state.reader_gone);
+        ready.set(Ready::HANG_UP, state.writer_gone);
+        ready
+    }
+
+    /// Nobody will read any more. What is in it is forgotten.
+    pub(crate) fn close_reader(&self) {
+        {
+            let mut state = self.state.lock();
+            state.reader_gone = true;
+            let held = state.ring.len();
+            state.ring.forget(held);
+            state.lengths.clear();
+        }
+        self.notify();
+    }
+
+    /// Nobody will write any more.
+    pub(crate) fn close_writer(&self) {
+        self.state.lock().writer_gone = true;
+        self.notify();
+    }
+
+    fn notify(&self) {
+        self.readers.notify();
+        self.writers.notify();
+    }
+}
+
+impl State {
+    /// How many bytes can be put into it, after growing for `wanted` more if there is memory.
+    fn make_room(&mut self, wanted: usize) -> usize {
+        let needed = self.ring.len().saturating_add(wanted).min(self.limit);
+        let has = self.ring.capacity();
+        if needed > has {
+            let larger = needed.max(has * 2).min(self.limit);
+            if self.charge.grow(larger - has).is_err() || self.ring.grow(larger).is_err() {
+                self.limit = has;
+            }
+        }
+        self.limit - self.ring.len()
+    }
+}

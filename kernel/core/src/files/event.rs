@@ -1,0 +1,147 @@
+//! eventfd(2): a counter that can be waited for.
+
+use alloc::sync::Arc;
+use core::task::Waker;
+
+use spin::Mutex;
+
+use super::readiness::{Ready, Watchers};
+use super::stream::{Shape, Sink, Source, Stream, Taken};
+use crate::errno::Errno;
+use crate::limits::OBJECT_BYTES;
+use crate::quota::{Charge, Quota};
+
+/// Length of what is read and written, bytes.
+const VALUE_BYTES: usize = 8;
+
+/// Highest value of a counter.
+const VALUE_MAX: u64 = u64::MAX - 1;
+
+/// See this module.
+pub(crate) struct Event {
+    value: Mutex<u64>,
+    /// A read takes one, not all (`EFD_SEMAPHORE`).
+    is_semaphore: bool,
+    watchers: Watchers,
+    _charge: Charge,
+}
+
+impl Event {
+    /// A counter with this value.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new(value: u32, is_semaphore: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
+        let charge = quota.charge(OBJECT_BYTES)?;
+        Ok(Self { value: Mutex::new(value.into()), is_semaphore, watchers: Watchers::new(), _charge: charge })
+    }
+
+    /// See [`super::OpenFile::ready`].
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        let value = *self.value.lock();
+        let mut ready = Ready::empty();
+        ready.set(Ready::READ, value > 0);
+        ready.set(Ready::WRITE, value < VALUE_MAX);
+        ready
+    }
+
+    /// See [`super::OpenFile::watch`].
+    pub(crate) fn watch(&self, waker: &Waker) {
+        self.watchers.watch(waker);
+    }
+}
+
+impl Stream for Event {
+    fn take(&self, limit: usize, _peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+        if limit < VALUE_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        let copied = {
+            let mut value = self.value.lock();
+            let taken = if self.is_semaphore { (*value).min(1) } else { *value };
+            if taken == 0 {
+                return Err(Errno::EAGAIN);
+            }
+            let copied = sink(&taken.to_le_bytes());
+            if copied == VALUE_BYTES {
+                *value -= taken;
+            }
+            copied
+        };
+        self.watchers.notify();
+        Ok(Taken { copied, length: VALUE_BYTES })
+    }
+
+    fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+        if length < VALUE_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = [0; VALUE_BYTES];
+        if source(&mut bytes) < VALUE_BYTES {
+            return Ok(0);
+        }
+        let added = u64::from_le_bytes(bytes);
+        if added == u64::MAX {
+            return Err(Errno::EINVAL);
+        }
+        {
+            let mut value = self.value.lock();
+            *value = value.checked_add(added).filter(|sum| *sum <= VALUE_MAX).ok_or(Errno::EAGAIN)?;
+        }
+        self.watchers.notify();
+        Ok(VALUE_BYTES)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stream::{Stream, copy_from};
+    use super::{Event, Ready, VALUE_MAX};
+    use crate::errno::Errno;
+    use crate::quota::tests::quota;
+
+    fn put(event: &Event, bytes: &[u8]) -> Result<usize, Errno> {
+        event.put(bytes.len(), &mut copy_from(bytes))
+    }
+
+    fn read(event: &Event) -> Result<u64, Errno> {
+        let mut value = [0; 8];
+        event.take(8, false, &mut |part| {
+            value.copy_from_slice(part);
+            part.len()
+        })?;
+        Ok(u64::from_le_bytes(value))
+    }
+
+    #[test]
+    fn a_counter_adds_up_and_is_read_at_once() {
+        let event = Event::new(2, false, &quota()).expect("memory");
+        assert_eq!(put(&event, &5_u64.to_le_bytes()), Ok(8));
+        assert_eq!(event.ready(), Ready::READ | Ready::WRITE);
+        assert_eq!(read(&event), Ok(7));
+        assert_eq!((read(&event), event.ready()), (Err(Errno::EAGAIN), Ready::WRITE));
+        assert_eq!(event.take(7, false, &mut |_| 0).err(), Some(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_semaphore_gives_one_at_a_time() {
+        let event = Event::new(2, true, &quota()).expect("memory");
+        assert_eq!([read(&event), read(&event), read(&event)], [Ok(1), Ok(1), Err(Errno::EAGAIN)]);
+    }
+
+    #[test]
+    fn a_counter_does_not_overflow() {
+        let event = Event::new(0, false, &quota()).expect("memory");
+        assert_eq!(put(&event, &u64::MAX.to_le_bytes()), Err(Errno::EINVAL));
+        assert_eq!(put(&event, &[0; 7]), Err(Errno::EINVAL));
+        assert_eq!(put(&event, &VALUE_MAX.to_le_bytes()), Ok(8));
+        assert_eq!(put(&event, &1_u64.to_le_bytes()), Err(Errno::EAGAIN));
+        assert_eq!(event.ready(), Ready::READ);
+        assert_eq!(read(&event), Ok(VALUE_MAX));
+    }
+}

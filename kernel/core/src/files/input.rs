@@ -1,0 +1,102 @@
+//! Standard input: whether there is some is known to the I/O node alone, so it is asked.
+//!
+//! A question waits there until there is input, but for a short time only, and is then asked again: a process may end
+//! while one is under way, and its end is reported when that is answered. It is one boxed future that whoever watches
+//! moves on. A question that nobody watches any more is forgotten when input is read.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+
+use coppice_protocol::ship::{Call, Reply};
+use spin::Mutex;
+
+use super::readiness::{Ready, Watchers};
+use crate::limits::INPUT_QUESTION_MS;
+use crate::ship::{Answer, Client};
+
+/// A question under way.
+type Question = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// What is known of a process's standard input.
+pub(crate) struct Input {
+    client: Client,
+    /// There is input, or its end, or the question failed and reading will say why.
+    known: AtomicBool,
+    question: Mutex<Option<Question>>,
+    watchers: Arc<Watchers>,
+}
+
+/// Whether an answer says that reading would not wait.
+fn says_yes(answer: &Answer) -> bool {
+    !matches!(answer, Ok((Reply::Count(0), _)))
+}
+
+impl Input {
+    /// That of the process for which `client` makes calls.
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, known: AtomicBool::new(false), question: Mutex::new(None), watchers: Arc::new(Watchers::new()) }
+    }
+
+    /// What is known.
+    pub(crate) fn ready(&self) -> Ready {
+        if self.known.load(Ordering::Acquire) { Ready::READ } else { Ready::empty() }
+    }
+
+    /// Has `waker` woken when more may be known, and sees to it that it will be.
+    pub(crate) fn watch(&self, waker: &Waker) {
+        self.watchers.watch(waker);
+        if self.known.load(Ordering::Acquire) {
+            return;
+        }
+        let answered = Waker::from(Arc::clone(&self.watchers));
+        let mut context = Context::from_waker(&answered);
+        let mut question = self.question.lock();
+        if let Some(earlier) = &mut *question {
+            match earlier.as_mut().poll(&mut context) {
+                Poll::Pending => return,
+                Poll::Ready(answer) if says_yes(&answer) => {
+                    *question = None;
+                    self.known.store(true, Ordering::Release);
+                    return;
+                }
+                Poll::Ready(_) => {}
+            }
+        }
+        let mut new = self.ask(INPUT_QUESTION_MS);
+        match new.as_mut().poll(&mut context) {
+            Poll::Pending => *question = Some(new),
+            Poll::Ready(answer) => {
+                *question = None;
+                if says_yes(&answer) {
+                    self.known.store(true, Ordering::Release);
+                } else {
+                    // An answer at once is unheard of; the next look asks again.
+                    answered.wake_by_ref();
+                }
+            }
+        }
+    }
+
+    /// Asks whether there is input now, if it is not known.
+    pub(crate) async fn look(&self) {
+        if !self.known.load(Ordering::Acquire) && says_yes(&self.ask(0).await) {
+            self.known.store(true, Ordering::Release);
+        }
+    }
+
+    /// Somebody reads: whether there is more has to be asked again.
+    pub(crate) fn forget(&self) {
+        let earlier = self.question.lock().take();
+        drop(earlier);
+        self.known.store(false, Ordering::Release);
+    }
+
+    fn ask(&self, wait_ms: u32) -> Question {
+        let client = self.client.clone();
+        Box::pin(async move { client.call(Call::InputReady { wait_ms }, Vec::new()).await })
+    }
+}

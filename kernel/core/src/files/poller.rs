@@ -1,0 +1,306 @@
+//! epoll(7): a set of open files, and which of them have something to tell.
+//!
+//! Each file that is watched has an [`Interest`] here, which is the waker registered with it. Woken, it queues itself.
+//! Whoever waits looks at the queue only: it takes an interest out, registers it again, and looks whether the file has
+//! something to tell. If so the interest goes back to the end of the queue (level-triggered), or stays out until it is
+//! woken again (edge-triggered), or until the program says so (one-shot). So a wait costs what is ready, not what is
+//! watched.
+//!
+//! A file is held weakly: it leaves the set when its last descriptor is closed. Pollers are not watched by pollers
+//! (`ELOOP`); poll(2) watches them.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::{Arc, Weak};
+use alloc::task::Wake;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::Waker;
+
+use spin::Mutex;
+
+use super::open_file::{Object, OpenFile};
+use super::readiness::{Ready, Watchers};
+use crate::errno::Errno;
+use crate::limits::{INTERESTS_MAX, OBJECT_BYTES};
+use crate::quota::{Charge, Quota};
+
+/// What epoll_ctl(2) asks for besides readiness.
+pub(crate) mod ask {
+    /// Tell each change once (`EPOLLET`).
+    pub(crate) const EDGE: u32 = 1 << 31;
+    /// Tell once, then nothing until asked again (`EPOLLONESHOT`).
+    pub(crate) const ONCE: u32 = 1 << 30;
+    /// Do not let the machine sleep (`EPOLLWAKEUP`), which changes nothing here.
+    pub(crate) const WAKE_UP: u32 = 1 << 29;
+    /// Wake one waiter of several (`EPOLLEXCLUSIVE`), which changes nothing here: all may be woken.
+    pub(crate) const EXCLUSIVE: u32 = 1 << 28;
+    /// All of them.
+    pub(crate) const ALL: u32 = EDGE | ONCE | WAKE_UP | EXCLUSIVE;
+}
+
+/// See this module.
+pub(crate) struct Poller {
+    set: Arc<Set>,
+    _charge: Charge,
+}
+
+struct Set {
+    table: Mutex<Table>,
+    /// Interests that may have something to tell, each once. Has room for all, so that waking allocates nothing.
+    queue: Mutex<VecDeque<Arc<Interest>>>,
+    watchers: Watchers,
+}
+
+/// What is watched, by descriptor and open file: a descriptor may come to stand for another file.
+struct Table {
+    entries: BTreeMap<Key, Entry>,
+    /// As soon as there are so many, those of files that are gone are looked for.
+    look_at: usize,
+}
+
+type Key = (i32, usize);
+
+struct Entry {
+    interest: Arc<Interest>,
+    _charge: Charge,
+}
+
+/// One watched file.
+struct Interest {
+    set: Weak<Set>,
+    key: Key,
+    file: Weak<OpenFile>,
+    /// It is in the queue.
+    queued: AtomicBool,
+    asked: Mutex<Asked>,
+}
+
+/// What a program wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    /// `EPOLL*`. Nothing but what [`ask`] has if it was told once, which was all that was wanted.
+    events: u32,
+    /// What it gets back with it.
+    data: u64,
+}
+
+impl Wake for Interest {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(set) = self.set.upgrade() {
+            set.push(self);
+            set.watchers.notify();
+        }
+    }
+}
+
+impl Interest {
+    /// Whether its file is gone.
+    fn is_gone(&self) -> bool {
+        self.file.strong_count() == 0
+    }
+}
+
+impl Asked {
+    /// With what is told whether it was asked for or not.
+    fn new(events: u32, data: u64) -> Self {
+        Self { events: events | u32::from(Ready::ALWAYS_TOLD.bits()), data }
+    }
+
+    fn ready(self) -> Ready {
+        Ready::from_bits_truncate(self.events as u16)
+    }
+}
+
+impl Table {
+    /// Makes room for one more.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    fn make_room(&mut self) -> Result<(), Errno> {
+        if self.entries.len() >= self.look_at {
+            self.entries.retain(|_, entry| !entry.interest.is_gone());
+            self.look_at = (self.entries.len() * 2).clamp(LOOK_AT_MIN, INTERESTS_MAX);
+        }
+        if self.entries.len() < INTERESTS_MAX { Ok(()) } else { Err(Errno::ENOSPC) }
+    }
+}
+
+/// With fewer files it is not looked for those that are gone.
+const LOOK_AT_MIN: usize = 64;
+
+impl Set {
+    /// Registers an interest with its file again and looks what there is to tell.
+    fn look(&self, interest: &Arc<Interest>) -> Option<(Ready, Asked)> {
+        let Some(file) = interest.file.upgrade() else {
+            let gone = self.table.lock().entries.remove(&interest.key);
+            drop(gone);
+            return None;
+        };
+        let asked = *interest.asked.lock();
+        if asked.ready().is_empty() {
+            return None;
+        }
+        file.watch(&Waker::from(Arc::clone(interest)));
+        let told = file.ready() & asked.ready();
+        (!told.is_empty()).then_some((told, asked))
+    }
+
+    /// Queues an interest, if it is not queued.
+    fn push(&self, interest: &Arc<Interest>) {
+        if !interest.queued.swap(true, Ordering::AcqRel) {
+            self.queue.lock().push_back(Arc::clone(interest));
+        }
+    }
+
+    fn pop(&self) -> Option<Arc<Interest>> {
+        let interest = self.queue.lock().pop_front()?;
+        // From here on a change queues it again.
+        interest.queued.store(false, Ordering::Release);
+        Some(interest)
+    }
+}
+
+fn key(number: i32, file: &Arc<OpenFile>) -> Key {
+    (number, Arc::as_ptr(file) as usize)
+}
+
+impl Poller {
+    /// One that watches nothing.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new(quota: &Arc<Quota>) -> Result<Self, Errno> {
+        let charge = quota.charge(OBJECT_BYTES)?;
+        let table = Mutex::new(Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
+        let queue = Mutex::new(VecDeque::new());
+        Ok(Self { set: Arc::new(Set { table, queue, watchers: Watchers::new() }), _charge: charge })
+    }
+
+    /// Watches a file under a descriptor's number.
+    ///
+    /// # Errors
+    /// `EEXIST`: it is watched already. `EPERM`: it never makes anybody wait. `ELOOP`: it is a poller. `ENOSPC`: too
+    /// many are watched. `ENOMEM`.
+    pub(crate) fn add(
+        &self,
+        number: i32,
+        file: &Arc<OpenFile>,
+        (events, data): (u32, u64),
+        quota: &Arc<Quota>,
+    ) -> Result<(), Errno> {
+        match file.object {
+            Object::Poller(_) => return Err(Errno::ELOOP),
+            _ if !file.makes_wait() => return Err(Errno::EPERM),
+            _ => {}
+        }
+        let charge = quota.charge(OBJECT_BYTES)?;
+        let interest = Arc::new(Interest {
+            set: Arc::downgrade(&self.set),
+            key: key(number, file),
+            file: Arc::downgrade(file),
+            queued: AtomicBool::new(false),
+            asked: Mutex::new(Asked::new(events, data)),
+        });
+        {
+            let mut table = self.set.table.lock();
+            if table.entries.contains_key(&interest.key) {
+                return Err(Errno::EEXIST);
+            }
+            table.make_room()?;
+            let mut queue = self.set.queue.lock();
+            // Those of files that are gone may have left the table and still be queued.
+            let more = table.entries.len() + 1;
+            if queue.capacity() <= more {
+                queue.retain(|queued| !queued.is_gone());
+                queue.try_reserve(more).map_err(|_| Errno::ENOMEM)?;
+            }
+            table.entries.insert(interest.key, Entry { interest: Arc::clone(&interest), _charge: charge });
+        }
+        // The first look registers it.
+        interest.wake();
+        Ok(())
+    }
+
+    /// Changes what is to be told of a file.
+    ///
+    /// # Errors
+    /// `ENOENT`: it is not watched under this number. `EINVAL`: it was, or would be, watched exclusively.
+    pub(crate) fn change(&self, number: i32, file: &Arc<OpenFile>, (events, data): (u32, u64)) -> Result<(), Errno> {
+        let interest = {
+            let table = self.set.table.lock();
+            let entry = table.entries.get(&key(number, file)).ok_or(Errno::ENOENT)?;
+            let mut current = entry.interest.asked.lock();
+            if (current.events | events) & ask::EXCLUSIVE != 0 {
+                return Err(Errno::EINVAL);
+            }
+            *current = Asked::new(events, data);
+            Arc::clone(&entry.interest)
+        };
+        interest.wake();
+        Ok(())
+    }
+
+    /// Does not watch a file any more.
+    ///
+    /// # Errors
+    /// `ENOENT`: it is not watched under this number.
+    pub(crate) fn remove(&self, number: i32, file: &Arc<OpenFile>) -> Result<(), Errno> {
+        let removed = {
+            let mut table = self.set.table.lock();
+            let entry = table.entries.remove(&key(number, file)).ok_or(Errno::ENOENT)?;
+            self.set.queue.lock().retain(|queued| !Arc::ptr_eq(queued, &entry.interest));
+            // A change that comes now, from a file that still has the waker, is not to queue it again.
+            entry.interest.queued.store(true, Ordering::Release);
+            entry
+        };
+        drop(removed);
+        Ok(())
+    }
+
+    /// How many interests are worth a look. 0: waiting would be in order.
+    pub(crate) fn queued(&self) -> usize {
+        self.set.queue.lock().len()
+    }
+
+    /// Looks at what is queued and gives what there is to tell to `tell`, at most `limit` times. Returns how often.
+    pub(crate) fn collect(&self, limit: usize, mut tell: impl FnMut(Ready, u64)) -> usize {
+        let mut told = 0;
+        for _ in 0..self.queued() {
+            if told == limit {
+                break;
+            }
+            let Some(interest) = self.set.pop() else { break };
+            let Some((ready, asked)) = self.set.look(&interest) else { continue };
+            if asked.events & ask::ONCE != 0 {
+                interest.asked.lock().events &= ask::ALL;
+            } else if asked.events & ask::EDGE == 0 {
+                self.set.push(&interest);
+            }
+            tell(ready, asked.data);
+            told += 1;
+        }
+        told
+    }
+
+    /// See [`OpenFile::ready`]: whether there is something to tell. What is not is looked at once only.
+    pub(crate) fn ready(&self) -> Ready {
+        for _ in 0..self.queued() {
+            let Some(interest) = self.set.pop() else { break };
+            if self.set.look(&interest).is_some() {
+                if !interest.queued.swap(true, Ordering::AcqRel) {
+                    self.set.queue.lock().push_front(interest);
+                }
+                return Ready::READ;
+            }
+        }
+        Ready::empty()
+    }
+
+    /// See [`OpenFile::watch`].
+    pub(crate) fn watch(&self, waker: &Waker) {
+        self.set.watchers.watch(waker);
+    }
+}

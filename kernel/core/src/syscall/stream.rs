@@ -1,0 +1,199 @@
+//! Reading and writing what has no offsets and may make the caller wait: pipes, pairs, counters, sockets.
+//!
+//! Bytes are copied between the object and the program's memory in one step, when there are some and nothing else must
+//! be waited for. A page that is not there ends the step before anything of it counts; it is fetched, and the step is
+//! made again. So a call that is dropped while it waits has neither taken nor put anything but what it says it has
+//! done.
+
+use super::ranges::Ranges;
+use crate::errno::Errno;
+use crate::files::OpenFile;
+use crate::files::readiness::until_or;
+use crate::files::stream::{Shape, Stream, Taken, copy_from};
+use crate::process::signals::SIGPIPE;
+use crate::process::{Awaited, Caller, Failure, Trouble};
+
+/// How something is read or written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// Until when it may wait, ns of the monotonic clock; 0: not at all.
+    pub(super) deadline_ns: u64,
+    /// What is read stays there.
+    pub(super) peek: bool,
+    /// A read goes on until it has all it wanted.
+    pub(super) all: bool,
+    /// A reader that is gone is no reason for a signal.
+    pub(super) quiet: bool,
+}
+
+impl How {
+    /// As read(2) and write(2) do.
+    pub(super) fn of(file: &OpenFile) -> Self {
+        let deadline_ns = if file.is_nonblocking() { 0 } else { u64::MAX };
+        Self { deadline_ns, peek: false, all: false, quiet: false }
+    }
+}
+
+/// Makes attempts until one says something else than `EAGAIN`, or it is time to give up, which is `EAGAIN`.
+pub(super) async fn wait<T>(
+    file: &OpenFile,
+    deadline_ns: u64,
+    mut attempt: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    if deadline_ns == 0 {
+        return attempt();
+    }
+    let attempt = || match attempt() {
+        Err(Errno::EAGAIN) => None,
+        other => Some(other),
+    };
+    until_or(deadline_ns, |waker| file.watch(waker), attempt).await.unwrap_or(Err(Errno::EAGAIN))
+}
+
+/// Reads into the ranges. Gives how many bytes the program got, and there were of the message, if it was one.
+pub(super) async fn read_stream(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    stream: &dyn Stream,
+    mut ranges: Ranges,
+    how: How,
+) -> Awaited<Taken> {
+    let mut done = 0;
+    loop {
+        match take(caller, file, stream, &mut ranges, how).await {
+            Ok(taken) => {
+                done += taken.copied;
+                caller.completed(done as u64);
+                let ends = taken.length == 0 || ranges.left() == 0 || how.peek || !how.all;
+                if ends || stream.shape() != Shape::Bytes {
+                    return Ok(Taken { copied: done, ..taken });
+                }
+            }
+            Err(Failure::Errno(_)) if done > 0 => return Ok(Taken { copied: done, length: done }),
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Reads what there is, once there is something.
+async fn take(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    stream: &dyn Stream,
+    ranges: &mut Ranges,
+    how: How,
+) -> Awaited<Taken> {
+    let limit = usize::try_from(ranges.left()).unwrap_or(usize::MAX);
+    loop {
+        let mark = ranges.mark();
+        let mut trouble = None;
+        let mut sink = |bytes: &[u8]| {
+            let (copied, result) = ranges.put(caller, bytes);
+            trouble = result.err();
+            copied
+        };
+        let taken = wait(file, how.deadline_ns, || stream.take(limit, how.peek, &mut sink)).await?;
+        // Part of a stream is a result; part of a message is none.
+        let counts = taken.copied > 0 && stream.shape() == Shape::Bytes;
+        match trouble {
+            Some(trouble) if !counts => {
+                ranges.reset(mark);
+                settle(caller, trouble).await?;
+            }
+            _ => return Ok(taken),
+        }
+    }
+}
+
+/// Fetches the page that was missing.
+async fn settle(caller: Caller<'_>, trouble: Trouble) -> Awaited<()> {
+    match trouble {
+        Trouble::Fetch(fetch) => caller.process.fetch_for_copy(&fetch).await,
+        trouble => Err(trouble.into()),
+    }
+}
+
+/// Writes the ranges. A reader that is gone means `SIGPIPE`, then `EPIPE`.
+pub(super) async fn write_stream(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    stream: &dyn Stream,
+    mut ranges: Ranges,
+    how: How,
+) -> Awaited {
+    let mut done = 0;
+    loop {
+        match put(caller, file, stream, &mut ranges, how).await {
+            Ok(count) => {
+                done += count as u64;
+                caller.completed(done);
+                if ranges.left() == 0 || stream.shape() != Shape::Bytes {
+                    return Ok(done);
+                }
+            }
+            Err(Failure::Errno(_)) if done > 0 => return Ok(done),
+            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how).await),
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Writes what there is room for, once there is some.
+async fn put(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    stream: &dyn Stream,
+    ranges: &mut Ranges,
+    how: How,
+) -> Awaited<usize> {
+    let length = usize::try_from(ranges.left()).unwrap_or(usize::MAX);
+    loop {
+        let mark = ranges.mark();
+        let mut trouble = None;
+        let mut source = |slot: &mut [u8]| {
+            let (copied, result) = ranges.get(caller, slot);
+            trouble = result.err();
+            copied
+        };
+        let written = wait(file, how.deadline_ns, || stream.put(length, &mut source)).await?;
+        match trouble {
+            Some(trouble) if written == 0 => {
+                ranges.reset(mark);
+                settle(caller, trouble).await?;
+            }
+            _ => return Ok(written),
+        }
+    }
+}
+
+/// Writes bytes of the kernel's. Gives how many; fewer only if it must not wait any longer or cannot go on.
+pub(super) async fn write_bytes(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    stream: &dyn Stream,
+    bytes: &[u8],
+    how: How,
+) -> Awaited {
+    let mut done = 0;
+    while done < bytes.len() {
+        let rest = &bytes[done..];
+        match wait(file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await {
+            Ok(count) if stream.shape() != Shape::Bytes => return Ok(count as u64),
+            Ok(count) => done += count,
+            Err(_) if done > 0 => break,
+            Err(Errno::EPIPE) => return Err(broken(caller, how).await),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(done as u64)
+}
+
+/// Nobody reads what was to be written.
+async fn broken(caller: Caller<'_>, how: How) -> Failure {
+    if !how.quiet
+        && let Err(end) = caller.raise(SIGPIPE).await
+    {
+        return end;
+    }
+    Errno::EPIPE.into()
+}
