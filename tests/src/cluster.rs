@@ -2,73 +2,31 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Longest a command of the control tool may take in a test; a hang becomes a failure with its output.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(300);
+use crate::commands::COMMAND_TIME_MAX;
+pub use crate::commands::{Ran, finish, finish_child, wait_until};
 
 /// How long processes may take to vanish after they were told to.
 const VANISH_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What a command did.
+/// What became of one rank of a job.
 #[derive(Debug)]
-pub struct Ran {
-    /// Exit status; a signal counts as 128 + its number.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: Vec<u8>,
-    /// Standard error as text.
-    pub stderr: String,
-}
+pub struct Rank(pub Value);
 
-impl Ran {
-    /// Standard output as text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// Itself, if the command succeeded.
+impl Rank {
+    /// One of the numbers in it.
     ///
     /// # Panics
-    /// With all output if it did not.
+    /// If it has none of that name.
     #[must_use]
     #[track_caller]
-    pub fn success(self) -> Self {
-        assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.text(), self.stderr);
-        self
-    }
-
-    /// Itself, if the command failed with that status and printed one line of error that contains all of `words`.
-    ///
-    /// # Panics
-    /// With all output if not.
-    #[must_use]
-    #[track_caller]
-    pub fn refused(self, words: &[&str]) -> Self {
-        assert_ne!(self.status, 0, "succeeded: {}", self.text());
-        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-        assert_eq!(lines.len(), 1, "not one line: {}", self.stderr);
-        for word in words {
-            assert!(lines[0].contains(word), "no “{word}” in: {}", lines[0]);
-        }
-        self
-    }
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        use std::os::unix::process::ExitStatusExt;
-        let status = output.status;
-        Self {
-            status: status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1),
-            stdout: output.stdout,
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+    pub fn count(&self, field: &str) -> u64 {
+        self.0[field].as_u64().unwrap_or_else(|| panic!("no {field} in {}", self.0))
     }
 }
 
@@ -159,13 +117,14 @@ impl Cluster {
         finish(self.command(arguments))
     }
 
-    /// `coppice run` with these arguments.
+    /// `coppice run` with these arguments, without the line that says what retained pages saved: standard error is what
+    /// the program wrote there.
     ///
     /// # Panics
     /// As [`Self::coppice`].
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ran {
-        let mut command = self.command(&["run"]);
+        let mut command = self.command(&["run", "--quiet"]);
         command.args(arguments);
         finish(command)
     }
@@ -191,6 +150,18 @@ impl Cluster {
         let jobs = self.json(&["jobs"]);
         let id = jobs.as_array().and_then(|jobs| jobs.iter().filter_map(|job| job["job"].as_u64()).max());
         self.json(&["job", &id.expect("a job").to_string()])
+    }
+
+    /// What became of one rank of the last job.
+    ///
+    /// # Panics
+    /// If nothing is known of it.
+    #[track_caller]
+    pub fn last_rank(&self, rank: usize) -> Rank {
+        let job = self.last_job();
+        let report = job["rank_reports"][rank].clone();
+        assert!(report.is_object(), "no rank {rank} in {job}");
+        Rank(report)
     }
 
     /// Processes that belong to this home: daemons and machines.
@@ -293,51 +264,4 @@ pub struct Process {
     pub pid: i32,
     /// Its command line.
     pub command: String,
-}
-
-/// Runs a command to its end, capturing its output.
-///
-/// # Panics
-/// If it cannot be started, or hangs (it is then killed).
-#[track_caller]
-pub fn finish(mut command: Command) -> Ran {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
-    finish_child(child, &format!("{command:?}"))
-}
-
-/// Waits for a started command, capturing what it still prints.
-///
-/// # Panics
-/// If it hangs (it is then killed).
-#[track_caller]
-pub fn finish_child(child: std::process::Child, name: &str) -> Ran {
-    let pid = rustix::process::Pid::from_child(&child);
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let waiter = std::thread::spawn(move || sender.send(child.wait_with_output()));
-    let output = receiver.recv_timeout(COMMAND_TIME_MAX);
-    if output.is_err() {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        let said = receiver.recv().ok().and_then(Result::ok).map(Ran::from);
-        let bytes = said.as_ref().map_or(0, |ran| ran.stdout.len());
-        let stderr = said.map(|ran| ran.stderr).unwrap_or_default();
-        panic!("no end after {} s: {name}: {bytes} bytes of output; {stderr}", COMMAND_TIME_MAX.as_secs());
-    }
-    let _ = waiter.join();
-    Ran::from(output.expect("checked above").expect("output of the command"))
-}
-
-/// Asks again and again until `done` is content, at most for `limit`.
-///
-/// # Panics
-/// With what `done` last said if it never is.
-#[track_caller]
-pub fn wait_until(what: &str, limit: Duration, mut done: impl FnMut() -> Result<(), String>) {
-    let end = Instant::now() + limit;
-    loop {
-        match done() {
-            Ok(()) => return,
-            Err(state) if Instant::now() >= end => panic!("not after {} s: {what}: {state}", limit.as_secs()),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    }
 }

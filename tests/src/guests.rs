@@ -24,12 +24,28 @@ pub enum Toolchain {
     RustGlibc,
     /// gcc and glibc, dynamically linked: what a node must refuse.
     Dynamic,
+    /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
+    Bare,
 }
+
+/// Nothing in the program but what its source and its linker script say.
+const BARE: [&str; 10] = [
+    "-O2",
+    "-Wall",
+    "-ffreestanding",
+    "-nostdlib",
+    "-static",
+    "-no-pie",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fcf-protection=none",
+    "-Wl,-z,max-page-size=4096,-z,noexecstack,--build-id=none",
+];
 
 /// One compiler at a time, so that two tests do not write one file.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// The compiled program `tests/guests/{c,rust}/NAME`.
+/// The compiled program `tests/guests/{c,rust,bare}/NAME`.
 ///
 /// # Panics
 /// If the compiler is missing or complains.
@@ -40,10 +56,19 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = crate::cluster::binaries().join("../guests");
     std::fs::create_dir_all(&output).expect("directory for guests");
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
-    let c = sources.join("c").join(format!("{name}.c"));
-    let rust = sources.join("rust").join(format!("{name}.rs"));
-    let source = if matches!(toolchain, Toolchain::Rust | Toolchain::RustGlibc) { &rust } else { &c };
-    if is_newer(&output, source) {
+    let (directory, extension) = match toolchain {
+        Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
+        Toolchain::Bare => ("bare", "c"),
+        _ => ("c", "c"),
+    };
+    let source = sources.join(directory).join(name).with_extension(extension);
+    let script = source.with_extension("ld");
+    let [header, bare_header] = ["c/pattern.h", "bare/bare.h"].map(|header| sources.join(header));
+    let mut inputs = vec![&source, &header];
+    if toolchain == Toolchain::Bare {
+        inputs.extend([&script, &bare_header]);
+    }
+    if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
     }
     // Compiled beside its place and moved there, so that a test that is interrupted leaves no half program.
@@ -55,7 +80,11 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
+        Toolchain::Bare => compiler("gcc", &BARE),
     };
+    if toolchain == Toolchain::Bare {
+        command.arg("-T").arg(&script);
+    }
     command.arg(source).arg("-o").arg(&staged);
     if matches!(toolchain, Toolchain::Glibc | Toolchain::GlibcPie | Toolchain::Musl) {
         command.arg("-lm");

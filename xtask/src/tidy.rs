@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),
     ("coppice-simulator", &["coppice-protocol"]),
-    ("coppice-tests", &["coppice-qemu", "coppice-api"]),
+    ("coppice-tests", &["coppice-protocol", "coppice-endpoint", "coppice-qemu", "coppice-api", "coppice-io-node"]),
     ("xtask", &["coppice-qemu"]),
 ];
 
