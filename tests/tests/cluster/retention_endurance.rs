@@ -1,0 +1,67 @@
+//! Many launches: nothing is used up by them.
+
+use std::fmt::Write;
+
+use coppice_tests::Cluster;
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+
+/// Nodes, and jobs that run on all of them: 1,000 launches.
+const NODES: u32 = 8;
+/// See [`NODES`].
+const JOBS: u32 = 125;
+
+/// Jobs that come before these: cold and warm ones of both programs, with and without the other's table beside.
+const WARM_UP_JOBS: u32 = 8;
+
+/// Free memory of each node in bytes, when it holds nothing.
+fn free_memory(cluster: &Cluster) -> Vec<String> {
+    let _ = cluster.coppice(&["forget"]).success();
+    let path = program("free_memory", Toolchain::Musl);
+    let ran = cluster.run(&["-n", "8", "--nodes-list", "0-7", "--label", path.to_str().expect("a path")]).success();
+    let _ = cluster.coppice(&["forget"]).success();
+    let mut lines: Vec<String> = ran.text().lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Two programs in turn, two jobs of each, each job on all nodes. The first of the two loads its program, because the
+/// order to retain the other one discarded it; the second starts on the table that the first left.
+#[test]
+fn a_thousand_launches_use_nothing_up() {
+    let cluster = Cluster::up(NODES);
+    let other = program("exit_rank", Toolchain::Musl);
+    let text = (0..NODES).fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "line {number}");
+        text
+    });
+    std::fs::write(cluster.root().join("file"), &text).expect("file");
+    let run = |number: u32| {
+        if number % 4 < 2 {
+            let ran = cluster.run(&["-n", "8", BUSYBOX, "wc", "-l", "file"]).success();
+            assert_eq!(ran.text(), "8 file\n".repeat(8), "job {number}");
+        } else {
+            let ran = cluster.run(&["-n", "8", other.to_str().expect("a path")]);
+            assert_eq!(ran.status, 17, "job {number}: {}", ran.stderr);
+            let text = ran.text();
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.sort_unstable();
+            assert_eq!(lines.len(), 8, "job {number}: {lines:?}");
+            let expected = (0..8).map(|rank| format!("rank {rank} of 8"));
+            assert!(expected.eq(lines.iter().copied()), "job {number}: {lines:?}");
+        }
+    };
+    // What the kernel takes for its own heap the first times, it keeps.
+    let _ = free_memory(&cluster);
+    (0..WARM_UP_JOBS).for_each(run);
+    let before = free_memory(&cluster);
+    assert_eq!(before.len(), 8);
+    (0..JOBS).for_each(run);
+    let held = cluster.json(&["nodes"]);
+    assert!(
+        held.as_array().expect("nodes").iter().all(|node| node["retained"][0]["pages"].as_u64() > Some(0)),
+        "{held}"
+    );
+    assert_eq!(free_memory(&cluster), before);
+    let generations = cluster.json(&["nodes"]);
+    assert!(generations.as_array().expect("nodes").iter().all(|node| node["generation"] == 1), "{generations}");
+}

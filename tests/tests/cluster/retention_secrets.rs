@@ -1,0 +1,126 @@
+//! What a program had in its memory is nowhere in the node's physical memory once the node has said that it ended,
+//! however it ended.
+
+use std::path::PathBuf;
+
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
+use coppice_tests::{Cluster, Waiting};
+
+/// Pages that `secrets.c` fills at least: data, bss, heap, anonymous and file mappings, stack, text.
+const FILLED_PAGES: usize = 3 + 16 + 256 + 24 + 16 + 8 + 4 + 40 + 2;
+
+/// A cluster of one node, with the file that `secrets.c` maps.
+fn cluster() -> Cluster {
+    let cluster = Cluster::up(1);
+    std::fs::write(cluster.root().join("mapped"), vec![0; 16 * PAGE_BYTES]).expect("file");
+    cluster
+}
+
+/// A job that has filled its memory with the pattern of a seed, and that is seen from outside.
+#[track_caller]
+fn filled(cluster: &Cluster, seed: u64, how: &str) -> (Waiting, Pattern) {
+    let path: PathBuf = program("secrets", Toolchain::Glibc);
+    let arguments = [path.to_str().expect("a path"), &seed.to_string(), how];
+    let waiting = Waiting::start(cluster, &arguments, "filled");
+    let pattern = Pattern::of_seed(seed);
+    let seen = memory_of(cluster, 0).pages_with(&pattern).len();
+    assert!(seen >= FILLED_PAGES, "only {seen} pages are filled");
+    (waiting, pattern)
+}
+
+#[track_caller]
+fn assert_clean(cluster: &Cluster, pattern: &Pattern, after: &str) {
+    memory_of(cluster, 0).assert_none(pattern, after);
+    // Nor does the next job find any, wherever it looks.
+    let path = program("take_memory", Toolchain::Glibc);
+    let ran = cluster.run(&[path.to_str().expect("a path"), "all"]).success();
+    assert_eq!(ran.text(), "0 MiB: 0 words not zero, 0 not kept\n", "after {after}");
+}
+
+fn running_job(cluster: &Cluster) -> String {
+    let jobs = cluster.json(&["jobs"]);
+    let running = jobs.as_array().and_then(|jobs| jobs.iter().find(|job| job["state"] == "running"));
+    running.unwrap_or_else(|| panic!("no job runs: {jobs}"))["job"].to_string()
+}
+
+#[test]
+fn nothing_is_left_of_a_job_that_ended() {
+    let cluster = cluster();
+    let (job, pattern) = filled(&cluster, 31_001, "exit");
+    let _ = job.go_on().success();
+    assert_clean(&cluster, &pattern, "exit");
+
+    let (job, pattern) = filled(&cluster, 31_002, "fault");
+    assert_eq!(job.go_on().status, 139);
+    assert_clean(&cluster, &pattern, "a fault");
+
+    for (seed, how) in [(31_003, "exit"), (31_004, "spin")] {
+        let (job, pattern) = filled(&cluster, seed, how);
+        let _ = cluster.coppice(&["kill", &running_job(&cluster)]).success();
+        assert!(job.end().status > 128);
+        assert_clean(&cluster, &pattern, "a kill");
+    }
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
+    // The program's own pages stay, all but those that lost their pristine copy.
+    for seed in [31_005, 31_006] {
+        let (job, pattern) = filled(&cluster, seed, "exit");
+        let _ = job.go_on().success();
+        memory_of(&cluster, 0).assert_none(&pattern, "exit");
+    }
+    assert!(cluster.last_rank(0).count("pages_retained") > 100);
+}
+
+/// A node whose I/O node dies is booted afresh: what it had in its memory goes with the machine.
+#[test]
+fn nothing_is_left_after_the_io_node_died() {
+    let cluster = cluster();
+    let (job, pattern) = filled(&cluster, 32_001, "exit");
+    let machine = cluster.json(&["nodes"])[0]["pid"].as_u64().expect("a process");
+    cluster.kill_process("coppice-io-node");
+    assert_ne!(job.end().status, 0);
+    cluster.wait_until_ready();
+    let node = cluster.json(&["nodes"])[0].clone();
+    assert_eq!(node["generation"], 2, "{node}");
+    assert!(cluster.processes().iter().all(|process| process.pid as u64 != machine), "the machine is still there");
+    assert_eq!((&node["retained"], &node["last_program"]), (&serde_json::json!([]), &serde_json::Value::Null));
+    assert_clean(&cluster, &pattern, "the death of the I/O node");
+}
+
+/// Bytes that pass through a program and the kernel's buffers: from a file, into a file, to standard output.
+#[test]
+fn nothing_is_left_of_what_passed_through() {
+    let cluster = cluster();
+    let path = program("passes", Toolchain::Glibc);
+    for (number, how) in (33_001..).zip(["read", "map", "copy", "print"]) {
+        let pattern = Pattern::of_seed(number);
+        let bytes = pattern.repeated(1_000_000);
+        std::fs::write(cluster.root().join("file"), &bytes).expect("file");
+        let ran = cluster.run(&[path.to_str().expect("a path"), how, "file"]).success();
+        match how {
+            "copy" => assert!(std::fs::read(cluster.root().join("file.copy")).expect("copy") == bytes),
+            "print" => assert!(ran.stdout == bytes),
+            _ => assert!(ran.stdout.is_empty()),
+        }
+        memory_of(&cluster, 0).assert_none(&pattern, how);
+    }
+}
+
+/// Arguments, environment and names of files, and what a program's own output says.
+#[test]
+fn nothing_is_left_of_what_a_program_was_given() {
+    let cluster = cluster();
+    let [argument, variable, name] = [1, 2, 3].map(|number| Pattern::printable(34_000 + number));
+    let text = |pattern: &Pattern| String::from_utf8(pattern.bytes().to_vec()).expect("letters");
+    let setting = format!("SECRET={}", text(&variable));
+    std::fs::write(cluster.root().join(text(&name)), "x").expect("file");
+    let command = ["--env", &setting, BUSYBOX, "cat", "-", &text(&name), &text(&argument)];
+    let job = Waiting::start(&cluster, &["--env", &setting, BUSYBOX, "sh", "-c", "echo on; cat"], "on");
+    let _ = job.go_on();
+    let ran = cluster.run(&command);
+    assert_eq!((ran.status, ran.text().as_str()), (1, "x"), "{}", ran.stderr);
+    let memory = memory_of(&cluster, 0);
+    for (pattern, what) in [(argument, "an argument"), (variable, "a variable"), (name, "a name")] {
+        memory.assert_none(&pattern, what);
+    }
+}
