@@ -11,8 +11,8 @@ use crate::command::{self, command, output, target};
 /// Debian's package of the peer.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// The peer's processor: it clears and copies by words, as our kernel does. With `erms` Linux moves single bytes, which a
-/// real processor does many at a time, and each would count as an instruction.
+/// The peer's processor: it clears and copies by words, as our kernel does. With `erms` Linux moves single bytes, which
+/// a real processor does many at a time, and each would count as an instruction.
 const PROCESSOR: &str = "max,erms=off,fsrm=off";
 
 /// A run of the peer.
