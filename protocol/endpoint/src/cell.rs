@@ -1,6 +1,7 @@
 //! What can be done with a socket right now, readable without a lock, and who wants to know when that changes.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU16, Ordering};
 use core::task::Waker;
 
 use spin::Mutex;
@@ -20,11 +21,16 @@ pub struct Readiness {
     pub read_hang_up: bool,
 }
 
-const READABLE: u8 = 1;
-const WRITABLE: u8 = 2;
-const ERROR: u8 = 4;
-const HANG_UP: u8 = 8;
-const READ_HANG_UP: u8 = 16;
+/// POLLIN and POLLRDNORM.
+const READABLE: u16 = 0x041;
+/// POLLOUT and POLLWRNORM.
+const WRITABLE: u16 = 0x104;
+/// POLLERR.
+const ERROR: u16 = 0x008;
+/// POLLHUP.
+const HANG_UP: u16 = 0x010;
+/// POLLRDHUP.
+const READ_HANG_UP: u16 = 0x2000;
 
 impl Readiness {
     /// Nothing yet.
@@ -34,7 +40,7 @@ impl Readiness {
     /// A socket that was never connected.
     pub(crate) const FRESH: Self = Self { writable: true, hang_up: true, ..Self::NONE };
 
-    fn bits(self) -> u8 {
+    fn bits(self) -> u16 {
         let Self { readable, writable, error, hang_up, read_hang_up } = self;
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         bit(readable, READABLE)
@@ -44,7 +50,7 @@ impl Readiness {
             | bit(read_hang_up, READ_HANG_UP)
     }
 
-    fn of(bits: u8) -> Self {
+    fn of(bits: u16) -> Self {
         Self {
             readable: bits & READABLE != 0,
             writable: bits & WRITABLE != 0,
@@ -57,25 +63,31 @@ impl Readiness {
 
 /// A socket's readiness and its watcher.
 pub(crate) struct Cell {
-    ready: AtomicU8,
+    /// The bits of poll(2), shared with those who look often.
+    level: Arc<AtomicU16>,
     /// Stays until it is replaced.
     watcher: Mutex<Option<Waker>>,
 }
 
 impl Cell {
     pub(crate) fn new(readiness: Readiness) -> Self {
-        Self { ready: AtomicU8::new(readiness.bits()), watcher: Mutex::new(None) }
+        Self { level: Arc::new(AtomicU16::new(readiness.bits())), watcher: Mutex::new(None) }
     }
 
     pub(crate) fn get(&self) -> Readiness {
-        Readiness::of(self.ready.load(Ordering::Acquire))
+        Readiness::of(self.level.load(Ordering::Acquire))
+    }
+
+    /// The same as the bits of poll(2), and as it will be: always the same cell.
+    pub(crate) fn level(&self) -> Arc<AtomicU16> {
+        Arc::clone(&self.level)
     }
 
     /// Says what can be done now. The watcher is woken if that is more than before, or if there is `news` anyway: those
     /// who look at changes only (EPOLLET) want to hear of more of the same.
     pub(crate) fn set(&self, readiness: Readiness, news: bool) {
         let bits = readiness.bits();
-        let old = self.ready.swap(bits, Ordering::AcqRel);
+        let old = self.level.swap(bits, Ordering::AcqRel);
         if news || bits & !old != 0 {
             self.wake();
         }

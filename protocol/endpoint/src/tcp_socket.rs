@@ -11,6 +11,7 @@
 
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
+use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
 use smoltcp::phy::Device;
@@ -217,6 +218,11 @@ impl<D: Device> TcpSocket<D> {
     /// What can be done with it now. Takes no lock.
     pub fn readiness(&self) -> Readiness {
         self.cell.get()
+    }
+
+    /// The readiness as the bits of poll(2), now and later, for those who look at many sockets often.
+    pub fn level(&self) -> Arc<AtomicU16> {
+        self.cell.level()
     }
 
     /// Has `watcher` woken whenever the readiness may have become more, until another one takes its place.
