@@ -35,6 +35,7 @@ const HOST_PACKAGES: &[&str] = &[
     "coppice-qemu",
     "coppice-service-node",
     "coppice",
+    "xtask",
 ];
 
 /// Sum of the runner's own result lines.
