@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
+use crate::world::World;
 
 /// From the I/O node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub enum ToIoNode {
     },
     /// The process is gone, and so is all it had on the node but for what its program's file says.
     Ended(RankReport),
+    /// A job cannot go on: it is to be ended. Said once by a node for a job, before the ranks of it that end for that.
+    Failed(JobFailure),
     /// Answer to an order to retain.
     Retained(Retained),
     /// Answer to an order to discard.
@@ -95,6 +98,19 @@ pub struct MemoryStatus {
     pub retained: u64,
 }
 
+/// Why a job cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFailure {
+    /// The job.
+    pub job: JobId,
+    /// The rank that said so or was found missing.
+    pub rank: Rank,
+    /// What the job's exit status is to be.
+    pub code: u8,
+    /// One line for the user.
+    pub reason: String,
+}
+
 /// One process to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -125,6 +141,8 @@ pub struct Launch {
     /// Start on the page table that the node has retained of this program, if it has one. Otherwise, or if this is not
     /// set, the program is loaded, and a retained table of it is discarded first.
     pub use_retained: bool,
+    /// Where all ranks of the job are.
+    pub world: World,
 }
 
 /// How a process ended.

@@ -5,6 +5,7 @@
 //! | [`personality`] | service node → node, at boot | who the node is, whom to call, with which key |
 //! | [`session`] | node ↔ I/O node | framing, challenge handshake, authentication |
 //! | [`control`] | node ↔ I/O node | launch, kill, heartbeat, job results, RAS events |
+//! | [`world`] | service node → nodes, inside `control` and `pset` | where a job's ranks are |
 //! | [`retain`] | node ↔ I/O node, inside `control` | which page tables a node keeps between jobs |
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
@@ -27,3 +28,4 @@ pub mod retain;
 pub mod session;
 pub mod ship;
 pub mod syscalls;
+pub mod world;

@@ -85,6 +85,12 @@ pub const PROGRAM_SEGMENTS_MAX: usize = 16;
 /// TCP port of each node where the other nodes of its jobs call about barriers.
 pub const PMI_PEER_PORT: u16 = 7003;
 
+/// TCP port of each node where its own ranks reach PMI if they do not use the descriptor that they inherit.
+pub const PMI_PORT: u16 = 7004;
+
+/// Ranks of a job on one node. More are refused at submission.
+pub const RANKS_PER_NODE_MAX: u32 = 64;
+
 /// Longest name of a key-value space of PMI, bytes. A longer one is no job's.
 pub const PMI_NAME_BYTES_MAX: usize = 256;
 

@@ -9,15 +9,16 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{NodeStatus, RankReport};
+use crate::control::{JobFailure, NodeStatus, RankReport};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
+use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -126,6 +127,8 @@ pub struct StartJob {
     pub input_rank: Option<Rank>,
     /// The ranks on this pset.
     pub members: Vec<Member>,
+    /// Where all ranks are.
+    pub world: World,
 }
 
 /// One rank of a job, and where it is to run.
@@ -175,6 +178,13 @@ pub enum FromPset {
         node: NodeId,
         /// What became of it.
         report: RankReport,
+    },
+    /// A node says that a job cannot go on.
+    Failed {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        failure: JobFailure,
     },
     /// A node's answer to the order to retain that came before a launch.
     Retained {

@@ -21,6 +21,7 @@ use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeI
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::session::{Channel, Event, Session};
+use coppice_protocol::world::{JobKey, World};
 use coppice_qemu::launch::{Launcher, Running};
 use coppice_qemu::locate::find_qemu;
 use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
@@ -147,6 +148,7 @@ impl Rig {
             group: 0,
             umask: 0o22,
             use_retained,
+            world: World::new(JobKey([0x5a; 32]), 1, [NODE]),
         }
     }
 

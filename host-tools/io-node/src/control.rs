@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use coppice_protocol::control::{RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::pset::FromPset;
@@ -69,6 +69,7 @@ async fn handle(server: &Server, identity: Identity, message: ToIoNode) {
         ToIoNode::Pong { .. } => {}
         ToIoNode::Launched { job, rank } => launched(server, identity, job, rank).await,
         ToIoNode::Ended(report) => ended(server, identity, report).await,
+        ToIoNode::Failed(failure) => failed(server, identity, failure).await,
         ToIoNode::Retained(answer) => retained(server, identity, answer).await,
         ToIoNode::Discarded(answer) => {
             let node = identity.node;
@@ -82,6 +83,15 @@ async fn launched(server: &Server, identity: Identity, job: JobId, rank: Rank) {
     let Some((_, state)) = server.rank_on(identity.node, Owner { job, rank }) else { return };
     if !state.has_ended() && state.set_launched() {
         server.outbox.send(FromPset::Launched { job, rank }).await;
+    }
+}
+
+async fn failed(server: &Server, Identity { node, .. }: Identity, failure: JobFailure) {
+    let runs_there = server.jobs.borrow().on_node(node).iter().any(|(job, _)| job.id() == failure.job);
+    if runs_there {
+        server.outbox.send(FromPset::Failed { node, failure }).await;
+    } else {
+        tracing::debug!(%node, ?failure, "of a job that has no rank there any more");
     }
 }
 

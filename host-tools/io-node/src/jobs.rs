@@ -168,6 +168,7 @@ impl Job {
             group: spec.group,
             umask: spec.umask,
             use_retained: rank.uses_retained(),
+            world: spec.world.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use coppice_protocol::ids::{Generation, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
 /// Largest IP packet on the cluster's network, bytes.
@@ -54,6 +55,12 @@ pub trait Plant {
     /// # Errors
     /// If the system has none, one line.
     fn secrets(&mut self) -> Result<Secrets, String>;
+
+    /// A key for a job, from the system's generator.
+    ///
+    /// # Errors
+    /// If the system has none, one line.
+    fn job_key(&mut self) -> Result<JobKey, String>;
 
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);

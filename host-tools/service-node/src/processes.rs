@@ -17,6 +17,7 @@ use coppice_fabric::command::Shape;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{ToPset, encode};
+use coppice_protocol::world::JobKey;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::machine::Accelerator;
 use coppice_qemu::probe::probe_cached;
@@ -175,6 +176,10 @@ impl Plant for Processes {
 
     fn secrets(&mut self) -> Result<Secrets, String> {
         Ok(Secrets { key: NodeKey(random()?), seed: random()? })
+    }
+
+    fn job_key(&mut self) -> Result<JobKey, String> {
+        random().map(JobKey)
     }
 
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {

@@ -93,6 +93,7 @@ impl Orders {
             ToIoNode::Ready(_)
             | ToIoNode::Pong { .. }
             | ToIoNode::Launched { .. }
+            | ToIoNode::Failed(_)
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_) => {}
         }
@@ -144,5 +145,10 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         group: 1000,
         umask: 0o22,
         use_retained,
+        world: coppice_protocol::world::World::new(
+            coppice_protocol::world::JobKey([0; 32]),
+            1,
+            [coppice_protocol::ids::NodeId(0)],
+        ),
     }
 }

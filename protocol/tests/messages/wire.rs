@@ -3,7 +3,9 @@
 
 use core::fmt::Write;
 
-use coppice_protocol::control::{Exit, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode};
+use coppice_protocol::control::{
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode,
+};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
@@ -14,6 +16,7 @@ use coppice_protocol::retain::{
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
+use coppice_protocol::world::{JobKey, World};
 use serde::Serialize;
 
 use crate::strategies::example_personality;
@@ -96,6 +99,14 @@ fn status() -> FileStatus {
     }
 }
 
+fn world() -> World {
+    World::new(JobKey([0xcc; 32]), 2, [NodeId(5), NodeId(6), NodeId(9), NodeId(10)])
+}
+
+fn failure() -> JobFailure {
+    JobFailure { job: JOB, rank: RANK, code: 7, reason: "w".into() }
+}
+
 #[test]
 fn control() {
     let mut table = String::new();
@@ -113,6 +124,7 @@ fn control() {
         group: 1001,
         umask: 0o22,
         use_retained: true,
+        world: world(),
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -129,6 +141,7 @@ fn control() {
     line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
     line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &ToIoNode::Ended(report()));
+    line(&mut table, "Failed", &ToIoNode::Failed(failure()));
     let outcomes = [
         ("Retained Kept", RetainOutcome::Kept(WALK)),
         ("Retained Absent", RetainOutcome::Absent),
@@ -232,6 +245,7 @@ fn pset() {
         umask: 0o22,
         input_rank: Some(Rank(0)),
         members: vec![Member { rank: RANK, node, use_retained: true }],
+        world: world(),
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,
@@ -256,6 +270,7 @@ fn pset() {
     line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });
     line(&mut table, "Launched", &FromPset::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &FromPset::Ended { node, report: report() });
+    line(&mut table, "Failed", &FromPset::Failed { node, failure: failure() });
     line(&mut table, "Retained", &FromPset::Retained { node, answer: retained(RetainOutcome::Kept(WALK)) });
     line(&mut table, "Discarded", &FromPset::Discarded { node, answer: discarded() });
     line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });

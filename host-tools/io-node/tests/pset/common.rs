@@ -15,6 +15,7 @@ use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode, encode};
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::ship::Owner;
+use coppice_protocol::world::{JobKey, World};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -215,6 +216,7 @@ impl Pset {
             umask: 0o22,
             input_rank: Some(RANK),
             members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
+            world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
         }
     }
 }

@@ -7,6 +7,7 @@ use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
+use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
 use crate::database::ProgramRow;
@@ -32,6 +33,8 @@ pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) submission: Submission,
     pub(super) program: ProgramRow,
+    /// What its nodes know each other by.
+    pub(super) key: JobKey,
     /// Empty while the job is queued.
     pub(super) ranks: Vec<RankState>,
     /// How it got its nodes.
@@ -46,6 +49,8 @@ pub(super) struct Job {
     pub(super) early_input: Vec<Vec<u8>>,
     /// Why it ends, if not by itself; the first reason counts.
     pub(super) reason: Option<String>,
+    /// What it exits with if that is not for its ranks to say.
+    exit_status: Option<u8>,
     started: Option<Instant>,
     attach_deadline: Option<Instant>,
     run_deadline: Option<Instant>,
@@ -64,11 +69,12 @@ pub(super) enum Due {
 }
 
 impl Job {
-    pub(super) fn new(id: JobId, submission: Submission, program: ProgramRow, now: Instant) -> Self {
+    pub(super) fn new(id: JobId, submission: Submission, program: ProgramRow, key: JobKey, now: Instant) -> Self {
         Self {
             id,
             submission,
             program,
+            key,
             ranks: Vec::new(),
             placement: None,
             feed: Feed::default(),
@@ -77,6 +83,7 @@ impl Job {
             input_opened: false,
             early_input: Vec::new(),
             reason: None,
+            exit_status: None,
             started: None,
             attach_deadline: Some(now + ATTACH_TIME_MAX),
             run_deadline: None,
@@ -129,6 +136,14 @@ impl Job {
         self.run_deadline = None;
         self.attach_deadline = None;
         self.kill_deadline.get_or_insert(now + KILL_TIME_MAX);
+    }
+
+    /// One of its nodes says that it cannot go on, and what it is to exit with. That stands unless it is being ended for
+    /// another reason.
+    pub(super) fn failed(&mut self, exit_status: u8) {
+        if self.reason.is_none() {
+            self.exit_status = Some(exit_status);
+        }
     }
 
     /// Psets that still have ranks of the job.
@@ -188,7 +203,13 @@ impl Job {
     pub(super) fn exit_status(&self) -> u8 {
         let reports = || self.ranks.iter().filter_map(|state| state.report.as_ref());
         let failed = |report: &RankView| matches!(report.outcome, RankOutcome::Lost | RankOutcome::NotStarted);
-        if reports().any(failed) { EXIT_COPPICE } else { reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE) }
+        if let Some(status) = self.exit_status {
+            status
+        } else if reports().any(failed) {
+            EXIT_COPPICE
+        } else {
+            reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE)
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -1,7 +1,8 @@
 //! What I/O nodes report.
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
-use coppice_protocol::control::{Exit, RankReport};
+use coppice_api::signal::SIGKILL;
+use coppice_protocol::control::{Exit, JobFailure, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::syscalls;
@@ -23,6 +24,7 @@ impl<P: Plant> Controller<P> {
             }
             FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank, now),
             FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
+            FromPset::Failed { node, failure } => self.job_failed(pset, node, failure, now),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
@@ -88,6 +90,17 @@ impl<P: Plant> Controller<P> {
         }
         self.set_held(node, &report.retention.held, now);
         self.rank_ended(id, rank, view(node, report), now);
+    }
+
+    /// A rank ended its job, or its node found that the job cannot go on. The reason goes to the user as it is.
+    fn job_failed(&mut self, pset: PsetId, node: NodeId, failure: JobFailure, now: Now) {
+        let JobFailure { job: id, rank, code, reason } = failure;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if !job.live_ranks().any(|(_, state)| state.node == node && state.pset == pset) {
+            return tracing::warn!(job = id.0, rank = rank.0, reason, "from a node without a rank of the job");
+        }
+        job.failed(code);
+        self.kill_job(id, SIGKILL, Some(reason), now);
     }
 
     fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {

@@ -7,6 +7,8 @@ use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{Member, StartJob, ToPset};
 
+use coppice_protocol::world::World;
+
 use super::job::{Job, RankState};
 use super::node::{Node, Phase};
 use super::{Controller, Now, complain};
@@ -138,5 +140,6 @@ fn start_message(job: &Job, program_file: String) -> StartJob {
         umask: submission.umask,
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
+        world: World::new(job.key.clone(), 1, job.ranks.iter().map(|state| state.node)),
     }
 }

@@ -16,6 +16,7 @@ use coppice_api::job::Submission;
 use coppice_protocol::ids::{Generation, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
+use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
@@ -66,6 +67,9 @@ impl Plant for NotingPlant {
     }
     fn secrets(&mut self) -> Result<Secrets, String> {
         Ok(Secrets { key: NodeKey([7; 32]), seed: [8; 32] })
+    }
+    fn job_key(&mut self) -> Result<JobKey, String> {
+        Ok(JobKey([9; 32]))
     }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);

@@ -15,6 +15,7 @@ use coppice_protocol::retain::{
 };
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
+use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
 use super::{Node, Processes, Started, run};
@@ -113,6 +114,7 @@ fn launch(job: u64) -> ToNode {
         group: 1000,
         umask: 0o22,
         use_retained: false,
+        world: World::new(JobKey([9; 32]), 1, (0..4).map(coppice_protocol::ids::NodeId)),
     })
 }
 

@@ -268,6 +268,11 @@ pub(crate) fn order(size: u32) -> Launch {
         group: 2,
         umask: 0o22,
         use_retained: false,
+        world: coppice_protocol::world::World::new(
+            coppice_protocol::world::JobKey([9; 32]),
+            1,
+            (0..size).map(coppice_protocol::ids::NodeId),
+        ),
     }
 }
 

@@ -1,7 +1,11 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
-use coppice_protocol::control::{Exit, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode};
+use coppice_protocol::control::{
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode,
+};
+use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::world::{JobKey, NodeRange, World};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -67,10 +71,22 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
         })
 }
 
+fn world() -> impl Strategy<Value = World> {
+    let range = any::<(u32, u32)>().prop_map(|(first, count)| NodeRange { first: NodeId(first), count });
+    let world = (any::<[u8; 32]>(), any::<u32>(), vec(range, 0..4));
+    world.prop_map(|(key, ranks_per_node, nodes)| World { key: JobKey(key), ranks_per_node, nodes })
+}
+
+pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
+    let failure = (job(), rank(), any::<u8>(), any::<String>());
+    failure.prop_map(|(job, rank, code, reason)| JobFailure { job, rank, code, reason })
+}
+
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
     let what = (any::<String>(), texts(), texts(), any::<String>());
-    (who, what, any::<(u32, u32, u32, bool)>()).prop_map(|(who, what, (user, group, umask, use_retained))| {
+    let how = (any::<(u32, u32, u32, bool)>(), world());
+    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained), world))| {
         let (job, rank, size, program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
@@ -87,6 +103,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             group,
             umask,
             use_retained,
+            world,
         }
     })
 }
@@ -148,6 +165,7 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         (any::<u64>(), memory()).prop_map(|(sequence, memory)| ToIoNode::Pong { sequence, memory }),
         (job(), rank()).prop_map(|(job, rank)| ToIoNode::Launched { job, rank }),
         rank_report().prop_map(ToIoNode::Ended),
+        job_failure().prop_map(ToIoNode::Failed),
         retained().prop_map(ToIoNode::Retained),
         discarded().prop_map(ToIoNode::Discarded),
         ras_event().prop_map(ToIoNode::Ras),

@@ -1,0 +1,130 @@
+//! Where a job's ranks are, as a launch says it: nodes in ranges and as many ranks on each, so that it is short however
+//! large the job is. From it every node knows every rank's address, and none is ever exchanged.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{NodeId, Rank};
+use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
+use crate::pmi::{Place, Placement, PlacementError};
+
+/// Secret shared by the nodes of one job.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobKey(pub [u8; 32]);
+
+impl fmt::Debug for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobKey(..)")
+    }
+}
+
+/// Nodes with consecutive numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRange {
+    /// The first.
+    pub first: NodeId,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl NodeRange {
+    fn nodes(self) -> impl Iterator<Item = NodeId> {
+        (self.first.0..self.first.0.saturating_add(self.count)).map(NodeId)
+    }
+}
+
+/// The nodes of a job in the order of its ranks: the first has ranks 0 to R−1, the next R to 2R−1, and so on; the last
+/// one has what is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct World {
+    /// What the nodes of the job know each other by.
+    pub key: JobKey,
+    /// R, at least one and at most [`RANKS_PER_NODE_MAX`].
+    pub ranks_per_node: u32,
+    /// The nodes.
+    pub nodes: Vec<NodeRange>,
+}
+
+impl World {
+    /// Says where ranks are: `ranks_per_node` on each of the nodes in turn.
+    #[must_use]
+    pub fn new(key: JobKey, ranks_per_node: u32, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let mut ranges: Vec<NodeRange> = Vec::new();
+        for node in nodes {
+            match ranges.last_mut() {
+                Some(last) if last.first.0.checked_add(last.count) == Some(node.0) => last.count += 1,
+                _ => ranges.push(NodeRange { first: node, count: 1 }),
+            }
+        }
+        Self { key, ranks_per_node, nodes: ranges }
+    }
+
+    /// The places of all ranks of a job of `size`.
+    ///
+    /// # Errors
+    /// [`PlacementError`] if these are not the nodes of such a job.
+    pub fn placement(&self, size: u32) -> Result<Placement, PlacementError> {
+        let nodes: u64 = self.nodes.iter().map(|range| u64::from(range.count)).sum();
+        if nodes > u64::from(NODES_MAX) || !(1..=RANKS_PER_NODE_MAX).contains(&self.ranks_per_node) {
+            return Err(PlacementError::TooMany);
+        }
+        if nodes != u64::from(size.div_ceil(self.ranks_per_node)) {
+            return Err(PlacementError::Order(Rank(size)));
+        }
+        let nodes = self.nodes.iter().flat_map(|range| range.nodes());
+        let places = nodes.zip((0..size).step_by(self.ranks_per_node as usize)).map(|(node, first)| Place {
+            node,
+            first: Rank(first),
+            count: self.ranks_per_node.min(size - first),
+        });
+        Placement::new(places.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::{JobKey, NodeRange, World};
+    use crate::ids::{NodeId, Rank};
+    use crate::limits::RANKS_PER_NODE_MAX;
+    use crate::pmi::{Place, PlacementError};
+
+    fn world(ranks_per_node: u32, nodes: &[u32]) -> World {
+        World::new(JobKey([1; 32]), ranks_per_node, nodes.iter().copied().map(NodeId))
+    }
+
+    #[test]
+    fn neighbours_become_ranges() {
+        let range = |first, count| NodeRange { first: NodeId(first), count };
+        assert_eq!(
+            world(1, &[3, 4, 5, 9, 8, 7, u32::MAX]).nodes,
+            [range(3, 3), range(9, 1), range(8, 1), range(7, 1), range(u32::MAX, 1)]
+        );
+        assert!(world(1, &[]).nodes.is_empty());
+    }
+
+    #[test]
+    fn ranks_fill_one_node_after_the_other() {
+        let placement = world(2, &[7, 8, 3]).placement(5).unwrap();
+        let places: Vec<Place> = (0..3).filter_map(|index| placement.place(index)).collect();
+        let place = |node, first, count| Place { node: NodeId(node), first: Rank(first), count };
+        assert_eq!(places, vec![place(7, 0, 2), place(8, 2, 2), place(3, 4, 1)]);
+        assert_eq!(placement.size(), 5);
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        assert_eq!(world(2, &[7, 8]).placement(5), Err(PlacementError::Order(Rank(5))));
+        assert_eq!(world(2, &[7, 8, 9, 10]).placement(5), Err(PlacementError::Order(Rank(5))));
+        assert_eq!(world(1, &[7, 8, 7]).placement(3), Err(PlacementError::NodeTwice(NodeId(7))));
+        assert_eq!(world(1, &[]).placement(0), Err(PlacementError::Empty));
+        assert_eq!(world(0, &[7]).placement(1), Err(PlacementError::TooMany));
+        assert_eq!(world(RANKS_PER_NODE_MAX + 1, &[7]).placement(1), Err(PlacementError::TooMany));
+        let endless = World { nodes: vec![NodeRange { first: NodeId(1), count: u32::MAX }], ..world(1, &[]) };
+        assert_eq!(endless.placement(u32::MAX), Err(PlacementError::TooMany));
+    }
+}
