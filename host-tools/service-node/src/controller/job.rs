@@ -138,8 +138,8 @@ impl Job {
         self.kill_deadline.get_or_insert(now + KILL_TIME_MAX);
     }
 
-    /// One of its nodes says that it cannot go on, and what it is to exit with. That stands unless it is being ended for
-    /// another reason.
+    /// One of its nodes says that it cannot go on, and what it is to exit with. That stands unless it is being ended
+    /// for another reason.
     pub(super) fn failed(&mut self, exit_status: u8) {
         if self.reason.is_none() {
             self.exit_status = Some(exit_status);
