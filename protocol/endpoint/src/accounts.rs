@@ -96,6 +96,13 @@ pub(crate) struct Grant {
     bytes: usize,
 }
 
+impl Grant {
+    /// How many.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl Drop for Grant {
     fn drop(&mut self) {
         self.accounts.bytes.fetch_sub(self.bytes, Ordering::Relaxed);

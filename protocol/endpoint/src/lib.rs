@@ -1,4 +1,4 @@
-//! Async TCP over smoltcp, the same for a node and for its I/O node.
+//! Async TCP and UDP over smoltcp, the same for a node and for its I/O node.
 //!
 //! A [`Stack`] owns a network device and moves frames and connections on whenever somebody calls [`Stack::poll`]; time
 //! is an argument. Whoever owns the device drives the stack: poll, then wait for the first of a received frame, the
@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod accounts;
 mod cell;
+mod datagrams;
 mod error;
 mod ethernet;
 pub mod limits;
@@ -27,6 +28,7 @@ mod stream;
 mod tcp_socket;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod udp_socket;
 
 pub use cell::Readiness;
 pub use error::{NetError, SocketError};
@@ -34,3 +36,4 @@ pub use listener::{Peer, TcpListener};
 pub use stack::{BufferSizes, Config, Stack, UserConfig};
 pub use stream::TcpStream;
 pub use tcp_socket::TcpSocket;
+pub use udp_socket::{Received, UdpSocket};

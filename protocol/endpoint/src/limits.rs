@@ -53,3 +53,17 @@ pub const CONNECT_NS_MAX: u64 = 20_000_000_000;
 
 /// As [`ACKNOWLEDGE_DELAY_NS`], for programs' connections: their peers may have little room for bytes on their way.
 pub const USER_ACKNOWLEDGE_DELAY_NS: u64 = 1_000_000;
+
+/// Longest datagram of a program, bytes, as IPv4 has it; over the wire it must fit into one packet besides. Beyond:
+/// [`crate::SocketError::MessageTooLong`].
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+
+/// What a datagram counts besides its own bytes, so that many small ones are not free, bytes.
+pub const DATAGRAM_OVERHEAD_BYTES: usize = 128;
+
+/// Datagrams that wait in a socket to be received, bytes with their overhead. What comes beyond is lost.
+pub const DATAGRAM_QUEUE_BYTES: usize = 256 * 1024;
+
+/// A socket with so many bytes of datagrams that are still to go sends no further one:
+/// [`crate::SocketError::WouldBlock`].
+pub const DATAGRAM_SEND_BYTES: usize = 128 * 1024;

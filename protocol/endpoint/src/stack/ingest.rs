@@ -6,6 +6,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
 
+use super::datagrams::Taken;
 use super::net::{Net, new_socket};
 use super::owner::Owner;
 use super::settle::Cause;
@@ -105,6 +106,11 @@ impl Net {
                 }
             }
             IpProtocol::Tcp => {}
+            IpProtocol::Udp => match self.take_datagram(&parsed) {
+                Taken::Nobodys => self.refuse(now, packet, transmit),
+                Taken::Done => {}
+            },
+            IpProtocol::Icmp if self.take_refusal(&parsed) => {}
             _ => self.refuse(now, packet, transmit),
         }
     }

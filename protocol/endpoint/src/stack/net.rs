@@ -18,6 +18,7 @@ use super::table::{Before, Entry, Key, Route, Table};
 use super::{BufferSizes, Config, stack_duration, stack_time};
 use crate::NetError;
 use crate::accounts::{Accounts, zeroed};
+use crate::datagrams::Datagrams;
 use crate::ethernet::Framed;
 use crate::limits::{ACKNOWLEDGE_DELAY_NS, CLOSING_MAX, DEVICE_RETRY_NS, SOCKETS_MAX};
 
@@ -28,6 +29,10 @@ pub(crate) struct Net {
     pub(crate) table: Table,
     pub(crate) listeners: Listeners,
     pub(crate) ports: Ports,
+    pub(crate) datagrams: Datagrams,
+    pub(crate) datagram_ports: Ports,
+    /// Largest IP packet, bytes.
+    pub(crate) mtu: usize,
     pub(crate) accounts: Arc<Accounts>,
     /// For packets that no socket wants: they get what the protocol has for that.
     pub(crate) nobody: SocketSet<'static>,
@@ -57,6 +62,9 @@ impl Net {
             table: Table::default(),
             listeners: Listeners::default(),
             ports: Ports::new((config.seed >> 16) as u16),
+            datagrams: Datagrams::default(),
+            datagram_ports: Ports::new((config.seed >> 32) as u16),
+            mtu: device.capabilities().max_transmission_unit,
             accounts: Arc::default(),
             nobody: SocketSet::new(Vec::new()),
             wipe: |bytes| bytes.fill(0),
@@ -69,6 +77,11 @@ impl Net {
     /// This node's address.
     pub(crate) fn address(&self) -> Ipv4Addr {
         self.network.address()
+    }
+
+    /// Whether `address` stands for all stations of the network.
+    pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+        address.is_broadcast() || self.network.broadcast() == Some(address)
     }
 
     /// Adds a socket of the node's own.
@@ -133,9 +146,10 @@ impl Net {
         oldest.is_some()
     }
 
-    /// Sends what the sockets in the queue have to send, one packet of each in turn, until they have nothing more or
-    /// the device has no room.
+    /// Sends the datagrams there are, then what the sockets in the queue have to send, one packet of each in turn, until
+    /// they have nothing more or the device has no room.
     pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>) {
+        self.datagrams.transmit(now, device, self.network.address());
         while let Some(key) = self.table.next() {
             let Some(entry) = self.table.get_mut(key) else { continue };
             if is_at_rest(entry, &mut self.interface, now) {

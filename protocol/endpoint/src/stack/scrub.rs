@@ -10,7 +10,7 @@ impl<D: Device> Stack<D> {
     /// Takes the frames that came, then has `wipe` zero what was sent and acknowledged and still lies in the
     /// connections' transmit buffers: all of it where everything is acknowledged ([`TcpStream::unacknowledged`]).
     /// Connections that nobody holds any more are forgotten, and their buffers freed, whatever their peers still have
-    /// to say.
+    /// to say. So are datagrams that have not gone.
     ///
     /// Bytes that were received leave nothing if they are taken by [`TcpStream::take_in_place`] and zeroed there.
     ///
@@ -29,6 +29,7 @@ impl<D: Device> Stack<D> {
 impl Net {
     fn scrub(&mut self, mut wipe: impl FnMut(&mut [u8])) {
         while self.forget_oldest(|_: &Entry| true) {}
+        self.datagrams.forget_unsent();
         for (_, entry) in self.table.iter_mut() {
             // What the buffer has no use for now, up to its end; an empty one begins at its beginning again. Sockets
             // that refuse have sent nothing yet, or are about to be let go.

@@ -176,7 +176,7 @@ impl Net {
     }
 
     /// Whether a socket bound to `bound` can have `peer`.
-    fn check_reachable(&self, bound: Option<Ipv4Addr>, peer: Name) -> Result<(), SocketError> {
+    pub(crate) fn check_reachable(&self, bound: Option<Ipv4Addr>, peer: Name) -> Result<(), SocketError> {
         if bound.is_some_and(|bound| bound.is_loopback()) {
             return Err(SocketError::Invalid);
         }
