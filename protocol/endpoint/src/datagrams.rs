@@ -1,7 +1,7 @@
 //! Programs' datagrams: who waits for which, what came and what is to go.
 //!
 //! A datagram that came lies in its socket's queue until it is taken; one that is to go lies in one queue for all
-//! sockets, in the order in which they were sent. Both are counted against the budget for programs' buffers, and against
+//! sockets, in the order in which they were sent. Both are counted against the budget for programs' buffers and against
 //! a limit of the socket: what comes beyond is lost, as it may be with datagrams; what is sent beyond has to wait.
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -126,7 +126,7 @@ impl Socket {
         self.update(true);
     }
 
-    /// How well a datagram fits, if it is meant: one that is connected to the sender is meant before one that takes all.
+    /// How well a datagram fits, if it is for this socket: a connected one comes before one that takes all.
     fn fit(&self, source: Name, destination: Ipv4Addr) -> Option<u8> {
         let bound = match self.address {
             address if address.is_unspecified() => 0,

@@ -91,8 +91,8 @@ impl<D: Device> UdpSocket<D> {
         })
     }
 
-    /// Sends one datagram of `length` bytes, which `fill` writes, to `to` or to whom the socket is connected. `fill` must
-    /// not call into the stack; if it fails, nothing is sent.
+    /// Sends one datagram of `length` bytes, which `fill` writes, to `to` or to whom the socket is connected. `fill`
+    /// must not call into the stack; if it fails, nothing is sent.
     ///
     /// # Errors
     /// The pending error if there is one, once. [`SocketError::WouldBlock`] if too much of this socket is still to go,

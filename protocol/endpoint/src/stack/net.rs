@@ -146,8 +146,8 @@ impl Net {
         oldest.is_some()
     }
 
-    /// Sends the datagrams there are, then what the sockets in the queue have to send, one packet of each in turn, until
-    /// they have nothing more or the device has no room.
+    /// Sends the datagrams there are, then what the sockets in the queue have to send, one packet of each in turn,
+    /// until they have nothing more or the device has no room.
     pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>) {
         self.datagrams.transmit(now, device, self.network.address());
         while let Some(key) = self.table.next() {
