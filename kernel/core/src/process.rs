@@ -20,6 +20,7 @@ mod counts;
 mod end;
 mod fault;
 mod fetch;
+mod job;
 mod kill;
 mod launch;
 mod load;
@@ -36,8 +37,9 @@ mod thread;
 
 pub(crate) use caller::Caller;
 pub use end::End;
+pub(crate) use job::JobOnNode;
 pub use kill::KillSwitch;
-pub use launch::launch;
+pub(crate) use launch::launch;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;
 pub(crate) use state::{Identity, Process, ThreadState};

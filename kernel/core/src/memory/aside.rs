@@ -41,6 +41,11 @@ impl Aside {
         Some(frame)
     }
 
+    /// The frame of a page.
+    pub(super) fn get(&self, page: UserPage) -> Option<Frame> {
+        self.table.as_ref()?.frame(page)
+    }
+
     /// Takes every page out, in order, and gives them to `each`. Returns how many frames were zeroed for the table.
     pub(super) fn drain(&mut self, mut each: impl FnMut(UserPage, Frame)) -> u64 {
         self.pages = 0;
@@ -58,16 +63,13 @@ impl Aside {
         core::mem::take(&mut self.pages)
     }
 
-    /// The pages and their frames.
-    #[cfg(test)]
-    pub(super) fn frames(&mut self) -> alloc::vec::Vec<(UserPage, Frame)> {
-        let mut all = alloc::vec::Vec::new();
+    /// Calls `each` with every page and its frame, in order.
+    pub(super) fn each(&mut self, mut each: impl FnMut(UserPage, Frame)) {
         if let Some(table) = &mut self.table {
             table.walk(PageRange::ALL, |page, entry| {
-                all.push((page, entry.frame()));
+                each(page, entry.frame());
                 Verdict::Keep
             });
         }
-        all
     }
 }

@@ -58,6 +58,24 @@ impl RetainedTable {
         RetainedProgram { program: self.image.id, pages: self.pages, bytes: (self.pages + self.tables) * PAGE }
     }
 
+    /// Takes in what another table of the same program has more, and ends that one. Of a page that both have one frame
+    /// stays. Returns how many frames were zeroed for it.
+    pub(super) fn absorb(&mut self, mut other: Self) -> u64 {
+        if other.pages > self.pages {
+            mem::swap(self, &mut other);
+        }
+        let (table, pages) = (&mut self.table, &mut self.pages);
+        let walked = other.table.walk(PageRange::ALL, |page, entry| {
+            // Without memory for a table on the way the page is given up, and fetched when it is wanted.
+            if table.entry(page).is_none() && table.map(page, entry.frame(), entry.get().access, PROGRAM_PAGE).is_ok() {
+                *pages += 1;
+            }
+            Verdict::Drop
+        });
+        self.tables = self.table.frames();
+        walked.zeroed + other.discard()
+    }
+
     /// Frees all of it. Returns how many frames were zeroed.
     pub fn discard(self) -> u64 {
         self.table.discard()

@@ -162,7 +162,7 @@ impl AddressSpace {
     }
 
     /// Which page of the program's image is seen at `page`.
-    fn image_page(&self, page: UserPage) -> Option<UserPage> {
+    pub(super) fn image_page(&self, page: UserPage) -> Option<UserPage> {
         let (start, area) = self.areas.find(page.address())?;
         match &area.content {
             Content::Program { address, .. } => UserPage::containing(address + (page.address() - start)),

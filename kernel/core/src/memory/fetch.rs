@@ -54,6 +54,11 @@ impl Fetch {
         usize::from(self.pages) * PAGE_BYTES
     }
 
+    /// Where its pages are mapped.
+    pub(super) fn places(&self) -> impl Iterator<Item = UserPage> {
+        (0..u64::from(self.pages)).filter_map(|ahead| self.place.plus(ahead))
+    }
+
     /// What the program gets if the run cannot be read: `SIGBUS`, as on Linux.
     #[must_use]
     pub fn failure(&self) -> Signal {
@@ -141,10 +146,7 @@ impl AddressSpace {
                 Err(OutOfMemory) => return Resolution::OutOfMemory,
             }
         }
-        for ahead in 0..u64::from(fetch.pages) {
-            let Some(page) = fetch.place.plus(ahead).filter(|page| Some(*page) != needed) else {
-                continue;
-            };
+        for page in fetch.places().filter(|page| Some(*page) != needed) {
             if !self.has_spare_memory() {
                 break;
             }

@@ -30,6 +30,7 @@ mod map;
 mod protect;
 mod remap;
 mod retention;
+mod share;
 mod space;
 mod stack;
 #[cfg(test)]
@@ -42,5 +43,6 @@ pub use self::fault::{Resolution, Signal};
 pub use self::fetch::{Fetch, Source};
 pub use self::image::LoadError;
 pub use self::retention::Retention;
+pub use self::share::{BesideError, Wanted};
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory};
 pub use self::stack::StartInfo;

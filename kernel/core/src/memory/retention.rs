@@ -29,19 +29,30 @@ struct Kept {
 }
 
 impl Retention {
-    /// Keeps the table of a program that just ended, in place of an earlier one of the same program. At
-    /// [`RETAINED_PROGRAMS_MAX`] the program that ran longest ago goes.
-    pub fn keep(&self, table: RetainedTable, walk: WalkCounts) {
-        let gone = {
-            let mut tables = self.tables.lock();
-            let program = table.program();
-            let earlier = tables.iter().position(|kept| kept.table.program() == program);
-            let earlier = earlier.and_then(|at| tables.remove(at));
-            tables.push_front(Kept { table, walk });
-            let oldest = if tables.len() > RETAINED_PROGRAMS_MAX { tables.pop_back() } else { None };
-            [earlier, oldest]
+    /// Keeps the table of a program of which a process just ended. If another process of it left one, they become one.
+    /// At [`RETAINED_PROGRAMS_MAX`] the program that ran longest ago goes. Returns how many frames were zeroed because
+    /// both tables had their page.
+    pub fn keep(&self, mut table: RetainedTable, mut walk: WalkCounts) -> u64 {
+        let mut zeroed = 0;
+        let oldest = loop {
+            let earlier = {
+                let mut tables = self.tables.lock();
+                let at = tables.iter().position(|kept| kept.table.program() == table.program());
+                let Some(earlier) = at.and_then(|at| tables.remove(at)) else {
+                    tables.push_front(Kept { table, walk });
+                    break if tables.len() > RETAINED_PROGRAMS_MAX { tables.pop_back() } else { None };
+                };
+                earlier
+            };
+            // Not under the lock: it takes as long as the table is large.
+            let merged = table.absorb(earlier.table);
+            zeroed += merged;
+            walk.dropped += earlier.walk.dropped;
+            walk.zeroed += earlier.walk.zeroed + merged;
+            walk.walk_ns += earlier.walk.walk_ns;
         };
-        gone.into_iter().flatten().for_each(|kept| drop(kept.table));
+        drop(oldest.map(|kept| kept.table));
+        zeroed
     }
 
     /// Takes the table of a program out, to run it.

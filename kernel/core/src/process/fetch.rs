@@ -1,7 +1,9 @@
 //! Bringing pages in that the program, or a call for it, has touched.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::ptr;
 use core::sync::atomic::Ordering;
 
 use coppice_protocol::ship::Call;
@@ -22,8 +24,16 @@ pub(crate) enum Fetched {
 }
 
 impl Process {
-    /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing.
+    /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing. Pages of the program that
+    /// another rank has here, or fetches just now, are not read again.
     pub(crate) async fn fetch(&self, fetch: &Fetch) -> Fetched {
+        let _turn = match fetch.source {
+            Source::Program(_) => Some(self.job.turn_to_fetch(fetch.first_page).await),
+            Source::File(_) => None,
+        };
+        if self.share(fetch) {
+            return Fetched::Ready;
+        }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
         let bytes = match self.read_pages(fetch).await {
             Ok(bytes) => bytes,
@@ -35,6 +45,24 @@ impl Process {
             Resolution::Signal(signal) => Fetched::Failed(signal, None),
             Resolution::OutOfMemory => Fetched::OutOfMemory,
         }
+    }
+
+    /// Takes what `fetch` wants from the job's other ranks here, as far as they have it. Returns whether the page that
+    /// is needed was there.
+    fn share(&self, fetch: &Fetch) -> bool {
+        let processes = self.job.processes();
+        let siblings = || processes.iter().filter(|process| !ptr::eq(Arc::as_ptr(process), self));
+        if siblings().next().is_none() {
+            return false;
+        }
+        let wanted = self.space.lock().wanted(fetch);
+        for wanted in wanted {
+            let frame = siblings().find_map(|sibling| sibling.space.lock().pristine(wanted));
+            if let Some(frame) = frame {
+                self.space.lock().adopt(wanted, frame);
+            }
+        }
+        self.space.lock().has_page(fetch.address)
     }
 
     /// As [`Self::fetch`], for a system call that copies: what cannot be read is `EFAULT`.

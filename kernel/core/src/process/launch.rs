@@ -19,14 +19,15 @@ use crate::process::load::{self, Prepared};
 use crate::process::signals::Signals;
 use crate::process::state::Account;
 use crate::process::thread::Thread;
-use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, ThreadState, report};
+use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, ThreadState, report};
 use crate::ship::Client;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `started` is called right before its first instruction.
-pub fn launch(
+pub(crate) fn launch(
     order: Launch,
     client: Client,
+    job: Arc<JobOnNode>,
     node: NodeFacts,
     switch: KillSwitch,
     started: impl FnOnce() + Send + 'static,
@@ -35,7 +36,7 @@ pub fn launch(
     let retention = Arc::clone(&node.retention);
     async move {
         let mut life = Life { counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };
-        let run = life.run(&order, client, node, ordered_ns, started);
+        let run = life.run(&order, client, job, node, ordered_ns, started);
         let end = match executor::race(switch.killed(), run).await {
             Either::First(signal) => life.killed(signal),
             Either::Second(end) => end,
@@ -60,15 +61,16 @@ impl Life {
         &mut self,
         order: &Launch,
         client: Client,
+        job: Arc<JobOnNode>,
         node: NodeFacts,
         ordered_ns: u64,
         started: impl FnOnce() + Send,
     ) -> End {
-        let Prepared { image, directory } = match load::prepare(order, &client, &node).await {
+        let Prepared { image, directory } = match load::prepare(order, &client, &job, &node).await {
             Ok(prepared) => prepared,
             Err(reason) => return End::not_started(reason),
         };
-        let (space, stack) = match load::load(order, &image, &node) {
+        let (space, stack) = match load::load(order, &image, &job, &node) {
             Ok(loaded) => loaded,
             Err(reason) => return End::not_started(reason),
         };
@@ -76,6 +78,7 @@ impl Life {
         let process = Arc::new(Process {
             name: Mutex::new(identity.name()),
             identity,
+            job,
             node,
             closer: Closer::new(client.clone()),
             files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
@@ -86,6 +89,7 @@ impl Life {
             signals: Mutex::new(Signals::new()),
             account: Account::new(),
         });
+        process.job.join(&process);
         let state = Arc::new(ThreadState::first(&process.identity));
         self.process = Some(Arc::clone(&process));
         self.thread = Some(Arc::clone(&state));
@@ -125,13 +129,14 @@ impl Life {
 
 /// Cuts the page table of a process that has ended back to the program's own pages, and leaves it to the node.
 fn cut_back(process: &Process, retention: &Retention) -> RankRetention {
+    process.job.leave(process);
     let mut space = process.space.lock();
     let found = space.stats().pages_found;
     let start_ns = clock::monotonic_ns();
     let (counts, table) = space.cut_back();
-    let walk = WalkCounts { walk_ns: clock::monotonic_ns().saturating_sub(start_ns), ..counts };
+    let mut walk = WalkCounts { walk_ns: clock::monotonic_ns().saturating_sub(start_ns), ..counts };
     if let Some(table) = table {
-        retention.keep(table, walk);
+        walk.zeroed += retention.keep(table, walk);
     }
     RankRetention { found, walk, held: retention.held() }
 }

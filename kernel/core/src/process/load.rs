@@ -1,7 +1,7 @@
 //! Getting a program ready to run: its headers, its working directory, its address space and start stack.
 //!
-//! If the node has retained the program's page table the program is not read at all: its headers are known, its pages
-//! are there.
+//! If the node has retained the program's page table, or another rank of the job runs here already, the program is not
+//! read at all: its headers are known, its pages are there.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,8 +15,8 @@ use coppice_protocol::ship::{Call, Location, Reply};
 
 use crate::errno::Errno;
 use crate::files::{pipeline::Pipeline, special};
-use crate::memory::{AddressSpace, StartInfo};
-use crate::process::NodeFacts;
+use crate::memory::{AddressSpace, BesideError, StartInfo};
+use crate::process::{JobOnNode, NodeFacts};
 use crate::random;
 use crate::ship::Client;
 
@@ -29,11 +29,17 @@ pub(super) struct Prepared {
 }
 
 /// Reads the program's headers, unless they are known, and finds the working directory, both at once.
-pub(super) async fn prepare(order: &Launch, client: &Client, node: &NodeFacts) -> Result<Prepared, String> {
-    if !order.use_retained {
+pub(super) async fn prepare(
+    order: &Launch,
+    client: &Client,
+    job: &JobOnNode,
+    node: &NodeFacts,
+) -> Result<Prepared, String> {
+    // What the job's other ranks left here or have here is its own.
+    if job.is_first() && !order.use_retained {
         node.retention.discard(Some(order.program));
     }
-    let known = node.retention.layout(order.program);
+    let known = node.retention.layout(order.program).or_else(|| job.layout(order.program));
     let mut calls = Pipeline::new();
     if known.is_none() {
         calls.push(client.call(Call::Pages { program: order.program, first: 0, count: 1 }, Vec::new()));
@@ -71,20 +77,37 @@ fn bad_directory(order: &Launch, errno: Errno) -> String {
     format!("working directory {}: {errno}", order.directory)
 }
 
-/// Makes the address space with the program and its start stack: on the retained page table if there is one, else
-/// with no page in it. Gives the stack pointer too.
-pub(super) fn load(order: &Launch, image: &ProgramImage, node: &NodeFacts) -> Result<(AddressSpace, u64), String> {
-    let named = |error: &dyn core::fmt::Display| format!("{}: {error}", order.path);
-    let mut space = match node.retention.take(order.program) {
-        Some(retained) => AddressSpace::on_retained(node.frames, Arc::clone(&node.retention), retained)
-            .map_err(|error| named(&error))?,
-        None => {
-            let mut space =
-                AddressSpace::new(node.frames, Arc::clone(&node.retention)).map_err(|error| named(&error))?;
-            space.load_image(image, order.program).map_err(|error| named(&error))?;
-            space
+/// The address space with the program in it: on the retained page table if there is one, beside that of another rank
+/// if one runs here, else with no page in it.
+fn space_for(
+    order: &Launch,
+    image: &ProgramImage,
+    job: &JobOnNode,
+    node: &NodeFacts,
+) -> Result<AddressSpace, BesideError> {
+    let retention = || Arc::clone(&node.retention);
+    if let Some(retained) = node.retention.take(order.program) {
+        return Ok(AddressSpace::on_retained(node.frames, retention(), retained)?);
+    }
+    for sibling in job.processes() {
+        let mut beside = sibling.space.lock();
+        if let Some(space) = AddressSpace::beside(node.frames, retention(), order.program, &mut beside)? {
+            return Ok(space);
         }
-    };
+    }
+    let mut space = AddressSpace::new(node.frames, retention())?;
+    space.load_image(image, order.program)?;
+    Ok(space)
+}
+
+/// Makes the address space with the program and its start stack. Gives the stack pointer too.
+pub(super) fn load(
+    order: &Launch,
+    image: &ProgramImage,
+    job: &JobOnNode,
+    node: &NodeFacts,
+) -> Result<(AddressSpace, u64), String> {
+    let mut space = space_for(order, image, job, node).map_err(|error| format!("{}: {error}", order.path))?;
     let info = StartInfo {
         arguments: &order.arguments,
         environment: &order.environment,

@@ -13,6 +13,7 @@ use spin::Mutex;
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
 use crate::memory::{AddressSpace, Retention};
+use crate::process::JobOnNode;
 use crate::process::signals::Signals;
 use crate::quota::Quota;
 use crate::ship::Client;
@@ -88,6 +89,8 @@ impl Identity {
 /// A process. Its parts are behind locks of their own, none of which is held while anything waits.
 pub(crate) struct Process {
     pub(crate) identity: Identity,
+    /// What it shares with the job's other ranks on the node.
+    pub(crate) job: Arc<JobOnNode>,
     pub(crate) node: NodeFacts,
     pub(crate) client: Client,
     pub(crate) space: Mutex<AddressSpace>,

@@ -13,6 +13,7 @@ use spin::Mutex;
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
+use crate::process::job::JobsOnNode;
 use crate::process::{KillSwitch, NodeFacts, launch};
 use crate::ship::Client;
 
@@ -23,13 +24,14 @@ type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
 pub struct ProcessTable {
     node: NodeFacts,
     running: Running,
+    jobs: Arc<JobsOnNode>,
 }
 
 impl ProcessTable {
     /// No process yet.
     #[must_use]
     pub fn new(node: NodeFacts) -> Self {
-        Self { node, running: Running::default() }
+        Self { node, running: Running::default(), jobs: Arc::default() }
     }
 }
 
@@ -49,7 +51,8 @@ impl Processes for ProcessTable {
     fn launch(&self, order: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let key = (order.job, order.rank);
         let switch = KillSwitch::new();
-        let process = launch(order, client, self.node.clone(), switch.clone(), move || started.now());
+        let job = self.jobs.enter(&order);
+        let process = launch(order, client, job, self.node.clone(), switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };
         Box::pin(async move {

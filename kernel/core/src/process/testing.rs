@@ -15,6 +15,7 @@ use coppice_protocol::ship::{Call, FileStatus, Handle, Location, Reply, Request,
 use spin::{Mutex, Once};
 
 use super::counts::Counts;
+use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
 use super::thread::Thread;
@@ -286,6 +287,7 @@ pub(crate) fn launch(
     let bench = Bench::new(&[("/work/a", b"")]);
     prepare(&mut bench.world.lock());
     let (client, node) = (bench.process.client.clone(), bench.process.node.clone());
+    let job = Arc::clone(&bench.process.job);
     let switch = super::KillSwitch::new();
     let killer = switch.clone();
     let launched = async move {
@@ -295,7 +297,7 @@ pub(crate) fn launch(
             killer.kill(99);
         });
         assert!(killing.is_ok());
-        super::launch(order, client, node, switch, || panic!("it cannot be started")).await
+        super::launch(order, client, job, node, switch, || panic!("it cannot be started")).await
     };
     executor::run_to_end(launched).expect("it is killed at the latest")
 }
@@ -327,9 +329,11 @@ impl Bench {
         space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
         space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
         let identity = Identity::of(&order);
+        let jobs = Arc::new(JobsOnNode::default());
         let process = Arc::new(Process {
             name: Mutex::new(identity.name()),
             identity,
+            job: jobs.enter(&order),
             node: node_facts(frames),
             closer: Closer::new(client.clone()),
             files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),

@@ -346,11 +346,11 @@ impl Check {
             Verdict::Keep
         });
         prop_assert_eq!(pages, stats.pages);
-        for (page, frame) in aside.frames() {
+        aside.each(|page, frame| {
             let mut bytes = vec![0; PAGE as usize];
             frame.read(0, &mut bytes);
             seen.push((Access::READ, page.address(), bytes));
-        }
+        });
         for (access, address, bytes) in seen {
             prop_assert!(!access.contains(Access::WRITE));
             prop_assert!(bytes.iter().zip(address..).all(|(byte, at)| *byte == self.world.initial(at)));

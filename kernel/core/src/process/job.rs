@@ -1,0 +1,153 @@
+//! What a node has of a job for as long as any of its ranks is there: what its ranks on this node share.
+//!
+//! It is there from the launch of the job's first rank on the node to the end of the last: each rank holds a reference
+//! from its launch to its report. What it holds is gone before the last rank's end is reported.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use coppice_protocol::control::Launch;
+use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::program::ProgramImage;
+use spin::Mutex;
+
+use crate::executor::WaitQueue;
+use crate::memory::limits::READ_AHEAD_PAGES;
+use crate::process::Process;
+
+/// A job as far as it is on this node.
+pub(crate) struct JobOnNode {
+    /// Which job.
+    pub(crate) id: JobId,
+    /// Where it is found.
+    jobs: Weak<JobsOnNode>,
+    /// A rank of it was launched.
+    begun: AtomicBool,
+    /// Its ranks that run here.
+    processes: Mutex<Vec<Weak<Process>>>,
+    /// Runs of the program's file that a rank fetches, in units of [`READ_AHEAD_PAGES`].
+    fetched: Mutex<BTreeSet<u64>>,
+    /// A rank is done with fetching a run.
+    fetch_ended: WaitQueue,
+}
+
+/// The jobs that have ranks on this node.
+#[derive(Default)]
+pub(crate) struct JobsOnNode(Mutex<BTreeMap<JobId, Weak<JobOnNode>>>);
+
+impl JobsOnNode {
+    /// The job of a rank that is launched: what the ranks before it share, or a new one.
+    pub(crate) fn enter(self: &Arc<Self>, order: &Launch) -> Arc<JobOnNode> {
+        let mut jobs = self.0.lock();
+        if let Some(job) = jobs.get(&order.job).and_then(Weak::upgrade) {
+            return job;
+        }
+        let job = Arc::new(JobOnNode::new(order.job, Arc::downgrade(self)));
+        jobs.insert(order.job, Arc::downgrade(&job));
+        job
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+impl JobOnNode {
+    fn new(id: JobId, jobs: Weak<JobsOnNode>) -> Self {
+        Self {
+            id,
+            jobs,
+            begun: AtomicBool::new(false),
+            processes: Mutex::default(),
+            fetched: Mutex::default(),
+            fetch_ended: WaitQueue::new(),
+        }
+    }
+
+    /// Whether nobody has asked this before: the rank that does is the first of the job here.
+    pub(super) fn is_first(&self) -> bool {
+        !self.begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// A rank has its memory.
+    pub(super) fn join(&self, process: &Arc<Process>) {
+        self.processes.lock().push(Arc::downgrade(process));
+    }
+
+    /// A rank is at its end.
+    pub(super) fn leave(&self, process: &Process) {
+        self.processes.lock().retain(|known| !ptr::eq(known.as_ptr(), process));
+    }
+
+    /// The ranks that run here.
+    pub(super) fn processes(&self) -> Vec<Arc<Process>> {
+        self.processes.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The layout of the program, if a rank that runs here has it.
+    pub(super) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
+        self.processes().iter().find_map(|process| process.space.lock().layout_of(program).cloned())
+    }
+
+    /// Waits until no other rank fetches the run of the program's file that starts with `first_page`.
+    pub(super) async fn turn_to_fetch(&self, first_page: u64) -> Turn<'_> {
+        let run = first_page / READ_AHEAD_PAGES;
+        self.fetch_ended.wait_until(|| self.fetched.lock().insert(run).then_some(())).await;
+        Turn { job: self, run }
+    }
+}
+
+/// A rank's turn to fetch a run of the program's file, until this is dropped.
+pub(super) struct Turn<'a> {
+    job: &'a JobOnNode,
+    run: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.job.fetched.lock().remove(&self.run);
+        self.job.fetch_ended.wake_all();
+    }
+}
+
+impl Drop for JobOnNode {
+    fn drop(&mut self) {
+        let Some(jobs) = self.jobs.upgrade() else { return };
+        let mut jobs = jobs.0.lock();
+        // The job may have come back meanwhile.
+        if jobs.get(&self.id).is_some_and(|job| job.strong_count() == 0) {
+            jobs.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+
+    use coppice_protocol::control::Launch;
+    use coppice_protocol::ids::JobId;
+
+    use super::JobsOnNode;
+    use crate::process::testing::order;
+
+    #[test]
+    fn ranks_of_a_job_share_one_until_the_last_has_gone() {
+        let jobs = Arc::new(JobsOnNode::default());
+        let first = jobs.enter(&order(2));
+        let second = jobs.enter(&order(2));
+        let other = jobs.enter(&Launch { job: JobId(8), ..order(1) });
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(jobs.count(), 2);
+        drop(first);
+        assert_eq!(jobs.count(), 2);
+        drop(second);
+        drop(other);
+        assert_eq!(jobs.count(), 0);
+    }
+}
