@@ -105,6 +105,12 @@ pub(crate) fn fact(caller: Caller<'_>, number: u64) -> Option<u64> {
     Some(fact.into())
 }
 
+/// Answers calls that programs make over and over, where there is nothing out of the ordinary.
+#[inline]
+pub(crate) fn at_once(caller: Caller<'_>, number: u64, regs: &Registers) -> Option<u64> {
+    if number == u64::from(nr::POLL) { poll::poll_at_once(caller, regs) } else { None }
+}
+
 /// Makes the call if it is an immediate one, and no [`fact`].
 pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -> Option<Immediate> {
     let number = u32::try_from(number).ok()?;

@@ -175,6 +175,7 @@ impl FramePool {
     }
 
     /// Where the byte at a physical address is.
+    #[inline]
     pub(crate) fn at(&self, physical: u64) -> *mut u8 {
         self.direct_map.wrapping_add(physical as usize)
     }

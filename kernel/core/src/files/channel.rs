@@ -2,14 +2,14 @@
 //!
 //! A channel has a reading and a writing side; how many descriptors stand for a side is not its affair, only that a
 //! side is closed once. It starts small and grows when more is written than is read, as far as [`Quota`] has memory; if
-//! that has none, the channel stays as large as it is for good, so that what [`Channel::ready_to_write`] says is true.
+//! that has none, the channel stays as large as it is for good, so that it says truly whether there is room.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use spin::Mutex;
 
-use super::readiness::{Ready, Watchers};
+use super::readiness::{Level, Ready, Watchers};
 use super::ring::Ring;
 use super::stream::{Shape, Sink, Source, Taken};
 use crate::errno::Errno;
@@ -31,6 +31,8 @@ pub(crate) enum Kind {
 pub(crate) struct Channel {
     kind: Kind,
     state: Mutex<State>,
+    /// What the reading and the writing side can do.
+    levels: (Level, Level),
     /// Those who wait for something to read.
     pub(crate) readers: Watchers,
     /// Those who wait for room.
@@ -51,11 +53,17 @@ struct State {
 }
 
 impl Channel {
-    /// An empty one, which holds up to `limit` bytes.
+    /// An empty one, which holds up to `limit` bytes. What its sides can do, it says in the levels of the end that reads
+    /// and the one that writes.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn new(kind: Kind, limit: usize, quota: &Arc<Quota>) -> Result<Arc<Self>, Errno> {
+    pub(crate) fn new(
+        kind: Kind,
+        limit: usize,
+        (reader, writer): (&Level, &Level),
+        quota: &Arc<Quota>,
+    ) -> Result<Arc<Self>, Errno> {
         let charge = quota.charge(OBJECT_BYTES + CHANNEL_BYTES_MIN)?;
         let ring = Ring::new(CHANNEL_BYTES_MIN)?;
         let mut lengths = VecDeque::new();
@@ -63,7 +71,15 @@ impl Channel {
             lengths.try_reserve_exact(CHANNEL_MESSAGES_MAX).map_err(|_| Errno::ENOMEM)?;
         }
         let state = State { ring, lengths, limit, charge, reader_gone: false, writer_gone: false };
-        Ok(Arc::new(Self { kind, state: Mutex::new(state), readers: Watchers::new(), writers: Watchers::new() }))
+        let channel = Self {
+            kind,
+            state: Mutex::new(state),
+            levels: (reader.clone(), writer.clone()),
+            readers: Watchers::new(),
+            writers: Watchers::new(),
+        };
+        channel.tell(&channel.state.lock());
+        Ok(Arc::new(channel))
     }
 
     /// Everything that is in it, bytes.
@@ -89,6 +105,7 @@ impl Channel {
                     state.ring.forget(length);
                     state.lengths.pop_front();
                 }
+                self.tell(&state);
             }
             Taken { copied, length }
         };
@@ -114,6 +131,8 @@ impl Channel {
             };
             let wanted = state.make_room(length).min(length);
             if wanted < length && (whole || wanted == 0) {
+                // It may have given up growing.
+                self.tell(&state);
                 return Err(Errno::EAGAIN);
             }
             let filled = state.ring.fill(wanted, source);
@@ -124,6 +143,7 @@ impl Channel {
             if self.kind == Kind::Messages {
                 state.lengths.push_back(filled as u32);
             }
+            self.tell(&state);
             filled
         };
         self.readers.notify();
@@ -138,26 +158,24 @@ impl Channel {
         }
     }
 
-    /// What the reading side can do.
-    #[inline]
-    pub(crate) fn ready_to_read(&self) -> Ready {
-        let state = self.state.lock();
-        let mut ready = Ready::empty();
-        ready.set(Ready::READ, state.ring.len() > 0 || !state.lengths.is_empty());
-        ready.set(Ready::READ_HANG_UP, state.writer_gone || state.reader_gone);
-        ready
-    }
-
-    /// What the writing side can do; [`Ready::ERROR`] means that nobody reads.
-    #[inline]
-    pub(crate) fn ready_to_write(&self) -> Ready {
-        let state = self.state.lock();
+    /// Says what its sides can do now.
+    fn tell(&self, state: &State) {
+        let (reader, writer) = &self.levels;
+        let any = state.ring.len() > 0 || !state.lengths.is_empty();
         let room = state.limit - state.ring.len() >= CHANNEL_BYTES_MIN && state.lengths.len() < CHANNEL_MESSAGES_MAX;
-        let mut ready = Ready::empty();
-        ready.set(Ready::WRITE, room || state.reader_gone || state.writer_gone);
-        ready.set(Ready::ERROR, state.reader_gone);
-        ready.set(Ready::HANG_UP, state.writer_gone);
-        ready
+        let over = state.reader_gone || state.writer_gone;
+        let when = |is_so: bool, bits: u16| if is_so { bits } else { 0 };
+        let (read, write) = (Ready::READ.bits(), when(room || over, Ready::WRITE.bits()));
+        if self.kind == Kind::Pipe {
+            let (end, gone) = (Ready::HANG_UP.bits(), Ready::ERROR.bits());
+            reader.set(read | end, when(any, read) | when(state.writer_gone, end));
+            writer.set(Ready::WRITE.bits() | gone, write | when(state.reader_gone, gone));
+        } else {
+            let end = Ready::READ_HANG_UP.bits();
+            reader.set(read | end, when(any || over, read) | when(over, end));
+            // Whether that is the end of everything depends on the other direction.
+            writer.set(Ready::WRITE.bits() | Level::LOOK_CLOSER, write | when(over, Level::LOOK_CLOSER));
+        }
     }
 
     /// Nobody will read any more. What is in it is forgotten.
@@ -168,13 +186,18 @@ impl Channel {
             let held = state.ring.len();
             state.ring.forget(held);
             state.lengths.clear();
+            self.tell(&state);
         }
         self.notify();
     }
 
     /// Nobody will write any more.
     pub(crate) fn close_writer(&self) {
-        self.state.lock().writer_gone = true;
+        {
+            let mut state = self.state.lock();
+            state.writer_gone = true;
+            self.tell(&state);
+        }
         self.notify();
     }
 

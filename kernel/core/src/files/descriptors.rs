@@ -7,6 +7,7 @@ use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
 
 use super::input::Input;
 use super::open_file::{OpenFile, Standard};
+use super::readiness::Level;
 use crate::errno::Errno;
 
 /// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard): `EMFILE`. As many as it may have handles.
@@ -23,14 +24,22 @@ pub(crate) struct Descriptor {
 /// Descriptors by number.
 pub(crate) struct Descriptors {
     slots: Vec<Option<Descriptor>>,
+    /// What the open files are ready for, as many as there are slots: for poll(2), which looks at nothing else.
+    levels: Vec<Level>,
+    /// The level of a free slot.
+    invalid: Level,
 }
 
 impl Descriptors {
     /// Standard input, output and error.
     pub(crate) fn standard(input: Input) -> Self {
         let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
-        let open = |stream| Some(Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false });
-        Self { slots: streams.into_iter().map(open).collect() }
+        let open = |stream| Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false };
+        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid: Level::new(Level::INVALID) };
+        for (number, stream) in streams.into_iter().enumerate() {
+            table.put(number, open(stream));
+        }
+        table
     }
 
     /// The open file behind a number.
@@ -46,6 +55,12 @@ impl Descriptors {
     pub(crate) fn peek(&self, number: i32) -> Option<&OpenFile> {
         // Negative numbers are beyond any table's end.
         self.slots.get(number as usize)?.as_ref().map(|descriptor| &*descriptor.file)
+    }
+
+    /// What the open files of all numbers from 0 on are ready for; [`Level::INVALID`] where there are none.
+    #[inline]
+    pub(crate) fn levels(&self) -> &[Level] {
+        &self.levels
     }
 
     /// The descriptor of a number.
@@ -101,7 +116,9 @@ impl Descriptors {
     /// `EBADF`.
     pub(crate) fn remove(&mut self, number: i32) -> Result<Descriptor, Errno> {
         let index = usize::try_from(number).map_err(|_| Errno::EBADF)?;
-        self.slots.get_mut(index).and_then(Option::take).ok_or(Errno::EBADF)
+        let removed = self.slots.get_mut(index).and_then(Option::take).ok_or(Errno::EBADF)?;
+        self.levels[index] = self.invalid.clone();
+        Ok(removed)
     }
 
     /// Numbers in use, in order.
@@ -118,7 +135,9 @@ impl Descriptors {
     fn put(&mut self, index: usize, descriptor: Descriptor) -> Option<Descriptor> {
         if index >= self.slots.len() {
             self.slots.resize(index + 1, None);
+            self.levels.resize(index + 1, self.invalid.clone());
         }
+        self.levels[index] = descriptor.file.level().clone();
         self.slots[index].replace(descriptor)
     }
 }
@@ -131,7 +150,7 @@ mod tests {
     use coppice_protocol::ids::{JobId, Rank};
     use proptest::prelude::{any, proptest};
 
-    use super::{DESCRIPTORS_MAX, Descriptor, Descriptors, Input};
+    use super::{DESCRIPTORS_MAX, Descriptor, Descriptors, Input, Level};
     use crate::errno::Errno;
     use crate::ship::Ship;
 
@@ -179,10 +198,15 @@ mod tests {
             let known = (0..3).contains(&number);
             assert_eq!(table.set_close_on_exec(number, close_on_exec).is_ok(), known);
             assert_eq!(table.get(number).is_ok(), known);
+            let level = |table: &Descriptors| table.levels().get(number as usize).map(Level::bits);
+            let valid = |bits: Option<u16>| bits.is_some_and(|bits| bits != Level::INVALID);
+            assert_eq!(valid(level(&table)), known);
             let file = table.get(0).expect("standard input");
             let possible = (0..DESCRIPTORS_MAX as i32).contains(&number);
             assert_eq!(table.replace(number, Descriptor { file, close_on_exec }).is_ok(), possible);
+            assert_eq!(valid(level(&table)), possible);
             assert_eq!(table.remove(number).is_ok(), possible);
+            assert!(!valid(level(&table)));
             assert!(table.remove(number).is_err());
         }
     }

@@ -5,7 +5,7 @@ use core::task::Waker;
 
 use spin::Mutex;
 
-use super::readiness::{Ready, Watchers};
+use super::readiness::{Level, Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
 use crate::limits::OBJECT_BYTES;
@@ -22,6 +22,8 @@ pub(crate) struct Event {
     value: Mutex<u64>,
     /// A read takes one, not all (`EFD_SEMAPHORE`).
     is_semaphore: bool,
+    /// What can be done with it.
+    pub(crate) level: Level,
     watchers: Watchers,
     _charge: Charge,
 }
@@ -33,17 +35,18 @@ impl Event {
     /// `ENOMEM`.
     pub(crate) fn new(value: u32, is_semaphore: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
-        Ok(Self { value: Mutex::new(value.into()), is_semaphore, watchers: Watchers::new(), _charge: charge })
+        let (level, watchers) = (Level::new(0), Watchers::new());
+        let event = Self { value: Mutex::new(value.into()), is_semaphore, level, watchers, _charge: charge };
+        event.tell(value.into());
+        Ok(event)
     }
 
-    /// See [`super::OpenFile::ready`].
-    #[inline]
-    pub(crate) fn ready(&self) -> Ready {
-        let value = *self.value.lock();
+    /// Says what can be done with it at this value.
+    fn tell(&self, value: u64) {
         let mut ready = Ready::empty();
         ready.set(Ready::READ, value > 0);
         ready.set(Ready::WRITE, value < VALUE_MAX);
-        ready
+        self.level.set(u16::MAX, ready.bits());
     }
 
     /// See [`super::OpenFile::watch`].
@@ -66,6 +69,7 @@ impl Stream for Event {
             let copied = sink(&taken.to_le_bytes());
             if copied == VALUE_BYTES {
                 *value -= taken;
+                self.tell(*value);
             }
             copied
         };
@@ -88,6 +92,7 @@ impl Stream for Event {
         {
             let mut value = self.value.lock();
             *value = value.checked_add(added).filter(|sum| *sum <= VALUE_MAX).ok_or(Errno::EAGAIN)?;
+            self.tell(*value);
         }
         self.watchers.notify();
         Ok(VALUE_BYTES)
@@ -104,6 +109,10 @@ mod tests {
     use super::{Event, Ready, VALUE_MAX};
     use crate::errno::Errno;
     use crate::quota::tests::quota;
+
+    fn ready(event: &Event) -> Ready {
+        Ready::from_bits(event.level.bits()).expect("nothing else")
+    }
 
     fn put(event: &Event, bytes: &[u8]) -> Result<usize, Errno> {
         event.put(bytes.len(), &mut copy_from(bytes))
@@ -122,9 +131,9 @@ mod tests {
     fn a_counter_adds_up_and_is_read_at_once() {
         let event = Event::new(2, false, &quota()).expect("memory");
         assert_eq!(put(&event, &5_u64.to_le_bytes()), Ok(8));
-        assert_eq!(event.ready(), Ready::READ | Ready::WRITE);
+        assert_eq!(ready(&event), Ready::READ | Ready::WRITE);
         assert_eq!(read(&event), Ok(7));
-        assert_eq!((read(&event), event.ready()), (Err(Errno::EAGAIN), Ready::WRITE));
+        assert_eq!((read(&event), ready(&event)), (Err(Errno::EAGAIN), Ready::WRITE));
         assert_eq!(event.take(7, false, &mut |_| 0).err(), Some(Errno::EINVAL));
     }
 
@@ -141,7 +150,7 @@ mod tests {
         assert_eq!(put(&event, &[0; 7]), Err(Errno::EINVAL));
         assert_eq!(put(&event, &VALUE_MAX.to_le_bytes()), Ok(8));
         assert_eq!(put(&event, &1_u64.to_le_bytes()), Err(Errno::EAGAIN));
-        assert_eq!(event.ready(), Ready::READ);
+        assert_eq!(ready(&event), Ready::READ);
         assert_eq!(read(&event), Ok(VALUE_MAX));
     }
 }

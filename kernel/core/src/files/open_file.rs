@@ -17,7 +17,7 @@ use super::pair::PairEnd;
 use super::pipe::PipeEnd;
 use super::poller::Poller;
 use super::proc_text::Text;
-use super::readiness::Ready;
+use super::readiness::{Level, Ready};
 use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
 use crate::errno::Errno;
@@ -130,6 +130,23 @@ pub(crate) struct OpenFile {
     settable: AtomicU32,
     /// Where reads and writes go on, bytes; for directories, the position in the listing.
     offset: AtomicU64,
+    level: Level,
+}
+
+impl Object {
+    /// Where it says what it is ready for.
+    fn level(&self) -> Level {
+        match self {
+            Self::Pipe(end) => end.level.clone(),
+            Self::Pair(end) => end.level.clone(),
+            Self::Event(event) => event.level.clone(),
+            Self::Stream(Standard::Input(_)) | Self::Poller(_) => Level::new(Level::LOOK_CLOSER),
+            Self::Stream(_) => Level::new(Ready::WRITE.bits()),
+            Self::Shipped(_) | Self::Device(_) | Self::Text(..) | Self::Program(_) | Self::Special(_) => {
+                Level::new(Ready::NEVER_WAITS.bits())
+            }
+        }
+    }
 }
 
 impl FileSource for OpenFile {}
@@ -137,8 +154,10 @@ impl FileSource for OpenFile {}
 impl OpenFile {
     /// An object opened with these `O_*` flags.
     pub(crate) fn new(object: Object, opened_with: u32) -> Self {
+        let level = if opened_with & flags::O_PATH != 0 { Level::new(Level::INVALID) } else { object.level() };
         Self {
             object,
+            level,
             fixed: opened_with & (flags::O_ACCMODE | flags::O_PATH | flags::O_DIRECTORY) | flags::O_LARGEFILE,
             settable: AtomicU32::new(opened_with & flags::SETTABLE),
             offset: AtomicU64::new(0),
@@ -197,19 +216,23 @@ impl OpenFile {
     }
 
     /// What can be done with it now without waiting. Of standard input, as far as that is known.
-    #[inline]
     pub(crate) fn ready(&self) -> Ready {
+        let bits = self.level.bits();
+        if bits & Level::LOOK_CLOSER == 0 {
+            return Ready::from_bits_truncate(bits);
+        }
         match &self.object {
             Object::Stream(Standard::Input(input)) => input.ready(),
-            Object::Stream(_) => Ready::WRITE,
-            Object::Pipe(end) => end.ready(),
             Object::Pair(end) => end.ready(),
-            Object::Event(event) => event.ready(),
             Object::Poller(poller) => poller.ready(),
-            Object::Shipped(_) | Object::Device(_) | Object::Text(..) | Object::Program(_) | Object::Special(_) => {
-                Ready::NEVER_WAITS
-            }
+            _ => Ready::empty(),
         }
+    }
+
+    /// What [`Self::ready`] says, if it can be said without a closer look.
+    #[inline]
+    pub(crate) fn level(&self) -> &Level {
+        &self.level
     }
 
     /// Has `waker` woken when [`Self::ready`] may say something else.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::channel::{Channel, Kind};
-use super::readiness::{Ready, until};
+use super::readiness::{Level, Ready, until};
 use super::serial;
 use super::stream::{Shape, Sink, Source, Stream, Taken, copy_from};
 use crate::errno::Errno;
@@ -17,6 +17,8 @@ use crate::quota::Quota;
 pub(crate) struct PairEnd {
     incoming: Arc<Channel>,
     outgoing: Arc<Channel>,
+    /// What can be done with it.
+    pub(crate) level: Level,
     /// Whether what is written apart is kept apart.
     #[expect(dead_code, reason = "getsockopt(2) will tell")]
     pub(crate) kind: PairKind,
@@ -41,27 +43,26 @@ pub(crate) enum PairKind {
 /// `ENOMEM`.
 pub(crate) fn pair(kind: PairKind, quota: &Arc<Quota>) -> Result<(PairEnd, PairEnd), Errno> {
     let channels = if kind == PairKind::Stream { Kind::Stream } else { Kind::Messages };
-    let there = Channel::new(channels, PAIR_BYTES_MAX, quota)?;
-    let back = Channel::new(channels, PAIR_BYTES_MAX, quota)?;
-    let end = |incoming: &Arc<Channel>, outgoing: &Arc<Channel>| PairEnd {
+    let (one, other) = (Level::new(0), Level::new(0));
+    let there = Channel::new(channels, PAIR_BYTES_MAX, (&other, &one), quota)?;
+    let back = Channel::new(channels, PAIR_BYTES_MAX, (&one, &other), quota)?;
+    let end = |incoming: &Arc<Channel>, outgoing: &Arc<Channel>, level| PairEnd {
         incoming: Arc::clone(incoming),
         outgoing: Arc::clone(outgoing),
+        level,
         kind,
         serial: serial(),
     };
-    Ok((end(&there, &back), end(&back, &there)))
+    Ok((end(&back, &there, one), end(&there, &back, other)))
 }
 
 impl PairEnd {
     /// See [`super::OpenFile::ready`].
-    #[inline]
     pub(crate) fn ready(&self) -> Ready {
-        let (incoming, outgoing) = (self.incoming.ready_to_read(), self.outgoing.ready_to_write());
-        let mut ready = incoming | outgoing & Ready::WRITE;
-        if incoming.contains(Ready::READ_HANG_UP) {
-            ready |= Ready::READ;
-            ready.set(Ready::HANG_UP, outgoing.intersects(Ready::ERROR | Ready::HANG_UP));
-        }
+        let bits = self.level.bits();
+        let mut ready = Ready::from_bits_truncate(bits);
+        let over = bits & Level::LOOK_CLOSER != 0 && ready.contains(Ready::READ_HANG_UP);
+        ready.set(Ready::HANG_UP, over);
         ready
     }
 

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::task::Waker;
 
 use super::channel::{Channel, Kind};
-use super::readiness::Ready;
+use super::readiness::Level;
 use super::serial;
 use super::stream::{Sink, Source, Stream, Taken};
 use crate::errno::Errno;
@@ -15,6 +15,8 @@ use crate::quota::Quota;
 pub(crate) struct PipeEnd {
     channel: Arc<Channel>,
     side: Side,
+    /// What can be done with it.
+    pub(crate) level: Level,
     /// Tells it from other pipes.
     pub(crate) serial: u64,
 }
@@ -30,26 +32,14 @@ enum Side {
 /// # Errors
 /// `ENOMEM`.
 pub(crate) fn pipe(quota: &Arc<Quota>) -> Result<(PipeEnd, PipeEnd), Errno> {
-    let channel = Channel::new(Kind::Pipe, PIPE_BYTES_MAX, quota)?;
+    let (reader, writer) = (Level::new(0), Level::new(0));
+    let channel = Channel::new(Kind::Pipe, PIPE_BYTES_MAX, (&reader, &writer), quota)?;
     let serial = serial();
-    let reads = PipeEnd { channel: Arc::clone(&channel), side: Side::Reads, serial };
-    Ok((reads, PipeEnd { channel, side: Side::Writes, serial }))
+    let reads = PipeEnd { channel: Arc::clone(&channel), side: Side::Reads, level: reader, serial };
+    Ok((reads, PipeEnd { channel, side: Side::Writes, level: writer, serial }))
 }
 
 impl PipeEnd {
-    /// See [`super::OpenFile::ready`].
-    #[inline]
-    pub(crate) fn ready(&self) -> Ready {
-        match self.side {
-            Side::Reads => {
-                let ready = self.channel.ready_to_read();
-                // Linux tells the end of a pipe like this.
-                if ready.contains(Ready::READ_HANG_UP) { ready & Ready::READ | Ready::HANG_UP } else { ready }
-            }
-            Side::Writes => self.channel.ready_to_write(),
-        }
-    }
-
     /// See [`super::OpenFile::watch`].
     pub(crate) fn watch(&self, waker: &Waker) {
         match self.side {
@@ -90,11 +80,16 @@ mod tests {
 
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
+    use super::super::readiness::Ready;
     use super::super::stream::{Stream, Taken, copy_from};
-    use super::{PIPE_BYTES_MAX, PipeEnd, Ready, pipe};
+    use super::{PIPE_BYTES_MAX, PipeEnd, pipe};
     use crate::errno::Errno;
     use crate::limits::{CHANNEL_BYTES_MIN, OBJECT_BYTES};
     use crate::quota::tests::quota;
+
+    fn ready(end: &PipeEnd) -> Ready {
+        Ready::from_bits(end.level.bits()).expect("nothing else")
+    }
 
     fn put(end: &PipeEnd, bytes: &[u8]) -> Result<usize, Errno> {
         end.put(bytes.len(), &mut copy_from(bytes))
@@ -114,13 +109,13 @@ mod tests {
         let (reads, writes) = pipe(&quota()).expect("memory");
         assert_eq!(read(&reads, 1), Err(Errno::EAGAIN));
         assert_eq!(put(&writes, &vec![1; PIPE_BYTES_MAX - 10]), Ok(PIPE_BYTES_MAX - 10));
-        assert_eq!(writes.ready(), Ready::empty());
+        assert_eq!(ready(&writes), Ready::empty());
         assert_eq!(put(&writes, &[2; 11]), Err(Errno::EAGAIN));
         assert_eq!(put(&writes, &[2; CHANNEL_BYTES_MIN + 1]), Ok(10));
         assert_eq!(put(&writes, &[2; CHANNEL_BYTES_MIN + 1]), Err(Errno::EAGAIN));
         assert_eq!(reads.held(), PIPE_BYTES_MAX);
         assert_eq!(read(&reads, CHANNEL_BYTES_MIN).map(|bytes| bytes.len()), Ok(CHANNEL_BYTES_MIN));
-        assert_eq!(writes.ready(), Ready::WRITE);
+        assert_eq!(ready(&writes), Ready::WRITE);
         assert_eq!(put(&writes, &[3; CHANNEL_BYTES_MIN]), Ok(CHANNEL_BYTES_MIN));
     }
 
@@ -139,13 +134,13 @@ mod tests {
         let (reads, writes) = pipe(&quota()).expect("memory");
         assert_eq!(put(&writes, b"x"), Ok(1));
         drop(writes);
-        assert_eq!(reads.ready(), Ready::READ | Ready::HANG_UP);
+        assert_eq!(ready(&reads), Ready::READ | Ready::HANG_UP);
         assert_eq!(read(&reads, 10).as_deref(), Ok(&b"x"[..]));
-        assert_eq!(reads.ready(), Ready::HANG_UP);
+        assert_eq!(ready(&reads), Ready::HANG_UP);
         assert_eq!(read(&reads, 10).as_deref(), Ok(&b""[..]));
         let (reads, writes) = pipe(&quota()).expect("memory");
         drop(reads);
-        assert_eq!(writes.ready(), Ready::WRITE | Ready::ERROR);
+        assert_eq!(ready(&writes), Ready::WRITE | Ready::ERROR);
         assert_eq!(put(&writes, b"x"), Err(Errno::EPIPE));
     }
 
@@ -163,7 +158,7 @@ mod tests {
         assert_eq!(pipe(&quota).err(), Some(Errno::ENOMEM));
         assert_eq!(put(&writes, &[1; CHANNEL_BYTES_MIN - 1]), Ok(CHANNEL_BYTES_MIN - 1));
         assert_eq!(put(&writes, &[1; 2]), Err(Errno::EAGAIN));
-        assert_eq!(writes.ready(), Ready::empty());
+        assert_eq!(ready(&writes), Ready::empty());
         drop(rest);
         assert_eq!(quota.taken(), CHANNEL_BYTES_MIN + OBJECT_BYTES);
         drop((reads, writes));

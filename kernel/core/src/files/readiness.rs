@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::sync::atomic::{AtomicU16, Ordering};
 use core::task::{Poll, Waker};
 
 use bitflags::bitflags;
@@ -42,6 +43,41 @@ impl Ready {
 
     /// What files have that never make anybody wait.
     pub(crate) const NEVER_WAITS: Self = Self::READ.union(Self::WRITE);
+}
+
+/// Where an open file says what it is ready for, for a look that takes nothing but the look: programs that poll, poll
+/// often. Whoever changes something says so here first.
+#[derive(Clone)]
+pub(crate) struct Level(Arc<AtomicU16>);
+
+impl Level {
+    /// Says nothing about [`Ready`]; the file is to be asked itself ([`super::OpenFile::ready`]).
+    pub(crate) const LOOK_CLOSER: u16 = 0x8000;
+    /// There is no such descriptor, as far as poll(2) is concerned (`POLLNVAL`).
+    pub(crate) const INVALID: u16 = 0x020;
+
+    /// One that says this for now.
+    pub(crate) fn new(bits: u16) -> Self {
+        Self(Arc::new(AtomicU16::new(bits)))
+    }
+
+    /// What it says: bits of [`Ready`], [`Self::INVALID`], or, among others, [`Self::LOOK_CLOSER`].
+    #[inline]
+    pub(crate) fn bits(&self) -> u16 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Says that of all that is in `mask`, only `bits` are so.
+    pub(crate) fn set(&self, mask: u16, bits: u16) {
+        // Never refused.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits));
+    }
+}
+
+impl From<Arc<AtomicU16>> for Level {
+    fn from(level: Arc<AtomicU16>) -> Self {
+        Self(level)
+    }
 }
 
 /// Who wants to know when something changes. At most [`WATCHERS_MAX`], each once; beyond, the one that has waited

@@ -139,6 +139,10 @@ impl<'a> Thread<'a> {
     fn system_call(&mut self) -> Option<Wait> {
         let caller = Caller { process: self.process, thread: self.state };
         let number = self.user.regs.rax;
+        if let Some(value) = syscall::at_once(caller, number, &self.user.regs) {
+            self.user.regs.rax = value;
+            return None;
+        }
         match syscall::immediate(caller, number, &mut self.user.regs) {
             Some(Ok(value)) => self.user.regs.rax = value,
             Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),

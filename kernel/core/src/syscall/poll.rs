@@ -5,7 +5,12 @@
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::sync::atomic::Ordering;
 use core::task::{Poll, Waker};
+
+use coppice_hal::addr::UserPage;
+use coppice_hal::paging::Access;
+use coppice_hal::user::Registers;
 
 use super::Arguments;
 use super::abi::io::{POLLFD_BYTES, PollEntry};
@@ -13,11 +18,12 @@ use super::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::{DESCRIPTORS_MAX, Descriptors, Input, Object, Ready, Standard};
+use crate::files::readiness::{Level, Ready};
+use crate::files::{DESCRIPTORS_MAX, Descriptors, Input, Object, Standard};
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
-/// `POLLNVAL`: there is no such descriptor, or it stands for a place only.
-const POLLNVAL: u16 = 0x020;
+/// What is told of an entry whether it was asked for or not.
+const ALWAYS_TOLD: u32 = Ready::ALWAYS_TOLD.bits() as u32 | Level::INVALID as u32;
 
 /// Entries that are looked at together: they lie on the stack meanwhile.
 const CHUNK_ENTRIES: usize = 32;
@@ -75,6 +81,36 @@ impl Entries {
         Ok(found)
     }
 
+    /// As [`Self::look`], of entries that lie in one page which is there: looks at all of them where they are. Gives
+    /// nothing if they do not, or if a descriptor needs a closer look; then it has said nothing wrong.
+    #[inline]
+    fn glance(self, caller: Caller<'_>) -> Option<u64> {
+        let page = UserPage::containing(self.address)?;
+        let space = caller.process.space.lock();
+        let mapped = space.table().lookup(page).filter(|mapped| mapped.access().contains(Access::WRITE))?;
+        let words = mapped.words((self.address - page.address()) as usize, self.count * 2)?;
+        let files = caller.process.files.lock();
+        let levels = files.levels();
+        let (mut ready, mut all) = (0, 0);
+        for [descriptor, rest] in words.as_chunks::<2>().0 {
+            let number = descriptor.load(Ordering::Relaxed);
+            let level = match levels.get(number as usize) {
+                Some(level) => level.bits().into(),
+                // Negative ones are skipped.
+                None if number.cast_signed() < 0 => 0,
+                None => Level::INVALID.into(),
+            };
+            let said = rest.load(Ordering::Relaxed);
+            let happened = (said | ALWAYS_TOLD) & level;
+            all |= level;
+            if happened | said >> 16 != 0 {
+                rest.store(said & 0xffff | happened << 16, Ordering::Relaxed);
+                ready += u64::from(happened != 0);
+            }
+        }
+        (all & u32::from(Level::LOOK_CLOSER) == 0).then_some(ready)
+    }
+
     /// Has `waker` woken when another look may find more.
     fn watch(self, caller: Caller<'_>, waker: &Waker) -> Immediate<()> {
         self.for_each_chunk(caller, |chunk| {
@@ -122,7 +158,7 @@ fn look_at(files: &Descriptors, entry: &PollEntry, unknown: &mut Option<Arc<Inpu
     if entry.descriptor < 0 {
         return 0;
     }
-    let Some(file) = files.peek(entry.descriptor).filter(|file| !file.is_path()) else { return POLLNVAL };
+    let Some(file) = files.peek(entry.descriptor).filter(|file| !file.is_path()) else { return Level::INVALID };
     let ready = file.ready();
     if let Object::Stream(Standard::Input(input)) = &file.object
         && ready.is_empty()
@@ -133,13 +169,19 @@ fn look_at(files: &Descriptors, entry: &PollEntry, unknown: &mut Option<Arc<Inpu
     ready.bits() & (entry.events | Ready::ALWAYS_TOLD.bits())
 }
 
+/// poll(2), if it need not wait and is nothing out of the ordinary: the shortest way there is.
+pub(crate) fn poll_at_once(caller: Caller<'_>, regs: &Registers) -> Option<u64> {
+    let a = &Arguments::of(regs);
+    Entries::of(a).ok()?.glance(caller).filter(|ready| *ready > 0 || a.int(2) == 0)
+}
+
 /// poll(2), if it need not wait.
 pub(super) fn poll_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
-    let looked = match Entries::of(a) {
-        Ok(entries) => entries.look(caller),
-        Err(errno) => Err(errno.into()),
+    let entries = match Entries::of(a) {
+        Ok(entries) => entries,
+        Err(errno) => return Some(Err(errno.into())),
     };
-    match looked {
+    match entries.look(caller) {
         Ok(Found { unknown: Some(_), .. }) => None,
         Ok(Found { ready: 0, .. }) if a.int(2) != 0 => None,
         Ok(found) => Some(Ok(found.ready)),

@@ -115,16 +115,19 @@ impl Raw {
     }
 
     /// The processor may have it in its memory of translations.
+    #[inline]
     pub(super) fn is_present(self) -> bool {
         self.0 & PRESENT != 0
     }
 
     /// Physical address of the frame or table.
+    #[inline]
     pub(super) fn address(self) -> u64 {
         self.0 & ADDRESS
     }
 
     /// What the processor lets the program do.
+    #[inline]
     pub(super) fn access(self) -> Access {
         if !self.is_present() {
             return Access::empty();
@@ -144,6 +147,7 @@ impl Raw {
     pub(super) const WRITTEN: u64 = ACCESSED | DIRTY;
 
     /// Whether it says so already.
+    #[inline]
     pub(super) fn is_written(self) -> bool {
         self.0 & Self::WRITTEN == Self::WRITTEN
     }

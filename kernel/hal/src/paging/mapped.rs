@@ -2,7 +2,7 @@
 
 use core::mem::ManuallyDrop;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::entry::Raw;
 use super::{Access, Marks};
@@ -27,6 +27,7 @@ impl<'a> Mapped<'a> {
 
     /// What the processor lets the program do with it.
     #[must_use]
+    #[inline]
     pub fn access(&self) -> Access {
         self.raw.access()
     }
@@ -78,7 +79,25 @@ impl<'a> Mapped<'a> {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
 
+    /// Words of the page from `offset` on, to be read and written where they are; the page is noted as written. `None` if
+    /// they are not aligned or not all in the page. The program may change them at any time.
+    #[must_use]
+    #[inline]
+    pub fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU32]> {
+        let end = count.checked_mul(size_of::<u32>()).and_then(|bytes| bytes.checked_add(offset));
+        if !offset.is_multiple_of(align_of::<u32>()) || end.is_none_or(|end| end > PAGE_BYTES) {
+            return None;
+        }
+        if !self.raw.is_written() {
+            self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
+        }
+        // SAFETY: inside the frame, which the entry holds while the table is borrowed, and aligned as the frame is and
+        // `offset` was found to be. Nobody in the kernel holds a plain reference to a program's memory.
+        Some(unsafe { core::slice::from_raw_parts(self.bytes().add(offset).cast::<AtomicU32>(), count) })
+    }
+
     /// Where the page's bytes are.
+    #[inline]
     fn bytes(&self) -> *mut u8 {
         self.pool.at(self.raw.address())
     }
