@@ -15,7 +15,10 @@ static uint64_t next(void) {
     return state ^= state << 17;
 }
 
-static char scratch[1 << 16];
+/* Lies between pages that nobody may touch: a call that writes beyond it fails, and leaves our own data alone. */
+#define SCRATCH_BYTES 65536
+#define GUARD_BYTES 65536
+static char *scratch;
 static uint64_t saved[8];
 
 static uint64_t argument(void) {
@@ -31,10 +34,10 @@ static uint64_t argument(void) {
     case 8: return next();
     case 9: return next() % 4096;
     case 10: return (uint32_t)next();
-    case 11: return (uint64_t)(uintptr_t)scratch + sizeof scratch - next() % 64;
+    case 11: return (uint64_t)(uintptr_t)scratch + SCRATCH_BYTES - next() % 64;
     case 12: return next() % 16;
     case 13: return (uint64_t)-100;
-    default: return (uint64_t)(uintptr_t)scratch + next() % (sizeof scratch - 4096);
+    default: return (uint64_t)(uintptr_t)scratch + next() % (SCRATCH_BYTES - 4096);
     }
 }
 
@@ -56,6 +59,9 @@ static int excluded(long number) {
 int main(int argc, char **argv) {
     long count = argc > 1 ? atol(argv[1]) : 100000;
     state = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+    char *guarded = mmap(NULL, SCRATCH_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (guarded == MAP_FAILED || mprotect(guarded + GUARD_BYTES, SCRATCH_BYTES, PROT_READ | PROT_WRITE) != 0) return 2;
+    scratch = guarded + GUARD_BYTES;
     long made = 0, failed = 0;
     for (long i = 0; i < count; i++) {
         long number = (long)(next() % 16 == 0 ? next() : next() % 460);

@@ -53,8 +53,8 @@ struct State {
 }
 
 impl Channel {
-    /// An empty one, which holds up to `limit` bytes. What its sides can do, it says in the levels of the end that reads
-    /// and the one that writes.
+    /// An empty one, which holds up to `limit` bytes. What its sides can do it says in the levels of the end that
+    /// reads and the one that writes.
     ///
     /// # Errors
     /// `ENOMEM`.

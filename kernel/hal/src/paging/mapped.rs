@@ -79,8 +79,8 @@ impl<'a> Mapped<'a> {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
 
-    /// Words of the page from `offset` on, to be read and written where they are; the page is noted as written. `None` if
-    /// they are not aligned or not all in the page. The program may change them at any time.
+    /// Words of the page from `offset` on, to be read and written where they are; the page is noted as written. `None`
+    /// if they are not aligned or not all in the page. The program may change them at any time.
     #[must_use]
     #[inline]
     pub fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU32]> {
