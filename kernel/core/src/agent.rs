@@ -5,6 +5,7 @@
 
 mod conversation;
 mod jobs;
+mod ledger;
 mod outbox;
 mod retain;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 
-pub use self::outbox::Started;
+pub use self::outbox::{Failures, Started};
 
 use self::conversation::Conversation;
 use self::jobs::Jobs;

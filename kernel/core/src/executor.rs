@@ -1,8 +1,9 @@
 //! The per-core executor: everything a core does is a task here, user threads included.
 //!
-//! A task runs until it awaits; nothing preempts it except that user mode returns on an interrupt. When no task is
-//! ready the core halts until an interrupt comes: there is no tick, and the one alarm is armed only while somebody
-//! sleeps. Tasks stay on the core they were spawned on.
+//! A task runs until it awaits; nothing preempts it except that user mode returns on an interrupt. Programs take turns
+//! ([`ready`]). When no task is ready the core halts until an interrupt comes: there is no tick, and the one alarm is
+//! armed only while somebody sleeps or a program waits for another's turn to end. Tasks stay on the core they were
+//! spawned on.
 //!
 //! On the host the same code runs each test thread as a core with a simulated clock, which jumps to the next timer when
 //! nothing is ready, so that tests take no time and always go the same way.
@@ -11,6 +12,7 @@ mod combine;
 mod core_state;
 pub mod oneshot;
 mod platform;
+mod ready;
 mod task;
 mod timer;
 mod wait;
@@ -18,8 +20,8 @@ mod wait;
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
-pub use core_state::{idle_ns, nic_interrupt, now_ns, others_are_ready, run};
-pub use task::{TaskHandle, TooManyTasks, spawn};
+pub use core_state::{give_way, idle_ns, nic_interrupt, now_ns, others_are_ready, run};
+pub use task::{TaskHandle, TooManyTasks, spawn, spawn_program};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};
 

@@ -1,8 +1,13 @@
 //! Every limit of the kernel's own machinery, in one place, with what happens at it. Those of the protocols are in
 //! [`coppice_protocol::limits`].
 
+use coppice_protocol::limits::RANKS_PER_NODE_MAX;
+
 /// Tasks alive on one core. Beyond, [`crate::executor::spawn`] refuses.
-pub const TASKS_MAX: usize = 256;
+pub const TASKS_MAX: usize = 512;
+
+/// How long a program may have the core while another wants it, ns.
+pub const TURN_NS: u64 = 5_000_000;
 
 /// Cores a node may have.
 pub const CORES_MAX: usize = 64;
@@ -34,11 +39,12 @@ pub const RECONNECT_PAUSE_NS: u64 = 20_000_000;
 pub const RECONNECT_PAUSE_NS_MAX: u64 = 1_000_000_000;
 
 /// Launches and ends that wait to be sent over the control connection, and as many that were sent and may still be lost
-/// with it; the oldest are forgotten.
-pub const CONTROL_QUEUE_MAX: usize = 32;
+/// with it; the oldest are forgotten. Enough for all ranks of a job, each launched, ended and asked about again.
+pub const CONTROL_QUEUE_MAX: usize = 4 * RANKS_PER_NODE_MAX as usize;
 
-/// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first.
-pub const REPORTS_KEPT_MAX: usize = 8;
+/// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first. Enough for all
+/// ranks of a job, and for a few jobs of one rank before it.
+pub const REPORTS_KEPT_MAX: usize = RANKS_PER_NODE_MAX as usize + 8;
 
 /// Answers to orders to retain that the agent keeps for orders that come twice; the oldest go first, and a repeated
 /// order is then carried out again, which changes nothing.

@@ -1,6 +1,5 @@
-//! The process that runs on the node, if one does, and the last ones that did.
+//! The processes that run on the node, and the last ones that did.
 
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,10 +11,10 @@ use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, Retain
 use spin::Mutex;
 
 use super::Processes;
+use super::ledger::{Entry, Ledger};
 use super::outbox::{Outbox, Started};
 use super::retain::Answers;
-use crate::executor;
-use crate::limits::REPORTS_KEPT_MAX;
+use crate::executor::{self, WaitQueue};
 use crate::ship::Ship;
 
 /// Launches, kills, and remembers.
@@ -23,38 +22,24 @@ pub(super) struct Jobs<P> {
     processes: P,
     ship: Ship,
     outbox: Arc<Outbox>,
-    ledger: Arc<Mutex<Ledger>>,
+    ranks: Arc<Ranks>,
     /// This boot of the node.
     generation: Generation,
     /// Orders to retain that were carried out.
     retained: Answers,
 }
 
-/// What ran and what runs.
+/// The ranks of the node's job.
 #[derive(Default)]
-struct Ledger {
-    running: Option<(JobId, Rank)>,
-    /// Reports of the last processes, oldest first, for orders that come twice.
-    ended: VecDeque<RankReport>,
-}
-
-impl Ledger {
-    fn report_of(&self, job: JobId) -> Option<RankReport> {
-        self.ended.iter().rev().find(|report| report.job == job).cloned()
-    }
-
-    fn end(&mut self, report: RankReport) {
-        self.running = None;
-        if self.ended.len() >= REPORTS_KEPT_MAX {
-            self.ended.pop_front();
-        }
-        self.ended.push_back(report);
-    }
+struct Ranks {
+    ledger: Mutex<Ledger>,
+    /// Told when ranks that ended are wiped away.
+    wiped: WaitQueue,
 }
 
 impl<P: Processes> Jobs<P> {
     pub(super) fn new(processes: P, ship: Ship, outbox: Arc<Outbox>, generation: Generation) -> Self {
-        Self { processes, ship, outbox, ledger: Arc::default(), generation, retained: Answers::default() }
+        Self { processes, ship, outbox, ranks: Arc::default(), generation, retained: Answers::default() }
     }
 
     /// Cuts the node back to one program's pages, and answers. An order that comes twice is answered as the first one
@@ -65,7 +50,7 @@ impl<P: Processes> Jobs<P> {
             RetainOutcome::OtherBoot(self.generation)
         } else if let Some(earlier) = self.retained.to(job, program) {
             earlier
-        } else if let Some((busy, _)) = self.ledger.lock().running {
+        } else if let Some(busy) = self.ranks.ledger.lock().job() {
             RetainOutcome::Busy(busy)
         } else {
             let outcome = self.processes.retain(program).map_or(RetainOutcome::Absent, RetainOutcome::Kept);
@@ -86,23 +71,16 @@ impl<P: Processes> Jobs<P> {
     /// or will be.
     pub(super) fn launch(&mut self, launch: Launch) {
         let (job, rank) = (launch.job, launch.rank);
-        let mut ledger = self.ledger.lock();
-        if ledger.running == Some((job, rank)) {
-            return;
+        let entry = self.ranks.ledger.lock().enter(job, rank);
+        match entry {
+            Entry::New => {}
+            Entry::Known => return,
+            Entry::Ended(report) => return self.outbox.ended(report),
+            Entry::Refused(reason) => return self.outbox.ended(self.not_started(job, rank, reason)),
         }
-        if let Some(report) = ledger.report_of(job).filter(|report| report.rank == rank) {
-            self.outbox.ended(report);
-            return;
-        }
-        if let Some((busy, _)) = ledger.running {
-            self.outbox.ended(self.not_started(job, rank, format!("node is busy with job {busy}")));
-            return;
-        }
-        ledger.running = Some((job, rank));
-        drop(ledger);
         if let Err(error) = self.start(launch) {
             let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
-            self.ledger.lock().end(report.clone());
+            self.ranks.ledger.lock().end(report.clone());
             self.outbox.ended(report);
         }
     }
@@ -112,29 +90,36 @@ impl<P: Processes> Jobs<P> {
         let client = self.ship.client(job, rank);
         let started = Started::new(&self.outbox, job, rank);
         let process = self.processes.launch(launch, client.clone(), started);
-        let (outbox, ledger, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ledger), self.ship.clone());
-        executor::spawn(async move {
+        let (outbox, ranks, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ranks), self.ship.clone());
+        executor::spawn_program(async move {
+            ranks.wiped.wait_until(|| ranks.ledger.lock().begin(rank)).await;
             let report = process.await;
             client.release();
-            // Whoever hears of the end may rely on nothing of the process being left.
-            ship.scrub().await;
-            ledger.lock().end(report.clone());
+            if ranks.ledger.lock().gone(rank) {
+                // Whoever hears of the job's last end may rely on nothing of it being left. Until then what the ended
+                // ranks left is among the job's own.
+                ship.scrub().await;
+                ranks.ledger.lock().wiped();
+                ranks.wiped.wake_all();
+            }
+            ranks.ledger.lock().end(report.clone());
             outbox.ended(report);
         })
         .map(|_| ())
     }
 
-    /// Ends a job's process. If it does not run, says how it ended, or that this node does not know it.
+    /// Ends a job's processes. Says again how those ended that do not run any more, or that this node knows none.
     pub(super) fn kill(&mut self, job: JobId, signal: u8) {
-        let (running, report) = {
-            let ledger = self.ledger.lock();
-            (ledger.running, ledger.report_of(job))
+        let (runs, reports) = {
+            let ledger = self.ranks.ledger.lock();
+            (ledger.job() == Some(job), ledger.reports_of(job).cloned().collect::<Vec<_>>())
         };
-        match (running, report) {
-            (Some((running, _)), _) if running == job => self.processes.kill(job, signal),
-            (_, Some(report)) => self.outbox.push(ToIoNode::Ended(report)),
-            (_, None) => log::info!("agent: told to kill job {job}, which this node does not know"),
+        if runs {
+            self.processes.kill(job, signal);
+        } else if reports.is_empty() {
+            log::info!("agent: told to kill job {job}, which this node does not know");
         }
+        reports.into_iter().for_each(|report| self.outbox.ended(report));
     }
 
     /// The report of a process that was never made.

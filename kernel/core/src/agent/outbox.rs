@@ -1,9 +1,9 @@
-//! What the agent has to tell the I/O node for certain: launches and ends.
+//! What the agent has to tell the I/O node for certain: launches, ends, and that a job cannot go on.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use coppice_protocol::control::{RankReport, ToIoNode};
+use coppice_protocol::control::{JobFailure, RankReport, ToIoNode};
 use coppice_protocol::ids::{JobId, Rank};
 use spin::Mutex;
 
@@ -20,6 +20,8 @@ pub(super) struct Outbox {
 struct Queues {
     waiting: VecDeque<ToIoNode>,
     unconfirmed: VecDeque<ToIoNode>,
+    /// The last job that was said to have failed.
+    failed: Option<JobId>,
 }
 
 impl Outbox {
@@ -42,6 +44,13 @@ impl Outbox {
 
     pub(super) fn ended(&self, report: RankReport) {
         self.push(ToIoNode::Ended(report));
+    }
+
+    /// A job cannot go on. Said once for a job.
+    fn failed(&self, failure: JobFailure) {
+        if self.queues.lock().failed.replace(failure.job) != Some(failure.job) {
+            self.push(ToIoNode::Failed(failure));
+        }
     }
 
     /// Waits for the next message to send. Cancel-safe.
@@ -84,8 +93,27 @@ impl Started {
         Self { outbox: Arc::clone(outbox), job, rank }
     }
 
+    /// What the process, and what serves it, say if the job cannot go on.
+    #[must_use]
+    pub fn failures(&self) -> Failures {
+        Failures { outbox: Arc::clone(&self.outbox) }
+    }
+
     /// The process's first instruction is about to run.
     pub fn now(self) {
         self.outbox.push(ToIoNode::Launched { job: self.job, rank: self.rank });
+    }
+}
+
+/// Says that a job cannot go on.
+#[derive(Clone)]
+pub struct Failures {
+    outbox: Arc<Outbox>,
+}
+
+impl Failures {
+    /// The job is to be ended for this; only the first reason counts.
+    pub fn report(&self, failure: JobFailure) {
+        self.outbox.failed(failure);
     }
 }

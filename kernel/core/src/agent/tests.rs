@@ -18,7 +18,7 @@ use coppice_protocol::ship::Call;
 use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
-use super::{Node, Processes, Started, run};
+use super::{Failures, Node, Processes, Started, run};
 use crate::errno::Errno;
 use crate::executor::{WaitQueue, run_to_end, sleep, spawn, timeout};
 use crate::net::BoxFuture;
@@ -28,13 +28,17 @@ use crate::ship::{Client, Ship};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Processes that run until they are killed.
+mod ranks;
+
+/// Processes that run until they are killed, or told to end.
 #[derive(Clone, Default)]
 struct Fakes {
     killed: Arc<Mutex<Vec<(JobId, u8)>>>,
+    told_to_end: Arc<Mutex<Vec<Rank>>>,
     changed: Arc<WaitQueue>,
     launched: Arc<Mutex<Vec<JobId>>>,
     held: Arc<Mutex<Vec<RetainedProgram>>>,
+    failures: Arc<Mutex<Vec<Failures>>>,
 }
 
 fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
@@ -58,16 +62,18 @@ fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
 
 impl Processes for Fakes {
     fn launch(&self, launch: Launch, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
-        let Self { killed, changed, launched, .. } = self.clone();
+        let Self { killed, told_to_end, changed, launched, .. } = self.clone();
         launched.lock().push(launch.job);
+        self.failures.lock().push(started.failures());
         Box::pin(async move {
             started.now();
-            let signal_for = |job| {
-                let killed = killed.lock();
-                killed.iter().find(|(killed, _)| *killed == job).map(|(_, signal)| *signal)
+            let end = || {
+                let killed = killed.lock().iter().find(|(killed, _)| *killed == launch.job).copied();
+                let ends = told_to_end.lock().contains(&launch.rank).then_some(Exit::Status(0));
+                killed.map(|(_, signal)| Exit::Signal(signal)).or(ends)
             };
-            let signal = changed.wait_until(|| signal_for(launch.job)).await;
-            report(launch.job, launch.rank, Exit::Signal(signal))
+            let exit = changed.wait_until(end).await;
+            report(launch.job, launch.rank, exit)
         })
     }
 
@@ -100,9 +106,13 @@ impl Processes for Fakes {
 }
 
 fn launch(job: u64) -> ToNode {
+    launch_rank(job, 2)
+}
+
+fn launch_rank(job: u64, rank: u32) -> ToNode {
     ToNode::Launch(Launch {
         job: JobId(job),
-        rank: Rank(2),
+        rank: Rank(rank),
         size: 4,
         program: ProgramId([1; 32]),
         program_bytes: 10,
@@ -129,13 +139,15 @@ struct Stage {
 }
 
 fn stage() -> Stage {
-    let net = Net::new();
+    stage_on(&Net::new(), Ship::new())
+}
+
+fn stage_on(net: &Net, ship: Ship) -> Stage {
     let port = net.listen(Channel::Control);
     let fakes = Fakes::default();
     let ras: &'static RasQueue = Box::leak(Box::default());
     let processes = fakes.clone();
-    let node =
-        Node { credentials: credentials(), ship: Ship::new(), ras, memory, power_off: || panic!("power"), processes };
+    let node = Node { credentials: credentials(), ship, ras, memory, power_off: || panic!("power"), processes };
     assert!(spawn(run(net.dial(), node)).is_ok());
     Stage { port, fakes, ras }
 }

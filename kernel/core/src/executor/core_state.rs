@@ -1,22 +1,21 @@
 //! One core's tasks and timers, and the loop that runs them.
 
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use spin::Mutex;
 
 use super::platform;
+use super::ready::{Next, Ready};
 use super::task::Task;
 use super::timer::Timers;
 use super::wait::Notify;
 
 /// What one core has to do.
 pub(super) struct CoreState {
-    /// Tasks that were woken and not yet polled, each at most once.
-    ready: Mutex<VecDeque<Arc<Task>>>,
-    /// Whether `ready` holds something, for a look without the lock.
-    any_ready: AtomicBool,
+    ready: Mutex<Ready>,
+    /// Whether a task was woken since the last one was taken to be polled, for a look without the lock.
+    wanted: AtomicBool,
     pub(super) timers: Timers,
     pub(super) tasks_alive: AtomicUsize,
     /// When the alarm rings, ns; [`Timers::NEVER`]: it is not set.
@@ -29,8 +28,8 @@ pub(super) struct CoreState {
 impl CoreState {
     const fn new() -> Self {
         Self {
-            ready: Mutex::new(VecDeque::new()),
-            any_ready: AtomicBool::new(false),
+            ready: Mutex::new(Ready::new()),
+            wanted: AtomicBool::new(false),
             timers: Timers::new(),
             tasks_alive: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(Timers::NEVER),
@@ -39,7 +38,7 @@ impl CoreState {
         }
     }
 
-    /// Looks at interrupts and timers, then polls one ready task. False: there was none.
+    /// Looks at interrupts and timers, then polls the task whose turn it is. False: none is ready.
     fn turn(&self) -> bool {
         let came = platform::take_interrupts();
         if came.nic {
@@ -51,43 +50,41 @@ impl CoreState {
         if self.timers.next_ns() != Timers::NEVER {
             self.timers.fire(platform::now_ns());
         }
-        self.arm();
-        match self.pop() {
-            Some(task) => {
+        self.arm(self.timers.next_ns());
+        self.wanted.store(false, Ordering::Relaxed);
+        let next = self.ready.lock().next();
+        match next {
+            Some(Next::Kernel(task)) => task.poll(),
+            Some(Next::Turn { task, left_ns, others_wait }) => {
+                let since_ns = platform::now_ns();
+                if others_wait {
+                    self.arm(since_ns.saturating_add(left_ns));
+                }
                 task.poll();
-                true
+                let used_ns = platform::now_ns().saturating_sub(since_ns);
+                let waits = self.ready.lock().end_turn(left_ns.saturating_sub(used_ns));
+                drop(waits);
             }
-            None => false,
+            None => return false,
         }
+        true
     }
 
     /// Queues a task to be polled.
     pub(super) fn push(&self, task: Arc<Task>) {
-        let mut ready = self.ready.lock();
-        ready.push_back(task);
-        self.any_ready.store(true, Ordering::Relaxed);
-    }
-
-    fn pop(&self) -> Option<Arc<Task>> {
-        if !self.any_ready.load(Ordering::Relaxed) {
-            return None;
+        if self.ready.lock().push(task) {
+            self.wanted.store(true, Ordering::Relaxed);
         }
-        let mut ready = self.ready.lock();
-        let task = ready.pop_front();
-        self.any_ready.store(!ready.is_empty(), Ordering::Relaxed);
-        task
     }
 
-    /// Makes room for `count` more tasks, so that waking them does not allocate.
-    pub(super) fn reserve(&self, count: usize) {
-        self.ready.lock().reserve(count);
+    /// Makes room for all tasks there may be, so that waking them does not allocate.
+    pub(super) fn reserve(&self) {
+        self.ready.lock().reserve();
     }
 
-    /// Sets the alarm, if it would ring too late for the next timer: a task may stay in user mode until an interrupt.
-    /// One that rings too early does no harm and is cheaper than to be set again: most timers are put off over and over
-    /// and never ring.
-    fn arm(&self) {
-        let next_ns = self.timers.next_ns();
+    /// Sets the alarm, if it would ring too late: a task may stay in user mode until an interrupt. One that rings too
+    /// early does no harm and is cheaper than to be set again: most timers are put off over and over and never ring.
+    fn arm(&self, next_ns: u64) {
         if next_ns < self.alarm_ns.load(Ordering::Relaxed) {
             self.alarm_ns.store(next_ns, Ordering::Relaxed);
             platform::set_alarm(next_ns);
@@ -124,11 +121,17 @@ pub fn idle_ns() -> u64 {
     current().idle_ns.load(Ordering::Relaxed)
 }
 
-/// Whether another task waits for this core. A task that runs for long without awaiting should look now and then, and
-/// [`super::yield_now`] if so.
+/// Whether another task came to want this core while the present one is polled. A task that runs for long without
+/// awaiting should look now and then, and [`super::yield_now`] if so.
 #[must_use]
 pub fn others_are_ready() -> bool {
-    current().any_ready.load(Ordering::Relaxed)
+    current().wanted.load(Ordering::Relaxed)
+}
+
+/// Lets all others go first that are ready.
+pub async fn give_way() {
+    current().ready.lock().give_up_turn();
+    super::yield_now().await;
 }
 
 /// Waits for the network card's next interrupt; one that came since the last call counts.

@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use spin::Mutex;
 
 use super::core_state::{CoreState, current};
-use crate::limits::TASKS_MAX;
+use crate::limits::{TASKS_MAX, TURN_NS};
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -19,6 +19,8 @@ pub(super) struct Task {
     core: &'static CoreState,
     /// It is in the ready queue.
     queued: AtomicBool,
+    /// What a program has left of its turn, ns. Tasks of the kernel take none.
+    turn_left_ns: Option<AtomicU64>,
     slot: Mutex<Slot>,
 }
 
@@ -32,6 +34,17 @@ enum Slot {
 }
 
 impl Task {
+    /// What is left of its turn, ns, if it takes turns.
+    pub(super) fn turn_left_ns(&self) -> Option<u64> {
+        self.turn_left_ns.as_ref().map(|left_ns| left_ns.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_turn_left_ns(&self, left_ns: u64) {
+        if let Some(turn) = &self.turn_left_ns {
+            turn.store(left_ns, Ordering::Relaxed);
+        }
+    }
+
     /// Polls the future, outside the lock, so that it may do anything, even abort itself.
     pub(super) fn poll(self: Arc<Self>) {
         self.queued.store(false, Ordering::Release);
@@ -101,20 +114,36 @@ impl TaskHandle {
 #[error("too many tasks")]
 pub struct TooManyTasks;
 
-/// Starts a task on this core. It is polled for the first time when the others that are ready have been.
+/// Starts a task of the kernel on this core. It is polled for the first time when the others of the kernel that are
+/// ready have been.
 ///
 /// # Errors
 /// [`TooManyTasks`] at the limit; the future is dropped.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
+    start(None, future)
+}
+
+/// Starts a task that runs a program, which takes turns with others: see [`super::ready`].
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
+    start(Some(AtomicU64::new(TURN_NS)), future)
+}
+
+fn start(
+    turn_left_ns: Option<AtomicU64>,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> Result<TaskHandle, TooManyTasks> {
     let core = current();
     if core.tasks_alive.load(Ordering::Relaxed) >= TASKS_MAX {
         return Err(TooManyTasks);
     }
     core.tasks_alive.fetch_add(1, Ordering::Relaxed);
     // Waking never allocates, so that it works whatever state the kernel is in.
-    core.reserve(TASKS_MAX);
+    core.reserve();
     let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
-    let task = Arc::new(Task { core, queued: AtomicBool::new(false), slot });
+    let task = Arc::new(Task { core, queued: AtomicBool::new(false), turn_left_ns, slot });
     task.wake_by_ref();
     Ok(TaskHandle(task))
 }

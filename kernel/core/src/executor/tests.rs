@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use spin::Mutex;
 
 use super::{
-    Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, now_ns, oneshot, race, run_to_end, sleep, sleep_until,
-    spawn, timeout, yield_now,
+    Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, give_way, now_ns, oneshot, others_are_ready, platform,
+    race, run_to_end, sleep, sleep_until, spawn, spawn_program, timeout, yield_now,
 };
-use crate::limits::TASKS_MAX;
+use crate::limits::{TASKS_MAX, TURN_NS};
 
 /// A log that tasks write to.
 #[derive(Clone, Default)]
@@ -40,6 +40,98 @@ fn tasks_take_turns() {
     }
     assert_eq!(run_to_end(sleep(1)), Ok(()));
     assert_eq!(log.take(), [0, 1, 2, 10, 11, 12]);
+}
+
+/// Has the core for a while.
+fn compute(duration_ns: u64) {
+    platform::advance_to(now_ns() + duration_ns);
+}
+
+#[test]
+fn programs_that_compute_share_the_core_and_hold_up_no_task_of_the_kernel() {
+    let log = Log::default();
+    for program in 1..=3 {
+        let log = log.clone();
+        let spawned = spawn_program(async move {
+            loop {
+                // Interrupted several times in a turn.
+                compute(TURN_NS / 4);
+                log.put(program);
+                yield_now().await;
+            }
+        });
+        assert!(spawned.is_ok());
+    }
+    let ticks = log.clone();
+    let ended = run_to_end(async move {
+        for _ in 0..3 {
+            sleep(TURN_NS * 2).await;
+            ticks.put(0);
+        }
+    });
+    assert_eq!(ended, Ok(()));
+    let log = log.take();
+    // Each has begun before the first goes on; then they go on in whole turns. The kernel's task comes as soon as its
+    // time has.
+    let turns: Vec<u64> = log.iter().copied().filter(|entry| *entry != 0).collect();
+    assert_eq!(turns[..12], [1, 2, 3, 3, 3, 3, 2, 2, 2, 1, 1, 1]);
+    assert_eq!(turns[12..], [3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1]);
+    assert_eq!(log.iter().position(|entry| *entry == 0), Some(8));
+}
+
+#[test]
+fn a_program_that_waits_runs_before_those_that_compute_but_for_its_turn_only() {
+    let log = Log::default();
+    let (asked, answered) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    // Two that wake each other all the time, and one that computes.
+    for (program, hears, tells) in [(1, &asked, &answered), (2, &answered, &asked)] {
+        let (log, hears, tells) = (log.clone(), Arc::clone(hears), Arc::clone(tells));
+        let spawned = spawn_program(async move {
+            loop {
+                hears.notified().await;
+                assert!(!others_are_ready());
+                compute(TURN_NS / 2);
+                log.put(program);
+                tells.notify();
+            }
+        });
+        assert!(spawned.is_ok());
+    }
+    let computes = log.clone();
+    let spawned = spawn_program(async move {
+        loop {
+            compute(TURN_NS / 2);
+            computes.put(3);
+            yield_now().await;
+        }
+    });
+    assert!(spawned.is_ok());
+    asked.notify();
+    assert_eq!(run_to_end(sleep(TURN_NS * 6)), Ok(()));
+    let log = log.take();
+    let of = |program| log.iter().filter(|entry| **entry == program).count();
+    assert!([1, 2, 3].into_iter().all(|program| (3..=5).contains(&of(program))), "{log:?}");
+    // All have begun, the one that computes has half its turn left, and the others come first with theirs.
+    assert_eq!(log[..6], [1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
+fn who_gives_way_lets_all_others_go_first() {
+    let log = Log::default();
+    let yields = log.clone();
+    let spawned = spawn_program(async move {
+        for _ in 0..3 {
+            yields.put(1);
+            give_way().await;
+        }
+    });
+    assert!(spawned.is_ok());
+    for program in 2..4 {
+        let log = log.clone();
+        assert!(spawn_program(async move { log.put(program) }).is_ok());
+    }
+    assert_eq!(run_to_end(sleep(1)), Ok(()));
+    assert_eq!(log.take(), [1, 2, 3, 1, 1]);
 }
 
 #[test]

@@ -16,8 +16,8 @@ pub type Answer = Result<(Reply, Vec<u8>), Errno>;
 /// At most [`REQUESTS_IN_FLIGHT_MAX`] requests.
 pub(super) struct Requests {
     under_way: BTreeMap<u64, UnderWay>,
-    /// Requests whose replies nobody waits for. No more than one rank can have under way: what an ended rank leaves
-    /// here is gone before another is launched ([`super::Ship::scrub`]).
+    /// Requests whose replies nobody waits for: what ended ranks had under way. It is gone before another job's ranks
+    /// begin ([`super::Ship::scrub`]).
     forgotten: BTreeSet<u64>,
     last_id: u64,
 }

@@ -1,4 +1,5 @@
-//! Leaving nothing of a program behind: what is done once a process is gone and before its end is reported.
+//! Leaving nothing of a program behind: what is done once a job's last process on the node is gone, and before its end
+//! is reported.
 //!
 //! A program's memory is frames of the pool, which are zeroed when they are given back. But its bytes also pass through
 //! the kernel, and stay in whatever they went through until something else takes their place. Where, and when they are
@@ -37,9 +38,9 @@ use crate::limits::{SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
 mod tests;
 
 impl Ship {
-    /// Wipes what ended processes left in the kernel's memory; see this module. To be called when a process is gone,
-    /// its calls are given up ([`super::Client::release`]) and no other runs. Takes at most a few times
-    /// [`SCRUB_WAIT_NS_MAX`], whatever the network does.
+    /// Wipes what ended processes left in the kernel's memory; see this module. To be called when the last process of a
+    /// job is gone, all their calls are given up ([`super::Client::release`]) and no other begins before it is done.
+    /// Takes at most a few times [`SCRUB_WAIT_NS_MAX`], whatever the network does.
     pub async fn scrub(&self) {
         self.quiesce().await;
         if let Some(dial) = self.shared.dial.get() {

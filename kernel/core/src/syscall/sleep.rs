@@ -10,7 +10,7 @@ use crate::process::{Awaited, Caller};
 
 /// sched_yield(2).
 pub(super) async fn sched_yield() -> Awaited {
-    executor::yield_now().await;
+    executor::give_way().await;
     Ok(0)
 }
 
