@@ -75,6 +75,7 @@ errnos! {
     EROFS = 30, "Read-only file system";
     EMLINK = 31, "Too many links";
     EPIPE = 32, "Broken pipe";
+    EDOM = 33, "Math argument out of domain of func";
     ERANGE = 34, "Math result not representable";
     EDEADLK = 35, "Resource deadlock would occur";
     ENAMETOOLONG = 36, "File name too long";

@@ -23,6 +23,8 @@ pub(crate) mod poller;
 mod proc_text;
 pub(crate) mod readiness;
 mod ring;
+pub(crate) mod socket;
+pub(crate) mod socket_options;
 pub(crate) mod special;
 pub(crate) mod stream;
 

@@ -93,5 +93,12 @@ pub const CHANNEL_BYTES_MIN: usize = 4096;
 /// Messages that a direction of a socketpair(2) holds at most: then writers wait.
 pub const CHANNEL_MESSAGES_MAX: usize = 64;
 
+/// What programs' sockets may take of the kernel's heap with their buffers: one part in so many. Beyond, `ENOBUFS`.
+pub const SOCKETS_SHARE: usize = 2;
+
+/// A peer that a program wants to be asked for signs of life (`SO_KEEPALIVE`) is asked at least this often, ns: well
+/// within the time after which one that says nothing is given up.
+pub const SOCKET_KEEP_ALIVE_NS_MAX: u64 = 5_000_000_000;
+
 /// Files that one epoll(7) watches. Beyond, `ENOSPC`.
 pub const INTERESTS_MAX: usize = 4096;

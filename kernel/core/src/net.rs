@@ -1,11 +1,13 @@
-//! The node's network: its card under the TCP/IP stack, the task that moves both on, and authenticated links to the
-//! I/O node.
+//! The node's network: its card under the TCP/IP stack, the task that moves both on, authenticated links to the
+//! I/O node, and sockets for programs.
 
 mod backoff;
 mod dial;
 mod driver;
 mod link;
+mod network;
 mod nic;
+pub mod permitted;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -13,4 +15,5 @@ pub(crate) use backoff::Backoff;
 pub use dial::{BoxFuture, Dial, IoNode, Wire};
 pub use driver::drive;
 pub use link::{Credentials, Link, LinkError};
+pub use network::{Network, Tcp};
 pub use nic::{Card, NicDevice};

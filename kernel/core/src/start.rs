@@ -2,8 +2,10 @@
 
 use alloc::format;
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 
-use coppice_endpoint::{Config, Stack};
+use coppice_endpoint::limits::USER_BUFFER_BYTES;
+use coppice_endpoint::{Config, Stack, UserConfig};
 use coppice_hal as hal;
 use coppice_protocol::control::MemoryStatus;
 use coppice_protocol::ids::MacAddress;
@@ -11,6 +13,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::limits::SOCKETS_SHARE;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::process::{NodeFacts, ProcessTable};
@@ -67,11 +70,13 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let (dial, proof) = (IoNode { stack: stack.clone(), address: io_node }, credentials.clone());
     executor::spawn(async move { shipping.keep_connected(dial, proof).await })?;
 
+    stack.set_user_config(sockets());
     let retention = Arc::new(Retention::default());
     let facts = NodeFacts {
         frames,
         retention: Arc::clone(&retention),
         quota: Arc::new(Quota::new(frames, Arc::clone(&retention))),
+        network: Arc::new(stack.clone()),
         name: Arc::from(format!("node{node}")),
     };
     let processes = ProcessTable::new(facts);
@@ -85,6 +90,16 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     };
     executor::spawn(agent::run(IoNode { stack, address: io_node }, agent))?;
     Ok(())
+}
+
+/// What programs' sockets may have. Which ports they get is said in [`crate::net::permitted`]: the kernel's own sockets
+/// are made like theirs.
+fn sockets() -> UserConfig {
+    let buffer_bytes = match hal::heap::usage().limit_bytes {
+        0 => USER_BUFFER_BYTES,
+        bytes => bytes / SOCKETS_SHARE,
+    };
+    UserConfig { buffer_bytes, reserved_ports: RangeInclusive::new(1, 0), wipe: hal::scrub::bytes }
 }
 
 /// How much memory there is: what the pool never had is the kernel's, too.

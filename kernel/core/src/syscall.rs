@@ -31,6 +31,7 @@ mod seek;
 mod select;
 mod signal;
 mod sleep;
+mod socket;
 mod stat;
 mod stream;
 pub(crate) mod system;
@@ -190,6 +191,14 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::EVENTFD => pipe::eventfd(caller, a),
         nr::EVENTFD2 => pipe::eventfd2(caller, a),
         nr::SOCKETPAIR => pipe::socketpair(caller, a),
+        nr::SOCKET => socket::socket(caller, a),
+        nr::BIND => socket::bind(caller, a),
+        nr::LISTEN => socket::listen(caller, a),
+        nr::GETSOCKNAME => socket::local_name(caller, a),
+        nr::GETPEERNAME => socket::peer_name(caller, a),
+        nr::GETSOCKOPT => socket::get_option(caller, a),
+        nr::SETSOCKOPT => socket::set_option(caller, a),
+        nr::SHUTDOWN => socket::shutdown(caller, a),
         nr::EPOLL_CREATE => epoll::create(caller, a),
         nr::EPOLL_CREATE1 => epoll::create1(caller, a),
         nr::EPOLL_CTL => epoll::control(caller, a),
@@ -293,6 +302,16 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::EPOLL_WAIT => epoll::wait(caller, a).await,
         nr::EPOLL_PWAIT => epoll::pwait(caller, a).await,
         nr::EPOLL_PWAIT2 => epoll::pwait2(caller, a).await,
+
+        nr::CONNECT => socket::connect(caller, a).await,
+        nr::ACCEPT => socket::accept(caller, a).await,
+        nr::ACCEPT4 => socket::accept4(caller, a).await,
+        nr::SENDTO => socket::send_to(caller, a).await,
+        nr::RECVFROM => socket::receive_from(caller, a).await,
+        nr::SENDMSG => socket::send_message(caller, a).await,
+        nr::RECVMSG => socket::receive_message(caller, a).await,
+        nr::SENDMMSG => socket::send_messages(caller, a).await,
+        nr::RECVMMSG => socket::receive_messages(caller, a).await,
 
         nr::GETRANDOM => system::getrandom_long(caller, a).await,
         nr::SCHED_YIELD => sleep::sched_yield().await,

@@ -16,4 +16,5 @@ mod retention_pages;
 mod retention_secrets;
 mod retention_worked;
 mod scale;
+mod sockets;
 mod streams;

@@ -18,6 +18,7 @@ use super::pipe::PipeEnd;
 use super::poller::Poller;
 use super::proc_text::Text;
 use super::readiness::{Level, Ready};
+use super::socket::Socket;
 use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
 use crate::errno::Errno;
@@ -115,6 +116,8 @@ pub(crate) enum Object {
     Pipe(PipeEnd),
     /// One end of a pair of sockets.
     Pair(PairEnd),
+    /// A socket of the network.
+    Socket(Socket),
     /// A counter.
     Event(Event),
     /// A set of open files to wait for.
@@ -139,6 +142,7 @@ impl Object {
         match self {
             Self::Pipe(end) => end.level.clone(),
             Self::Pair(end) => end.level.clone(),
+            Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
             Self::Stream(Standard::Input(_)) | Self::Poller(_) => Level::new(Level::LOOK_CLOSER),
             Self::Stream(_) => Level::new(Ready::WRITE.bits()),
@@ -241,6 +245,7 @@ impl OpenFile {
             Object::Stream(Standard::Input(input)) => input.watch(waker),
             Object::Pipe(end) => end.watch(waker),
             Object::Pair(end) => end.watch(waker),
+            Object::Socket(socket) => socket.watch(waker),
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
             _ => {}
@@ -257,6 +262,7 @@ impl OpenFile {
         match &self.object {
             Object::Pipe(end) => Some(end),
             Object::Pair(end) => Some(end),
+            Object::Socket(socket) => Some(socket),
             Object::Event(event) => Some(event),
             _ => None,
         }
@@ -368,6 +374,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Stream(stream) => Node::stream_status(stream.number(), process),
         Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
+        Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
         Object::Event(_) | Object::Poller(_) => Node::object_status(MODE_ANONYMOUS, 0, process),
         Object::Device(device) => Node::device_status(*device),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),

@@ -20,7 +20,6 @@ pub(crate) struct PairEnd {
     /// What can be done with it.
     pub(crate) level: Level,
     /// Whether what is written apart is kept apart.
-    #[expect(dead_code, reason = "getsockopt(2) will tell")]
     pub(crate) kind: PairKind,
     /// Tells it from other ends.
     pub(crate) serial: u64,
@@ -78,7 +77,6 @@ impl PairEnd {
     }
 
     /// Nothing will be read any more, or written, or both.
-    #[cfg_attr(not(test), expect(dead_code, reason = "shutdown(2) will call it"))]
     pub(crate) fn shut_down(&self, reading: bool, writing: bool) {
         if reading {
             self.incoming.close_reader();

@@ -13,6 +13,7 @@ use spin::Mutex;
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
 use crate::memory::{AddressSpace, Retention};
+use crate::net::Network;
 use crate::process::JobOnNode;
 use crate::process::signals::Signals;
 use crate::quota::Quota;
@@ -28,6 +29,8 @@ pub struct NodeFacts {
     pub retention: Arc<Retention>,
     /// Memory for what programs make the kernel keep.
     pub quota: Arc<Quota>,
+    /// The node's network.
+    pub network: Arc<dyn Network>,
     /// The node's name, as uname(2) has it.
     pub name: Arc<str>,
 }

@@ -24,6 +24,7 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Closer, Descriptors, Input};
 use crate::memory::{AddressSpace, Backing};
+use crate::net::Network;
 use crate::net::testing::{Net, Peer, Port, credentials};
 use crate::quota::Quota;
 use crate::ship::Ship;
@@ -239,10 +240,10 @@ pub(crate) fn pool() -> &'static FramePool {
     POOL.call_once(|| FramePool::for_host(64 * 1024 * 1024))
 }
 
-fn node_facts(frames: &'static FramePool) -> NodeFacts {
+fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::default();
     let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
-    NodeFacts { frames, retention, quota, name: Arc::from("node3") }
+    NodeFacts { frames, retention, quota, network, name: Arc::from("node3") }
 }
 
 /// A process and its I/O node.
@@ -334,7 +335,7 @@ impl Bench {
             name: Mutex::new(identity.name()),
             identity,
             job: jobs.enter(&order),
-            node: node_facts(frames),
+            node: node_facts(frames, Arc::new(net.dial.stack.clone())),
             closer: Closer::new(client.clone()),
             files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
             client,

@@ -4,6 +4,7 @@
 
 pub(crate) mod io;
 pub(crate) mod signal;
+pub(crate) mod socket;
 pub(crate) mod status;
 pub(crate) mod system;
 pub(crate) mod time;

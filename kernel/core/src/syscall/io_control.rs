@@ -47,6 +47,7 @@ fn held(file: &OpenFile) -> Option<usize> {
     match &file.object {
         Object::Pipe(end) => Some(end.held()),
         Object::Pair(end) => Some(end.held()),
+        Object::Socket(socket) => Some(socket.held()),
         _ => None,
     }
 }

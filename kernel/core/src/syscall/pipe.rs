@@ -32,7 +32,7 @@ fn install_two(caller: Caller<'_>, objects: [(Object, u32); 2], address: u64) ->
     result.inspect_err(|_| forget(caller, first)).map(|()| 0)
 }
 
-fn forget(caller: Caller<'_>, number: i32) {
+pub(super) fn forget(caller: Caller<'_>, number: i32) {
     let removed = caller.process.files.lock().remove(number);
     drop(removed);
 }

@@ -81,14 +81,16 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         return Ok(0);
     }
     if let Some(stream) = file.as_stream() {
-        return read_stream(caller, file, stream, ranges, How::of(file)).await.map(|taken| taken.copied as u64);
+        return read_stream(caller, file, stream, ranges, How::reading(file)).await.map(|taken| taken.copied as u64);
     }
     match &file.object {
         Object::Stream(Standard::Input(input)) => read_input(caller, file, input, ranges).await,
         Object::Stream(_) => Err(Errno::EBADF.into()),
         Object::Device(device) => read_device(caller, *device, ranges).await,
         Object::Special(_) => Err(Errno::EISDIR.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => Err(Errno::EINVAL.into()),
+        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
+            Err(Errno::EINVAL.into())
+        }
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) => {
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };

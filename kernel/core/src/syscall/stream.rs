@@ -6,10 +6,12 @@
 //! done.
 
 use super::ranges::Ranges;
+use crate::clock;
 use crate::errno::Errno;
-use crate::files::OpenFile;
 use crate::files::readiness::until_or;
+use crate::files::socket_options::Options;
 use crate::files::stream::{Shape, Stream, Taken, copy_from};
+use crate::files::{Object, OpenFile};
 use crate::process::signals::SIGPIPE;
 use crate::process::{Awaited, Caller, Failure, Trouble};
 
@@ -27,10 +29,31 @@ pub(super) struct How {
 }
 
 impl How {
-    /// As read(2) and write(2) do.
-    pub(super) fn of(file: &OpenFile) -> Self {
-        let deadline_ns = if file.is_nonblocking() { 0 } else { u64::MAX };
+    /// As read(2) does.
+    pub(super) fn reading(file: &OpenFile) -> Self {
+        Self::until(deadline_ns(file, |options| options.receive_timeout_ns))
+    }
+
+    /// As write(2) does.
+    pub(super) fn writing(file: &OpenFile) -> Self {
+        Self::until(deadline_ns(file, |options| options.send_timeout_ns))
+    }
+
+    fn until(deadline_ns: u64) -> Self {
         Self { deadline_ns, peek: false, all: false, quiet: false }
+    }
+}
+
+/// Until when a call on a file may wait, ns of the monotonic clock; 0: not at all. Of what was asked of a socket,
+/// `timeout_ns` says how long, 0 being no limit.
+pub(super) fn deadline_ns(file: &OpenFile, timeout_ns: impl Fn(&Options) -> u64) -> u64 {
+    match &file.object {
+        _ if file.is_nonblocking() => 0,
+        Object::Socket(socket) => match timeout_ns(&socket.options()) {
+            0 => u64::MAX,
+            timeout_ns => clock::monotonic_ns().saturating_add(timeout_ns),
+        },
+        _ => u64::MAX,
     }
 }
 
@@ -71,6 +94,25 @@ pub(super) async fn read_stream(
             }
             Err(Failure::Errno(_)) if done > 0 => return Ok(Taken { copied: done, length: done }),
             Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Forgets up to `limit` bytes that could be read. Gives how many.
+pub(super) async fn discard(file: &OpenFile, stream: &dyn Stream, limit: u64, how: How) -> Awaited {
+    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut done = 0;
+    loop {
+        match wait(file, how.deadline_ns, || stream.take(left, false, &mut |bytes| bytes.len())).await {
+            Ok(taken) => {
+                done += taken.copied as u64;
+                left -= taken.copied;
+                if taken.copied == 0 || left == 0 || !how.all {
+                    return Ok(done);
+                }
+            }
+            Err(_) if done > 0 => return Ok(done),
+            Err(errno) => return Err(errno.into()),
         }
     }
 }

@@ -93,7 +93,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         return Ok(0);
     }
     if let Some(stream) = file.as_stream() {
-        return write_stream(caller, file, stream, ranges, How::of(file)).await;
+        return write_stream(caller, file, stream, ranges, How::writing(file)).await;
     }
     match &file.object {
         Object::Shipped(shipped) if !file.appends() => {
@@ -118,7 +118,9 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             }
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => Err(Errno::EINVAL.into()),
+        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
+            Err(Errno::EINVAL.into())
+        }
     }
 }
 
@@ -257,9 +259,9 @@ pub(super) async fn write_once(
             Ok((length, 0))
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Event(_) | Object::Poller(_) => {
+        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;
-            Ok((write_bytes(caller, file, stream, &bytes, How::of(file)).await?, 0))
+            Ok((write_bytes(caller, file, stream, &bytes, How::writing(file)).await?, 0))
         }
     }
 }

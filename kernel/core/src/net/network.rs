@@ -1,0 +1,195 @@
+//! The network as programs use it, without the type of the device it runs on.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::net::Ipv4Addr;
+use core::sync::atomic::AtomicU16;
+use core::task::Waker;
+
+use coppice_endpoint::{SocketError, Stack, TcpSocket};
+use smoltcp::phy::Device;
+
+/// What makes sockets.
+pub trait Network: Send + Sync {
+    /// This node's address.
+    fn address(&self) -> Ipv4Addr;
+
+    /// A new TCP socket. It obeys whoever has it; what programs may do with theirs is said in
+    /// [`crate::net::permitted`].
+    ///
+    /// # Errors
+    /// [`SocketError::TooMany`].
+    fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError>;
+}
+
+/// A TCP socket: what [`TcpSocket`] does, whose words hold here. Nothing waits.
+pub trait Tcp: Send + Sync {
+    /// See [`TcpSocket::bind`].
+    ///
+    /// # Errors
+    /// As there.
+    fn bind(&self, address: Ipv4Addr, port: u16, reuse: bool) -> Result<(), SocketError>;
+
+    /// See [`TcpSocket::listen`].
+    ///
+    /// # Errors
+    /// As there.
+    fn listen(&self, backlog: usize) -> Result<(), SocketError>;
+
+    /// See [`TcpSocket::accept`].
+    ///
+    /// # Errors
+    /// As there.
+    fn accept(&self) -> Result<Box<dyn Tcp>, SocketError>;
+
+    /// See [`TcpSocket::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError>;
+
+    /// See [`TcpSocket::shutdown`].
+    ///
+    /// # Errors
+    /// As there.
+    fn shutdown(&self, read: bool, write: bool) -> Result<(), SocketError>;
+
+    /// See [`TcpSocket::send_with`].
+    ///
+    /// # Errors
+    /// As there.
+    fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Result<usize, SocketError>;
+
+    /// See [`TcpSocket::receive_with`].
+    ///
+    /// # Errors
+    /// As there.
+    fn receive(&self, take: &mut dyn FnMut(&[u8]) -> usize) -> Result<usize, SocketError>;
+
+    /// Copies what was received and leaves it there; see [`TcpSocket::receive`].
+    ///
+    /// # Errors
+    /// As there.
+    fn peek(&self, buffer: &mut [u8]) -> Result<usize, SocketError>;
+
+    /// See [`TcpSocket::local`].
+    fn local(&self) -> (Ipv4Addr, u16);
+
+    /// See [`TcpSocket::peer`].
+    fn peer(&self) -> Option<(Ipv4Addr, u16)>;
+
+    /// See [`TcpSocket::take_error`].
+    fn take_error(&self) -> Option<SocketError>;
+
+    /// See [`TcpSocket::is_listening`].
+    fn is_listening(&self) -> bool;
+
+    /// See [`TcpSocket::level`].
+    fn level(&self) -> Arc<AtomicU16>;
+
+    /// See [`TcpSocket::register`].
+    fn register(&self, watcher: &Waker);
+
+    /// See [`TcpSocket::received`].
+    fn received(&self) -> usize;
+
+    /// See [`TcpSocket::unsent`].
+    fn unsent(&self) -> usize;
+
+    /// See [`TcpSocket::capacities`].
+    fn capacities(&self) -> Option<(usize, usize)>;
+
+    /// See [`TcpSocket::set_linger`].
+    fn set_linger(&self, abort: bool);
+
+    /// See [`TcpSocket::set_keep_alive`].
+    fn set_keep_alive(&self, interval_ns: Option<u64>);
+}
+
+impl<D: Device + Send + 'static> Network for Stack<D> {
+    fn address(&self) -> Ipv4Addr {
+        Stack::address(self)
+    }
+
+    fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError> {
+        Ok(Box::new(TcpSocket::new(self)?))
+    }
+}
+
+impl<D: Device + Send + 'static> Tcp for TcpSocket<D> {
+    fn bind(&self, address: Ipv4Addr, port: u16, reuse: bool) -> Result<(), SocketError> {
+        Self::bind(self, address, port, reuse)
+    }
+
+    fn listen(&self, backlog: usize) -> Result<(), SocketError> {
+        Self::listen(self, backlog)
+    }
+
+    fn accept(&self) -> Result<Box<dyn Tcp>, SocketError> {
+        Ok(Box::new(Self::accept(self)?))
+    }
+
+    fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError> {
+        Self::connect(self, address, port)
+    }
+
+    fn shutdown(&self, read: bool, write: bool) -> Result<(), SocketError> {
+        Self::shutdown(self, read, write)
+    }
+
+    fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Result<usize, SocketError> {
+        self.send_with(fill)
+    }
+
+    fn receive(&self, take: &mut dyn FnMut(&[u8]) -> usize) -> Result<usize, SocketError> {
+        self.receive_with(take)
+    }
+
+    fn peek(&self, buffer: &mut [u8]) -> Result<usize, SocketError> {
+        Self::receive(self, buffer, true)
+    }
+
+    fn local(&self) -> (Ipv4Addr, u16) {
+        Self::local(self)
+    }
+
+    fn peer(&self) -> Option<(Ipv4Addr, u16)> {
+        Self::peer(self)
+    }
+
+    fn take_error(&self) -> Option<SocketError> {
+        Self::take_error(self)
+    }
+
+    fn is_listening(&self) -> bool {
+        Self::is_listening(self)
+    }
+
+    fn level(&self) -> Arc<AtomicU16> {
+        Self::level(self)
+    }
+
+    fn register(&self, watcher: &Waker) {
+        Self::register(self, watcher);
+    }
+
+    fn received(&self) -> usize {
+        Self::received(self)
+    }
+
+    fn unsent(&self) -> usize {
+        Self::unsent(self)
+    }
+
+    fn capacities(&self) -> Option<(usize, usize)> {
+        Self::capacities(self)
+    }
+
+    fn set_linger(&self, abort: bool) {
+        Self::set_linger(self, abort);
+    }
+
+    fn set_keep_alive(&self, interval_ns: Option<u64>) {
+        Self::set_keep_alive(self, interval_ns);
+    }
+}

@@ -1,0 +1,168 @@
+//! Sockets: making, naming and connecting them. TCP over IPv4 is what the network has; pairs (socketpair(2)) take the
+//! same calls as far as they mean something for them.
+//!
+//! What waits tells the program only when all it has to tell can be written: the program's memory for it is made ready
+//! before something is taken from the socket.
+
+mod messages;
+mod names;
+mod options;
+
+pub(super) use messages::{receive_from, receive_message, receive_messages, send_message, send_messages, send_to};
+pub(super) use names::{local_name, peer_name};
+pub(super) use options::{get_option, set_option};
+
+use alloc::sync::Arc;
+
+use self::names::{Place, name_argument, read_name};
+use super::Arguments;
+use super::abi::socket::{AF_INET, name};
+use super::pipe::{forget, install, socket_flags, socket_type};
+use super::stream::{deadline_ns, wait};
+use crate::errno::Errno;
+use crate::files::pair::PairEnd;
+use crate::files::socket::Socket;
+use crate::files::{Object, OpenFile, flags};
+use crate::process::{Awaited, Caller, Immediate};
+
+/// `IPPROTO_TCP`.
+const PROTOCOL_TCP: u32 = 6;
+
+/// A file that takes socket calls.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    /// A socket of the network.
+    Tcp(&'a Socket),
+    /// One end of a pair.
+    Pair(&'a PairEnd),
+}
+
+impl<'a> Kind<'a> {
+    /// # Errors
+    /// `ENOTSOCK`.
+    fn of(file: &'a OpenFile) -> Result<Self, Errno> {
+        match &file.object {
+            Object::Socket(socket) => Ok(Self::Tcp(socket)),
+            Object::Pair(end) => Ok(Self::Pair(end)),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    /// The socket of the network; a pair is no such thing.
+    fn network(self, otherwise: Errno) -> Result<&'a Socket, Errno> {
+        match self {
+            Self::Tcp(socket) => Ok(socket),
+            Self::Pair(_) => Err(otherwise),
+        }
+    }
+}
+
+/// The open file of a descriptor.
+fn find(caller: Caller<'_>, number: i32) -> Result<Arc<OpenFile>, Errno> {
+    let file = caller.process.files.lock().get(number)?;
+    if file.is_path() { Err(Errno::EBADF) } else { Ok(file) }
+}
+
+/// socket(2).
+pub(super) fn socket(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let (domain, kind, protocol) = (a.uint(0), a.uint(1), a.uint(2));
+    let opened_with = socket_flags(kind)? | flags::O_RDWR;
+    if domain != u32::from(AF_INET) {
+        return Err(Errno::EAFNOSUPPORT.into());
+    }
+    match (kind & socket_type::MASK, protocol) {
+        (socket_type::STREAM, 0 | PROTOCOL_TCP) => {}
+        (socket_type::STREAM, _) => return Err(Errno::EPROTONOSUPPORT.into()),
+        _ => return Err(Errno::ESOCKTNOSUPPORT.into()),
+    }
+    caller.process.files.lock().check_room()?;
+    let node = &caller.process.node;
+    let socket = Socket::new(&*node.network, &node.quota)?;
+    Ok(install(caller, Object::Socket(socket), opened_with)?.cast_unsigned().into())
+}
+
+/// bind(2).
+pub(super) fn bind(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let file = find(caller, a.int(0))?;
+    let socket = Kind::of(&file)?.network(Errno::EINVAL)?;
+    let (address, port) = name_argument(caller, a.get(1), a.int(2))?;
+    socket.bind(address, port)?;
+    Ok(0)
+}
+
+/// listen(2).
+pub(super) fn listen(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let file = find(caller, a.int(0))?;
+    // As on Linux, whose backlog is without a sign.
+    Kind::of(&file)?.network(Errno::EINVAL)?.listen(a.uint(1) as usize)?;
+    Ok(0)
+}
+
+/// shutdown(2).
+pub(super) fn shutdown(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let file = find(caller, a.int(0))?;
+    let kind = Kind::of(&file)?;
+    let (reading, writing) = match a.uint(1) {
+        0 => (true, false),
+        1 => (false, true),
+        2 => (true, true),
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    match kind {
+        Kind::Tcp(socket) => socket.shut_down(reading, writing)?,
+        Kind::Pair(end) => end.shut_down(reading, writing),
+    }
+    Ok(0)
+}
+
+/// connect(2). One that is dropped while it waits goes on connecting, as one that is interrupted on Linux; made again,
+/// it waits on.
+pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    let socket = Kind::of(&file)?.network(Errno::EISCONN)?;
+    let (address, port) = read_name(caller, a.get(1), a.int(2)).await?;
+    let attempt = || socket.connect(&*caller.process.node.network, address, port);
+    let deadline_ns = deadline_ns(&file, |options| options.send_timeout_ns);
+    match attempt() {
+        Err(Errno::EINPROGRESS | Errno::EALREADY) if deadline_ns > 0 => {
+            let waiting = || match attempt() {
+                Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
+                other => other,
+            };
+            match wait(&file, deadline_ns, waiting).await {
+                Err(Errno::EAGAIN) => Err(Errno::EINPROGRESS.into()),
+                other => Ok(other.map(|()| 0)?),
+            }
+        }
+        other => Ok(other.map(|()| 0)?),
+    }
+}
+
+/// accept(2).
+pub(super) async fn accept(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    accept_with(caller, a, 0).await
+}
+
+/// accept4(2).
+pub(super) async fn accept4(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    if a.uint(3) & socket_type::MASK != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    accept_with(caller, a, socket_flags(a.uint(3))?).await
+}
+
+async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    let socket = Kind::of(&file)?.network(Errno::EINVAL)?;
+    let place = Place::prepare(caller, a.get(1), a.get(2)).await?;
+    let deadline_ns = deadline_ns(&file, |options| options.receive_timeout_ns);
+    let attempt = || {
+        caller.process.files.lock().check_room()?;
+        socket.accept(&caller.process.node.quota)
+    };
+    let accepted = wait(&file, deadline_ns, attempt).await?;
+    let peer = accepted.peer().unwrap_or((core::net::Ipv4Addr::UNSPECIFIED, 0));
+    let number = install(caller, Object::Socket(accepted), opened_with | flags::O_RDWR)?;
+    place.tell(caller, name(peer).bytes()).inspect_err(|_| forget(caller, number))?;
+    Ok(number.cast_unsigned().into())
+}

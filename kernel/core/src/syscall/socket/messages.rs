@@ -1,0 +1,193 @@
+//! send(2) and recv(2) in all their forms. The network and pairs are the same here: a [`Stream`] of bytes, or of
+//! messages.
+
+use super::names::{Place, make_ready};
+use super::{Kind, find};
+use crate::clock;
+use crate::errno::Errno;
+use crate::files::OpenFile;
+use crate::files::stream::{Shape, Stream};
+use crate::process::{Awaited, Caller, Failure};
+use crate::syscall::Arguments;
+use crate::syscall::abi::socket::{
+    CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, received,
+};
+use crate::syscall::abi::time::parse_timespec;
+use crate::syscall::ranges::Ranges;
+use crate::syscall::stream::{How, discard, read_stream, write_stream};
+
+/// `MSG_*`.
+mod msg {
+    pub(super) const OOB: u32 = 0x1;
+    pub(super) const PEEK: u32 = 0x2;
+    pub(super) const TRUNC: u32 = 0x20;
+    pub(super) const DONTWAIT: u32 = 0x40;
+    pub(super) const WAITALL: u32 = 0x100;
+    pub(super) const ERRQUEUE: u32 = 0x2000;
+    pub(super) const NOSIGNAL: u32 = 0x4000;
+    pub(super) const WAITFORONE: u32 = 0x1_0000;
+    pub(super) const FASTOPEN: u32 = 0x2000_0000;
+}
+
+/// Most messages of sendmmsg(2) and recvmmsg(2), as on Linux; more are cut.
+const MESSAGES_MAX: u32 = 1024;
+
+/// What can be sent to and received from.
+fn stream_of(file: &OpenFile) -> Result<&dyn Stream, Errno> {
+    Kind::of(file)?;
+    file.as_stream().ok_or(Errno::ENOTSOCK)
+}
+
+async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited {
+    let stream = stream_of(file)?;
+    if flags & (msg::OOB | msg::FASTOPEN) != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let mut how = How { quiet: flags & msg::NOSIGNAL != 0, ..How::writing(file) };
+    if flags & msg::DONTWAIT != 0 {
+        how.deadline_ns = 0;
+    }
+    // An empty message is one; no bytes at all are none.
+    if ranges.left() == 0 && stream.shape() == Shape::Bytes {
+        return Ok(0);
+    }
+    write_stream(caller, file, stream, ranges, how).await
+}
+
+/// Gives what the call returns, and what `msg_flags` says.
+async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited<(u64, u32)> {
+    let stream = stream_of(file)?;
+    if flags & msg::OOB != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if flags & msg::ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN.into());
+    }
+    let peek = flags & msg::PEEK != 0;
+    let mut how = How { peek, all: flags & msg::WAITALL != 0 && !peek, ..How::reading(file) };
+    if flags & msg::DONTWAIT != 0 {
+        how.deadline_ns = 0;
+    }
+    let is_bytes = stream.shape() == Shape::Bytes;
+    if is_bytes && ranges.left() == 0 {
+        return Ok((0, 0));
+    }
+    if is_bytes && flags & msg::TRUNC != 0 && !peek {
+        return Ok((discard(file, stream, ranges.left(), how).await?, 0));
+    }
+    let taken = read_stream(caller, file, stream, ranges, how).await?;
+    let is_cut = !is_bytes && taken.length > taken.copied;
+    let told = if is_cut && flags & msg::TRUNC != 0 { taken.length } else { taken.copied };
+    Ok((told as u64, if is_cut { msg::TRUNC } else { 0 }))
+}
+
+/// sendto(2). What is connected is sent to its peer, whatever name is given.
+pub(in crate::syscall) async fn send_to(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    send(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await
+}
+
+/// recvfrom(2). What is connected has no names with its bytes.
+pub(in crate::syscall) async fn receive_from(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    let place = Place::prepare(caller, a.get(4), a.get(5)).await?;
+    let (told, _) = receive(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await?;
+    place.tell(caller, &[])?;
+    Ok(told)
+}
+
+/// sendmsg(2). Nothing but bytes can be sent.
+pub(in crate::syscall) async fn send_message(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    send_one(caller, &file, a.get(1), a.uint(2)).await
+}
+
+async fn send_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u32) -> Awaited {
+    stream_of(file)?;
+    let message = Message::parse(&caller.read_array::<MESSAGE_BYTES>(address).await?);
+    if message.control_length > 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
+    send(caller, file, ranges, flags).await
+}
+
+/// recvmsg(2).
+pub(in crate::syscall) async fn receive_message(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    receive_one(caller, &file, a.get(1), a.uint(2)).await
+}
+
+async fn receive_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u32) -> Awaited {
+    stream_of(file)?;
+    let message = Message::parse(&caller.read_array::<MESSAGE_BYTES>(address).await?);
+    make_ready(caller, address, MESSAGE_BYTES).await?;
+    let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
+    let (told, message_flags) = receive(caller, file, ranges, flags).await?;
+    if message.name != 0 {
+        caller.put(address + NAME_LENGTH_AT, &[0; 4])?;
+    }
+    caller.put(address + CONTROL_LENGTH_AT, received(message_flags).bytes())?;
+    Ok(told)
+}
+
+/// sendmmsg(2).
+pub(in crate::syscall) async fn send_messages(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    let mut done = 0;
+    while done < u64::from(a.uint(2).min(MESSAGES_MAX)) {
+        let address = a.get(1).wrapping_add(done * COUNTED_MESSAGE_BYTES as u64);
+        let sent = async {
+            make_ready(caller, address, COUNTED_MESSAGE_BYTES).await?;
+            send_one(caller, &file, address, a.uint(3)).await
+        };
+        match count(caller, address, sent.await)? {
+            Ok(()) => done += 1,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(done)
+}
+
+/// recvmmsg(2). As on Linux, its time limit is looked at behind each message only.
+pub(in crate::syscall) async fn receive_messages(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = find(caller, a.int(0))?;
+    let deadline_ns = match a.get(4) {
+        0 => u64::MAX,
+        address => clock::monotonic_ns().saturating_add(parse_timespec(&caller.read_array(address).await?)?),
+    };
+    let mut flags = a.uint(3) & !msg::WAITFORONE;
+    let mut done = 0;
+    while done < u64::from(a.uint(2).min(MESSAGES_MAX)) {
+        let address = a.get(1).wrapping_add(done * COUNTED_MESSAGE_BYTES as u64);
+        let taken = async {
+            make_ready(caller, address, COUNTED_MESSAGE_BYTES).await?;
+            receive_one(caller, &file, address, flags).await
+        };
+        match count(caller, address, taken.await)? {
+            Ok(()) => done += 1,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno.into()),
+        }
+        if a.uint(3) & msg::WAITFORONE != 0 {
+            flags |= msg::DONTWAIT;
+        }
+        if clock::monotonic_ns() >= deadline_ns {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Writes down the bytes of one message of several.
+fn count(caller: Caller<'_>, address: u64, result: Awaited) -> Awaited<Result<(), Errno>> {
+    match result {
+        Ok(bytes) => {
+            caller.put(address + COUNT_AT, &(bytes as u32).to_le_bytes())?;
+            Ok(Ok(()))
+        }
+        Err(Failure::Errno(errno)) => Ok(Err(errno)),
+        Err(failure) => Err(failure),
+    }
+}

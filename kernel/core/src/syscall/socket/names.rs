@@ -1,0 +1,100 @@
+//! Names of sockets in the program's memory: as arguments, getsockname(2), getpeername(2), and the places where calls
+//! that wait put them.
+
+use core::net::Ipv4Addr;
+
+use coppice_hal::paging::Access;
+
+use super::{Kind, find};
+use crate::errno::Errno;
+use crate::memory::CopyError;
+use crate::process::{Awaited, Caller, Failure, Immediate};
+use crate::syscall::Arguments;
+use crate::syscall::abi::socket::{
+    AF_INET, AF_UNIX, AF_UNSPEC, NAME_BYTES, NAME_BYTES_MAX, family, name, parse_length, parse_name,
+};
+
+/// Whether a name can be so long.
+fn check_length(length: i32) -> Result<(), Errno> {
+    if (NAME_BYTES as i32..=NAME_BYTES_MAX).contains(&length) { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// The name in an argument of bind(2), which may also be of no family if it is 0.0.0.0.
+pub(super) fn name_argument(caller: Caller<'_>, address: u64, length: i32) -> Immediate<(Ipv4Addr, u16)> {
+    check_length(length)?;
+    let bytes = caller.get(address)?;
+    let name = parse_name(&bytes);
+    match family(&bytes) {
+        AF_INET => Ok(name),
+        AF_UNSPEC if name.0.is_unspecified() => Ok(name),
+        _ => Err(Errno::EAFNOSUPPORT.into()),
+    }
+}
+
+/// The name in an argument of connect(2).
+pub(super) async fn read_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<(Ipv4Addr, u16)> {
+    check_length(length)?;
+    let bytes = caller.read_array(address).await?;
+    if family(&bytes) == AF_INET { Ok(parse_name(&bytes)) } else { Err(Errno::EAFNOSUPPORT.into()) }
+}
+
+/// Writes as much of a value as there is room for, and its length, to where a program wants them.
+pub(super) fn put_value(caller: Caller<'_>, address: u64, length_at: u64, value: &[u8]) -> Immediate<()> {
+    let room = parse_length(caller.get(length_at)?)?;
+    caller.put(address, &value[..value.len().min(room)])?;
+    caller.put(length_at, &(value.len() as u32).to_le_bytes())
+}
+
+/// getsockname(2).
+pub(in crate::syscall) fn local_name(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let file = find(caller, a.int(0))?;
+    match Kind::of(&file)? {
+        Kind::Tcp(socket) => put_value(caller, a.get(1), a.get(2), name(socket.local()).bytes())?,
+        Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
+    }
+    Ok(0)
+}
+
+/// getpeername(2).
+pub(in crate::syscall) fn peer_name(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let file = find(caller, a.int(0))?;
+    match Kind::of(&file)? {
+        Kind::Tcp(socket) => put_value(caller, a.get(1), a.get(2), name(socket.peer()?).bytes())?,
+        Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
+    }
+    Ok(0)
+}
+
+/// Makes memory ready to be written without waiting.
+pub(super) async fn make_ready(caller: Caller<'_>, address: u64, length: usize) -> Awaited<()> {
+    loop {
+        let touched = caller.process.space.lock().touch(address, length, Access::WRITE);
+        match touched {
+            Ok(()) => return Ok(()),
+            Err(CopyError::Fetch { fetch, .. }) => caller.process.fetch_for_copy(&fetch).await?,
+            Err(CopyError::Fault { .. }) => return Err(Errno::EFAULT.into()),
+            Err(CopyError::OutOfMemory) => return Err(Failure::OutOfMemory),
+        }
+    }
+}
+
+/// Where a call that waits is to put a name, if the program wants to know it.
+pub(super) struct Place(Option<(u64, u64)>);
+
+impl Place {
+    /// The memory at `address`, for as many bytes as the number at `length_at` says, is made ready.
+    pub(super) async fn prepare(caller: Caller<'_>, address: u64, length_at: u64) -> Awaited<Self> {
+        if address == 0 {
+            return Ok(Self(None));
+        }
+        let room = parse_length(caller.read_array(length_at).await?)?;
+        make_ready(caller, address, room.min(NAME_BYTES)).await?;
+        make_ready(caller, length_at, 4).await?;
+        Ok(Self(Some((address, length_at))))
+    }
+
+    /// Puts a name there.
+    pub(super) fn tell(&self, caller: Caller<'_>, name: &[u8]) -> Immediate<()> {
+        self.0.map_or(Ok(()), |(address, length_at)| put_value(caller, address, length_at, name))
+    }
+}
