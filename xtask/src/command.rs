@@ -1,9 +1,14 @@
 //! Running other programs: echoed, and with an error that names what failed.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// Lines of a log that are shown when a step failed.
+const LOG_LINES_SHOWN: usize = 12;
 
 /// The workspace's root directory.
 pub(crate) fn root() -> PathBuf {
@@ -37,6 +42,34 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command whose output nobody wants to see, appending it to a log.
+///
+/// # Errors
+/// If it cannot be started or does not succeed; shows the end of the log and names it.
+pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+    let line = describe(command);
+    let mut file = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("cannot write {}", log.display()))?;
+    writeln!(file, "$ {line}")?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        let text = std::fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let last: Vec<&str> = text.lines().rev().take(LOG_LINES_SHOWN).collect();
+        last.iter().rev().for_each(|line| eprintln!("  {line}"));
+        bail!("`{line}` failed: {status}; all it said: {}", log.display());
     }
     Ok(())
 }

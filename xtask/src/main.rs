@@ -5,6 +5,8 @@
 //! | `setup` – install what this machine lacks | [`setup`] |
 //! | `build` – node image and host tools | [`build`] |
 //! | `demo` – boot four nodes and run a real program | [`demo`] |
+//! | `mpich` – a static MPICH for programs that run on nodes | [`mpich`] |
+//! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
 //! | `test` – everything CI runs | [`test`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
 //! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
@@ -13,6 +15,7 @@ mod bench;
 mod build;
 mod command;
 mod demo;
+mod mpich;
 mod setup;
 mod test;
 mod tidy;
@@ -37,6 +40,10 @@ enum Task {
     Build,
     /// Set up, build, boot 4 nodes and run a real program on them
     Demo,
+    /// Build a static MPICH for programs that run on nodes, in target/mpich
+    Mpich,
+    /// Run MPICH's own tests of messages and collective operations on nodes
+    MpiSuite(mpich::suite::Options),
     /// Set up, build, and run the whole test suite
     Test(test::Options),
     /// Measure; prints each figure with what it is compared to
@@ -60,6 +67,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Setup => setup::everything(),
         Task::Build => setup::for_build().and_then(|()| build::everything()).map(drop),
         Task::Demo => demo::run_all(),
+        Task::Mpich => setup::for_mpich().and_then(|()| mpich::run()),
+        Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Tidy => tidy::run(),

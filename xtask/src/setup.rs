@@ -24,6 +24,13 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
 ];
 
+const FOR_MPICH: &[Package] = &[
+    Package { program: "/usr/bin/gcc", name: "gcc" },
+    Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
+    Package { program: "/usr/bin/make", name: "make" },
+    Package { program: "/usr/bin/xz", name: "xz-utils" },
+];
+
 /// The rustup targets; all that a build needs.
 ///
 /// # Errors
@@ -53,7 +60,16 @@ pub(crate) fn for_run() -> Result<()> {
 /// As [`for_run`].
 pub(crate) fn everything() -> Result<()> {
     for_run()?;
-    packages(FOR_TESTS)
+    packages(FOR_TESTS)?;
+    for_mpich()
+}
+
+/// What building MPICH and programs with it needs.
+///
+/// # Errors
+/// If something is missing and this user cannot install it; says the command that does.
+pub(crate) fn for_mpich() -> Result<()> {
+    packages(FOR_MPICH)
 }
 
 fn packages(wanted: &[Package]) -> Result<()> {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{cargo, root};
-use crate::{build, setup, tidy};
+use crate::{build, mpich, setup, tidy};
 
 /// What to test.
 #[derive(Args)]
@@ -66,6 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
     if !options.host_only {
         build::everything()?;
+        mpich::suite::build_fast()?;
         // Two clusters at a time at most: more only take the two cores from each other.
         let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
         cluster.env("RUST_TEST_THREADS", "2");

@@ -79,7 +79,8 @@ impl Cluster {
         Ok(start.elapsed())
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The control tool, ready to be started; jobs see [`Self::root`] as `/`.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.coppice);
         command
             .args(arguments)

@@ -4,7 +4,7 @@
 //! they do not move with the load of the measuring machine. Everything else is wall time and printed with its peer
 //! measured in the same run.
 
-mod cluster;
+pub(crate) mod cluster;
 mod guest;
 mod io;
 mod launch;
