@@ -19,7 +19,7 @@ use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
 use super::thread::Thread;
-use super::{End, Identity, NodeFacts, Process, ThreadState};
+use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Closer, Descriptors, Input};
@@ -27,7 +27,7 @@ use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
 use crate::net::testing::{Net, Peer, Port, credentials};
 use crate::quota::Quota;
-use crate::ship::Ship;
+use crate::ship::{Client, Ship};
 use crate::syscall::INSTRUCTION_BYTES;
 
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it.
@@ -251,6 +251,7 @@ pub(crate) struct Bench {
     pub(crate) process: Arc<Process>,
     state: Arc<ThreadState>,
     pub(crate) world: Arc<Mutex<World>>,
+    ship: Ship,
     _net: Arc<Net>,
 }
 
@@ -303,6 +304,32 @@ pub(crate) fn launch(
     executor::run_to_end(launched).expect("it is killed at the latest")
 }
 
+/// A rank that runs, with some memory.
+fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts) -> Arc<Process> {
+    const RW: u64 = 3;
+    const FIXED: u64 = 0x32;
+    let mut space = AddressSpace::new(node.frames, Arc::clone(&node.retention)).expect("memory");
+    space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
+    space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
+    let identity = Identity::of(order);
+    let process = Arc::new(Process {
+        name: Mutex::new(identity.name()),
+        identity,
+        job,
+        node,
+        closer: Closer::new(client.clone()),
+        files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
+        client,
+        space: Mutex::new(space),
+        directory: Mutex::new(order.directory.clone()),
+        umask: AtomicU32::new(order.umask),
+        signals: Mutex::new(Signals::new()),
+        account: Account::new(),
+    });
+    process.job.join(&process);
+    process
+}
+
 impl Bench {
     /// The only rank of a job, with these files at the I/O node.
     pub(crate) fn new(files: &[(&str, &[u8])]) -> Self {
@@ -311,8 +338,6 @@ impl Bench {
 
     /// One rank of `size`.
     pub(crate) fn with_size(size: u32, files: &[(&str, &[u8])]) -> Self {
-        const RW: u64 = 3;
-        const FIXED: u64 = 0x32;
         let net = Net::new();
         let world = World {
             files: files.iter().map(|(path, bytes)| ((*path).to_string(), bytes.to_vec())).collect(),
@@ -320,33 +345,27 @@ impl Bench {
         };
         let world = Arc::new(Mutex::new(world));
         let ship = Ship::new();
+        let shipping = ship.clone();
         let order = order(size);
         let client = ship.client(order.job, order.rank);
         let dial = net.dial();
         assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());
-        assert!(executor::spawn(async move { ship.keep_connected(dial, credentials()).await }).is_ok());
-        let frames = pool();
-        let mut space = AddressSpace::new(frames, alloc::sync::Arc::default()).expect("memory");
-        space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
-        space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
-        let identity = Identity::of(&order);
+        assert!(executor::spawn(async move { shipping.keep_connected(dial, credentials()).await }).is_ok());
         let jobs = Arc::new(JobsOnNode::default());
-        let process = Arc::new(Process {
-            name: Mutex::new(identity.name()),
-            identity,
-            job: jobs.enter(&order),
-            node: node_facts(frames, Arc::new(net.dial.stack.clone())),
-            closer: Closer::new(client.clone()),
-            files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
-            client,
-            space: Mutex::new(space),
-            directory: Mutex::new(order.directory.clone()),
-            umask: AtomicU32::new(order.umask),
-            signals: Mutex::new(Signals::new()),
-            account: Account::new(),
-        });
+        let node = node_facts(pool(), Arc::new(net.dial.stack.clone()));
+        let process = process(&order, client, jobs.enter(&order), node);
         let state = Arc::new(ThreadState::first(&process.identity));
-        Self { process, state, world, _net: Arc::new(net) }
+        Self { process, state, world, ship, _net: Arc::new(net) }
+    }
+
+    /// Another rank of the job, on the same node.
+    pub(crate) fn sibling(&self) -> Self {
+        let Identity { size, rank, .. } = self.process.identity;
+        let order = Launch { rank: Rank(rank.0 + 1), ..order(size) };
+        let client = self.ship.client(order.job, order.rank);
+        let process = process(&order, client, Arc::clone(&self.process.job), self.process.node.clone());
+        let state = Arc::new(ThreadState::first(&process.identity));
+        Self { process, state, world: Arc::clone(&self.world), ship: self.ship.clone(), _net: Arc::clone(&self._net) }
     }
 
     /// Makes a call to its end: what the program would find in `rax`, or how the process ended.

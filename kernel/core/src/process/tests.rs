@@ -1,15 +1,21 @@
 //! Starting, and being dropped while waiting.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use coppice_hal::paging::Access;
 use coppice_hal::user::Registers;
 use coppice_protocol::control::{Exit, Launch, RankReport};
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::syscalls as nr;
+use coppice_protocol::ship::Call;
+use coppice_protocol::{program, syscalls as nr};
 
+use super::Process;
+use super::fetch::Fetched;
 use super::testing::{Bench, MEMORY, launch, order, pattern};
+use crate::executor;
 use crate::files::flags;
 use crate::memory::Resolution;
 
@@ -69,7 +75,23 @@ fn a_program_cut_short_is_not_started() {
 
 #[test]
 fn a_working_directory_that_is_not_there_is_named() {
-    // Enough of a program to get that far: one segment, which is executable and has the entry point in it.
+    // Enough of a program to get that far.
+    let program = small_program();
+    for (directory, expected) in [
+        ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
+        ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
+        ("/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
+        ("/dev/shm", "working directory /dev/shm: No such file or directory (ENOENT)"),
+    ] {
+        let order = Launch { directory: String::from(directory), ..order(1) };
+        let program = program.clone();
+        let report = launch(order, |world| world.program = program, 9);
+        assert_eq!(reason(&report), (Exit::NotStarted, expected));
+    }
+}
+
+/// A program of one page of text, in a file of one page.
+fn small_program() -> Vec<u8> {
     let mut program = vec![0; 4096];
     program[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0");
     let words: [(usize, u64); 9] = [
@@ -88,17 +110,43 @@ fn a_working_directory_that_is_not_there_is_named() {
     }
     program[20] = 1;
     program[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
-    for (directory, expected) in [
-        ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
-        ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
-        ("/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
-        ("/dev/shm", "working directory /dev/shm: No such file or directory (ENOENT)"),
-    ] {
-        let order = Launch { directory: String::from(directory), ..order(1) };
-        let program = program.clone();
-        let report = launch(order, |world| world.program = program, 9);
-        assert_eq!(reason(&report), (Exit::NotStarted, expected));
+    program
+}
+
+#[test]
+fn ranks_that_want_a_page_at_the_same_time_fetch_it_once() {
+    let (first, file) = (Bench::new(&[]), small_program());
+    let second = first.sibling();
+    first.world.lock().program.clone_from(&file);
+    let image = program::parse(&file, 4096).expect("a program");
+    let processes = [&first, &second].map(|bench| Arc::clone(&bench.process));
+    for process in &processes {
+        process.space.lock().load_image(&image, process.identity.program).expect("room");
     }
+    let touch = |process: &Arc<Process>| {
+        let touched = process.space.lock().fault(0x40_0000, Access::EXECUTE);
+        let Resolution::Fetch(fetch) = touched else { panic!("it is not there") };
+        let process = Arc::clone(process);
+        async move { assert!(matches!(process.fetch(&fetch).await, Fetched::Ready)) }
+    };
+    let touches = processes.each_ref().map(touch);
+    let done = executor::run_to_end(async move {
+        let [one, two] = touches;
+        let (sender, other) = executor::oneshot::channel();
+        assert!(executor::spawn(async move { drop(sender.send(one.await)) }).is_ok());
+        two.await;
+        other.await.is_ok()
+    });
+    assert_eq!(done, Ok(true));
+    let asked = first.world.lock().calls.iter().filter(|call| matches!(call, Call::Pages { .. })).count();
+    assert_eq!(asked, 1);
+    let frame = |process: &Process| {
+        let mut space = process.space.lock();
+        let Resolution::Ready = space.resolve(0x40_0000, Access::EXECUTE) else { panic!("it is there") };
+        let page = coppice_hal::addr::UserPage::containing(0x40_0000).expect("a user address");
+        space.table().frame(page).expect("mapped").address()
+    };
+    assert_eq!(frame(&processes[0]), frame(&processes[1]));
 }
 
 #[test]

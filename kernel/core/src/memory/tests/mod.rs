@@ -17,9 +17,11 @@ mod faults;
 mod mapping;
 mod memory_end;
 mod model;
+mod model_pair;
 mod remapping;
 mod retention;
 mod retention_end;
+mod sharing;
 mod start;
 
 pub(super) const PAGE: u64 = 4096;
@@ -138,6 +140,25 @@ impl World {
                 space
             }
         };
+    }
+
+    /// Another process of the program, started while this one runs.
+    pub(super) fn beside(&mut self) -> Self {
+        let retention = Arc::clone(&self.retention);
+        let space = AddressSpace::beside(self.pool, Arc::clone(&retention), self.id, &mut self.space);
+        let space = space.expect("memory").expect("it runs the program");
+        let (image, file) = (self.image.clone(), self.file.clone());
+        Self { pool: self.pool, retention, id: self.id, space, image, file, fetched: Vec::new() }
+    }
+
+    /// Takes what a touch of `address` would fetch from another process, as far as that has it.
+    pub(super) fn take_from(&mut self, other: &Self, address: u64) {
+        let Resolution::Fetch(fetch) = self.space.resolve(address, Access::READ) else { return };
+        for wanted in self.space.wanted(&fetch) {
+            if let Some(frame) = other.space.pristine(wanted) {
+                self.space.adopt(wanted, frame);
+            }
+        }
     }
 
     /// What the source of a fetch has there.

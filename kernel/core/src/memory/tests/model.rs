@@ -17,8 +17,8 @@ use crate::errno::Errno;
 use crate::memory::{AddressSpace, Backing};
 
 /// The program's first page, and how many from there on take part.
-const START: u64 = 0x40_0000;
-const PAGES: u64 = 80;
+pub(super) const START: u64 = 0x40_0000;
+pub(super) const PAGES: u64 = 80;
 const FILE_PAGES: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +61,7 @@ impl Page {
 type Model = Vec<Option<Page>>;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Zero(u64, u64, u8),
     File(u64, u64, u8, u64),
     Unmap(u64, u64),
@@ -73,7 +73,7 @@ enum Step {
     Touch(u64, u8),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let range = || (0..PAGES, 1_u64..12).prop_map(|(start, count)| (start, count.min(PAGES - start)));
     let bytes = || (0..PAGES * PAGE, 1_usize..3 * PAGE as usize);
     prop_oneof![
@@ -90,15 +90,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct Check {
-    world: World,
+pub(super) struct Check {
+    pub(super) world: World,
     file: Arc<TestFile>,
     model: Model,
 }
 
 impl Check {
-    fn new(pool: &'static FramePool) -> Self {
-        let world = World::new(pool);
+    pub(super) fn new(pool: &'static FramePool) -> Self {
+        Self::of(World::new(pool))
+    }
+
+    /// A process that has just started.
+    pub(super) fn of(world: World) -> Self {
         let model = (0..PAGES).map(|number| {
             let address = START + number * PAGE;
             let segment = world
@@ -238,7 +242,7 @@ impl Check {
         Ok(())
     }
 
-    fn read(&mut self, at: u64, length: usize) -> Result<(), TestCaseError> {
+    pub(super) fn read(&mut self, at: u64, length: usize) -> Result<(), TestCaseError> {
         let mut out = vec![0; length];
         let reach = self.reach(at, length, Access::READ);
         let result = self.world.read(START + at, &mut out);
@@ -273,7 +277,7 @@ impl Check {
         Ok(())
     }
 
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    pub(super) fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Zero(start, count, access) => self.map(start, count, access, Origin::Zero),
             Step::File(start, count, access, at) => self.map(start, count, access, Origin::File(at)),
@@ -323,7 +327,7 @@ impl Check {
     }
 
     /// What must hold whenever nothing is under way.
-    fn invariants(&mut self) -> Result<(), TestCaseError> {
+    pub(super) fn invariants(&mut self) -> Result<(), TestCaseError> {
         let AddressSpace { table, areas, aside, stats, .. } = &mut self.world.space;
         let mut pages = aside.pages();
         let mut seen = Vec::new();
