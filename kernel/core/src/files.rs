@@ -23,6 +23,7 @@ pub(crate) mod poller;
 mod proc_text;
 pub(crate) mod readiness;
 mod ring;
+pub(crate) mod shared;
 pub(crate) mod socket;
 pub(crate) mod socket_options;
 pub(crate) mod special;
@@ -36,7 +37,7 @@ pub(crate) use descriptors::{DESCRIPTORS_MAX, Descriptor, Descriptors};
 pub(crate) use device::Device;
 pub(crate) use event::Event;
 pub(crate) use input::Input;
-pub(crate) use open_file::{Object, OpenFile, Standard, flags};
+pub(crate) use open_file::{Object, OpenFile, S_IFREG, Standard, flags};
 pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
 

@@ -102,3 +102,10 @@ pub const SOCKET_KEEP_ALIVE_NS_MAX: u64 = 5_000_000_000;
 
 /// Files that one epoll(7) watches. Beyond, `ENOSPC`.
 pub const INTERESTS_MAX: usize = 4096;
+
+/// Names in a job's `/dev/shm` on a node. Beyond, `ENOSPC`.
+pub const SHARED_FILES_MAX: usize = 1024;
+
+/// What the files in a job's `/dev/shm` may take of the node's memory: one part in so many, as on Linux. Beyond,
+/// `ENOSPC`, and `SIGBUS` for touching a page of a mapped one.
+pub const SHARED_MEMORY_SHARE: u32 = 2;

@@ -29,6 +29,7 @@ mod read;
 mod records;
 mod seek;
 mod select;
+mod shared;
 mod signal;
 mod sleep;
 mod socket;

@@ -18,6 +18,7 @@ use super::pipe::PipeEnd;
 use super::poller::Poller;
 use super::proc_text::Text;
 use super::readiness::{Level, Ready};
+use super::shared::SharedFile;
 use super::socket::Socket;
 use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
@@ -112,6 +113,8 @@ pub(crate) enum Object {
     Program(Node),
     /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
     Special(Node),
+    /// A file in `/dev/shm`.
+    Shared(Arc<SharedFile>),
     /// One end of a pipe.
     Pipe(PipeEnd),
     /// One end of a pair of sockets.
@@ -146,9 +149,12 @@ impl Object {
             Self::Event(event) => event.level.clone(),
             Self::Stream(Standard::Input(_)) | Self::Poller(_) => Level::new(Level::LOOK_CLOSER),
             Self::Stream(_) => Level::new(Ready::WRITE.bits()),
-            Self::Shipped(_) | Self::Device(_) | Self::Text(..) | Self::Program(_) | Self::Special(_) => {
-                Level::new(Ready::NEVER_WAITS.bits())
-            }
+            Self::Shipped(_)
+            | Self::Device(_)
+            | Self::Text(..)
+            | Self::Program(_)
+            | Self::Special(_)
+            | Self::Shared(_) => Level::new(Ready::NEVER_WAITS.bits()),
         }
     }
 }
@@ -291,6 +297,14 @@ impl OpenFile {
         }
     }
 
+    /// The file in `/dev/shm`, if it is one.
+    pub(crate) fn as_shared(&self) -> Option<&SharedFile> {
+        match &self.object {
+            Object::Shared(file) => Some(file),
+            _ => None,
+        }
+    }
+
     /// Its type and permissions (`st_mode`) when it was opened.
     pub(crate) fn mode(&self, process: &Process) -> u32 {
         match &self.object {
@@ -312,7 +326,7 @@ impl OpenFile {
     pub(crate) fn is_regular(&self) -> bool {
         match &self.object {
             Object::Shipped(shipped) => shipped.status.mode & S_IFMT == S_IFREG,
-            Object::Text(..) | Object::Program(_) => true,
+            Object::Text(..) | Object::Program(_) | Object::Shared(_) => true,
             _ => false,
         }
     }
@@ -355,6 +369,13 @@ impl OpenFile {
                 Ok(text[start..text.len().min(start + length)].to_vec())
             }
             Object::Program(_) => read_program(process, offset, length).await,
+            Object::Shared(file) => {
+                let left = file.memory.length().saturating_sub(offset);
+                let mut bytes = buffer(usize::try_from(left).map_or(length, |left| left.min(length)))?;
+                let given = file.memory.read(offset, &mut bytes);
+                bytes.truncate(given);
+                Ok(bytes)
+            }
             Object::Device(device) => {
                 let mut bytes = buffer(length)?;
                 let given = device.read(&mut bytes);
@@ -377,6 +398,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
         Object::Event(_) | Object::Poller(_) => Node::object_status(MODE_ANONYMOUS, 0, process),
         Object::Device(device) => Node::device_status(*device),
+        Object::Shared(file) => file.status(),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),
     }
 }

@@ -60,7 +60,9 @@ impl Text {
             Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
             Self::Maps => maps(process),
             Self::Memory => memory(process),
-            Self::Mounts => String::from("coppice / coppice rw,nosuid,nodev 0 0\n"),
+            Self::Mounts => {
+                String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
+            }
             Self::Name => format!("{}\n", name(process)),
             Self::Overcommit => String::from("0\n"),
             Self::ProcessIdMax => String::from("4194304\n"),

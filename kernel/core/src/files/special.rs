@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     Text(Text),
     /// The program's own file.
     Program,
+    /// The directory of memory that ranks share.
+    Shared,
     /// The directory of open descriptors.
     Descriptors,
     /// An open descriptor.
@@ -53,6 +55,7 @@ const ENTRIES: &[(&str, Kind)] = &[
     ("/dev/full", Kind::Device(Device::Full)),
     ("/dev/null", Kind::Device(Device::Null)),
     ("/dev/random", Kind::Device(Device::Random { urgent: false })),
+    ("/dev/shm", Kind::Shared),
     ("/dev/stderr", Kind::Descriptor(2)),
     ("/dev/stdin", Kind::Descriptor(0)),
     ("/dev/stdout", Kind::Descriptor(1)),
@@ -91,6 +94,8 @@ pub(crate) enum Place {
     Shipped(String),
     /// To an entry of the table.
     Special(Node),
+    /// To a file of that name in `/dev/shm`, whether it is there or not.
+    Shared(String),
 }
 
 /// Where `path`, seen from the absolute directory `base`, leads; `pid` is whose `/proc/self` is also there by number.
@@ -134,6 +139,10 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
     {
         *second = "self";
     }
+    // It has no directories, so nothing is behind a name.
+    if let ["dev", "shm", name] = names[..] {
+        return Ok(Place::Shared(name.to_owned()));
+    }
     find(&names).map(Place::Special)
 }
 
@@ -152,6 +161,7 @@ fn find(names: &[&str]) -> Result<Node, Errno> {
 }
 
 const MODE_DIRECTORY: u32 = 0o040_555;
+const MODE_SHARED: u32 = 0o041_777;
 const MODE_DEVICE: u32 = 0o020_666;
 const MODE_TEXT: u32 = 0o100_444;
 const MODE_PROGRAM: u32 = 0o100_755;
@@ -171,7 +181,7 @@ impl Node {
 
     /// Whether it is a directory.
     pub(crate) const fn is_directory(self) -> bool {
-        matches!(self.kind, Kind::Directory | Kind::Descriptors)
+        matches!(self.kind, Kind::Directory | Kind::Shared | Kind::Descriptors)
     }
 
     /// What it links to, if it is a link.
@@ -189,6 +199,7 @@ impl Node {
     pub(crate) fn status(self, process: &Process) -> FileStatus {
         let (mode, size) = match self.kind {
             Kind::Directory | Kind::Descriptors => (MODE_DIRECTORY, 0),
+            Kind::Shared => (MODE_SHARED, 0),
             Kind::Device(device) => return Self::device_status(device),
             Kind::Terminal => {
                 return FileStatus { special_device: device(5, 0), ..self.plain(MODE_DEVICE, 0) };
@@ -256,6 +267,8 @@ impl Node {
         if self.kind == Kind::Descriptors {
             let files = process.files.lock();
             names.extend(files.numbers().map(|number| (format!("{number}"), LINK_TYPE, number as u64 + 1)));
+        } else if self.kind == Kind::Shared {
+            names.extend(process.job.shared.list());
         } else {
             let children = ENTRIES.iter().enumerate().filter(|(_, (child, _))| {
                 child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/')).is_some_and(is_one_name)
@@ -279,7 +292,10 @@ impl Node {
     }
 
     /// What the file system it is on is.
-    pub(crate) fn file_system(self) -> FileSystemStatus {
+    pub(crate) fn file_system(self, process: &Process) -> FileSystemStatus {
+        if self.kind == Kind::Shared {
+            return process.job.shared.file_system();
+        }
         const PROC_MAGIC: u64 = 0x9fa0;
         const TMPFS_MAGIC: u64 = 0x0102_1994;
         let kind = if self.path().starts_with("/proc") { PROC_MAGIC } else { TMPFS_MAGIC };
@@ -308,6 +324,7 @@ mod tests {
         match locate(base, path, 1000) {
             Ok(Place::Special(node)) => Ok(node.kind),
             Ok(Place::Shipped(path)) => Err(path),
+            Ok(Place::Shared(name)) => Err(alloc::format!("shared {name}")),
             Err(errno) => Err(alloc::format!("{errno:?}")),
         }
     }
@@ -336,6 +353,10 @@ mod tests {
         assert_eq!(kind("/", "/proc/self/fd/12"), Ok(Kind::Descriptor(12)));
         assert_eq!(kind("/", "/dev/fd/-1"), Err("ENOENT".into()));
         assert_eq!(kind("/", "/dev/sda"), Err("ENOENT".into()));
+        assert_eq!(kind("/", "/dev/shm/"), Ok(Kind::Shared));
+        assert_eq!(kind("/dev/shm", "./a"), Err("shared a".into()));
+        assert_eq!(kind("/", "/dev/shm/a/../b"), Err("shared b".into()));
+        assert_eq!(kind("/", "/dev/shm/a/b"), Err("ENOENT".into()));
     }
 
     #[test]

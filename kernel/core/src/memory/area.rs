@@ -6,6 +6,7 @@ use core::any::Any;
 use coppice_hal::paging::Access;
 
 use super::image::Image;
+use super::shared::SharedMemory;
 
 /// A file that can be mapped. The address space keeps it alive and hands it back in [`super::Fetch`]es; whoever reads
 /// files knows what it is.
@@ -24,6 +25,16 @@ pub enum Backing {
         /// Where in the file the mapping starts, bytes; a multiple of the page size.
         offset: u64,
     },
+    /// Memory of the node's that others may show, too. A private mapping shows what is written to it until it writes
+    /// itself.
+    Shared {
+        /// Which memory.
+        memory: Arc<SharedMemory>,
+        /// Where in it the mapping starts, bytes; a multiple of the page size.
+        offset: u64,
+        /// Whether a shared mapping may write to it.
+        may_write: bool,
+    },
 }
 
 /// Where the pages of an area come from when first touched.
@@ -35,6 +46,8 @@ pub(super) enum Content {
     File { file: Arc<dyn FileSource>, offset: u64 },
     /// The program, from this address of its image on.
     Program { image: Arc<Image>, address: u64 },
+    /// Shared memory from this offset on, bytes; written to, or, `private`, until the first write.
+    Shared { memory: Arc<SharedMemory>, offset: u64, private: bool },
 }
 
 impl Content {
@@ -44,6 +57,9 @@ impl Content {
             Self::Zero => Self::Zero,
             Self::File { file, offset } => Self::File { file: Arc::clone(file), offset: offset + bytes },
             Self::Program { image, address } => Self::Program { image: Arc::clone(image), address: address + bytes },
+            Self::Shared { memory, offset, private } => {
+                Self::Shared { memory: Arc::clone(memory), offset: offset + bytes, private: *private }
+            }
         }
     }
 
@@ -57,6 +73,10 @@ impl Content {
             (Self::Program { image, address }, Self::Program { image: other, address: at }) => {
                 Arc::ptr_eq(image, other) && address + bytes == *at
             }
+            (
+                Self::Shared { memory, offset, private },
+                Self::Shared { memory: other, offset: at, private: other_private },
+            ) => Arc::ptr_eq(memory, other) && offset + bytes == *at && private == other_private,
             _ => false,
         }
     }

@@ -8,6 +8,7 @@ use coppice_hal::paging::{Access, Marks};
 
 use super::area::Content;
 use super::fetch::{Fetch, PROGRAM_PAGE};
+use super::shared::{NoPage, SharedMemory};
 use super::space::{AddressSpace, OutOfMemory};
 
 /// A signal the program gets for touching what it must not.
@@ -107,7 +108,38 @@ impl AddressSpace {
                     },
                 }
             }
+            Content::Shared { memory, offset, private } => {
+                let (memory, offset, private) = (Arc::clone(memory), offset + inside, *private);
+                let rights = if private { rights - Access::WRITE } else { rights };
+                match self.place_shared(page, &memory, offset, rights, private) {
+                    Ok(()) if private && access.contains(Access::WRITE) => {
+                        self.make_writable(page, rights | Access::WRITE).into()
+                    }
+                    Ok(()) => Resolution::Ready,
+                    Err(NoPage::Memory(OutOfMemory)) => Resolution::OutOfMemory,
+                    Err(NoPage::Beyond | NoPage::Full) => Resolution::Signal(Signal::beyond_file(address)),
+                }
+            }
         }
+    }
+
+    /// Maps a page of shared memory.
+    fn place_shared(
+        &mut self,
+        page: UserPage,
+        memory: &SharedMemory,
+        offset: u64,
+        rights: Access,
+        private: bool,
+    ) -> Result<(), NoPage> {
+        let frame = loop {
+            match memory.page(offset) {
+                Err(NoPage::Memory(_)) if self.give_up() => {}
+                other => break other?,
+            }
+        };
+        let marks = if private { Marks::COPY_ON_WRITE } else { Marks::empty() };
+        Ok(self.place(page, frame, rights, marks)?)
     }
 
     /// Maps the pristine copy of what `page` shows of the program, if there is one beside the table.
@@ -166,7 +198,7 @@ impl AddressSpace {
         let (start, area) = self.areas.find(page.address())?;
         match &area.content {
             Content::Program { address, .. } => UserPage::containing(address + (page.address() - start)),
-            Content::Zero | Content::File { .. } => None,
+            Content::Zero | Content::File { .. } | Content::Shared { .. } => None,
         }
     }
 }

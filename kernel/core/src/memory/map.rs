@@ -1,8 +1,10 @@
 //! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs
 //! the same for a page and for a terabyte.
 //!
-//! There is one process, so `MAP_SHARED | MAP_ANONYMOUS` is private memory. A file mapped shared can be read, not
-//! written (`ENODEV`): nothing would write the changes back.
+//! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`. A file of the I/O node
+//! mapped shared can be read, not written (`ENODEV`): nothing would write the changes back.
+
+use alloc::sync::Arc;
 
 use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
@@ -10,6 +12,7 @@ use coppice_hal::paging::Access;
 use super::area::{Area, Backing, Content};
 use super::fault::Resolution;
 use super::limits::{MAP_32BIT_TOP, MAP_BOTTOM, MAP_TOP, PAGE};
+use super::shared::SharedMemory;
 use super::space::AddressSpace;
 use crate::errno::Errno;
 
@@ -79,13 +82,28 @@ impl AddressSpace {
         if shared_file && access.contains(Access::WRITE) {
             return Err(Errno::ENODEV);
         }
+        let private = kind == flag::PRIVATE;
+        let may_write = match &backing {
+            Backing::File { .. } => !shared_file,
+            Backing::Shared { may_write, .. } => private || *may_write,
+            Backing::Zero => true,
+        };
         let content = match backing {
-            Backing::Zero => Content::Zero,
-            Backing::File { offset, .. } if !offset.is_multiple_of(PAGE) => return Err(Errno::EINVAL),
-            Backing::File { offset, .. } if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) => {
+            Backing::Zero if private => Content::Zero,
+            Backing::Zero => {
+                let memory = SharedMemory::new(self.frames, Arc::clone(&self.retention), length, None);
+                Content::Shared { memory: Arc::new(memory), offset: 0, private }
+            }
+            Backing::File { offset, .. } | Backing::Shared { offset, .. } if !offset.is_multiple_of(PAGE) => {
+                return Err(Errno::EINVAL);
+            }
+            Backing::File { offset, .. } | Backing::Shared { offset, .. }
+                if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) =>
+            {
                 return Err(Errno::EOVERFLOW);
             }
             Backing::File { file, offset } => Content::File { file, offset },
+            Backing::Shared { memory, offset, .. } => Content::Shared { memory, offset, private },
         };
         if flags & flag::HUGE != 0 {
             // There are no huge pages set aside, which is what Linux says when it has none.
@@ -100,7 +118,7 @@ impl AddressSpace {
         self.areas.check_room(start, end, 1)?;
         self.areas.remove(start, end);
         self.discard(start, end);
-        let area = Area { end, access, may_write: !shared_file, content };
+        let area = Area { end, access, may_write, content };
         self.areas.insert(start, area);
         if flags & flag::POPULATE != 0 {
             self.populate(start, end, access);

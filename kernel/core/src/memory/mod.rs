@@ -31,6 +31,7 @@ mod protect;
 mod remap;
 mod retention;
 mod share;
+mod shared;
 mod space;
 mod stack;
 #[cfg(test)]
@@ -44,5 +45,6 @@ pub use self::fetch::{Fetch, Source};
 pub use self::image::LoadError;
 pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
+pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory};
 pub use self::stack::StartInfo;

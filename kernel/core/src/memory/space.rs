@@ -47,7 +47,7 @@ pub struct AddressSpace {
     /// Pristine frames of image pages that are not in the table any more because they were written.
     pub(super) aside: Aside,
     /// What other programs left here, to be given back when memory is wanted.
-    retention: Arc<Retention>,
+    pub(super) retention: Arc<Retention>,
     /// Where the heap starts.
     pub(super) break_start: u64,
     /// Where it ends now.
@@ -182,7 +182,7 @@ impl AddressSpace {
     /// Frees memory that can be fetched again, the least valuable first: what other programs left here, the one that
     /// ran longest ago before the others; then this one's pristine copies that are not mapped. Returns whether there
     /// was any.
-    fn give_up(&mut self) -> bool {
+    pub(super) fn give_up(&mut self) -> bool {
         if self.retention.give_back() {
             return true;
         }

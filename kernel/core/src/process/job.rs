@@ -9,12 +9,14 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::program::ProgramImage;
 use spin::Mutex;
 
 use crate::executor::WaitQueue;
+use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
 
@@ -24,6 +26,8 @@ pub(crate) struct JobOnNode {
     pub(crate) id: JobId,
     /// Where it is found.
     jobs: Weak<JobsOnNode>,
+    /// Its `/dev/shm`.
+    pub(crate) shared: SharedFiles,
     /// A rank of it was launched.
     begun: AtomicBool,
     /// Its ranks that run here.
@@ -40,12 +44,12 @@ pub(crate) struct JobsOnNode(Mutex<BTreeMap<JobId, Weak<JobOnNode>>>);
 
 impl JobsOnNode {
     /// The job of a rank that is launched: what the ranks before it share, or a new one.
-    pub(crate) fn enter(self: &Arc<Self>, order: &Launch) -> Arc<JobOnNode> {
+    pub(crate) fn enter(self: &Arc<Self>, order: &Launch, frames: &FramePool) -> Arc<JobOnNode> {
         let mut jobs = self.0.lock();
         if let Some(job) = jobs.get(&order.job).and_then(Weak::upgrade) {
             return job;
         }
-        let job = Arc::new(JobOnNode::new(order.job, Arc::downgrade(self)));
+        let job = Arc::new(JobOnNode::new(order.job, Arc::downgrade(self), frames));
         jobs.insert(order.job, Arc::downgrade(&job));
         job
     }
@@ -58,10 +62,11 @@ impl JobsOnNode {
 }
 
 impl JobOnNode {
-    fn new(id: JobId, jobs: Weak<JobsOnNode>) -> Self {
+    fn new(id: JobId, jobs: Weak<JobsOnNode>, frames: &FramePool) -> Self {
         Self {
             id,
             jobs,
+            shared: SharedFiles::new(frames.total_frames()),
             begun: AtomicBool::new(false),
             processes: Mutex::default(),
             fetched: Mutex::default(),
@@ -85,7 +90,7 @@ impl JobOnNode {
     }
 
     /// The ranks that run here.
-    pub(super) fn processes(&self) -> Vec<Arc<Process>> {
+    pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
         self.processes.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -134,14 +139,14 @@ mod tests {
     use coppice_protocol::ids::JobId;
 
     use super::JobsOnNode;
-    use crate::process::testing::order;
+    use crate::process::testing::{order, pool};
 
     #[test]
     fn ranks_of_a_job_share_one_until_the_last_has_gone() {
         let jobs = Arc::new(JobsOnNode::default());
-        let first = jobs.enter(&order(2));
-        let second = jobs.enter(&order(2));
-        let other = jobs.enter(&Launch { job: JobId(8), ..order(1) });
+        let first = jobs.enter(&order(2), pool());
+        let second = jobs.enter(&order(2), pool());
+        let other = jobs.enter(&Launch { job: JobId(8), ..order(1) }, pool());
         assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
         assert_eq!(jobs.count(), 2);
         drop(first);

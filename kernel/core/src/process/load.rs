@@ -53,6 +53,7 @@ pub(super) async fn prepare(
         Ok(special::Place::Shipped(path)) => Some(path),
         Ok(special::Place::Special(node)) if node.is_directory() => Some(node.path()),
         Ok(special::Place::Special(_)) => return Err(bad_directory(order, Errno::ENOTDIR)),
+        Ok(special::Place::Shared(_)) => return Err(bad_directory(order, Errno::ENOENT)),
         Err(errno) => return Err(bad_directory(order, errno)),
     };
     let image = match known {

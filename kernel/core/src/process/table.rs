@@ -51,7 +51,7 @@ impl Processes for ProcessTable {
     fn launch(&self, order: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let key = (order.job, order.rank);
         let switch = KillSwitch::new();
-        let job = self.jobs.enter(&order);
+        let job = self.jobs.enter(&order, self.node.frames);
         let process = launch(order, client, job, self.node.clone(), switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };

@@ -338,6 +338,11 @@ impl Bench {
 
     /// One rank of `size`.
     pub(crate) fn with_size(size: u32, files: &[(&str, &[u8])]) -> Self {
+        Self::with_memory(pool(), size, files)
+    }
+
+    /// The same on a node with this memory.
+    pub(crate) fn with_memory(frames: &'static FramePool, size: u32, files: &[(&str, &[u8])]) -> Self {
         let net = Net::new();
         let world = World {
             files: files.iter().map(|(path, bytes)| ((*path).to_string(), bytes.to_vec())).collect(),
@@ -352,8 +357,8 @@ impl Bench {
         assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());
         assert!(executor::spawn(async move { shipping.keep_connected(dial, credentials()).await }).is_ok());
         let jobs = Arc::new(JobsOnNode::default());
-        let node = node_facts(pool(), Arc::new(net.dial.stack.clone()));
-        let process = process(&order, client, jobs.enter(&order), node);
+        let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
+        let process = process(&order, client, jobs.enter(&order, frames), node);
         let state = Arc::new(ThreadState::first(&process.identity));
         Self { process, state, world, ship, _net: Arc::new(net) }
     }

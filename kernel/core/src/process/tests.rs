@@ -81,7 +81,7 @@ fn a_working_directory_that_is_not_there_is_named() {
         ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
         ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
         ("/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
-        ("/dev/shm", "working directory /dev/shm: No such file or directory (ENOENT)"),
+        ("/dev/shm/a", "working directory /dev/shm/a: No such file or directory (ENOENT)"),
     ] {
         let order = Launch { directory: String::from(directory), ..order(1) };
         let program = program.clone();
@@ -133,9 +133,13 @@ fn ranks_that_want_a_page_at_the_same_time_fetch_it_once() {
     let done = executor::run_to_end(async move {
         let [one, two] = touches;
         let (sender, other) = executor::oneshot::channel();
-        assert!(executor::spawn(async move { drop(sender.send(one.await)) }).is_ok());
+        let spawned = executor::spawn(async move {
+            one.await;
+            let _ = sender.send(true);
+        });
+        assert!(spawned.is_ok());
         two.await;
-        other.await.is_ok()
+        other.await == Ok(true)
     });
     assert_eq!(done, Ok(true));
     let asked = first.world.lock().calls.iter().filter(|call| matches!(call, Call::Pages { .. })).count();

@@ -10,9 +10,9 @@ use super::abi::i64_at;
 use super::abi::signal::signed_pair;
 use super::abi::time::{SECOND_NS, fraction};
 use super::place::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_location, read_target,
-    read_target_or_file,
+    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_target, read_target_or_file,
 };
+use super::shared;
 use crate::errno::Errno;
 use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller};
@@ -29,6 +29,7 @@ pub(super) async fn truncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Target::Shipped(at) => caller.ship(Call::Truncate { at, length }).await,
         Target::Special(node) if node.is_directory() => Err(Errno::EISDIR.into()),
         Target::Special(_) => Err(Errno::EINVAL.into()),
+        Target::Shared(name) => shared::truncate(caller, &name, length),
     }
 }
 
@@ -38,6 +39,10 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_file(caller, a)?;
     if !file.is_writable() || !file.is_regular() {
         return Err(Errno::EINVAL.into());
+    }
+    if let Some(shared) = file.as_shared() {
+        shared.set_length(length, &caller.process.job)?;
+        return Ok(0);
     }
     let file = handle_of(&file, Errno::EINVAL)?;
     caller.ship(Call::HandleTruncate { file, length }).await
@@ -61,13 +66,21 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Object::Shipped(shipped) => {
             caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
         }
+        Object::Shared(shared) => {
+            shared.allocate(a.uint(1), offset, length)?;
+            Ok(0)
+        }
         _ => Err(Errno::ENODEV.into()),
     }
 }
 
 /// fsync(2), fdatasync(2), and for want of anything finer syncfs(2) and sync_file_range(2).
 pub(super) async fn fsync(caller: Caller<'_>, a: &Arguments, data_only: bool) -> Awaited {
-    let file = handle_of(&*open_file(caller, a)?, Errno::EINVAL)?;
+    let file = open_file(caller, a)?;
+    if file.as_shared().is_some() {
+        return Ok(0);
+    }
+    let file = handle_of(&file, Errno::EINVAL)?;
     caller.ship(Call::Synchronise { file, data_only }).await
 }
 
@@ -79,14 +92,39 @@ fn open_file(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> 
 
 /// chmod(2).
 pub(super) async fn chmod(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    caller.ship(Call::ChangeMode { at, mode: a.uint(1) & 0o7777 }).await
+    let target = read_target(caller, AT_FDCWD, a.get(0)).await?;
+    change_mode(caller, target, a.uint(1)).await
 }
 
 /// fchmodat(2), which has no flags.
 pub(super) async fn fchmodat(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let at = read_location(caller, a.int(0), a.get(1)).await?;
-    caller.ship(Call::ChangeMode { at, mode: a.uint(2) & 0o7777 }).await
+    let target = read_target(caller, a.int(0), a.get(1)).await?;
+    change_mode(caller, target, a.uint(2)).await
+}
+
+async fn change_mode(caller: Caller<'_>, target: Target, mode: u32) -> Awaited {
+    match target {
+        Target::Shared(name) => {
+            caller.process.job.shared.find(&name)?.set_mode(mode);
+            Ok(0)
+        }
+        target => caller.ship(Call::ChangeMode { at: target.into_location()?, mode: mode & 0o7777 }).await,
+    }
+}
+
+async fn change_times(
+    caller: Caller<'_>,
+    target: Target,
+    (accessed, modified): (TimeChange, TimeChange),
+    follow: bool,
+) -> Awaited {
+    match target {
+        Target::Shared(name) => {
+            caller.process.job.shared.find(&name)?.set_times(accessed, modified);
+            Ok(0)
+        }
+        target => caller.ship(Call::ChangeTimes { at: target.into_location()?, accessed, modified, follow }).await,
+    }
 }
 
 /// fchmodat2(2). The mode of a link cannot be changed.
@@ -99,9 +137,12 @@ pub(super) async fn fchmodat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EOPNOTSUPP.into());
     }
     match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
-        TargetOrFile::Target(Target::Shipped(at)) => caller.ship(Call::ChangeMode { at, mode }).await,
-        TargetOrFile::Target(Target::Special(_)) => Err(Errno::EROFS.into()),
+        TargetOrFile::Target(target) => change_mode(caller, target, mode).await,
         TargetOrFile::File(file) => {
+            if let Some(shared) = file.as_shared() {
+                shared.set_mode(mode);
+                return Ok(0);
+            }
             let file = handle_of(&file, Errno::EPERM)?;
             caller.ship(Call::HandleChangeMode { file, mode }).await
         }
@@ -110,7 +151,12 @@ pub(super) async fn fchmodat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// fchmod(2).
 pub(super) async fn fchmod(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let file = handle_of(&*open_file(caller, a)?, Errno::EPERM)?;
+    let file = open_file(caller, a)?;
+    if let Some(shared) = file.as_shared() {
+        shared.set_mode(a.uint(1));
+        return Ok(0);
+    }
+    let file = handle_of(&file, Errno::EPERM)?;
     caller.ship(Call::HandleChangeMode { file, mode: a.uint(1) & 0o7777 }).await
 }
 
@@ -134,20 +180,23 @@ pub(super) async fn utimensat(caller: Caller<'_>, a: &Arguments) -> Awaited {
         if flags != 0 {
             return Err(Errno::EINVAL.into());
         }
-        let file = handle_of(&*open_file(caller, a)?, Errno::EPERM)?;
-        return caller.ship(Call::HandleChangeTimes { file, accessed, modified }).await;
+        return change_own_times(caller, &*open_file(caller, a)?, accessed, modified).await;
     }
     match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
-        TargetOrFile::Target(Target::Shipped(at)) => {
-            let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
-            caller.ship(Call::ChangeTimes { at, accessed, modified, follow }).await
+        TargetOrFile::Target(target) => {
+            change_times(caller, target, (accessed, modified), flags & AT_SYMLINK_NOFOLLOW == 0).await
         }
-        TargetOrFile::Target(Target::Special(_)) => Err(Errno::EROFS.into()),
-        TargetOrFile::File(file) => {
-            let file = handle_of(&file, Errno::EPERM)?;
-            caller.ship(Call::HandleChangeTimes { file, accessed, modified }).await
-        }
+        TargetOrFile::File(file) => change_own_times(caller, &file, accessed, modified).await,
     }
+}
+
+async fn change_own_times(caller: Caller<'_>, file: &OpenFile, accessed: TimeChange, modified: TimeChange) -> Awaited {
+    if let Some(shared) = file.as_shared() {
+        shared.set_times(accessed, modified);
+        return Ok(0);
+    }
+    let file = handle_of(file, Errno::EPERM)?;
+    caller.ship(Call::HandleChangeTimes { file, accessed, modified }).await
 }
 
 /// A `struct timespec` of utimensat(2).
@@ -176,8 +225,8 @@ pub(super) async fn utime(caller: Caller<'_>, a: &Arguments) -> Awaited {
             (time(accessed, 0, 1)?, time(modified, 0, 1)?)
         }
     };
-    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    caller.ship(Call::ChangeTimes { at, accessed, modified, follow: true }).await
+    let target = read_target(caller, AT_FDCWD, a.get(0)).await?;
+    change_times(caller, target, (accessed, modified), true).await
 }
 
 /// utimes(2): microseconds.
@@ -190,8 +239,8 @@ pub(super) async fn utimes(caller: Caller<'_>, a: &Arguments) -> Awaited {
             (of(0)?, of(16)?)
         }
     };
-    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    caller.ship(Call::ChangeTimes { at, accessed, modified, follow: true }).await
+    let target = read_target(caller, AT_FDCWD, a.get(0)).await?;
+    change_times(caller, target, (accessed, modified), true).await
 }
 
 #[cfg(test)]

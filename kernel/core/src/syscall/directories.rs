@@ -5,7 +5,8 @@ use coppice_protocol::ship::{Call, Reply};
 
 use super::Arguments;
 use super::open::masked;
-use super::place::{AT_FDCWD, Target, read_location, read_target};
+use super::place::{AT_FDCWD, Target, read_target};
+use super::{names, shared};
 use crate::errno::Errno;
 use crate::files::Object;
 use crate::memory::AddressSpace;
@@ -58,11 +59,11 @@ async fn make(caller: Caller<'_>, descriptor: i32, address: u64, mode: u32) -> A
     match read_target(caller, descriptor, address).await? {
         Target::Shipped(at) => caller.ship(Call::MakeDirectory { at, mode: masked(caller, mode) }).await,
         Target::Special(_) => Err(Errno::EEXIST.into()),
+        Target::Shared(name) => shared::make_other(caller, &name),
     }
 }
 
 /// rmdir(2).
 pub(super) async fn rmdir(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    caller.ship(Call::Remove { at, directory: true }).await
+    names::remove(caller, AT_FDCWD, a.get(0), true).await
 }

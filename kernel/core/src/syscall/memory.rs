@@ -46,6 +46,9 @@ fn file_backing(caller: Caller<'_>, a: &Arguments, flags: u64) -> Result<Backing
     }
     match &file.object {
         Object::Device(Device::Zero) => Ok(Backing::Zero),
+        Object::Shared(shared) => {
+            Ok(Backing::Shared { memory: Arc::clone(&shared.memory), offset: a.get(5), may_write: file.is_writable() })
+        }
         _ if file.is_regular() => Ok(Backing::File { file: Arc::clone(&file) as _, offset: a.get(5) }),
         _ => Err(Errno::ENODEV),
     }

@@ -7,16 +7,24 @@ use coppice_protocol::ship::{Call, Location};
 
 use super::Arguments;
 use super::place::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, Target, TargetOrFile, handle_of, read_location,
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, Target, TargetOrFile, handle_of, read_target,
     read_target_or_file,
 };
+use super::shared;
 use crate::errno::Errno;
 use crate::process::{Awaited, Caller};
 
 /// unlink(2).
 pub(super) async fn unlink(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let at = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    caller.ship(Call::Remove { at, directory: false }).await
+    remove(caller, AT_FDCWD, a.get(0), false).await
+}
+
+/// unlink(2), or rmdir(2) if it is a `directory`.
+pub(super) async fn remove(caller: Caller<'_>, descriptor: i32, address: u64, directory: bool) -> Awaited {
+    match read_target(caller, descriptor, address).await? {
+        Target::Shared(name) => shared::remove(caller, &name, directory),
+        target => caller.ship(Call::Remove { at: target.into_location()?, directory }).await,
+    }
 }
 
 /// unlinkat(2).
@@ -25,8 +33,7 @@ pub(super) async fn unlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if flags & !AT_REMOVEDIR != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let at = read_location(caller, a.int(0), a.get(1)).await?;
-    caller.ship(Call::Remove { at, directory: flags != 0 }).await
+    remove(caller, a.int(0), a.get(1), flags != 0).await
 }
 
 /// rename(2).
@@ -45,16 +52,19 @@ pub(super) async fn renameat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 async fn rename_at(caller: Caller<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> Awaited {
-    let from = read_location(caller, from.0, from.1).await?;
-    let to = read_location(caller, to.0, to.1).await?;
+    let from = read_target(caller, from.0, from.1).await?;
+    let to = read_target(caller, to.0, to.1).await?;
+    if from.is_shared() || to.is_shared() {
+        return shared::rename(caller, &from, &to, flags);
+    }
+    let (from, to) = (from.into_location()?, to.into_location()?);
     caller.ship(Call::Rename { from, to, flags }).await
 }
 
 /// link(2).
 pub(super) async fn link(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let from = read_location(caller, AT_FDCWD, a.get(0)).await?;
-    let to = read_location(caller, AT_FDCWD, a.get(1)).await?;
-    caller.ship(Call::Link { from, to, follow: false }).await
+    let from = read_target(caller, AT_FDCWD, a.get(0)).await?;
+    link_to(caller, from, (AT_FDCWD, a.get(1)), false).await
 }
 
 /// linkat(2).
@@ -64,12 +74,23 @@ pub(super) async fn linkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EINVAL.into());
     }
     let from = match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
-        TargetOrFile::Target(Target::Shipped(at)) => at,
         TargetOrFile::Target(Target::Special(_)) => return Err(Errno::EXDEV.into()),
-        TargetOrFile::File(file) => Location { directory: Some(handle_of(&file, Errno::EXDEV)?), path: String::new() },
+        TargetOrFile::Target(target) => target,
+        TargetOrFile::File(file) => {
+            let directory = Some(handle_of(&file, Errno::EXDEV)?);
+            Target::Shipped(Location { directory, path: String::new() })
+        }
     };
-    let to = read_location(caller, a.int(2), a.get(3)).await?;
-    caller.ship(Call::Link { from, to, follow: flags & AT_SYMLINK_FOLLOW != 0 }).await
+    link_to(caller, from, (a.int(2), a.get(3)), flags & AT_SYMLINK_FOLLOW != 0).await
+}
+
+async fn link_to(caller: Caller<'_>, from: Target, to: (i32, u64), follow: bool) -> Awaited {
+    let to = read_target(caller, to.0, to.1).await?;
+    if from.is_shared() || to.is_shared() {
+        return shared::link(caller, &from, &to);
+    }
+    let (from, to) = (from.into_location()?, to.into_location()?);
+    caller.ship(Call::Link { from, to, follow }).await
 }
 
 /// symlink(2).
@@ -87,8 +108,10 @@ async fn make_link(caller: Caller<'_>, target: u64, descriptor: i32, address: u6
     if target.is_empty() {
         return Err(Errno::ENOENT.into());
     }
-    let at = read_location(caller, descriptor, address).await?;
-    caller.ship(Call::SymbolicLink { target, at }).await
+    match read_target(caller, descriptor, address).await? {
+        Target::Shared(name) => shared::make_other(caller, &name),
+        at => caller.ship(Call::SymbolicLink { target, at: at.into_location()? }).await,
+    }
 }
 
 /// readlink(2).
@@ -106,6 +129,10 @@ async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, 
     let text = match read_target_or_file(caller, descriptor, path, AT_EMPTY_PATH).await? {
         TargetOrFile::Target(Target::Shipped(at)) => caller.ask(Call::ReadLink(at)).await?.1,
         TargetOrFile::Target(Target::Special(node)) => read_special(caller, node)?,
+        TargetOrFile::Target(Target::Shared(name)) => {
+            shared::status(caller, &name)?;
+            return Err(Errno::EINVAL.into());
+        }
         TargetOrFile::File(file) => {
             let directory = Some(handle_of(&file, Errno::ENOENT)?);
             caller.ask(Call::ReadLink(Location { directory, path: String::new() })).await?.1

@@ -10,6 +10,7 @@ use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
 use super::place::{AT_FDCWD, Target, read_target};
+use super::shared;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::files::{Descriptor, Object, OpenFile, flags};
@@ -37,6 +38,7 @@ async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with:
     let file = match target {
         Target::Shipped(at) => open_shipped(caller, at, opened_with, mode).await?,
         Target::Special(node) => open_special(caller, node, opened_with)?,
+        Target::Shared(name) => shared::open(caller, &name, opened_with, mode)?,
     };
     let close_on_exec = opened_with & flags::O_CLOEXEC != 0;
     let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
@@ -110,8 +112,10 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
     }
     let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
     match node.kind {
-        Kind::Directory | Kind::Descriptors if writes || opened_with & flags::O_CREAT != 0 => Err(Errno::EISDIR),
-        Kind::Directory | Kind::Descriptors => open(Object::Special(node)),
+        Kind::Directory | Kind::Shared | Kind::Descriptors if writes || opened_with & flags::O_CREAT != 0 => {
+            Err(Errno::EISDIR)
+        }
+        Kind::Directory | Kind::Shared | Kind::Descriptors => open(Object::Special(node)),
         Kind::Device(device) => open(Object::Device(device)),
         Kind::Terminal => Err(Errno::ENXIO),
         Kind::Text(_) if writes => Err(Errno::EACCES),

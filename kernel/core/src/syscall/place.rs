@@ -30,6 +30,8 @@ pub(super) enum Target {
     Shipped(Location),
     /// Something the kernel makes.
     Special(Node),
+    /// A name in `/dev/shm`, whether there is such a file or not.
+    Shared(String),
 }
 
 /// What a path leads to, or the descriptor itself.
@@ -67,6 +69,7 @@ pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: String) -> Resul
     Ok(match place {
         Place::Shipped(path) => Target::Shipped(Location { directory: None, path }),
         Place::Special(node) => Target::Special(node),
+        Place::Shared(name) => Target::Shared(name),
     })
 }
 
@@ -76,11 +79,22 @@ pub(super) async fn read_target(caller: Caller<'_>, descriptor: i32, address: u6
     Ok(target(caller, descriptor, path)?)
 }
 
-/// As [`read_target`], for calls that change names: what the kernel makes cannot be changed.
-pub(super) async fn read_location(caller: Caller<'_>, descriptor: i32, address: u64) -> Awaited<Location> {
-    match read_target(caller, descriptor, address).await? {
-        Target::Shipped(location) => Ok(location),
-        Target::Special(_) => Err(Errno::EROFS.into()),
+impl Target {
+    /// The place at the I/O node.
+    ///
+    /// # Errors
+    /// `EROFS` for what the kernel makes, `EXDEV` for `/dev/shm`.
+    pub(super) fn into_location(self) -> Result<Location, Errno> {
+        match self {
+            Self::Shipped(location) => Ok(location),
+            Self::Special(_) => Err(Errno::EROFS),
+            Self::Shared(_) => Err(Errno::EXDEV),
+        }
+    }
+
+    /// Whether it is in `/dev/shm`.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
     }
 }
 

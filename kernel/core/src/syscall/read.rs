@@ -91,7 +91,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
             Err(Errno::EINVAL.into())
         }
-        Object::Shipped(_) | Object::Text(..) | Object::Program(_) => {
+        Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
             let result = read_parts(caller, file, from, ranges, &mut progress).await;

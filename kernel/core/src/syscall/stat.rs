@@ -8,6 +8,7 @@ use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, read_target,
     read_target_or_file,
 };
+use super::shared;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::files::{Object, OpenFile};
@@ -76,6 +77,7 @@ pub(super) async fn status_of(caller: Caller<'_>, target: Target, follow: bool) 
             let Target::Special(node) = target else { return Err(Errno::EIO.into()) };
             Ok(node.status(caller.process))
         }
+        Target::Shared(name) => Ok(shared::status(caller, &name)?),
         Target::Special(node) if follow => Ok(node.status(caller.process)),
         Target::Special(node) => Ok(node.link_status(caller.process)),
     }
@@ -85,7 +87,11 @@ pub(super) async fn status_of(caller: Caller<'_>, target: Target, follow: bool) 
 pub(super) async fn statfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let answer = match read_target(caller, AT_FDCWD, a.get(0)).await? {
         Target::Shipped(at) => file_system(caller, Call::FileSystem(at)).await?,
-        Target::Special(node) => node.file_system(),
+        Target::Special(node) => node.file_system(caller.process),
+        Target::Shared(name) => {
+            shared::status(caller, &name)?;
+            caller.process.job.shared.file_system()
+        }
     };
     caller.write(a.get(1), status::statfs(&answer).bytes()).await?;
     Ok(0)
@@ -111,7 +117,8 @@ pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Object::Pair(_) | Object::Socket(_) => plain(SOCKFS_MAGIC),
         Object::Event(_) | Object::Poller(_) => plain(ANON_INODE_FS_MAGIC),
         Object::Device(_) => plain(TMPFS_MAGIC),
-        Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.file_system(),
+        Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.file_system(caller.process),
+        Object::Shared(_) => caller.process.job.shared.file_system(),
     };
     caller.write(a.get(1), status::statfs(&answer).bytes()).await?;
     Ok(0)

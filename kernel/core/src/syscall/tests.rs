@@ -7,6 +7,7 @@ mod places;
 mod polling;
 mod process;
 mod reading;
+mod shared;
 mod streams;
 mod waiting;
 mod writing;

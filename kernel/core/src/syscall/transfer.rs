@@ -12,8 +12,8 @@ use super::ranges::TRANSFER_BYTES_MAX;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
 use super::write::write_once;
 use crate::errno::Errno;
-use crate::files::OpenFile;
 use crate::files::pipeline::Pipeline;
+use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller, Failure};
 
 /// sendfile(2).
@@ -93,7 +93,10 @@ async fn move_on(caller: Caller<'_>, input: &OpenFile, at: Option<u64>, address:
 fn is_same(one: &Arc<OpenFile>, other: &Arc<OpenFile>) -> bool {
     match (one.as_shipped(), other.as_shipped()) {
         (Some(one), Some(other)) => (one.status.device, one.status.inode) == (other.status.device, other.status.inode),
-        _ => Arc::ptr_eq(one, other),
+        _ => match (&one.object, &other.object) {
+            (Object::Shared(one), Object::Shared(other)) => Arc::ptr_eq(one, other),
+            _ => Arc::ptr_eq(one, other),
+        },
     }
 }
 

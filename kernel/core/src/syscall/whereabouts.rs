@@ -6,6 +6,7 @@ use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
 use super::place::{AT_FDCWD, Target, read_target};
+use super::shared;
 use crate::errno::Errno;
 use crate::files::Object;
 use crate::process::{Awaited, Caller, Immediate};
@@ -27,6 +28,10 @@ pub(super) async fn chdir(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Target::Shipped(at) => resolve(caller, at).await?,
         Target::Special(node) if node.is_directory() => node.path(),
         Target::Special(_) => return Err(Errno::ENOTDIR.into()),
+        Target::Shared(name) => {
+            shared::status(caller, &name)?;
+            return Err(Errno::ENOTDIR.into());
+        }
     };
     *caller.process.directory.lock() = path;
     Ok(0)

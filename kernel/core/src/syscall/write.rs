@@ -18,6 +18,7 @@ use super::ranges::Ranges;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress};
 use super::stream::{How, write_bytes, write_stream};
 use crate::errno::Errno;
+use crate::executor;
 use crate::files::pipeline::Pipeline;
 use crate::files::{Object, OpenFile, Standard};
 use crate::process::signals::SIGPIPE;
@@ -65,7 +66,7 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EOPNOTSUPP.into());
     }
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
-    let written = if flags & RWF_APPEND != 0 && file.as_shipped().is_some() {
+    let written = if flags & RWF_APPEND != 0 && file.is_regular() {
         append(caller, &file, offset.is_none(), ranges).await?
     } else {
         write_from(caller, &file, offset, ranges).await?
@@ -102,7 +103,13 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             let result = write_parts(caller, shipped.handle, ranges, &mut progress).await;
             progress.finish(result)
         }
-        Object::Shipped(_) => append(caller, file, at.is_none(), ranges).await,
+        Object::Shared(_) if !file.appends() => {
+            let from = at.unwrap_or_else(|| file.offset());
+            let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
+            let result = write_shared(caller, ranges, &mut progress).await;
+            progress.finish(result)
+        }
+        Object::Shipped(_) | Object::Shared(_) => append(caller, file, at.is_none(), ranges).await,
         Object::Device(device) => {
             device.write()?;
             // What is thrown away need not be looked at, as on Linux.
@@ -164,6 +171,21 @@ async fn write_parts(caller: Caller<'_>, file: Handle, mut ranges: Ranges, progr
         }
         return result;
     }
+}
+
+/// Writes to memory, part after part, with the core free for others in between.
+async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
+    while ranges.left() > 0 {
+        let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+        let length = bytes.len() as u64;
+        let (written, _) = write_once(caller, progress.file, Some(progress.from + progress.done), bytes).await?;
+        progress.add(written);
+        if written < length {
+            break;
+        }
+        executor::yield_now().await;
+    }
+    Ok(())
 }
 
 /// Writes at the end of the file, part after part.
@@ -254,6 +276,7 @@ pub(super) async fn write_once(
             }
         }
         Object::Stream(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
+        Object::Shared(shared) => Ok(shared.write(offset, &bytes)?),
         Object::Device(device) => {
             device.write()?;
             Ok((length, 0))

@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use coppice_hal::addr::PageRange;
 use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Verdict;
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -92,6 +92,7 @@ fn end(checks: &mut [Check; 2]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn two_processes_share_pages_and_nothing_else(turns in proptest::collection::vec(turn(), 1..80)) {
         std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(8 * MIB));

@@ -143,7 +143,8 @@ fn listings_go_on_where_they_stopped() {
             at += usize::from(u16_at(&bytes, at + 16));
         }
     }
-    let expected = [".", "..", "fd", "full", "null", "random", "stderr", "stdin", "stdout", "tty", "urandom", "zero"];
+    let expected =
+        [".", "..", "fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"];
     assert_eq!(names, expected);
     assert_eq!(bench.call(nr::LSEEK, &[directory, 0, 0]), 0);
     assert_eq!(bench.call(nr::GETDENTS64, &[directory, MEMORY, 10]), error(Errno::EINVAL));

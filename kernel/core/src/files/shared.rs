@@ -1,0 +1,317 @@
+//! The files in `/dev/shm`: memory that ranks of a job on one node share by name.
+//!
+//! They are a job's own and lie in this node's memory: other nodes of the job have others by the same names. There are
+//! no directories and no symbolic links; link(2) gives a file a second name. What no name, descriptor or mapping refers
+//! to any more is zeroed and free, and so is all of it at the end of the job's last rank on the node.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
+use spin::Mutex;
+
+use super::{S_IFREG, serial};
+use crate::clock;
+use crate::errno::Errno;
+use crate::limits::{OBJECT_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
+use crate::memory::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
+use crate::process::{JobOnNode, NodeFacts, Process};
+use crate::quota::Charge;
+use crate::syscall::abi::status::device;
+
+/// Longest name, bytes, as on Linux: `ENAMETOOLONG`.
+const NAME_BYTES_MAX: usize = 255;
+
+/// `DT_REG`.
+const REGULAR_TYPE: u8 = 8;
+
+/// Device number of `/dev/shm`.
+const DEVICE: u64 = device(0, 25);
+
+/// What a file is besides its bytes.
+#[derive(Clone, Copy)]
+struct Facts {
+    /// Permissions.
+    mode: u32,
+    /// Names.
+    links: u64,
+    accessed: Timestamp,
+    modified: Timestamp,
+    changed: Timestamp,
+}
+
+/// A file.
+pub(crate) struct SharedFile {
+    /// Its bytes.
+    pub(crate) memory: Arc<SharedMemory>,
+    inode: u64,
+    user: u32,
+    group: u32,
+    facts: Mutex<Facts>,
+    /// What it takes of the kernel's heap.
+    _charge: Charge,
+}
+
+fn now() -> Timestamp {
+    let ns = clock::realtime_ns();
+    Timestamp { seconds: (ns / 1_000_000_000).cast_signed(), nanoseconds: (ns % 1_000_000_000) as u32 }
+}
+
+/// What a program is told when there is no page for what it writes.
+fn errno_of(error: NoPage) -> Errno {
+    match error {
+        NoPage::Beyond => Errno::EFBIG,
+        NoPage::Full => Errno::ENOSPC,
+        NoPage::Memory(_) => Errno::ENOMEM,
+    }
+}
+
+impl SharedFile {
+    /// What it is now.
+    pub(crate) fn status(&self) -> FileStatus {
+        let facts = *self.facts.lock();
+        FileStatus {
+            device: DEVICE,
+            inode: self.inode,
+            mode: S_IFREG | facts.mode,
+            links: facts.links,
+            user: self.user,
+            group: self.group,
+            size: self.memory.length(),
+            block_size: PAGE_BYTES as u32,
+            blocks: self.memory.pages() * (PAGE_BYTES as u64 / 512),
+            accessed: facts.accessed,
+            modified: facts.modified,
+            changed: facts.changed,
+            ..FileStatus::default()
+        }
+    }
+
+    /// Writes at an offset or, for `None`, at the end. Gives how many bytes and the offset behind them.
+    ///
+    /// # Errors
+    /// `EFBIG`, `ENOSPC`, `ENOMEM`: not one byte was written.
+    pub(crate) fn write(&self, offset: Option<u64>, bytes: &[u8]) -> Result<(u64, u64), Errno> {
+        let (done, end, result) = self.memory.write(offset, bytes);
+        if done == 0
+            && let Err(error) = result
+        {
+            return Err(errno_of(error));
+        }
+        self.touched();
+        Ok((done as u64, end))
+    }
+
+    /// ftruncate(2). What was cut off is gone from the memory of all ranks.
+    ///
+    /// # Errors
+    /// `EFBIG`.
+    pub(crate) fn set_length(&self, length: u64, job: &JobOnNode) -> Result<(), Errno> {
+        if length > SHARED_BYTES_MAX {
+            return Err(Errno::EFBIG);
+        }
+        if let Some(first) = self.memory.set_length(length) {
+            for process in job.processes() {
+                process.space.lock().forget_shared(&self.memory, first);
+            }
+        }
+        self.touched();
+        Ok(())
+    }
+
+    /// fallocate(2).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for what is not plain allocation; `EFBIG`, `ENOSPC`, `ENOMEM`.
+    pub(crate) fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+        const FALLOC_FL_KEEP_SIZE: u32 = 1;
+        if mode & !FALLOC_FL_KEEP_SIZE != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.memory.allocate(offset, length, mode == 0).map_err(errno_of)?;
+        self.touched();
+        Ok(())
+    }
+
+    /// fchmod(2).
+    pub(crate) fn set_mode(&self, mode: u32) {
+        let mut facts = self.facts.lock();
+        facts.mode = mode & 0o7777;
+        facts.changed = now();
+    }
+
+    /// futimens(3).
+    pub(crate) fn set_times(&self, accessed: TimeChange, modified: TimeChange) {
+        let mut facts = self.facts.lock();
+        let changed = |change, before| match change {
+            TimeChange::Omit => before,
+            TimeChange::Now => now(),
+            TimeChange::To(time) => time,
+        };
+        facts.accessed = changed(accessed, facts.accessed);
+        facts.modified = changed(modified, facts.modified);
+        facts.changed = now();
+    }
+
+    /// Whether its owner may use it like that, bits as in a mode.
+    pub(crate) fn allows(&self, wanted: u32) -> bool {
+        wanted & !(self.facts.lock().mode >> 6) == 0
+    }
+
+    fn touched(&self) {
+        let mut facts = self.facts.lock();
+        facts.modified = now();
+        facts.changed = facts.modified;
+    }
+
+    fn count_links(&self, change: i64) {
+        let mut facts = self.facts.lock();
+        facts.links = facts.links.saturating_add_signed(change);
+        facts.changed = now();
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Errno> {
+    if name.len() > NAME_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
+}
+
+/// A job's `/dev/shm` on this node.
+pub(crate) struct SharedFiles {
+    names: Mutex<BTreeMap<String, Arc<SharedFile>>>,
+    budget: Arc<Budget>,
+}
+
+impl SharedFiles {
+    /// Nothing in it yet, on a node with that many frames.
+    pub(crate) fn new(frames: u32) -> Self {
+        Self { names: Mutex::default(), budget: Arc::new(Budget::new(u64::from(frames / SHARED_MEMORY_SHARE))) }
+    }
+
+    /// The file of that name.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<SharedFile>, Errno> {
+        self.names.lock().get(name).cloned().ok_or(Errno::ENOENT)
+    }
+
+    /// Makes an empty file of that name, where none is.
+    ///
+    /// # Errors
+    /// `EEXIST`; `ENOSPC` at [`SHARED_FILES_MAX`]; `ENOMEM`; `ENAMETOOLONG`.
+    pub(crate) fn make(&self, name: &str, mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
+        let NodeFacts { frames, retention, quota, .. } = &process.node;
+        let charge = quota.charge(OBJECT_BYTES)?;
+        let memory = SharedMemory::new(frames, Arc::clone(retention), 0, Some(Arc::clone(&self.budget)));
+        let now = now();
+        let file = Arc::new(SharedFile {
+            memory: Arc::new(memory),
+            inode: serial(),
+            user: process.identity.user,
+            group: process.identity.group,
+            facts: Mutex::new(Facts { mode: mode & 0o7777, links: 1, accessed: now, modified: now, changed: now }),
+            _charge: charge,
+        });
+        self.insert(name, Arc::clone(&file))?;
+        Ok(file)
+    }
+
+    fn insert(&self, name: &str, file: Arc<SharedFile>) -> Result<(), Errno> {
+        let mut names = self.names.lock();
+        if names.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        check_name(name)?;
+        if names.len() >= SHARED_FILES_MAX {
+            return Err(Errno::ENOSPC);
+        }
+        names.insert(name.to_string(), file);
+        Ok(())
+    }
+
+    /// unlink(2).
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Errno> {
+        let file = self.names.lock().remove(name).ok_or(Errno::ENOENT)?;
+        file.count_links(-1);
+        Ok(())
+    }
+
+    /// link(2).
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENOSPC`, `ENAMETOOLONG`.
+    pub(crate) fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let file = self.find(from)?;
+        self.insert(to, Arc::clone(&file))?;
+        file.count_links(1);
+        Ok(())
+    }
+
+    /// rename(2), with Linux's flags `RENAME_NOREPLACE` and `RENAME_EXCHANGE`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENAMETOOLONG`, `EINVAL` for other flags.
+    pub(crate) fn rename(&self, from: &str, to: &str, flags: u32) -> Result<(), Errno> {
+        const NO_REPLACE: u32 = 1;
+        const EXCHANGE: u32 = 2;
+        if !matches!(flags, 0 | NO_REPLACE | EXCHANGE) {
+            return Err(Errno::EINVAL);
+        }
+        check_name(to)?;
+        let replaced = {
+            let mut names = self.names.lock();
+            let file = names.get(from).cloned().ok_or(Errno::ENOENT)?;
+            let there = names.get(to).cloned();
+            match there {
+                Some(_) if flags == NO_REPLACE => return Err(Errno::EEXIST),
+                None if flags == EXCHANGE => return Err(Errno::ENOENT),
+                Some(there) if Arc::ptr_eq(&there, &file) => return Ok(()),
+                Some(there) if flags == EXCHANGE => {
+                    names.insert(from.to_string(), there);
+                    names.insert(to.to_string(), file);
+                    None
+                }
+                _ => {
+                    names.remove(from);
+                    names.insert(to.to_string(), file)
+                }
+            }
+        };
+        if let Some(replaced) = replaced {
+            replaced.count_links(-1);
+        }
+        Ok(())
+    }
+
+    /// Names with what they are and their inodes, in order.
+    pub(crate) fn list(&self) -> Vec<(String, u8, u64)> {
+        let names = self.names.lock();
+        names.iter().map(|(name, file)| (name.clone(), REGULAR_TYPE, file.inode)).collect()
+    }
+
+    /// What statfs(2) says.
+    pub(crate) fn file_system(&self) -> FileSystemStatus {
+        const TMPFS_MAGIC: u64 = 0x0102_1994;
+        let (blocks, used) = self.budget.pages();
+        let free = blocks - used;
+        let files = SHARED_FILES_MAX as u64;
+        FileSystemStatus {
+            kind: TMPFS_MAGIC,
+            block_size: PAGE_BYTES as u64,
+            fragment_size: PAGE_BYTES as u64,
+            blocks,
+            blocks_free: free,
+            blocks_available: free,
+            files,
+            files_free: files - self.names.lock().len() as u64,
+            name_bytes_max: NAME_BYTES_MAX as u64,
+            ..FileSystemStatus::default()
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Memory that several mappings show, of one process or of many, and of which each sees what the others write: that of
+//! `MAP_SHARED | MAP_ANONYMOUS` and of the files in `/dev/shm`.
+//!
+//! Its frames appear, as zeros, when first touched. They lie in a page table of their own that no processor ever uses,
+//! by their place in the memory: so keeping one costs eight bytes, and holes cost nothing. Whoever has it mapped holds
+//! the frames, too; they are zeroed and free when nobody has them any more.
+//!
+//! Lock order: an address space may be locked while this is used, never the other way round.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
+use coppice_hal::frames::{Frame, FrameKind, FramePool};
+use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
+use spin::Mutex;
+
+use super::area::Content;
+use super::limits::PAGE;
+use super::retention::Retention;
+use super::space::{AddressSpace, OutOfMemory};
+
+/// Highest length it can have, bytes.
+pub const SHARED_BYTES_MAX: u64 = USER_END;
+
+/// Pages that several of them may have together.
+pub struct Budget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// So many pages.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        Self { limit, used: AtomicU64::new(0) }
+    }
+
+    /// Pages that there may be, and those that there are.
+    #[must_use]
+    pub fn pages(&self) -> (u64, u64) {
+        (self.limit, self.used.load(Ordering::Relaxed))
+    }
+
+    fn take(&self) -> bool {
+        let more = |used: u64| Some(used + 1).filter(|sum| *sum <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give(&self, pages: u64) {
+        self.used.fetch_sub(pages, Ordering::Relaxed);
+    }
+}
+
+/// Why there is no such page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPage {
+    /// The memory ends before it.
+    #[error("beyond the end")]
+    Beyond,
+    /// The budget is used up.
+    #[error("no space left")]
+    Full,
+    /// The node has no memory left.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+}
+
+impl Store {
+    fn frame(&self, offset: u64) -> Option<Frame> {
+        self.table.as_ref()?.frame(UserPage::containing(offset)?)
+    }
+}
+
+/// See the [module](self).
+pub struct SharedMemory {
+    frames: &'static FramePool,
+    /// What is given back when there is no other memory.
+    retention: Arc<Retention>,
+    budget: Option<Arc<Budget>>,
+    store: Mutex<Store>,
+}
+
+struct Store {
+    /// Frames by their place. Made when the first comes.
+    table: Option<PageTable>,
+    /// How many there are.
+    pages: u64,
+    /// Bytes.
+    length: u64,
+}
+
+impl SharedMemory {
+    /// That many bytes of zeros.
+    #[must_use]
+    pub fn new(
+        frames: &'static FramePool,
+        retention: Arc<Retention>,
+        length: u64,
+        budget: Option<Arc<Budget>>,
+    ) -> Self {
+        let store = Store { table: None, pages: 0, length: length.min(SHARED_BYTES_MAX) };
+        Self { frames, retention, budget, store: Mutex::new(store) }
+    }
+
+    /// Its length, bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.store.lock().length
+    }
+
+    /// Frames it has.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.store.lock().pages
+    }
+
+    /// The frame at an offset, bytes; made if there is none.
+    ///
+    /// # Errors
+    /// [`NoPage`].
+    pub fn page(&self, offset: u64) -> Result<Frame, NoPage> {
+        let mut store = self.store.lock();
+        if offset >= store.length {
+            return Err(NoPage::Beyond);
+        }
+        self.frame(&mut store, offset)
+    }
+
+    fn frame(&self, store: &mut Store, offset: u64) -> Result<Frame, NoPage> {
+        if let Some(frame) = store.frame(offset) {
+            return Ok(frame);
+        }
+        let page = UserPage::containing(offset).ok_or(NoPage::Beyond)?;
+        if self.budget.as_ref().is_some_and(|budget| !budget.take()) {
+            return Err(NoPage::Full);
+        }
+        let made = self.add(store, page);
+        if made.is_err()
+            && let Some(budget) = &self.budget
+        {
+            budget.give(1);
+        }
+        Ok(made?)
+    }
+
+    fn add(&self, store: &mut Store, page: UserPage) -> Result<Frame, OutOfMemory> {
+        let mut new = self.alloc(|| self.frames.alloc(FrameKind::User))?;
+        let frame = new.clone();
+        let table = match &mut store.table {
+            Some(table) => table,
+            none => none.insert(self.alloc(|| PageTable::new(self.frames))?),
+        };
+        while let Err(NoTable(refused)) = table.map(page, new, Access::empty(), Marks::empty()) {
+            if !self.retention.give_back() {
+                return Err(OutOfMemory);
+            }
+            new = refused;
+        }
+        store.pages += 1;
+        Ok(frame)
+    }
+
+    /// Tries until there is no memory to be given back.
+    fn alloc<T>(&self, attempt: impl Fn() -> Option<T>) -> Result<T, OutOfMemory> {
+        loop {
+            match attempt() {
+                Some(made) => return Ok(made),
+                None if self.retention.give_back() => {}
+                None => return Err(OutOfMemory),
+            }
+        }
+    }
+
+    /// Copies bytes from `offset` on out of it. Returns how many: fewer only at its end.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> usize {
+        let store = self.store.lock();
+        let left = store.length.saturating_sub(offset);
+        let length = usize::try_from(left).map_or(out.len(), |left| out.len().min(left));
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let inside = (at % PAGE) as usize;
+            let part = &mut out[done..length.min(done + PAGE_BYTES - inside)];
+            match store.frame(at) {
+                Some(frame) => frame.read(inside, part),
+                None => part.fill(0),
+            }
+            done += part.len();
+        }
+        length
+    }
+
+    /// Copies bytes into it from `offset` on, or to its end if that is `None`; it grows if it ends before. Returns how
+    /// many, the offset behind them, and what stopped it.
+    pub fn write(&self, offset: Option<u64>, bytes: &[u8]) -> (usize, u64, Result<(), NoPage>) {
+        let mut store = self.store.lock();
+        let offset = offset.unwrap_or(store.length);
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset.saturating_add(done as u64);
+            let inside = (at % PAGE) as usize;
+            let part = &bytes[done..bytes.len().min(done + PAGE_BYTES - inside)];
+            match self.frame(&mut store, at) {
+                Ok(frame) => frame.write(inside, part),
+                Err(error) => return (done, at, Err(error)),
+            }
+            done += part.len();
+            store.length = store.length.max(at + part.len() as u64);
+        }
+        (done, offset + done as u64, Ok(()))
+    }
+
+    /// Has frames for all of a range; it grows if it ends before and `grows`.
+    ///
+    /// # Errors
+    /// [`NoPage`]; frames that were made stay.
+    pub fn allocate(&self, offset: u64, length: u64, grows: bool) -> Result<(), NoPage> {
+        let end = offset.checked_add(length).filter(|end| *end <= SHARED_BYTES_MAX).ok_or(NoPage::Beyond)?;
+        let mut store = self.store.lock();
+        for at in (offset / PAGE * PAGE..end).step_by(PAGE_BYTES) {
+            self.frame(&mut store, at)?;
+        }
+        if grows {
+            store.length = store.length.max(end);
+        }
+        Ok(())
+    }
+
+    /// Cuts it or lets it grow, by zeros. If it was cut, what lies behind is to be taken out of the address spaces that
+    /// show it ([`super::AddressSpace::forget_shared`]): returns the first page that is.
+    pub fn set_length(&self, length: u64) -> Option<u64> {
+        let mut store = self.store.lock();
+        let before = core::mem::replace(&mut store.length, length.min(SHARED_BYTES_MAX));
+        if length >= before {
+            return None;
+        }
+        let end = length.next_multiple_of(PAGE);
+        if let Some(range) = PageRange::covering(end, USER_END)
+            && let Some(table) = &mut store.table
+        {
+            let dropped = table.walk(range, |_, _| Verdict::Drop).dropped;
+            store.pages -= dropped;
+            if let Some(budget) = &self.budget {
+                budget.give(dropped);
+            }
+        }
+        let tail = (length % PAGE) as usize;
+        if tail > 0
+            && let Some(frame) = store.frame(length)
+        {
+            frame.write(tail, &[0; PAGE_BYTES][tail..]);
+        }
+        Some(end / PAGE)
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.give(self.store.get_mut().pages);
+        }
+    }
+}
+
+impl AddressSpace {
+    /// Forgets the pages that show shared memory from its page number `first` on, copies of them included: it was cut.
+    pub fn forget_shared(&mut self, memory: &Arc<SharedMemory>, first: u64) {
+        let cut = first * PAGE;
+        let shown: Vec<(u64, u64)> = self
+            .areas
+            .overlapping(0, u64::MAX)
+            .filter_map(|(start, area)| match &area.content {
+                Content::Shared { memory: shown, offset, .. } if Arc::ptr_eq(memory, shown) => {
+                    Some((start + cut.saturating_sub(*offset), area.end))
+                }
+                _ => None,
+            })
+            .filter(|(start, end)| start < end)
+            .collect();
+        for (start, end) in shown {
+            self.discard(start, end);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Calls on names in `/dev/shm` ([`crate::files::shared`]): none of them waits.
+
+use alloc::sync::Arc;
+
+use coppice_protocol::ship::FileStatus;
+
+use super::open::masked;
+use super::place::Target;
+use crate::errno::Errno;
+use crate::files::shared::SharedFile;
+use crate::files::{Object, OpenFile, flags};
+use crate::process::{Awaited, Caller};
+
+/// open(2) of a name.
+pub(super) fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
+    let files = &caller.process.job.shared;
+    let file = match files.find(name) {
+        Ok(_) if opened_with & flags::O_CREAT != 0 && opened_with & flags::O_EXCL != 0 => return Err(Errno::EEXIST),
+        Ok(_) if opened_with & flags::O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
+        Ok(file) => {
+            check(&file, opened_with)?;
+            file
+        }
+        // Whatever mode it makes a file with, its maker may use it.
+        Err(_) if opened_with & flags::O_CREAT != 0 => files.make(name, masked(caller, mode), caller.process)?,
+        Err(errno) => return Err(errno),
+    };
+    let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
+    if opened_with & flags::O_TRUNC != 0 && writes {
+        file.set_length(0, &caller.process.job)?;
+    }
+    Ok(Arc::new(OpenFile::new(Object::Shared(file), opened_with)))
+}
+
+fn check(file: &SharedFile, opened_with: u32) -> Result<(), Errno> {
+    const READ: u32 = 4;
+    const WRITE: u32 = 2;
+    let wanted = match opened_with & flags::O_ACCMODE {
+        _ if opened_with & flags::O_PATH != 0 => 0,
+        flags::O_RDONLY => READ,
+        flags::O_WRONLY => WRITE,
+        _ => READ | WRITE,
+    };
+    if file.allows(wanted) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// truncate(2) of a name.
+pub(super) fn truncate(caller: Caller<'_>, name: &str, length: u64) -> Awaited {
+    let job = &caller.process.job;
+    let file = job.shared.find(name)?;
+    check(&file, flags::O_WRONLY)?;
+    file.set_length(length, job)?;
+    Ok(0)
+}
+
+/// What a name is.
+pub(super) fn status(caller: Caller<'_>, name: &str) -> Result<FileStatus, Errno> {
+    caller.process.job.shared.find(name).map(|file| file.status())
+}
+
+/// unlink(2) of a name; rmdir(2) if `directory`.
+pub(super) fn remove(caller: Caller<'_>, name: &str, directory: bool) -> Awaited {
+    let files = &caller.process.job.shared;
+    if directory {
+        files.find(name)?;
+        return Err(Errno::ENOTDIR.into());
+    }
+    files.remove(name)?;
+    Ok(0)
+}
+
+/// rename(2) if both or one of the ends is in `/dev/shm`.
+pub(super) fn rename(caller: Caller<'_>, from: &Target, to: &Target, flags: u32) -> Awaited {
+    match (from, to) {
+        (Target::Shared(from), Target::Shared(to)) => caller.process.job.shared.rename(from, to, flags)?,
+        _ => return Err(Errno::EXDEV.into()),
+    }
+    Ok(0)
+}
+
+/// link(2) if both or one of the ends is in `/dev/shm`.
+pub(super) fn link(caller: Caller<'_>, from: &Target, to: &Target) -> Awaited {
+    match (from, to) {
+        (Target::Shared(from), Target::Shared(to)) => caller.process.job.shared.link(from, to)?,
+        _ => return Err(Errno::EXDEV.into()),
+    }
+    Ok(0)
+}
+
+/// mkdir(2), symlink(2): there are files alone.
+pub(super) fn make_other(caller: Caller<'_>, name: &str) -> Awaited {
+    match caller.process.job.shared.find(name) {
+        Ok(_) => Err(Errno::EEXIST.into()),
+        Err(_) => Err(Errno::EPERM.into()),
+    }
+}
