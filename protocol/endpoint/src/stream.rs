@@ -190,20 +190,25 @@ impl<D: Device> TcpStream<D> {
     /// # Errors
     /// [`NetError::Reset`] if the connection broke before.
     pub async fn flush(&self) -> Result<(), NetError> {
-        poll_fn(|context| {
-            let flushed = self.connection.with_socket(|socket| {
-                if socket.send_queue() == 0 {
-                    return Poll::Ready(Ok(()));
-                }
-                if socket.state() == TcpState::Closed {
-                    return Poll::Ready(Err(NetError::Reset));
-                }
-                socket.register_send_waker(context.waker());
-                Poll::Pending
-            });
-            flushed.unwrap_or(Poll::Ready(Err(NetError::Reset)))
-        })
-        .await
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    /// Polls for everything to be acknowledged, as [`Self::flush`] does.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
+        let flushed = self.connection.with_socket(|socket| {
+            if socket.send_queue() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if socket.state() == TcpState::Closed {
+                return Poll::Ready(Err(NetError::Reset));
+            }
+            socket.register_send_waker(context.waker());
+            Poll::Pending
+        });
+        flushed.unwrap_or(Poll::Ready(Err(NetError::Reset)))
     }
 
     /// Has the peer's stack asked for a sign of life whenever the connection was silent for `interval_ns`; `None`:
