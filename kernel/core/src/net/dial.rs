@@ -36,6 +36,9 @@ pub trait Wire: Send + Sync {
     /// [`NetError::Reset`] if the connection broke.
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError>;
 
+    /// Whether all that was written is acknowledged; otherwise the task is woken when more is.
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>>;
+
     /// Bytes written and not yet acknowledged.
     fn unacknowledged(&self) -> usize;
 
@@ -66,6 +69,10 @@ impl<D: Device + Send> Wire for TcpStream<D> {
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         TcpStream::try_write(self, bytes)
+    }
+
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
+        TcpStream::poll_flush(self, context)
     }
 
     fn unacknowledged(&self) -> usize {
