@@ -42,7 +42,7 @@ pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
 
 /// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.
-fn serial() -> u64 {
+pub(crate) fn serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1000);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

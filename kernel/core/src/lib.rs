@@ -14,6 +14,7 @@ mod last_words;
 pub mod limits;
 pub mod memory;
 pub mod net;
+pub mod pmi;
 pub mod process;
 pub mod quota;
 pub mod random;

@@ -109,3 +109,21 @@ pub const SHARED_FILES_MAX: usize = 1024;
 /// What the files in a job's `/dev/shm` may take of the node's memory: one part in so many, as on Linux. Beyond,
 /// `ENOSPC`, and `SIGBUS` for touching a page of a mapped one.
 pub const SHARED_MEMORY_SHARE: u32 = 2;
+
+/// Receive and transmit buffer of a connection between nodes about barriers, bytes each. A longer frame goes in parts.
+pub const PMI_CONNECTION_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Connections that other nodes made and that wait to be accepted; further ones are refused, and tried again.
+pub const PMI_BACKLOG_MAX: usize = 64;
+
+/// Connections that other nodes made, about barriers. A node is called by at most twice as many as the size of a job
+/// has binary digits. Further ones are broken off, and tried again.
+pub const PMI_CALLERS_MAX: usize = 64;
+
+/// How long such a connection may be without a frame, or with one for a job that this node does not know, ns; then it
+/// is closed. The launches of a job may be that far apart without anything having to be sent again.
+pub const PMI_STRANGER_NS_MAX: u64 = 10_000_000_000;
+
+/// How long the end of a job's last rank on a node may wait for other nodes to have what they were told, ns; then the
+/// job is forgotten here. As long as a node may be silent before it ends the job.
+pub const PMI_SETTLE_NS_MAX: u64 = coppice_protocol::limits::PMI_SILENCE_NS;

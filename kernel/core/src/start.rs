@@ -16,6 +16,7 @@ use crate::executor::{self, TooManyTasks};
 use crate::limits::SOCKETS_SHARE;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
+use crate::pmi::Pmi;
 use crate::process::{NodeFacts, ProcessTable};
 use crate::quota::Quota;
 use crate::ship::Ship;
@@ -79,7 +80,9 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         network: Arc::new(stack.clone()),
         name: Arc::from(format!("node{node}")),
     };
-    let processes = ProcessTable::new(facts);
+    let pmi = Pmi::new(node, Arc::new(stack.clone()));
+    executor::spawn(pmi.clone().listen())?;
+    let processes = ProcessTable::new(facts, pmi);
     let agent = agent::Node {
         credentials,
         ship,

@@ -96,7 +96,8 @@ impl Started {
     /// What the process, and what serves it, say if the job cannot go on.
     #[must_use]
     pub fn failures(&self) -> Failures {
-        Failures { outbox: Arc::clone(&self.outbox) }
+        let outbox = Arc::clone(&self.outbox);
+        Failures::new(move |failure| outbox.failed(failure))
     }
 
     /// The process's first instruction is about to run.
@@ -107,13 +108,16 @@ impl Started {
 
 /// Says that a job cannot go on.
 #[derive(Clone)]
-pub struct Failures {
-    outbox: Arc<Outbox>,
-}
+pub struct Failures(Arc<dyn Fn(JobFailure) + Send + Sync>);
 
 impl Failures {
+    /// Says it to whoever this is.
+    pub fn new(told: impl Fn(JobFailure) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+
     /// The job is to be ended for this; only the first reason counts.
     pub fn report(&self, failure: JobFailure) {
-        self.outbox.failed(failure);
+        (self.0)(failure);
     }
 }

@@ -24,6 +24,7 @@ use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
 use crate::errno::Errno;
 use crate::memory::FileSource;
+use crate::pmi;
 use crate::process::Process;
 
 /// `O_*` as Linux has them on x86-64.
@@ -125,6 +126,8 @@ pub(crate) enum Object {
     Event(Event),
     /// A set of open files to wait for.
     Poller(Poller),
+    /// Where a rank speaks with PMI.
+    Pmi(pmi::Endpoint),
 }
 
 /// An open file.
@@ -147,7 +150,7 @@ impl Object {
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
-            Self::Stream(Standard::Input(_)) | Self::Poller(_) => Level::new(Level::LOOK_CLOSER),
+            Self::Stream(Standard::Input(_)) | Self::Poller(_) | Self::Pmi(_) => Level::new(Level::LOOK_CLOSER),
             Self::Stream(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
             | Self::Device(_)
@@ -235,6 +238,7 @@ impl OpenFile {
             Object::Stream(Standard::Input(input)) => input.ready(),
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
+            Object::Pmi(endpoint) => endpoint.ready(),
             _ => Ready::empty(),
         }
     }
@@ -254,6 +258,7 @@ impl OpenFile {
             Object::Socket(socket) => socket.watch(waker),
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
+            Object::Pmi(endpoint) => endpoint.watch(waker),
             _ => {}
         }
     }
@@ -270,6 +275,7 @@ impl OpenFile {
             Object::Pair(end) => Some(end),
             Object::Socket(socket) => Some(socket),
             Object::Event(event) => Some(event),
+            Object::Pmi(endpoint) => Some(endpoint),
             _ => None,
         }
     }
@@ -396,6 +402,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
+        Object::Pmi(endpoint) => Node::object_status(MODE_SOCKET, endpoint.serial, process),
         Object::Event(_) | Object::Poller(_) => Node::object_status(MODE_ANONYMOUS, 0, process),
         Object::Device(device) => Node::device_status(*device),
         Object::Shared(file) => file.status(),

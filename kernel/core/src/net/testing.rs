@@ -1,5 +1,8 @@
 //! Two stacks on one wire in the executor's simulated time: a node's, and an I/O node's that tests play.
 
+pub(crate) mod fabric;
+
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -17,7 +20,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use spin::Mutex;
 
-use super::{Card, Credentials, IoNode, drive};
+use super::{BoxFuture, Card, Credentials, Door, IoNode, Neighbours, Wire, drive};
 use crate::executor::{self, Notify};
 
 const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -222,5 +225,18 @@ impl Peer {
             panic!("cannot send: {error}");
         }
         self.write().await;
+    }
+}
+
+/// For a node that has no neighbours.
+pub(crate) struct Nowhere;
+
+impl Neighbours for Nowhere {
+    fn connect(&self, _: NodeId, _: u16, _: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
+        Box::pin(async { Err(NetError::Refused) })
+    }
+
+    fn listen(&self, _: u16, _: usize, _: usize) -> Result<Box<dyn Door>, NetError> {
+        Err(NetError::PortInUse)
     }
 }

@@ -12,8 +12,9 @@ use spin::Mutex;
 
 use crate::clock;
 use crate::executor::{self, Either};
-use crate::files::{Closer, Descriptors, Input};
+use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, flags};
 use crate::memory::Retention;
+use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
 use crate::process::signals::Signals;
@@ -23,30 +24,37 @@ use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, T
 use crate::ship::Client;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
-/// done. `started` is called right before its first instruction.
+/// done. `seat` is its place at PMI. `started` is called right before its first instruction.
 pub(crate) fn launch(
     order: Launch,
     client: Client,
     job: Arc<JobOnNode>,
     node: NodeFacts,
+    seat: Seat,
     switch: KillSwitch,
     started: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = RankReport> + Send + 'static {
     let ordered_ns = clock::monotonic_ns();
     let retention = Arc::clone(&node.retention);
     async move {
-        let mut life = Life { counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };
+        let order = Launch { environment: seat.environment(&order.environment), ..order };
+        let mut life = Life { seat, counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };
         let run = life.run(&order, client, job, node, ordered_ns, started);
         let end = match executor::race(switch.killed(), run).await {
             Either::First(signal) => life.killed(signal),
             Either::Second(end) => end,
         };
-        life.report(&order, end, &retention)
+        // Before its descriptors are closed: that it ended says more.
+        life.seat.ended(end.exit);
+        let report = life.report(&order, end, &retention);
+        life.into_seat().leave().await;
+        report
     }
 }
 
 /// A process from beginning to end, as far as it came.
 struct Life {
+    seat: Seat,
     counts: Counts,
     process: Option<Arc<Process>>,
     thread: Option<Arc<ThreadState>>,
@@ -81,7 +89,7 @@ impl Life {
             job,
             node,
             closer: Closer::new(client.clone()),
-            files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
+            files: Mutex::new(descriptors(&client, &self.seat)),
             client,
             space: Mutex::new(space),
             directory: Mutex::new(directory),
@@ -117,7 +125,7 @@ impl Life {
     }
 
     /// Cuts back what is left of the process and says what became of it.
-    fn report(self, order: &Launch, end: End, retention: &Retention) -> RankReport {
+    fn report(&self, order: &Launch, end: End, retention: &Retention) -> RankReport {
         let Some(process) = &self.process else {
             return report::of_nothing(order, end, retention.held());
         };
@@ -125,6 +133,20 @@ impl Life {
         let report = report::of(process, &self.counts, end, self.launch_ns, self.run_ns);
         RankReport { retention: cut_back(process, retention), ..report }
     }
+
+    /// What is left when the process is gone.
+    fn into_seat(self) -> Seat {
+        self.seat
+    }
+}
+
+/// What the first thread finds open: the standard streams and PMI.
+fn descriptors(client: &Client, seat: &Seat) -> Descriptors {
+    let mut files = Descriptors::standard(Input::new(client.clone()));
+    let file = Arc::new(OpenFile::object(Object::Pmi(seat.endpoint()), flags::O_RDWR));
+    // There is room for it.
+    let _ = files.replace(PMI_DESCRIPTOR, Descriptor { file, close_on_exec: false });
+    files
 }
 
 /// Cuts the page table of a process that has ended back to the program's own pages, and leaves it to the node.

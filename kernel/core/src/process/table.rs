@@ -13,8 +13,9 @@ use spin::Mutex;
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
+use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
-use crate::process::{KillSwitch, NodeFacts, launch};
+use crate::process::{End, KillSwitch, NodeFacts, launch, report};
 use crate::ship::Client;
 
 /// Processes between launch and end.
@@ -23,6 +24,7 @@ type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
 /// The processes of a node. How many there may be is the agent's to say.
 pub struct ProcessTable {
     node: NodeFacts,
+    pmi: Pmi,
     running: Running,
     jobs: Arc<JobsOnNode>,
 }
@@ -30,8 +32,8 @@ pub struct ProcessTable {
 impl ProcessTable {
     /// No process yet.
     #[must_use]
-    pub fn new(node: NodeFacts) -> Self {
-        Self { node, running: Running::default(), jobs: Arc::default() }
+    pub fn new(node: NodeFacts, pmi: Pmi) -> Self {
+        Self { node, pmi, running: Running::default(), jobs: Arc::default() }
     }
 }
 
@@ -50,9 +52,16 @@ impl Drop for Entry {
 impl Processes for ProcessTable {
     fn launch(&self, order: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let key = (order.job, order.rank);
+        let seat = match self.pmi.join(&order, started.failures()) {
+            Ok(seat) => seat,
+            Err(reason) => {
+                let report = report::of_nothing(&order, End::not_started(reason), self.held());
+                return Box::pin(core::future::ready(report));
+            }
+        };
         let switch = KillSwitch::new();
         let job = self.jobs.enter(&order, self.node.frames);
-        let process = launch(order, client, job, self.node.clone(), switch.clone(), move || started.now());
+        let process = launch(order, client, job, self.node.clone(), seat, switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };
         Box::pin(async move {
@@ -78,6 +87,7 @@ impl Processes for ProcessTable {
     }
 
     fn kill(&self, job: JobId, signal: u8) {
+        self.pmi.kill(job);
         let switches: Vec<KillSwitch> = {
             let running = self.running.lock();
             running.iter().filter(|((of, _), _)| *of == job).map(|(_, switch)| switch.clone()).collect()

@@ -9,9 +9,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
-use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Location, Reply, Request, Stream};
+use coppice_protocol::world::{self, JobKey};
 use spin::{Mutex, Once};
 
 use super::counts::Counts;
@@ -20,12 +21,14 @@ use super::signals::Signals;
 use super::state::Account;
 use super::thread::Thread;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
+use crate::agent::Failures;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Closer, Descriptors, Input};
 use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
-use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::net::testing::{Net, Nowhere, Peer, Port, credentials};
+use crate::pmi::Pmi;
 use crate::quota::Quota;
 use crate::ship::{Client, Ship};
 use crate::syscall::INSTRUCTION_BYTES;
@@ -271,11 +274,7 @@ pub(crate) fn order(size: u32) -> Launch {
         group: 2,
         umask: 0o22,
         use_retained: false,
-        world: coppice_protocol::world::World::new(
-            coppice_protocol::world::JobKey([9; 32]),
-            1,
-            (0..size).map(coppice_protocol::ids::NodeId),
-        ),
+        world: world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
     }
 }
 
@@ -290,6 +289,10 @@ pub(crate) fn launch(
     prepare(&mut bench.world.lock());
     let (client, node) = (bench.process.client.clone(), bench.process.node.clone());
     let job = Arc::clone(&bench.process.job);
+    let world = world::World::new(JobKey([9; 32]), 1, (0..=order.rank.0).map(NodeId));
+    let order = Launch { size: order.rank.0 + 1, world, ..order };
+    let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere));
+    let seat = pmi.join(&order, Failures::new(|failure| panic!("{failure:?}"))).expect("a place");
     let switch = super::KillSwitch::new();
     let killer = switch.clone();
     let launched = async move {
@@ -299,7 +302,7 @@ pub(crate) fn launch(
             killer.kill(99);
         });
         assert!(killing.is_ok());
-        super::launch(order, client, job, node, switch, || panic!("it cannot be started")).await
+        super::launch(order, client, job, node, seat, switch, || panic!("it cannot be started")).await
     };
     executor::run_to_end(launched).expect("it is killed at the latest")
 }

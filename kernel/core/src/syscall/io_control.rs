@@ -48,6 +48,7 @@ fn held(file: &OpenFile) -> Option<usize> {
         Object::Pipe(end) => Some(end.held()),
         Object::Pair(end) => Some(end.held()),
         Object::Socket(socket) => Some(socket.held()),
+        Object::Pmi(endpoint) => Some(endpoint.held()),
         _ => None,
     }
 }

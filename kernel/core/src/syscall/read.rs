@@ -88,9 +88,12 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         Object::Stream(_) => Err(Errno::EBADF.into()),
         Object::Device(device) => read_device(caller, *device, ranges).await,
         Object::Special(_) => Err(Errno::EISDIR.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
-            Err(Errno::EINVAL.into())
-        }
+        Object::Pipe(_)
+        | Object::Pair(_)
+        | Object::Socket(_)
+        | Object::Event(_)
+        | Object::Poller(_)
+        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };

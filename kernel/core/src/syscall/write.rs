@@ -125,9 +125,12 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             }
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
-            Err(Errno::EINVAL.into())
-        }
+        Object::Pipe(_)
+        | Object::Pair(_)
+        | Object::Socket(_)
+        | Object::Event(_)
+        | Object::Poller(_)
+        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
     }
 }
 
@@ -282,7 +285,12 @@ pub(super) async fn write_once(
             Ok((length, 0))
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
-        Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Event(_) | Object::Poller(_) => {
+        Object::Pipe(_)
+        | Object::Pair(_)
+        | Object::Socket(_)
+        | Object::Event(_)
+        | Object::Poller(_)
+        | Object::Pmi(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;
             Ok((write_bytes(caller, file, stream, &bytes, How::writing(file)).await?, 0))
         }

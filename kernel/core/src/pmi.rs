@@ -1,0 +1,108 @@
+//! PMI on a node: what its ranks ask, and what it says to the other nodes of its jobs.
+//!
+//! For each job there is one [`coppice_protocol::pmi::Server`] ([`job`]), from the first launch of one of its ranks
+//! until the last one is gone and the other nodes have heard all they were told. Each rank has a [`Seat`] there from
+//! its launch to its end, and speaks at a descriptor that it inherits ([`Endpoint`]). Nodes speak with each other over
+//! TCP, on connections that belong to one job each ([`way`], [`peers`]).
+//!
+//! **Launches are not simultaneous.** A frame may come for a job that this node is about to be told of. The connection
+//! that brought it waits, unread, until the job is there: the frame is handled at once then, and nothing is asked for
+//! or sent again. If no such job comes, the connection is closed; who called calls again as long as it has something
+//! to say.
+//!
+//! **What is left of a job.** The end of the last rank of a job on a node is reported when everything here is gone: the
+//! keys and values, the connections, the tasks. Until all nodes that this one has told something say that they have it,
+//! that end waits ([`Seat::leave`]): usually as long as a frame takes to go and come, at most
+//! [`PMI_SETTLE_NS_MAX`](crate::limits::PMI_SETTLE_NS_MAX), and not at all if the job is killed.
+//!
+//! Nothing here happens but for a call, a frame, or a timer of a rank that waits in a barrier.
+
+mod endpoint;
+mod job;
+mod peers;
+mod seat;
+#[cfg(test)]
+mod tests;
+mod way;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use coppice_protocol::control::Launch;
+use coppice_protocol::ids::{JobId, NodeId};
+use spin::Mutex;
+
+pub(crate) use self::endpoint::Endpoint;
+use self::job::Job;
+pub(crate) use self::seat::{PMI_DESCRIPTOR, Seat};
+
+use crate::agent::Failures;
+use crate::executor::WaitQueue;
+use crate::net::Neighbours;
+
+/// PMI on this node. Clones are the same.
+#[derive(Clone)]
+pub struct Pmi {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    node: NodeId,
+    neighbours: Arc<dyn Neighbours>,
+    jobs: Mutex<BTreeMap<JobId, Arc<Job>>>,
+    /// Told when there is another job.
+    came: WaitQueue,
+}
+
+impl Pmi {
+    /// On `node`, with these neighbours. [`Self::listen`] is to be run beside it.
+    #[must_use]
+    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>) -> Self {
+        let shared = Shared { node, neighbours, jobs: Mutex::default(), came: WaitQueue::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A rank is about to be started. `failures` is told if its job cannot go on.
+    ///
+    /// # Errors
+    /// The rank has no place on this node, or is there already: one line that says so.
+    pub(crate) fn join(&self, launch: &Launch, failures: Failures) -> Result<Seat, String> {
+        let (id, rank) = (launch.job, launch.rank);
+        let mut jobs = self.shared.jobs.lock();
+        if !jobs.contains_key(&id) {
+            // Nobody waits for what never came to its end.
+            jobs.retain(|_, job| !job.is_deserted());
+            let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
+            let neighbours = Arc::clone(&self.shared.neighbours);
+            let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures);
+            jobs.insert(id, job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?);
+        }
+        let job = jobs.get(&id).filter(|job| job.admit(rank)).cloned();
+        drop(jobs);
+        self.shared.came.wake_all();
+        let job = job.ok_or_else(|| format!("rank {rank} has no place on node {}", self.shared.node))?;
+        Ok(Seat::new(self.clone(), job, rank))
+    }
+
+    /// The ranks of the job are being ended on purpose: that is no failure.
+    pub(crate) fn kill(&self, id: JobId) {
+        let job = self.shared.jobs.lock().get(&id).cloned();
+        if let Some(job) = job {
+            job.kill();
+            if job.is_deserted() {
+                self.forget(&job);
+            }
+        }
+    }
+
+    fn forget(&self, job: &Arc<Job>) {
+        self.shared.jobs.lock().remove(&job.id());
+        job.close();
+    }
+
+    fn job_with(&self, signature: u64) -> Option<Arc<Job>> {
+        self.shared.jobs.lock().values().find(|job| job.signature() == signature).cloned()
+    }
+}

@@ -1,0 +1,377 @@
+//! A job on this node: the state machine, and who is to be told what comes of it.
+//!
+//! Everybody who moves the server does it in [`Job::with`], which then passes on what came of it, with no lock held:
+//! ranks that may leave their barrier are woken, connections that have something to send too, those that are missing
+//! are made, the clock is started.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+use core::task::Waker;
+
+use coppice_protocol::control::{Exit, JobFailure};
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::pmi::{Event, Placement, Server};
+use coppice_protocol::world::JobKey;
+use spin::Mutex;
+
+use super::peers;
+use super::way::Way;
+use crate::agent::Failures;
+use crate::executor::{self, WaitQueue, race};
+use crate::files::readiness::Watchers;
+use crate::net::Neighbours;
+
+/// See this module.
+pub(crate) struct Job {
+    id: JobId,
+    signature: u64,
+    placement: Placement,
+    failures: Failures,
+    neighbours: Arc<dyn Neighbours>,
+    state: Mutex<State>,
+    /// Those who wait at the descriptor of each rank of this node.
+    seats: BTreeMap<Rank, Watchers>,
+    /// The connections with each node that this one talks to.
+    peers: BTreeMap<u32, Watchers>,
+    /// Told when anything has changed.
+    changed: WaitQueue,
+}
+
+struct State {
+    /// `None` when the job is over.
+    server: Option<Server>,
+    /// Its ranks are being ended on purpose.
+    is_killed: bool,
+    /// It was said that it cannot go on.
+    has_failed: bool,
+    /// Ranks that were launched here.
+    came: BTreeSet<Rank>,
+    /// Of those, how many are not gone.
+    present: usize,
+    /// Connections with each node, and attempts to make one.
+    ways: BTreeMap<u32, usize>,
+    /// How many of them have sent what is not known to have come.
+    busy: usize,
+    /// A task keeps the time.
+    has_clock: bool,
+}
+
+/// What came of a change.
+#[derive(Default)]
+struct Outcome {
+    events: Vec<Event>,
+    /// Nodes to which there is something to send over a connection that exists.
+    heard_by: Vec<u32>,
+    /// Nodes that are to be called.
+    called: Vec<u32>,
+    starts_clock: bool,
+}
+
+impl State {
+    fn outcome(&mut self, peers: &BTreeMap<u32, Watchers>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some(server) = &mut self.server else { return outcome };
+        outcome.events.extend(core::iter::from_fn(|| server.poll_event()));
+        for peer in peers.keys().copied().filter(|peer| server.has_output(*peer)) {
+            let ways = self.ways.entry(peer).or_default();
+            if *ways == 0 {
+                *ways = 1;
+                outcome.called.push(peer);
+            } else {
+                outcome.heard_by.push(peer);
+            }
+        }
+        outcome.starts_clock = !self.has_clock && server.poll_timeout().is_some();
+        self.has_clock |= outcome.starts_clock;
+        outcome
+    }
+}
+
+impl Job {
+    /// For the ranks of a job on `node`. `None` if there are none.
+    pub(super) fn new(
+        id: JobId,
+        key: &JobKey,
+        placement: Placement,
+        node: NodeId,
+        neighbours: Arc<dyn Neighbours>,
+        failures: Failures,
+    ) -> Option<Arc<Self>> {
+        let here = placement.place(placement.index_of(node)?)?;
+        let server = Server::new(id, &key.0, placement.clone(), node)?;
+        Some(Arc::new(Self {
+            id,
+            signature: server.signature(),
+            placement,
+            failures,
+            neighbours,
+            seats: here.ranks().map(|rank| (rank, Watchers::new())).collect(),
+            peers: server.peers().into_iter().map(|peer| (peer, Watchers::new())).collect(),
+            state: Mutex::new(State {
+                server: Some(server),
+                is_killed: false,
+                has_failed: false,
+                came: BTreeSet::new(),
+                present: 0,
+                ways: BTreeMap::new(),
+                busy: 0,
+                has_clock: false,
+            }),
+            changed: WaitQueue::new(),
+        }))
+    }
+
+    pub(super) fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// What frames for the job carry.
+    pub(super) fn signature(&self) -> u64 {
+        self.signature
+    }
+
+    /// Ranks in the job.
+    pub(super) fn size(&self) -> u32 {
+        self.placement.size()
+    }
+
+    pub(super) fn neighbours(&self) -> &dyn Neighbours {
+        &*self.neighbours
+    }
+
+    /// The node with this index in the job.
+    pub(super) fn node(&self, index: u32) -> Option<NodeId> {
+        self.placement.place(index).map(|place| place.node)
+    }
+
+    /// Whether the node with this index is one that this node talks to, and has this address.
+    pub(super) fn is_peer(&self, index: u32, address: Ipv4Addr) -> bool {
+        self.peers.contains_key(&index) && self.node(index).is_some_and(|node| node.address() == address)
+    }
+
+    /// Changes the server, and passes on what comes of it. `None`: the job is over.
+    pub(super) fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut Server, u64) -> R) -> Option<R> {
+        let (result, outcome) = {
+            let mut state = self.state.lock();
+            let result = change(state.server.as_mut()?, executor::now_ns());
+            (result, state.outcome(&self.peers))
+        };
+        self.pass_on(outcome);
+        Some(result)
+    }
+
+    fn pass_on(self: &Arc<Self>, outcome: Outcome) {
+        let Outcome { events, heard_by, called, starts_clock } = outcome;
+        for event in events {
+            match event {
+                Event::Released(rank) => self.notify_rank(rank),
+                Event::Abort { rank, code, message } => {
+                    self.fail(rank, status_of(code), reason_of(rank, code, &message))
+                }
+                Event::Failed(failure) => self.fail(failure.rank(), failure.code(), format!("{failure}")),
+            }
+        }
+        for watchers in heard_by.iter().filter_map(|peer| self.peers.get(peer)) {
+            watchers.notify();
+        }
+        for peer in called {
+            // If there is no room for a task, the next change tries again.
+            let _ = executor::spawn(peers::call(Way::reserved(self, peer)));
+        }
+        if starts_clock && executor::spawn(Arc::clone(self).keep_time()).is_err() {
+            self.state.lock().has_clock = false;
+        }
+        self.changed.wake_all();
+    }
+
+    fn fail(&self, rank: Rank, code: u8, reason: String) {
+        let is_killed = {
+            let mut state = self.state.lock();
+            state.has_failed = true;
+            state.is_killed
+        };
+        if !is_killed {
+            log::info!("pmi: job {}: {reason}", self.id);
+            self.failures.report(JobFailure { job: self.id, rank, code, reason });
+        }
+    }
+
+    // Ranks.
+
+    /// A rank is launched here; false if it has no place here or was launched before.
+    pub(super) fn admit(&self, rank: Rank) -> bool {
+        let mut state = self.state.lock();
+        let is_new = state.server.is_some() && self.seats.contains_key(&rank) && state.came.insert(rank);
+        state.present += usize::from(is_new);
+        is_new
+    }
+
+    /// Has `waker` woken when there may be something for a rank to read.
+    pub(super) fn watch_rank(&self, rank: Rank, waker: &Waker) {
+        if let Some(watchers) = self.seats.get(&rank) {
+            watchers.watch(waker);
+        }
+    }
+
+    /// There is something for a rank to read, or room for what it says.
+    pub(super) fn notify_rank(&self, rank: Rank) {
+        if let Some(watchers) = self.seats.get(&rank) {
+            watchers.notify();
+        }
+    }
+
+    /// A rank's process is gone.
+    pub(super) fn rank_ended(self: &Arc<Self>, rank: Rank, exit: Exit) {
+        self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
+    }
+
+    /// A rank gives up its place. Whether it was the last one that was ever to come here.
+    pub(super) fn leave(&self) -> bool {
+        let mut state = self.state.lock();
+        state.present = state.present.saturating_sub(1);
+        state.present == 0 && (state.is_killed || state.came.len() == self.seats.len())
+    }
+
+    /// The job's ranks are being ended on purpose.
+    pub(super) fn kill(&self) {
+        self.state.lock().is_killed = true;
+        self.changed.wake_all();
+    }
+
+    /// Whether no rank of it is here.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.state.lock().present == 0
+    }
+
+    // The end.
+
+    /// Waits until other nodes have heard what they were told, or need not.
+    pub(super) async fn settled(&self) {
+        self.changed
+            .wait_until(|| {
+                let state = self.state.lock();
+                let is_settled = state.busy == 0 && state.server.as_ref().is_none_or(Server::is_settled);
+                (is_settled || state.is_killed || state.has_failed).then_some(())
+            })
+            .await;
+    }
+
+    /// The job is over here: forgets its keys and values, and ends its tasks.
+    pub(super) fn close(&self) {
+        let server = self.state.lock().server.take();
+        drop(server);
+        self.seats.values().chain(self.peers.values()).for_each(Watchers::notify);
+        self.changed.wake_all();
+    }
+
+    /// Whether it is.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().server.is_none()
+    }
+
+    /// Waits until the job is over.
+    pub(super) async fn over(&self) {
+        self.changed.wait_until(|| self.is_over().then_some(())).await;
+    }
+
+    /// Waits until none of its tasks is left.
+    pub(super) async fn vacated(&self) {
+        self.changed
+            .wait_until(|| {
+                let state = self.state.lock();
+                (!state.has_clock && state.ways.values().all(|ways| *ways == 0)).then_some(())
+            })
+            .await;
+    }
+
+    // Time.
+
+    /// Tells the server what time it is, as long as it wants to know.
+    async fn keep_time(self: Arc<Self>) {
+        while let Some(at_ns) = self.timeout() {
+            let put_forward = self.changed.wait_until(|| (self.peek_timeout() != Some(at_ns)).then_some(()));
+            let _ = race(put_forward, executor::sleep_until(at_ns)).await;
+            self.with(Server::handle_timeout);
+        }
+        self.changed.wake_all();
+    }
+
+    fn peek_timeout(&self) -> Option<u64> {
+        self.state.lock().server.as_ref().and_then(Server::poll_timeout)
+    }
+
+    /// When the server wants to know the time; if never, the clock stops.
+    fn timeout(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let timeout = state.server.as_ref().and_then(Server::poll_timeout);
+        state.has_clock = timeout.is_some();
+        timeout
+    }
+
+    // Connections.
+
+    /// One more connection with a node.
+    pub(super) fn way_opened(&self, peer: u32) {
+        *self.state.lock().ways.entry(peer).or_default() += 1;
+    }
+
+    /// One less.
+    pub(super) fn way_closed(&self, peer: u32) {
+        if let Some(ways) = self.state.lock().ways.get_mut(&peer) {
+            *ways = ways.saturating_sub(1);
+        }
+        self.changed.wake_all();
+    }
+
+    /// Whether a node is to be called, if nobody but the caller of this is about to.
+    pub(super) fn wants_way(&self, peer: u32) -> bool {
+        let state = self.state.lock();
+        state.ways.get(&peer) == Some(&1) && state.server.as_ref().is_some_and(|server| server.has_output(peer))
+    }
+
+    /// All that was sent on a connection has come, or is lost.
+    pub(super) fn set_idle(&self) {
+        {
+            let mut state = self.state.lock();
+            state.busy = state.busy.saturating_sub(1);
+        }
+        self.changed.wake_all();
+    }
+
+    /// The next frame for a node. If there is one, the connection on which it goes becomes busy.
+    pub(super) fn next_frame(&self, peer: u32, is_busy: &mut bool) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let frame = state.server.as_mut()?.poll_transmit(peer)?;
+        state.busy += usize::from(!*is_busy);
+        *is_busy = true;
+        Some(frame)
+    }
+
+    /// Has `waker` woken when there may be something to send to a node, or the job is over.
+    pub(super) fn watch_peer(&self, peer: u32, waker: &Waker) {
+        if let Some(watchers) = self.peers.get(&peer) {
+            watchers.watch(waker);
+        }
+    }
+}
+
+/// What a shell would show of a process that exited with this code; never success.
+fn status_of(code: i32) -> u8 {
+    match (code & 0xff) as u8 {
+        0 => 1,
+        status => status,
+    }
+}
+
+fn reason_of(rank: Rank, code: i32, message: &str) -> String {
+    let message = message.trim();
+    if message.is_empty() {
+        format!("rank {rank} aborted the job with code {code}")
+    } else {
+        format!("rank {rank} aborted the job with code {code}: {message}")
+    }
+}

@@ -1,0 +1,121 @@
+//! Calling other nodes, and being called.
+//!
+//! A node calls another when it has something for it and no connection; what it says then goes over any connection
+//! there is. So two nodes usually share one connection, whoever made it.
+
+use alloc::sync::Arc;
+use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use coppice_protocol::limits::PMI_PEER_PORT;
+
+use super::Pmi;
+use super::way::{Broken, Talk, Way};
+use crate::executor::{self, Either, Elapsed, race};
+use crate::limits::{
+    CONNECT_TIMEOUT_NS, PMI_BACKLOG_MAX, PMI_CALLERS_MAX, PMI_CONNECTION_BUFFER_BYTES, PMI_STRANGER_NS_MAX,
+};
+use crate::net::{Backoff, Caller, Wire};
+
+/// Calls a node and speaks with it, again and again as long as there is something to say and nobody else does.
+pub(super) async fn call(mut way: Way) {
+    let job = Arc::clone(way.job());
+    let Some(node) = job.node(way.peer()) else { return };
+    let mut backoff = Backoff::new();
+    while job.wants_way(way.peer()) {
+        let connect = job.neighbours().connect(node, PMI_PEER_PORT, PMI_CONNECTION_BUFFER_BYTES);
+        let connected = match race(job.over(), executor::timeout(CONNECT_TIMEOUT_NS, connect)).await {
+            Either::First(()) => return,
+            Either::Second(connected) => connected,
+        };
+        match connected {
+            Ok(Ok(wire)) => {
+                let Err(error) = way.speak(&*wire, Talk::default()).await else { return };
+                log::debug!("pmi: connection with node {node}: {error}");
+                way.broke();
+            }
+            Ok(Err(error)) => log::debug!("pmi: cannot connect to node {node}: {error}"),
+            Err(Elapsed) => log::debug!("pmi: node {node} does not answer"),
+        }
+        if let Either::First(()) = race(job.over(), backoff.pause()).await {
+            return;
+        }
+    }
+    drop(way);
+    // Something may have come up in the meantime.
+    job.with(|_, _| ());
+}
+
+/// One of the callers that there may be.
+struct Ticket(Arc<AtomicUsize>);
+
+impl Ticket {
+    fn take(callers: &Arc<AtomicUsize>) -> Option<Self> {
+        let more = |count| (count < PMI_CALLERS_MAX).then_some(count + 1);
+        let taken = callers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| Self(Arc::clone(callers)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pmi {
+    /// Answers the calls of other nodes. Never done, unless the port is in use.
+    pub async fn listen(self) {
+        let door = self.shared.neighbours.listen(PMI_PEER_PORT, PMI_BACKLOG_MAX, PMI_CONNECTION_BUFFER_BYTES);
+        let door = match door {
+            Ok(door) => door,
+            Err(error) => return log::error!("pmi: cannot listen: {error}"),
+        };
+        let callers = Arc::<AtomicUsize>::default();
+        loop {
+            match door.accept().await {
+                Ok(caller) => self.admit(caller, &callers),
+                Err(error) => log::warn!("pmi: cannot accept a connection: {error}"),
+            }
+        }
+    }
+
+    /// Beyond the limits a connection is broken off: whoever called calls again.
+    fn admit(&self, (wire, address): Caller, callers: &Arc<AtomicUsize>) {
+        let pmi = self.clone();
+        let Some(ticket) = Ticket::take(callers) else { return wire.abort() };
+        let spawned = executor::spawn(async move {
+            if let Err(error) = pmi.answer(&*wire, address).await {
+                log::debug!("pmi: connection with {address}: {error}");
+                wire.abort();
+            }
+            drop(ticket);
+        });
+        if spawned.is_err() {
+            log::warn!("pmi: no room for a connection with {address}");
+        }
+    }
+
+    /// Finds out which job a connection is for, waiting for that if need be, and speaks for it.
+    async fn answer(&self, wire: &dyn Wire, address: Ipv4Addr) -> Result<(), Broken> {
+        let mut talk = Talk::default();
+        let greeted = async {
+            talk.hear(wire).await?;
+            let Some((signature, peer)) = talk.first().map(|frame| (frame.signature(), frame.from())) else {
+                return Err(Broken::Closed);
+            };
+            Ok((self.shared.came.wait_until(|| self.job_with(signature)).await, peer))
+        };
+        let (job, peer) = executor::timeout(PMI_STRANGER_NS_MAX, greeted).await.unwrap_or(Err(Broken::Idle))?;
+        if !job.is_peer(peer, address) {
+            return Err(Broken::Stranger);
+        }
+        let mut way = Way::open(&job, peer);
+        let spoken = way.speak(wire, talk).await;
+        way.broke();
+        drop(way);
+        // If there is something to say, it is for this node to call now.
+        job.with(|_, _| ());
+        spoken
+    }
+}

@@ -1,0 +1,89 @@
+//! A rank's place at PMI, from its launch to its end.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::control::Exit;
+use coppice_protocol::ids::Rank;
+use coppice_protocol::limits::PMI_PORT;
+
+use super::job::Job;
+use super::{Endpoint, Pmi};
+use crate::executor;
+use crate::limits::PMI_SETTLE_NS_MAX;
+
+/// The descriptor at which a rank finds PMI: high, so that the first file that a program opens is 3 as everywhere.
+pub(crate) const PMI_DESCRIPTOR: i32 = 255;
+
+/// See this module. Dropped before [`Self::leave`], the rank never ran.
+pub(crate) struct Seat {
+    pmi: Pmi,
+    job: Arc<Job>,
+    rank: Rank,
+    has_left: bool,
+}
+
+impl Seat {
+    pub(super) fn new(pmi: Pmi, job: Arc<Job>, rank: Rank) -> Self {
+        Self { pmi, job, rank, has_left: false }
+    }
+
+    /// What the rank is to find at [`PMI_DESCRIPTOR`].
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::new(Arc::clone(&self.job), self.rank)
+    }
+
+    /// The environment of the rank: what its user wants, and how to find PMI. The variables that say which interface
+    /// MPICH is to use are the user's if he has set them.
+    pub(crate) fn environment(&self, wanted: &[String]) -> Vec<String> {
+        let (address, rank, size) = (self.pmi.shared.node.address(), self.rank, self.job.size());
+        let ours = [
+            ("PMI_FD", format!("{PMI_DESCRIPTOR}")),
+            ("PMI_RANK", format!("{rank}")),
+            ("PMI_SIZE", format!("{size}")),
+            ("PMI_PORT", format!("{address}:{PMI_PORT}")),
+            ("PMI_ID", format!("{rank}")),
+        ];
+        let defaults = ["MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"];
+        let sets = |variable: &str, name: &str| variable.split('=').next() == Some(name);
+        let mut environment: Vec<String> = wanted.to_vec();
+        environment.retain(|variable| !ours.iter().any(|(name, _)| sets(variable, name)));
+        for name in defaults {
+            if !environment.iter().any(|variable| sets(variable, name)) {
+                environment.push(format!("{name}={address}"));
+            }
+        }
+        environment.extend(ours.map(|(name, value)| format!("{name}={value}")));
+        environment
+    }
+
+    /// The rank's process has ended.
+    pub(crate) fn ended(&self, exit: Exit) {
+        self.job.rank_ended(self.rank, exit);
+    }
+
+    /// Gives the place up, after [`Self::ended`] and when nothing is left of the process. With the last rank's, all
+    /// there is of the job goes.
+    pub(crate) async fn leave(mut self) {
+        self.has_left = true;
+        if self.job.leave() {
+            // If the time is up, the job has no way on anyhow, or all others have.
+            let _ = executor::timeout(PMI_SETTLE_NS_MAX, self.job.settled()).await;
+            self.pmi.forget(&self.job);
+            self.job.vacated().await;
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if !self.has_left {
+            self.ended(Exit::NotStarted);
+            if self.job.leave() {
+                self.pmi.forget(&self.job);
+            }
+        }
+    }
+}

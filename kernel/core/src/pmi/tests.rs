@@ -1,0 +1,212 @@
+//! The nodes of a job on a network in memory, with ranks that the tests play.
+
+mod barriers;
+mod departures;
+mod strangers;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use coppice_endpoint::Stack;
+use coppice_protocol::control::{Exit, JobFailure, Launch};
+use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::world::{JobKey, World};
+use spin::Mutex;
+
+use super::{Endpoint, Pmi, Seat};
+use crate::agent::Failures;
+use crate::errno::Errno;
+use crate::executor;
+use crate::files::readiness::until;
+use crate::files::stream::{Stream, copy_from};
+use crate::net::testing::fabric::{Fabric, Faults, Station};
+use crate::process::testing::order;
+
+const MS_NS: u64 = 1_000_000;
+const SECOND_NS: u64 = 1000 * MS_NS;
+
+/// A node.
+#[derive(Clone)]
+struct Node {
+    id: NodeId,
+    pmi: Pmi,
+    stack: Stack<Station>,
+}
+
+/// Some nodes.
+struct Cluster {
+    fabric: Fabric,
+    nodes: Vec<Node>,
+    failures: Arc<Mutex<Vec<JobFailure>>>,
+}
+
+impl Cluster {
+    fn new(nodes: u32, faults: Faults) -> Self {
+        let fabric = Fabric::new(faults);
+        let node = |id: u32| {
+            let id = NodeId(id);
+            let stack = fabric.stack(id.address());
+            let pmi = Pmi::new(id, Arc::new(stack.clone()));
+            assert!(executor::spawn(pmi.clone().listen()).is_ok());
+            Node { id, pmi, stack }
+        };
+        Self { nodes: (0..nodes).map(node).collect(), fabric, failures: Arc::default() }
+    }
+
+    fn launch_order(&self, rank: u32, size: u32, per_node: u32) -> Launch {
+        let nodes = self.nodes.iter().map(|node| node.id).take(size.div_ceil(per_node) as usize);
+        Launch { rank: Rank(rank), size, world: World::new(JobKey([9; 32]), per_node, nodes), ..order(size) }
+    }
+
+    /// Starts a rank of a job, where its place is.
+    fn start(&self, rank: u32, size: u32, per_node: u32) -> Player {
+        let node = &self.nodes[(rank / per_node) as usize];
+        let failures = Arc::clone(&self.failures);
+        let told = Failures::new(move |failure| failures.lock().push(failure));
+        let seat = node.pmi.join(&self.launch_order(rank, size, per_node), told).expect("a place");
+        Player { rank, size, endpoint: Some(seat.endpoint()), seat }
+    }
+
+    fn start_all(&self, ranks: Range<u32>, per_node: u32) -> Vec<Player> {
+        let size = ranks.end;
+        ranks.map(|rank| self.start(rank, size, per_node)).collect()
+    }
+
+    /// Why jobs cannot go on: codes and reasons.
+    fn failures(&self) -> Vec<(u8, String)> {
+        self.failures.lock().iter().map(|failure| (failure.code, failure.reason.clone())).collect()
+    }
+
+    /// Whether nothing is left of any job.
+    fn is_empty(&self) -> bool {
+        self.nodes.iter().all(|node| node.pmi.shared.jobs.lock().is_empty())
+    }
+}
+
+/// A rank that the test plays.
+struct Player {
+    rank: u32,
+    size: u32,
+    endpoint: Option<Endpoint>,
+    seat: Seat,
+}
+
+impl Player {
+    fn endpoint(&self) -> &Endpoint {
+        self.endpoint.as_ref().expect("it is open")
+    }
+
+    async fn say(&self, line: &str) {
+        let text = format!("{line}\n");
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let attempt = || match self.endpoint().put(rest.len(), &mut copy_from(rest)) {
+                Err(Errno::EAGAIN) => None,
+                other => Some(other),
+            };
+            let count = until(|waker| self.endpoint().watch(waker), attempt).await.expect("PMI listens");
+            rest = &rest[count..];
+        }
+    }
+
+    /// What there is to read, up to `limit` bytes.
+    async fn read(&self, limit: usize) -> Vec<u8> {
+        let attempt = || {
+            let mut bytes = Vec::new();
+            let taken = self.endpoint().take(limit, false, &mut |part| {
+                bytes.extend_from_slice(part);
+                part.len()
+            });
+            match taken {
+                Err(Errno::EAGAIN) => None,
+                taken => Some(taken.map(|_| bytes)),
+            }
+        };
+        until(|waker| self.endpoint().watch(waker), attempt).await.expect("PMI speaks")
+    }
+
+    async fn hear(&self) -> String {
+        let mut line = Vec::new();
+        loop {
+            match &*self.read(1).await {
+                b"\n" => return String::from_utf8(line).expect("text"),
+                [] => panic!("the end after {line:?}"),
+                byte => line.extend_from_slice(byte),
+            }
+        }
+    }
+
+    async fn ask(&self, line: &str) -> String {
+        self.say(line).await;
+        self.hear().await
+    }
+
+    async fn init(&self) {
+        assert_eq!(
+            self.ask("cmd=init pmi_version=1 pmi_subversion=1").await,
+            "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
+        );
+        assert_eq!(self.ask("cmd=get_my_kvsname").await, "cmd=my_kvsname kvsname=k7");
+    }
+
+    async fn barrier(&self) {
+        assert_eq!(self.ask("cmd=barrier_in").await, "cmd=barrier_out");
+    }
+
+    /// Puts a card, waits for all, gets all others' cards and waits for all again.
+    async fn exchange(&self, round: u32) {
+        let put = format!("cmd=put kvsname=k7 key=P{}-{round} value=card-{}-{round}", self.rank, self.rank);
+        assert_eq!(self.ask(&put).await, "cmd=put_result rc=0 msg=success");
+        self.barrier().await;
+        for other in 0..self.size {
+            assert_eq!(
+                self.ask(&format!("cmd=get kvsname=k7 key=P{other}-{round}")).await,
+                format!("cmd=get_result rc=0 msg=success value=card-{other}-{round}")
+            );
+        }
+        self.barrier().await;
+    }
+
+    /// Says its last words.
+    async fn finalize(&self) {
+        assert_eq!(self.ask("cmd=finalize").await, "cmd=finalize_ack");
+    }
+
+    /// Ends, and gives up its place.
+    async fn end(mut self, exit: Exit) {
+        self.seat.ended(exit);
+        drop(self.endpoint.take());
+        self.seat.leave().await;
+    }
+}
+
+/// Runs futures beside each other to their ends, for so long at most.
+async fn all<F: Future<Output = ()> + Send + 'static>(limit_ns: u64, futures: impl IntoIterator<Item = F>) {
+    let receivers: Vec<_> = futures
+        .into_iter()
+        .map(|future| {
+            let (sender, receiver) = executor::oneshot::channel();
+            let spawned = executor::spawn(async move {
+                future.await;
+                let _ = sender.send(());
+            });
+            assert!(spawned.is_ok());
+            receiver
+        })
+        .collect();
+    let waiting = async {
+        for receiver in receivers {
+            receiver.await.expect("it comes to its end");
+        }
+    };
+    executor::timeout(limit_ns, waiting).await.expect("in time");
+}
+
+/// Bytes of another protocol.
+fn nonsense() -> Vec<u8> {
+    vec![b'x'; 100]
+}

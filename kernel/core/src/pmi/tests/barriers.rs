@@ -1,0 +1,189 @@
+//! Ranks that find each other's cards.
+
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::control::Exit;
+use coppice_protocol::limits::PMI_ANSWER_BYTES_MAX;
+
+use super::{Cluster, MS_NS, Player, SECOND_NS, all};
+use crate::errno::Errno;
+use crate::executor::{self, Stalled, run_to_end};
+use crate::files::Ready;
+use crate::files::stream::{Stream, copy_from};
+use crate::limits::TASKS_MAX;
+use crate::net::testing::fabric::Faults;
+
+/// A whole life of a rank that is late now and then.
+async fn live(player: Player, rounds: u32) {
+    player.init().await;
+    for round in 0..rounds {
+        if (player.rank + round).is_multiple_of(3) {
+            executor::sleep(u64::from(round % 4) * 7 * MS_NS).await;
+        }
+        player.exchange(round).await;
+    }
+    player.finalize().await;
+    assert_eq!(player.read(1).await, b"");
+    player.end(Exit::Status(0)).await;
+}
+
+fn exchange(size: u32, per_node: u32, rounds: u32, faults: Faults, limit_ns: u64) {
+    let cluster = Arc::new(Cluster::new(size.div_ceil(per_node), faults));
+    let players = cluster.start_all(0..size, per_node);
+    let done = run_to_end(all(limit_ns, players.into_iter().map(move |player| live(player, rounds))));
+    assert_eq!(done, Ok(()), "{size} ranks, {per_node} on each node");
+    assert!(cluster.is_empty());
+    assert_eq!(cluster.failures(), []);
+}
+
+#[test]
+fn cards_come_to_all_nodes() {
+    for (size, per_node) in [(1, 1), (2, 1), (3, 1), (5, 1), (8, 1), (2, 2), (4, 2), (7, 2), (9, 3)] {
+        exchange(size, per_node, 6, Faults::default(), SECOND_NS);
+    }
+}
+
+#[test]
+fn bad_links_change_nothing() {
+    let faults = Faults { lost_per_mille: 10, latency_ns: 5 * MS_NS };
+    exchange(4, 1, 10, faults, 20 * SECOND_NS);
+    let faults = Faults { lost_per_mille: 150, latency_ns: MS_NS };
+    exchange(5, 2, 10, faults, 60 * SECOND_NS);
+}
+
+/// What comes for a job that is not there yet is kept, and nobody has to ask for it again.
+#[test]
+fn a_late_launch_holds_nobody_up_for_longer_than_it_is_late() {
+    const LATE_NS: u64 = 3 * SECOND_NS;
+    let cluster = Arc::new(Cluster::new(3, Faults { latency_ns: MS_NS, ..Faults::default() }));
+    let started = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        let start_ns = executor::now_ns();
+        let lives = [(0, 0), (1, 0), (2, LATE_NS)].map(|(rank, late_ns)| {
+            let started = Arc::clone(&started);
+            async move {
+                executor::sleep(late_ns).await;
+                let player = started.start(rank, 3, 1);
+                player.init().await;
+                player.exchange(0).await;
+                let took_ns = executor::now_ns() - start_ns;
+                assert!((LATE_NS..LATE_NS + 20 * MS_NS).contains(&took_ns), "{took_ns}");
+            }
+        });
+        all(10 * SECOND_NS, lives).await;
+    });
+    assert_eq!(done, Ok(()));
+}
+
+#[test]
+fn nothing_happens_between_barriers() {
+    let cluster = Cluster::new(4, Faults::default());
+    let players = cluster.start_all(0..4, 1);
+    let kept = Arc::new(spin::Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let done = run_to_end(all(
+        SECOND_NS,
+        players.into_iter().map(move |player| {
+            let keep = Arc::clone(&keep);
+            async move {
+                player.init().await;
+                player.exchange(0).await;
+                keep.lock().push(player);
+            }
+        }),
+    ));
+    assert_eq!(done, Ok(()));
+    // Acknowledgements that were put off still go out.
+    assert_eq!(run_to_end(executor::sleep(50 * MS_NS)), Ok(()));
+    let frames = cluster.fabric.frames();
+    assert_eq!(run_to_end(core::future::pending::<()>()), Err(Stalled));
+    assert_eq!(cluster.fabric.frames(), frames);
+}
+
+#[test]
+fn the_descriptor_says_when_it_is_ready() {
+    let cluster = Cluster::new(1, Faults::default());
+    let player = Arc::new(cluster.start(0, 2, 2));
+    let other = cluster.start(1, 2, 2);
+    let endpoint = player.endpoint();
+    assert_eq!(endpoint.ready(), Ready::WRITE);
+    assert_eq!(endpoint.take(9, false, &mut |_| 0), Err(Errno::EAGAIN));
+    let line = b"cmd=get_appnum\n";
+    assert_eq!(endpoint.put(line.len(), &mut copy_from(line)), Ok(line.len()));
+    assert_eq!(endpoint.ready(), Ready::READ | Ready::WRITE);
+    let told = b"cmd=appnum appnum=0\n";
+    assert_eq!(endpoint.held(), told.len());
+    let peeked = endpoint.take(4, true, &mut |part| part.len()).expect("an answer");
+    assert_eq!((peeked.copied, peeked.length), (4, told.len()));
+    // A rank that does not read is not heard for ever, and loses nothing.
+    let mut said = 1;
+    while endpoint.put(line.len(), &mut copy_from(line)) == Ok(line.len()) {
+        said += 1;
+    }
+    assert!(said * told.len() >= PMI_ANSWER_BYTES_MAX);
+    assert_eq!(endpoint.ready(), Ready::READ);
+    assert_eq!(endpoint.put(1, &mut copy_from(b"x")), Err(Errno::EAGAIN));
+    let reader = Arc::clone(&player);
+    let heard = run_to_end(async move {
+        for _ in 0..said {
+            assert_eq!(reader.hear().await, "cmd=appnum appnum=0");
+        }
+        reader.init().await;
+        // In a barrier there is nothing to read until the other one comes.
+        reader.say("cmd=barrier_in").await;
+        assert_eq!(reader.endpoint().ready(), Ready::WRITE);
+        other.init().await;
+        other.say("cmd=barrier_in").await;
+        assert_eq!(reader.endpoint().ready(), Ready::READ | Ready::WRITE);
+        assert_eq!((reader.hear().await, other.hear().await), ("cmd=barrier_out".into(), "cmd=barrier_out".into()));
+        reader.finalize().await;
+        assert_eq!(reader.endpoint().ready(), Ready::READ | Ready::WRITE | Ready::READ_HANG_UP);
+        other.finalize().await;
+        assert_eq!(reader.endpoint().put(1, &mut copy_from(b"x")), Err(Errno::EPIPE));
+    });
+    assert_eq!(heard, Ok(()));
+}
+
+#[test]
+fn a_rank_is_told_how_to_find_pmi() {
+    let cluster = Cluster::new(2, Faults::default());
+    let player = cluster.start(3, 4, 2);
+    let wanted = ["A=1", "PMI_RANK=77", "MPICH_INTERFACE_HOSTNAME=mine"].map(alloc::string::String::from);
+    let expected = [
+        "A=1",
+        "MPICH_INTERFACE_HOSTNAME=mine",
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=10.64.0.2",
+        "PMI_FD=255",
+        "PMI_RANK=3",
+        "PMI_SIZE=4",
+        "PMI_PORT=10.64.0.2:7004",
+        "PMI_ID=3",
+    ];
+    assert_eq!(player.seat.environment(&wanted), expected);
+}
+
+/// As many ranks as there may be on a node do not use its tasks up.
+#[test]
+fn a_full_node_works() {
+    const PER_NODE: u32 = 64;
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let players = cluster.start_all(0..2 * PER_NODE, PER_NODE);
+    const { assert!(TASKS_MAX > 3 * PER_NODE as usize) };
+    let done = run_to_end(all(
+        SECOND_NS,
+        players.into_iter().map(|player| async move {
+            player.init().await;
+            let put = format!("cmd=put kvsname=k7 key=P{} value=x", player.rank);
+            assert_eq!(player.ask(&put).await, "cmd=put_result rc=0 msg=success");
+            player.barrier().await;
+            let get = format!("cmd=get kvsname=k7 key=P{}", (player.rank + PER_NODE) % (2 * PER_NODE));
+            assert_eq!(player.ask(&get).await, "cmd=get_result rc=0 msg=success value=x");
+            player.finalize().await;
+            player.end(Exit::Status(0)).await;
+        }),
+    ));
+    assert_eq!(done, Ok(()));
+    assert!(cluster.is_empty());
+}

@@ -1,0 +1,182 @@
+//! Ranks that go away, and nodes.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::control::Exit;
+use coppice_protocol::limits::PMI_SILENCE_NS;
+
+use super::{Cluster, MS_NS, Player, SECOND_NS, all};
+use crate::executor::{self, run_to_end};
+use crate::limits::PMI_SETTLE_NS_MAX;
+use crate::net::testing::fabric::Faults;
+
+/// Two nodes with one rank each; what the first does while the second waits in a barrier. Gives why the job failed.
+fn while_the_other_waits<F: Future<Output = ()> + Send + 'static>(
+    what: impl FnOnce(Arc<Cluster>, Player) -> F,
+) -> Vec<(u8, String)> {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let (one, other) = (cluster.start(0, 2, 1), cluster.start(1, 2, 1));
+    let waits = executor::spawn(async move {
+        other.init().await;
+        other.barrier().await;
+    });
+    assert!(waits.is_ok());
+    let does = what(Arc::clone(&cluster), one);
+    assert_eq!(run_to_end(does), Ok(()));
+    assert_eq!(run_to_end(executor::sleep(5 * SECOND_NS)), Ok(()));
+    cluster.failures()
+}
+
+#[test]
+fn a_rank_that_dies_in_a_barrier_ends_the_job() {
+    let failures = while_the_other_waits(|_, player| async move {
+        player.init().await;
+        player.say("cmd=put kvsname=k7 key=a value=b").await;
+        player.end(Exit::Signal(11)).await;
+    });
+    assert_eq!(failures, [(139, "rank 0 on node 0 was ended by signal 11 without finalizing MPI".to_string())]);
+}
+
+#[test]
+fn a_rank_that_closes_its_descriptor_ends_the_job() {
+    let failures = while_the_other_waits(|_, mut player| async move {
+        player.init().await;
+        executor::sleep(MS_NS).await;
+        drop(player.endpoint.take());
+        executor::sleep(SECOND_NS).await;
+        core::mem::forget(player);
+    });
+    let reason = "rank 0 on node 0 closed its PMI descriptor, and other ranks wait for it in a PMI barrier";
+    assert_eq!(failures, [(1, reason.to_string())]);
+}
+
+#[test]
+fn a_rank_that_was_never_started_ends_the_job() {
+    let failures = while_the_other_waits(|_, player| async move {
+        executor::sleep(MS_NS).await;
+        let Player { seat, endpoint, .. } = player;
+        drop(seat);
+        drop(endpoint);
+    });
+    let reason = "rank 0 on node 0 could not be started, and other ranks wait for it in a PMI barrier";
+    assert_eq!(failures, [(1, reason.to_string())]);
+}
+
+#[test]
+fn an_abort_says_its_code_and_message() {
+    for (said, code, reason) in [
+        ("cmd=abort exitcode=42 message=out of cheese", 42, "rank 0 aborted the job with code 42: out of cheese"),
+        ("cmd=abort exitcode=256", 1, "rank 0 aborted the job with code 256"),
+        ("cmd=abort exitcode=-1 message= ", 255, "rank 0 aborted the job with code -1"),
+    ] {
+        let failures = while_the_other_waits(|_, player| async move {
+            player.init().await;
+            player.say(said).await;
+            player.end(Exit::Status(42)).await;
+        });
+        assert_eq!(failures, [(code, reason.to_string())]);
+    }
+}
+
+/// A job that is ended on purpose has not failed, and waits for nobody.
+#[test]
+fn a_killed_job_goes_quietly_and_at_once() {
+    let failures = while_the_other_waits(|cluster, player| async move {
+        player.init().await;
+        player.say("cmd=barrier_in").await;
+        cluster.fabric.cut(cluster.nodes[1].id.address());
+        executor::sleep(SECOND_NS).await;
+        cluster.nodes[0].pmi.kill(crate::process::testing::order(1).job);
+        let start_ns = executor::now_ns();
+        player.end(Exit::Signal(9)).await;
+        assert!(executor::now_ns() - start_ns < MS_NS);
+        assert!(cluster.nodes[0].pmi.shared.jobs.lock().is_empty());
+        // Nor is it on the other node, whose rank is ended next.
+        cluster.nodes[1].pmi.kill(crate::process::testing::order(1).job);
+    });
+    assert_eq!(failures, []);
+}
+
+#[test]
+fn a_node_that_is_cut_off_in_a_barrier_is_named() {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let (one, other) = (cluster.start(0, 2, 1), cluster.start(1, 2, 1));
+    cluster.fabric.cut(cluster.nodes[1].id.address());
+    let started = Arc::clone(&cluster);
+    let waits = run_to_end(async move {
+        one.init().await;
+        let _ = executor::timeout(PMI_SILENCE_NS + SECOND_NS, one.barrier()).await;
+        assert_eq!(started.failures(), [(1, "node 1 did not answer node 0 for 20 s in a PMI barrier".to_string())]);
+        drop(other);
+    });
+    assert_eq!(waits, Ok(()));
+}
+
+/// A rank may go when it has all it waited for; what its node has yet to tell others is told first.
+#[test]
+fn the_last_end_waits_until_others_have_heard() {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let (one, other) = (cluster.start(0, 2, 1), cluster.start(1, 2, 1));
+    let ran = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        one.init().await;
+        other.init().await;
+        other.say("cmd=barrier_in").await;
+        executor::sleep(MS_NS).await;
+        // What the first says does not arrive for a while.
+        ran.fabric.cut(ran.nodes[0].id.address());
+        one.barrier().await;
+        one.finalize().await;
+        let (start_ns, fabric) = (executor::now_ns(), ran.fabric.clone());
+        let first = async move {
+            one.end(Exit::Status(0)).await;
+            let took_ns = executor::now_ns() - start_ns;
+            assert!((2 * SECOND_NS..PMI_SETTLE_NS_MAX).contains(&took_ns), "{took_ns}");
+        };
+        let second = async move {
+            executor::sleep(2 * SECOND_NS).await;
+            fabric.mend(coppice_protocol::ids::NodeId(0).address());
+            assert_eq!(other.hear().await, "cmd=barrier_out");
+            other.finalize().await;
+            other.end(Exit::Status(0)).await;
+        };
+        let spawned = executor::spawn(first);
+        assert!(spawned.is_ok());
+        all(20 * SECOND_NS, [second]).await;
+        executor::sleep(SECOND_NS).await;
+        assert!(ran.is_empty());
+        assert_eq!(ran.failures(), []);
+    });
+    assert_eq!(done, Ok(()));
+}
+
+/// The state of a job whose ranks did not all come is given up for the next job, or when it is killed.
+#[test]
+fn what_never_came_to_its_end_is_forgotten() {
+    let cluster = Arc::new(Cluster::new(1, Faults::default()));
+    let ran = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        let only_one_of_two = ran.start(0, 2, 2);
+        only_one_of_two.end(Exit::Status(0)).await;
+        assert!(!ran.is_empty());
+        ran.nodes[0].pmi.kill(crate::process::testing::order(1).job);
+        assert!(ran.is_empty());
+    });
+    assert_eq!(done, Ok(()));
+}
+
+#[test]
+fn who_has_no_place_is_refused() {
+    let cluster = Cluster::new(3, Faults::default());
+    let join = |node: usize, rank: u32| {
+        let told = crate::agent::Failures::new(|_| ());
+        cluster.nodes[node].pmi.join(&cluster.launch_order(rank, 2, 1), told).map(|seat| seat.environment(&[]).len())
+    };
+    assert_eq!(join(0, 0), Ok(7));
+    assert_eq!(join(0, 1), Err("rank 1 has no place on node 0".to_string()));
+    assert_eq!(join(2, 1), Err("node 2 has no part in the job".to_string()));
+    let _first = cluster.start(0, 2, 1);
+    assert_eq!(join(0, 0), Err("rank 0 has no place on node 0".to_string()));
+}
