@@ -9,6 +9,7 @@ mod faults;
 mod guests;
 mod hostile;
 mod jobs;
+mod pmi;
 mod retention;
 mod retention_abuse;
 mod retention_endurance;
