@@ -25,8 +25,11 @@ pub struct Submission {
     pub root: PathBuf,
     /// Working directory inside the root, absolute.
     pub directory: String,
-    /// Ranks, one per node.
+    /// Ranks.
     pub ranks: u32,
+    /// Ranks on each node; the last node of the job may have fewer.
+    #[serde(default = "one")]
+    pub ranks_per_node: u32,
     /// Rank that reads the standard input, if any.
     pub input_rank: Option<u32>,
     /// Kill the job when it ran that long, ms.
@@ -40,6 +43,19 @@ pub struct Submission {
     pub retain: bool,
     /// The nodes to run on, in order of the ranks; empty: any.
     pub nodes: Vec<u32>,
+}
+
+impl Submission {
+    /// How many nodes it runs on.
+    #[must_use]
+    pub fn nodes_wanted(&self) -> u32 {
+        self.ranks.div_ceil(self.ranks_per_node.max(1))
+    }
+}
+
+/// What is meant by those who do not say how many.
+fn one() -> u32 {
+    1
 }
 
 /// Answer to a submission.
@@ -82,7 +98,10 @@ pub struct JobView {
     pub directory: String,
     /// Ranks it has.
     pub ranks: u32,
-    /// Its block: the node of each rank, once it has nodes.
+    /// Ranks on each of its nodes; the last node may have fewer.
+    #[serde(default = "one")]
+    pub ranks_per_node: u32,
+    /// Its block, once it has nodes: the first has the first `ranks_per_node` ranks, and so on.
     pub nodes: Vec<u32>,
     /// When it was submitted, ns since 1970.
     pub submitted_at_ns: u64,
@@ -160,7 +179,8 @@ pub struct RankView {
     pub bytes_read: u64,
     /// Bytes written by shipped system calls.
     pub bytes_written: u64,
-    /// What the node answered when it was told to retain the program; nothing if it was not told.
+    /// What the node answered when it was told to retain the program; nothing if it was not told. It is told once, and
+    /// the first of its ranks has the answer.
     #[serde(default)]
     pub retain: Option<RetainAnswer>,
     /// Pages of the program that it found in the node's memory when it started.

@@ -25,6 +25,9 @@ pub const NODES_MAX: u32 = 512;
 /// Most nodes of one pset.
 pub const PSET_NODES_MAX: u32 = 256;
 
+/// Most ranks of a job on one node.
+pub const RANKS_PER_NODE_MAX: u32 = 64;
+
 /// Least memory of a node, bytes.
 pub const NODE_MEMORY_BYTES_MIN: u64 = 32 << 20;
 

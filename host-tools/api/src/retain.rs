@@ -67,9 +67,12 @@ pub struct Placement {
 pub struct RetentionSummary {
     /// Ranks that started on a retained page table.
     pub warm_ranks: u32,
-    /// Pages those found, all together.
+    /// Nodes that those ran on.
+    #[serde(default)]
+    pub warm_nodes: u32,
+    /// Pages that those nodes had, all together. The ranks of a node share them.
     pub pages_kept: u64,
-    /// Pages those still fetched, all together.
+    /// Pages those ranks still fetched, all together.
     pub pages_fetched: u64,
 }
 

@@ -76,6 +76,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         root: root.canonicalize().unwrap_or(root),
         directory: if run.cwd.starts_with('/') { run.cwd.clone() } else { format!("/{}", run.cwd) },
         ranks,
+        ranks_per_node: run.ranks_per_node,
         input_rank: run.stdin_rank.0,
         timeout_ms: run.timeout,
         umask: program::umask(),

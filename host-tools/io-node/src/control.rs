@@ -87,11 +87,12 @@ async fn launched(server: &Server, identity: Identity, job: JobId, rank: Rank) {
 }
 
 async fn failed(server: &Server, Identity { node, .. }: Identity, failure: JobFailure) {
-    let runs_there = server.jobs.borrow().on_node(node).iter().any(|(job, _)| job.id() == failure.job);
-    if runs_there {
+    let job = server.jobs.borrow().get(failure.job);
+    // Also of a node whose ranks have ended meanwhile: the job goes on elsewhere.
+    if job.is_some_and(|job| job.ranks().any(|rank| rank.node() == node)) {
         server.outbox.send(FromPset::Failed { node, failure }).await;
     } else {
-        tracing::debug!(%node, ?failure, "of a job that has no rank there any more");
+        tracing::debug!(%node, ?failure, "of a job that has no rank there");
     }
 }
 

@@ -80,8 +80,11 @@ impl Server {
             // What was said on the lost connection may be lost with it; a node that heard it says so again.
             Readiness::Still => {
                 let ranks = self.jobs.borrow().on_node(identity.node);
-                for (job, rank) in ranks {
-                    self.send_launch_or_kill(&job, &rank).await;
+                for of_one in ranks.chunk_by(|(one, _), (other, _)| one.id() == other.id()) {
+                    let ranks = of_one.iter().map(|(_, rank)| &**rank);
+                    if let Some((job, _)) = of_one.first() {
+                        self.send_launches_or_kill(job, identity.node, ranks).await;
+                    }
                 }
             }
         }
@@ -137,29 +140,38 @@ impl Server {
             }
         };
         self.jobs.borrow_mut().insert(Rc::clone(&job));
-        for rank in job.ranks() {
-            self.send_launch_or_kill(&job, rank).await;
+        let ranks: Vec<&RankState> = job.ranks().map(|rank| &**rank).collect();
+        for on_one in ranks.chunk_by(|one, other| one.node() == other.node()) {
+            if let Some(first) = on_one.first() {
+                self.send_launches_or_kill(&job, first.node(), on_one.iter().copied()).await;
+            }
         }
     }
 
-    /// Tells a rank's node what it shall do: run the rank, or end it if the job was killed.
-    async fn send_launch_or_kill(&self, job: &Job, rank: &RankState) {
-        let Owner { job: id, rank: number } = rank.owner();
+    /// Tells a node what it shall do with its ranks of a job: run them, or end them if the job was killed.
+    async fn send_launches_or_kill<'a>(
+        &self,
+        job: &Job,
+        node: NodeId,
+        ranks: impl Iterator<Item = &'a RankState> + Clone,
+    ) {
         if let Some(signal) = job.killed.get() {
-            self.send_kill(id, signal, rank.node());
-            return;
+            return self.send_kill(job.id(), signal, node);
         }
-        let control = self.nodes.borrow().control(rank.node());
-        let reason = match control {
-            Some((generation, line)) => match launch(&line, generation, job, rank) {
-                Ok(()) => return,
-                Err(error) => format!("cannot launch on node {}: {error}", rank.node()),
+        let control = self.nodes.borrow().control(node);
+        let (launched, reason) = match control {
+            Some((generation, line)) => match launch(&line, generation, job, ranks.clone()) {
+                (_, Ok(())) => return,
+                (launched, Err(error)) => (launched, format!("cannot launch on node {node}: {error}")),
             },
-            // The connection is expected back, and the launch goes out then.
-            None if self.nodes.borrow().is_ready(rank.node()) => return,
-            None => format!("node {} is not ready", rank.node()),
+            // The connection is expected back, and the launches go out then.
+            None if self.nodes.borrow().is_ready(node) => return,
+            None => (0, format!("node {node} is not ready")),
         };
-        self.refuse(id, number, rank, reason).await;
+        for rank in ranks.skip(launched) {
+            let Owner { job, rank: number } = rank.owner();
+            self.refuse(job, number, rank, reason.clone()).await;
+        }
     }
 
     async fn refuse(&self, job: JobId, number: Rank, rank: &RankState, reason: String) {
@@ -191,31 +203,49 @@ impl Server {
     pub(crate) fn kill(&self, id: JobId, signal: u8) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
         job.killed.set(Some(signal));
+        let mut told = None;
         for rank in job.ranks().filter(|rank| !rank.has_ended()) {
             rank.stop.stop();
-            self.send_kill(id, signal, rank.node());
+            if told.replace(rank.node()) != Some(rank.node()) {
+                self.send_kill(id, signal, rank.node());
+            }
         }
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more.
     pub(crate) fn forget(&self, id: JobId) {
         let Some(job) = self.jobs.borrow_mut().remove(id) else { return };
+        let mut told = None;
         for rank in job.ranks() {
-            if rank.end() {
+            if rank.end() && told.replace(rank.node()) != Some(rank.node()) {
                 self.send_kill(id, SIGKILL, rank.node());
             }
         }
     }
 }
 
-/// Tells a node to run a rank. If it is believed to hold the program's page table it is told to retain that first: both
-/// orders go out together, and come one after the other.
-fn launch(line: &Line, generation: Generation, job: &Job, rank: &RankState) -> Result<(), SendError> {
-    if rank.uses_retained() {
+/// Tells a node to run ranks of a job. If it is believed to hold the program's page table it is told to retain that
+/// first, once: all orders go out together, and come one after the other. Says how many ranks it was told to run.
+fn launch<'a>(
+    line: &Line,
+    generation: Generation,
+    job: &Job,
+    ranks: impl Iterator<Item = &'a RankState> + Clone,
+) -> (usize, Result<(), SendError>) {
+    if ranks.clone().any(RankState::uses_retained) {
         let order = Retain { job: job.id(), generation, program: job.program_id() };
-        line.send(0, &ToNode::Retain(order), Vec::new())?;
+        if let Err(error) = line.send(0, &ToNode::Retain(order), Vec::new()) {
+            return (0, Err(error));
+        }
     }
-    line.send(0, &ToNode::Launch(job.launch(rank)), Vec::new())
+    let mut launched = 0;
+    for rank in ranks {
+        if let Err(error) = line.send(0, &ToNode::Launch(job.launch(rank)), Vec::new()) {
+            return (launched, Err(error));
+        }
+        launched += 1;
+    }
+    (launched, Ok(()))
 }
 
 /// Opens a job's root and program, on a thread: either may lie on a file system that does not answer.

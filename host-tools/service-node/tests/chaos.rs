@@ -8,7 +8,7 @@ use std::time::Duration;
 use coppice_api::job::{JobState, Submission};
 use coppice_api::node::NodeState;
 use coppice_api::retain::{ForgetOrder, RetainedView};
-use coppice_protocol::control::Exit;
+use coppice_protocol::control::{Exit, JobFailure};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::{Discarded, RetainOutcome, Retained, RetainedProgram, WalkCounts};
@@ -27,10 +27,11 @@ const PSETS: u32 = 3;
 
 #[derive(Clone, Debug)]
 enum Happening {
-    Submit { program: u8, ranks: u32, timeout_ms: Option<u64>, attached: bool },
-    SubmitListed { program: u8, nodes: Vec<u32>, retain: bool, estimate_ms: Option<u64> },
+    Submit { program: u8, ranks: u32, per_node: u32, timeout_ms: Option<u64>, attached: bool },
+    SubmitListed { program: u8, nodes: Vec<u32>, per_node: u32, retain: bool, estimate_ms: Option<u64> },
     RankEnds { job: u64, rank: u32, node: u32, exit: u8 },
     RankRefused { job: u64, rank: u32, pset: u32 },
+    JobFails { job: u64, node: u32, pset: u32, code: u8 },
     MachineDies { node: u32 },
     NodeSilent { node: u32, generation: u32 },
     IoNodeDies { pset: u32 },
@@ -52,17 +53,25 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let (node, pset, job) = (0..NODES + 1, 0..PSETS + 1, 0..12u64);
     prop_oneof![
-        5 => (1..4u8, 1..NODES + 2, proptest::option::of(1..20_000u64), any::<bool>())
-            .prop_map(|(program, ranks, timeout_ms, attached)| {
-                Happening::Submit { program, ranks, timeout_ms, attached }
+        5 => (1..4u8, 1..NODES * 2, 1..4u32, proptest::option::of(1..20_000u64), any::<bool>())
+            .prop_map(|(program, ranks, per_node, timeout_ms, attached)| {
+                Happening::Submit { program, ranks, per_node, timeout_ms, attached }
             }),
-        3 => (1..4u8, proptest::collection::vec(node.clone(), 1..4), any::<bool>(), proptest::option::of(1..20_000u64))
-            .prop_map(|(program, nodes, retain, estimate_ms)| {
-                Happening::SubmitListed { program, nodes, retain, estimate_ms }
+        3 => (
+            1..4u8,
+            proptest::collection::vec(node.clone(), 1..4),
+            1..4u32,
+            any::<bool>(),
+            proptest::option::of(1..20_000u64)
+        )
+            .prop_map(|(program, nodes, per_node, retain, estimate_ms)| {
+                Happening::SubmitListed { program, nodes, per_node, retain, estimate_ms }
             }),
-        5 => (job.clone(), 0..NODES, node.clone(), any::<u8>())
+        1 => (job.clone(), node.clone(), pset.clone(), any::<u8>())
+            .prop_map(|(job, node, pset, code)| Happening::JobFails { job, node, pset, code }),
+        8 => (job.clone(), 0..NODES * 2, node.clone(), any::<u8>())
             .prop_map(|(job, rank, node, exit)| Happening::RankEnds { job, rank, node, exit }),
-        1 => (job.clone(), 0..NODES, pset.clone())
+        1 => (job.clone(), 0..NODES * 2, pset.clone())
             .prop_map(|(job, rank, pset)| Happening::RankRefused { job, rank, pset }),
         2 => node.clone().prop_map(|node| Happening::MachineDies { node }),
         2 => (node.clone(), 0..6u32).prop_map(|(node, generation)| Happening::NodeSilent { node, generation }),
@@ -90,8 +99,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn std::any::Any>>) {
     match *happening {
-        Happening::Submit { program, ranks, timeout_ms, attached } => {
-            let job = Submission { timeout_ms, ..support::job(ranks) };
+        Happening::Submit { program, ranks, per_node, timeout_ms, attached } => {
+            let job = Submission { timeout_ms, ranks_per_node: per_node, ..support::job(ranks) };
             if let Ok(job) = cluster.submit_program(support::program(program), job)
                 && attached
             {
@@ -99,9 +108,11 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
                 feeds.push(Box::new(feed.expect("attached")));
             }
         }
-        Happening::SubmitListed { program, ref nodes, retain, estimate_ms } => {
-            let ranks = u32::try_from(nodes.len()).expect("few");
-            let job = Submission { retain, estimate_ms, nodes: nodes.clone(), ..support::job(ranks) };
+        Happening::SubmitListed { program, ref nodes, per_node, retain, estimate_ms } => {
+            // The last node has one rank less, if that leaves it one.
+            let ranks = u32::try_from(nodes.len()).expect("few") * per_node - u32::from(per_node > 1);
+            let listed = Submission { retain, estimate_ms, nodes: nodes.clone(), ..support::job(ranks) };
+            let job = Submission { ranks_per_node: per_node, ..listed };
             let _ = cluster.submit_program(support::program(program), job);
         }
         Happening::RankEnds { job, rank, node, exit } => {
@@ -113,6 +124,12 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
             let refused = FromPset::Refused { job: JobId(job), rank: Rank(rank), reason: "no".into() };
             cluster.behaviour.memory.refused(JobId(job), Rank(rank), |node| node.0 / PSET_SIZE == pset);
             let event = cluster.behaviour.said(PsetId(pset), refused);
+            cluster.event(event);
+        }
+        Happening::JobFails { job, node, pset, code } => {
+            let failure = JobFailure { job: JobId(job), rank: Rank(0), code, reason: "abort".into() };
+            let failed = FromPset::Failed { node: NodeId(node), failure };
+            let event = cluster.behaviour.said(PsetId(pset), failed);
             cluster.event(event);
         }
         Happening::MachineDies { node } => {

@@ -65,7 +65,7 @@ fn warm_nodes_come_first() {
     assert_eq!(detail.rank_reports.iter().map(|rank| rank.retain).collect::<Vec<_>>(), [None, Some(kept), Some(kept)]);
     let found: Vec<_> = detail.rank_reports.iter().map(|rank| (rank.pages_retained, rank.pages_kept)).collect();
     assert_eq!(found, [(0, PAGES), (PAGES, PAGES), (PAGES, PAGES)]);
-    let saved = RetentionSummary { warm_ranks: 2, pages_kept: 2 * PAGES, pages_fetched: 10 };
+    let saved = RetentionSummary { warm_ranks: 2, warm_nodes: 2, pages_kept: 2 * PAGES, pages_fetched: 10 };
     assert_eq!(detail.job.retention, Some(saved));
 }
 

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use coppice_api::limits::NODES_MAX;
+use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 
 use crate::units::counted;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
-Ranks: one per node. When a rank exits or is ended by a signal the others keep running; the job is over when all \
-are. When a node is lost, or a rank cannot be started, the others are ended by SIGKILL.\n\n\
+Ranks: one per node, or as many as --ranks-per-node says: the first node has the first ranks, the next node those \
+that follow. A job has its nodes for itself; its ranks on a node share the node's processor. When a rank exits or is \
+ended by a signal the others keep running; the job is over when all are. When a node is lost, or a rank cannot be \
+started, the others are ended by SIGKILL.\n\n\
 Nodes keep the pages of the programs that they ran, and start such a program again without loading it. Nodes that \
 hold pages of the program are chosen first; at the end a line on standard error says what that saved.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
@@ -19,14 +21,18 @@ a node was lost, a rank could not be started, or Coppice could not do what was a
 Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\nExamples:\n  \
     coppice run ./hello world\n  \
     coppice run -n 4 --label ./hello\n  \
+    coppice run -n 8 --ranks-per-node 4 ./solve\n  \
     coppice run --root ~/data --cwd /in --env LANG=C ./convert *.txt\n  \
     seq 9 | coppice run -n 2 --stdin-rank 1 ./sum\n  \
     coppice run --nodes-list 0,4-6 ./hello\n  \
     coppice run --timeout 10 ./loops-forever")]
 pub(crate) struct Run {
-    /// Ranks, one per node [default: 1, or as many as --nodes-list names]
+    /// Ranks [default: 1, or as many as the nodes of --nodes-list take]
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     pub(crate) ranks: Option<u32>,
+    /// Ranks on each node; the last node gets what is left
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_ranks_per_node)]
+    pub(crate) ranks_per_node: u32,
     /// Directory of this host that the program sees as /
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
@@ -70,15 +76,29 @@ impl Run {
     pub(crate) fn ranks_and_nodes(&self) -> Result<(u32, Vec<u32>), String> {
         let Some(NodesList(nodes)) = &self.nodes_list else { return Ok((self.ranks.unwrap_or(1), Vec::new())) };
         let named = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        let per_node = self.ranks_per_node.max(1);
         match self.ranks {
-            Some(ranks) if ranks != named => Err(format!(
-                "--nodes-list names {} for {}; name one for each rank, or leave -n out",
-                counted(named.into(), "node"),
-                counted(ranks.into(), "rank")
-            )),
-            _ => Ok((named, nodes.clone())),
+            Some(ranks) if ranks.div_ceil(per_node) != named => {
+                let each = if per_node == 1 {
+                    "one for each rank".to_owned()
+                } else {
+                    counted(ranks.div_ceil(per_node).into(), "node")
+                };
+                Err(format!(
+                    "--nodes-list names {} for {}; name {each}, or leave -n out",
+                    counted(named.into(), "node"),
+                    counted(ranks.into(), "rank")
+                ))
+            }
+            Some(ranks) => Ok((ranks, nodes.clone())),
+            None => Ok((named.saturating_mul(per_node), nodes.clone())),
         }
     }
+}
+
+fn parse_ranks_per_node(text: &str) -> Result<u32, String> {
+    let fits = text.parse().ok().filter(|ranks| (1..=RANKS_PER_NODE_MAX).contains(ranks));
+    fits.ok_or_else(|| format!("a node takes 1 to {RANKS_PER_NODE_MAX} ranks"))
 }
 
 /// Which rank reads standard input.
@@ -220,5 +240,20 @@ mod tests {
         assert!(error.starts_with("--nodes-list names 2 nodes for 1 rank;"), "{error}");
         let error = run(&["-n", "3", "--nodes-list", "2", "p"]).ranks_and_nodes().expect_err("too few");
         assert!(error.starts_with("--nodes-list names 1 node for 3 ranks;"), "{error}");
+    }
+
+    #[test]
+    fn several_ranks_on_a_node_need_fewer_nodes() {
+        let on = |arguments: &[&str]| run(&[&["--ranks-per-node", "4"], arguments, &["p"]].concat()).ranks_and_nodes();
+        assert_eq!(on(&["-n", "9"]), Ok((9, vec![])));
+        assert_eq!(on(&["--nodes-list", "2,0"]), Ok((8, vec![2, 0])));
+        assert_eq!(on(&["-n", "5", "--nodes-list", "2,0"]), Ok((5, vec![2, 0])));
+        let error = on(&["-n", "9", "--nodes-list", "2,0"]).expect_err("too few");
+        assert_eq!(error, "--nodes-list names 2 nodes for 9 ranks; name 3 nodes, or leave -n out");
+        assert!(on(&["-n", "4", "--nodes-list", "2,0"]).is_err());
+        for bad in ["0", "65", "x", "-1"] {
+            let all = ["coppice", "run", "--ranks-per-node", bad, "p"];
+            assert!(Arguments::try_parse_from(all).is_err(), "{bad}");
+        }
     }
 }

@@ -116,6 +116,7 @@ pub(crate) mod tests {
             root: "/r".into(),
             directory: "/".into(),
             ranks: 2,
+            ranks_per_node: 1,
             nodes: vec![4, 1],
             submitted_at_ns: 0,
             started_at_ns: Some(1_000_000),

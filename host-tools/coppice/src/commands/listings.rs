@@ -67,7 +67,7 @@ pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
             job.job.to_string(),
             job_state(job.state).to_owned(),
             or_dash(job.exit_status),
-            job.ranks.to_string(),
+            ranks(job),
             show_ranges(&job.nodes),
             show_time(job.submitted_at_ns),
             run_time(job),
@@ -77,6 +77,14 @@ pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
     };
     let heading = ["JOB", "STATE", "EXIT", "RANKS", "NODES", "SUBMITTED", "TIME", "COMMAND", "REASON"];
     print_table(&heading, list.iter().map(row))
+}
+
+/// How many ranks, and on each node if that is not one.
+fn ranks(job: &JobView) -> String {
+    match job.ranks_per_node {
+        1 => job.ranks.to_string(),
+        per_node => format!("{} ({per_node}/node)", job.ranks),
+    }
 }
 
 pub(crate) async fn programs(client: &Client, json: bool) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use crate::units::counted;
 pub(super) fn line(view: &JobView) -> Option<String> {
     let failed = view.reason.is_some() && view.exit_status.is_none_or(|status| status == EXIT_COPPICE);
     let summary = view.retention.filter(|summary| summary.warm_ranks > 0 && !failed)?;
-    let (nodes, pages) = (counted(summary.warm_ranks.into(), "node"), counted(summary.pages_kept, "page"));
+    let (nodes, pages) = (counted(summary.warm_nodes.into(), "node"), counted(summary.pages_kept, "page"));
     Some(format!("{nodes} warm: {pages} kept, {} fetched", summary.pages_fetched))
 }
 
@@ -21,8 +21,9 @@ mod tests {
     use super::line;
     use crate::commands::job::tests::view;
 
-    fn job(warm_ranks: u32, pages_kept: u64, pages_fetched: u64) -> JobView {
-        JobView { retention: Some(RetentionSummary { warm_ranks, pages_kept, pages_fetched }), ..view() }
+    fn job(warm_nodes: u32, pages_kept: u64, pages_fetched: u64) -> JobView {
+        let warm_ranks = 2 * warm_nodes;
+        JobView { retention: Some(RetentionSummary { warm_ranks, warm_nodes, pages_kept, pages_fetched }), ..view() }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod common;
 mod node;
+mod ranks;
 mod retain;
 
 use common::{JOB, KEY, NODE, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};

@@ -21,7 +21,7 @@ pub(super) struct RankState {
     pub(super) pset: PsetId,
     /// The node is believed to hold pages of the program, and is told to keep them for the launch.
     pub(super) use_retained: bool,
-    /// What the node answered to that.
+    /// What the node answered to that, of the first of its ranks.
     pub(super) retain: Option<RetainAnswer>,
     pub(super) launched: bool,
     pub(super) report: Option<RankView>,
@@ -172,9 +172,20 @@ impl Job {
         self.ranks.get_mut(rank.0 as usize)
     }
 
-    /// The rank on a node.
-    pub(super) fn rank_on(&self, node: NodeId) -> Option<Rank> {
-        self.ranks.iter().zip(0..).find(|(state, _)| state.node == node).map(|(_, number)| Rank(number))
+    /// The ranks on a node.
+    pub(super) fn ranks_on(&self, node: NodeId) -> impl Iterator<Item = Rank> {
+        let numbered = self.ranks.iter().zip(0..);
+        numbered.filter(move |(state, _)| state.node == node).map(|(_, number)| Rank(number))
+    }
+
+    /// The first rank on a node, which has what is the node's as a whole.
+    pub(super) fn first_rank_on(&mut self, node: NodeId) -> Option<&mut RankState> {
+        self.ranks.iter_mut().find(|state| state.node == node)
+    }
+
+    /// Its nodes in the order of the ranks, each with its ranks.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &[RankState]> {
+        self.ranks.chunk_by(|one, other| one.node == other.node)
     }
 
     /// Whether every rank has ended.
@@ -189,14 +200,25 @@ impl Job {
 
     /// What retained page tables saved it; nothing if it never had nodes.
     pub(super) fn retention(&self) -> Option<RetentionSummary> {
-        let reports = self.ranks.iter().filter_map(|state| state.report.as_ref());
-        let warm = reports.filter(|report| report.pages_retained > 0);
-        let add = |sum: RetentionSummary, report: &RankView| RetentionSummary {
-            warm_ranks: sum.warm_ranks.saturating_add(1),
-            pages_kept: sum.pages_kept.saturating_add(report.pages_retained),
-            pages_fetched: sum.pages_fetched.saturating_add(report.pages_fetched),
+        // Without a table, what a rank found is what another of the job had fetched just before.
+        let had_none = |ranks: &[RankState]| {
+            let answer = ranks.iter().find_map(|state| state.retain);
+            answer == Some(RetainAnswer::Absent) || !ranks.iter().any(|state| state.use_retained)
         };
-        (!self.is_queued()).then(|| warm.fold(RetentionSummary::default(), add))
+        let add = |sum: RetentionSummary, ranks: &[RankState]| {
+            let reports = ranks.iter().filter_map(|state| state.report.as_ref());
+            let warm: Vec<&RankView> = reports.filter(|report| report.pages_retained > 0).collect();
+            let warm = if had_none(ranks) { Vec::new() } else { warm };
+            let found = warm.iter().map(|report| report.pages_retained).max();
+            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.pages_fetched));
+            RetentionSummary {
+                warm_ranks: sum.warm_ranks.saturating_add(u32::try_from(warm.len()).unwrap_or(u32::MAX)),
+                warm_nodes: sum.warm_nodes.saturating_add(u32::from(found.is_some())),
+                pages_kept: sum.pages_kept.saturating_add(found.unwrap_or(0)),
+                pages_fetched: sum.pages_fetched.saturating_add(fetched),
+            }
+        };
+        (!self.is_queued()).then(|| self.nodes().fold(RetentionSummary::default(), add))
     }
 
     /// What `run` exits with.

@@ -62,11 +62,13 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    /// The node of a rank is gone.
-    pub(super) fn rank_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
-        let Some(rank) = self.jobs.get(&id).and_then(|job| job.rank_on(node)) else { return };
-        let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
-        self.rank_ended(id, rank, report, now);
+    /// The node of ranks is gone.
+    pub(super) fn ranks_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        for rank in job.ranks_on(node).collect::<Vec<_>>() {
+            let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
+            self.rank_ended(id, rank, report, now);
+        }
     }
 
     /// Nothing of a job is left on any node.
@@ -118,7 +120,8 @@ impl<P: Plant> Controller<P> {
     /// Nodes that do not end a killed job are of no more use in this boot.
     fn lose_stuck_nodes(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let stuck: Vec<NodeId> = job.live_ranks().map(|(_, state)| state.node).collect();
+        let mut stuck: Vec<NodeId> = job.live_ranks().map(|(_, state)| state.node).collect();
+        stuck.dedup();
         for node in stuck {
             let reason = format!("it did not end job {id} within {} s", crate::limits::KILL_TIME_MAX.as_secs());
             self.lose_node(node, &reason, Phase::Stopping, now);
@@ -170,7 +173,8 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         root: job.submission.root.clone(),
         directory: job.submission.directory.clone(),
         ranks: job.submission.ranks,
-        nodes: job.ranks.iter().map(|state| state.node.0).collect(),
+        ranks_per_node: job.submission.ranks_per_node,
+        nodes: job.nodes().filter_map(<[_]>::first).map(|state| state.node.0).collect(),
         submitted_at_ns: now.realtime_ns,
         started_at_ns: None,
         running_at_ns: None,

@@ -126,7 +126,7 @@ impl<P: Plant> Controller<P> {
         self.plant.kill_machine(id);
         self.node_gone(id, now);
         if let Some(job) = job {
-            self.rank_lost(job, id, reason, now);
+            self.ranks_lost(job, id, reason, now);
         }
     }
 
@@ -150,7 +150,7 @@ impl<P: Plant> Controller<P> {
         self.record_ras(Some(id), &ras(Severity::Fatal, RasKind::NodeLost, job, text.clone()), now);
         self.node_gone(id, now);
         if let Some(job) = job {
-            self.rank_lost(job, id, &text, now);
+            self.ranks_lost(job, id, &text, now);
         }
     }
 

@@ -96,7 +96,8 @@ impl<P: Plant> Controller<P> {
     fn job_failed(&mut self, pset: PsetId, node: NodeId, failure: JobFailure, now: Now) {
         let JobFailure { job: id, rank, code, reason } = failure;
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if !job.live_ranks().any(|(_, state)| state.node == node && state.pset == pset) {
+        // Its ranks on that node may have ended meanwhile.
+        if !job.ranks.iter().any(|state| state.node == node && state.pset == pset) {
             return tracing::warn!(job = id.0, rank = rank.0, reason, "from a node without a rank of the job");
         }
         job.failed(code);

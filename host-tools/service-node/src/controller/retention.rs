@@ -16,15 +16,15 @@ use crate::database::DatabaseError;
 use crate::plant::Plant;
 
 impl<P: Plant> Controller<P> {
-    /// A node's answer to the order to retain that came before a launch. Counted once for each rank: a launch that is
-    /// repeated brings the same answer again.
+    /// A node's answer to the order to retain that came before its ranks' launches. Counted once for each
+    /// node: launches that are repeated bring the same answer again.
     pub(super) fn node_retained(&mut self, pset: PsetId, node: NodeId, answer: Retained, now: Now) {
         let unexpected =
             || tracing::debug!(pset = pset.0, node = node.0, ?answer, "retained, but not asked to, or no more");
         let Some(job) = self.jobs.get_mut(&answer.job).filter(|job| job.program.id == answer.program) else {
             return unexpected();
         };
-        let state = job.rank_on(node).and_then(|rank| job.rank_mut(rank));
+        let state = job.first_rank_on(node);
         let is_asked = |state: &&mut super::job::RankState| {
             state.pset == pset && state.use_retained && state.retain.is_none() && state.report.is_none()
         };

@@ -62,7 +62,7 @@ impl<P: Plant> Controller<P> {
             job: id.0,
             at_ns: now.realtime_ns,
         };
-        let mut ranks: Vec<RankState> = Vec::with_capacity(placement.nodes.len());
+        let mut ranks: Vec<RankState> = Vec::with_capacity(job.submission.ranks as usize);
         let mut boots: Vec<(NodeId, Generation)> = Vec::with_capacity(placement.nodes.len());
         for placed in &placement.nodes {
             let Some(node) = self.nodes.get_mut(placed.node as usize) else { continue };
@@ -71,7 +71,9 @@ impl<P: Plant> Controller<P> {
             let use_retained = job.submission.retain && placed.pages > 0;
             boots.push((node.id, node.generation));
             let (node, pset) = (node.id, node.pset);
-            ranks.push(RankState { node, pset, use_retained, retain: None, launched: false, report: None });
+            let left = job.submission.ranks as usize - ranks.len();
+            let rank = || RankState { node, pset, use_retained, retain: None, launched: false, report: None };
+            ranks.extend(std::iter::repeat_with(rank).take(left.min(job.submission.ranks_per_node as usize)));
         }
         let row = StartRow { nodes: &boots, placement: &placement, program: job.program.id, run: &run };
         let recorded = self.database.start_job(id, &row, now.realtime_ns);
@@ -93,7 +95,7 @@ fn place(job: &Job, start: &Start, nodes: &[Node]) -> Placement {
     let nodes: Vec<PlacedNode> = if listed.is_empty() {
         let candidates: Vec<Candidate> = start.from.iter().copied().filter_map(candidate).collect();
         let choose = if retain { placement::choose } else { placement::choose_by_number };
-        choose(&candidates, job.submission.ranks as usize)
+        choose(&candidates, job.submission.nodes_wanted() as usize)
     } else {
         let candidates: Vec<Candidate> = listed.iter().copied().map(NodeId).filter_map(candidate).collect();
         placement::as_listed(&candidates)
@@ -140,6 +142,10 @@ fn start_message(job: &Job, program_file: String) -> StartJob {
         umask: submission.umask,
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
-        world: World::new(job.key.clone(), 1, job.ranks.iter().map(|state| state.node)),
+        world: World::new(
+            job.key.clone(),
+            submission.ranks_per_node,
+            job.nodes().filter_map(<[RankState]>::first).map(|state| state.node),
+        ),
     }
 }

@@ -28,8 +28,12 @@ impl<P: Plant> Controller<P> {
         let id = self.database.add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
         let job = Job::new(id, job, program, key, now.instant);
         let listed = job.submission.nodes.iter().copied().map(NodeId).collect();
-        let ahead =
-            self.scheduler.submit(Wish { job: id, nodes: job.submission.ranks as usize, listed, bound: job.bound() });
+        let ahead = self.scheduler.submit(Wish {
+            job: id,
+            nodes: job.submission.nodes_wanted() as usize,
+            listed,
+            bound: job.bound(),
+        });
         job.feed.event(JobEvent::Queued { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) });
         self.jobs.insert(id, job);
         self.changed = true;
@@ -37,48 +41,62 @@ impl<P: Plant> Controller<P> {
     }
 
     fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
-        let ranks = job.ranks as usize;
+        let wanted = job.nodes_wanted() as usize;
         let (nodes, usable) = (self.nodes.len(), self.usable_nodes().len());
-        if ranks > nodes {
+        let wants = match job.ranks_per_node {
+            1 => format!("-n {wanted} is more than"),
+            per_node => {
+                let plural = if wanted == 1 { "" } else { "s" };
+                format!("-n {} --ranks-per-node {per_node} is {wanted} node{plural}, more than", job.ranks)
+            }
+        };
+        if wanted > nodes {
             let plural = if nodes == 1 { "" } else { "s" };
             return Err(Refused::bad(format!(
-                "-n {ranks} is more than cluster '{}' has: {nodes} node{plural}; use fewer, or `coppice down` and \
-                 `coppice up --nodes {ranks}`",
+                "{wants} cluster '{}' has: {nodes} node{plural}; use fewer, more --ranks-per-node, or `coppice down` \
+                 and `coppice up --nodes {wanted}`",
                 self.config.paths.name()
             )));
         }
-        if ranks > usable {
+        if wanted > usable {
             return Err(Refused::conflict(&format!(
-                "-n {ranks} is more than the {usable} nodes that work; see `coppice nodes`, `coppice reboot NODE`"
+                "{wants} the {usable} nodes that work; see `coppice nodes`, `coppice reboot NODE`"
             )));
         }
         // What the smallest node had free when it got ready; before that, all it has.
         let free = self.nodes.iter().filter_map(|node| node.status.as_ref()).map(|status| status.memory.free).min();
         let free = free.unwrap_or(u64::MAX).min(self.config.memory_bytes);
-        if program.memory_bytes > free {
+        let on_a_node = job.ranks.min(job.ranks_per_node);
+        if program.memory_bytes.saturating_mul(on_a_node.into()) > free {
+            let each = program.memory_bytes.div_ceil(1 << 20);
+            let needs = match on_a_node {
+                1 => format!("it needs {each} MiB"),
+                ranks => format!("{ranks} ranks on a node need {each} MiB each"),
+            };
+            let fewer = if on_a_node == 1 { "" } else { "fewer --ranks-per-node, or " };
             return Err(Refused::bad(format!(
-                "cannot run '{}': it needs {} MiB of memory and a node has {} MiB free; use `coppice up --memory` with \
+                "cannot run '{}': {needs} of memory and a node has {} MiB free; use {fewer}`coppice up --memory` with \
                  more",
                 job.program.display(),
-                program.memory_bytes.div_ceil(1 << 20),
                 free >> 20
             )));
         }
         Ok(())
     }
 
-    /// The nodes a user named must be as many as there are ranks, different, and able to take a job some time.
+    /// The nodes a user named must be as many as the ranks need, different, and able to take a job some time.
     fn check_list(&self, job: &Submission) -> Result<(), Refused> {
-        let (ranks, listed) = (job.ranks as usize, &job.nodes);
+        let (wanted, listed) = (job.nodes_wanted() as usize, &job.nodes);
         if listed.is_empty() {
             return Ok(());
         }
-        if listed.len() != ranks {
+        if listed.len() != wanted {
             let plural = if listed.len() == 1 { "" } else { "s" };
-            return Err(Refused::bad(format!(
-                "--nodes-list names {} node{plural} and -n says {ranks}; name one node for each rank",
-                listed.len()
-            )));
+            let named = format!("--nodes-list names {} node{plural} and -n", listed.len());
+            return Err(Refused::bad(match job.ranks_per_node {
+                1 => format!("{named} says {wanted}; name one node for each rank"),
+                per_node => format!("{named} {} --ranks-per-node {per_node} needs {wanted}; name as many", job.ranks),
+            }));
         }
         let mut seen = BTreeSet::new();
         for number in listed {
@@ -94,7 +112,7 @@ impl<P: Plant> Controller<P> {
                 )));
             }
             if !seen.insert(number) {
-                return Err(Refused::bad(format!("--nodes-list names node {number} twice; a node runs one rank")));
+                return Err(Refused::bad(format!("--nodes-list names node {number} twice; name each node once")));
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ pub struct StartRow<'a> {
 
 const COLUMNS: &str = "job, state, name, arguments, lower(hex(program)), root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention,
+                       retention, ranks_per_node,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job)";
 
 impl Database {
@@ -45,8 +45,9 @@ impl Database {
     /// [`DatabaseError`].
     pub fn add_job(&self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
-                   (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING job";
+                   (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
+                    ranks_per_node)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             job.name,
@@ -58,6 +59,7 @@ impl Database {
             job.timeout_ms.map(to_sql),
             to_sql(at_ns),
             job.estimate_ms.map(to_sql),
+            job.ranks_per_node,
         ];
         let id: i64 = self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         let id = from_sql(id);
@@ -195,7 +197,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         _ => return Err(DatabaseError::Damaged("state of a job")),
     };
     let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
-    let nodes: Option<String> = row.get(17)?;
+    let nodes: Option<String> = row.get(18)?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get(15)?, row.get(16)?);
     Ok(JobView {
         job: from_sql(row.get(0)?),
@@ -206,6 +208,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         root: row.get::<_, String>(5)?.into(),
         directory: row.get(6)?,
         ranks: row.get(7)?,
+        ranks_per_node: row.get(17)?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
         submitted_at_ns: from_sql(row.get(8)?),
         started_at_ns: number(9)?,

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 2] = [include_str!("schema-1.sql"), include_str!("schema-2.sql")];
+const STEPS: [&str; 3] = [include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 /// Brings the file up to date, all or nothing.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), DatabaseError> {
@@ -80,6 +80,7 @@ mod tests {
         assert_eq!(database.node(NodeId(4)).expect("node").last_program, None, "of an earlier boot");
         let detail = database.job(JobId(1)).expect("query").expect("there");
         assert_eq!((detail.job.nodes.as_slice(), detail.job.exit_status), (&[3][..], Some(4)));
+        assert_eq!((detail.job.ranks, detail.job.ranks_per_node), (1, 1));
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
         assert_eq!((detail.rank_reports[0].pages_fetched, detail.rank_reports[0].retain), (5, None));
         assert_eq!(database.programs().expect("programs").len(), 1);

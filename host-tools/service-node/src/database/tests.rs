@@ -18,6 +18,7 @@ fn submission() -> Submission {
         root: "/srv".into(),
         directory: "/".into(),
         ranks: 2,
+        ranks_per_node: 1,
         input_rank: None,
         timeout_ms: Some(5),
         umask: 0o22,
@@ -85,7 +86,7 @@ fn a_job_is_followed_from_queue_to_end() {
     database.add_ranks(job, &[rank(1), rank(0)]).expect("ranks");
     // What is said twice is recorded once.
     database.add_ranks(job, &[rank(1)]).expect("ranks");
-    let retention = RetentionSummary { warm_ranks: 2, pages_kept: 18, pages_fetched: 10 };
+    let retention = RetentionSummary { warm_ranks: 2, warm_nodes: 1, pages_kept: 18, pages_fetched: 10 };
     let end = JobRow { exit_status: 3, reason: Some("because".into()), retention: Some(retention) };
     database.end_job(job, &end, 30).expect("ended");
 

@@ -8,11 +8,12 @@ use axum::extract::{Query, State};
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
 use coppice_protocol::ids::JobId;
-use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX};
+use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX};
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
 use crate::database::{FileKey, ProgramRow};
+use crate::limits::LAUNCH_BYTES_PER_NODE_MAX;
 use crate::store::{StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
@@ -49,6 +50,10 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if job.ranks == 0 {
         return Err(Refused::bad("-n 0 ranks is no job; use 1 or more".to_owned()));
     }
+    if !(1..=RANKS_PER_NODE_MAX).contains(&job.ranks_per_node) {
+        let given = job.ranks_per_node;
+        return Err(Refused::bad(format!("--ranks-per-node {given}: a node takes 1 to {RANKS_PER_NODE_MAX} ranks")));
+    }
     if let Some(rank) = job.input_rank.filter(|rank| *rank >= job.ranks) {
         let last = job.ranks - 1;
         return Err(Refused::bad(format!("--stdin-rank {rank}: the job has ranks 0 to {last}; name one, or `none`")));
@@ -63,6 +68,13 @@ fn check(job: &Submission) -> Result<(), Refused> {
         return Err(Refused::bad(format!(
             "arguments and environment have {bytes} bytes together, at most {ARGUMENT_BYTES_MAX} can be passed; put \
              them into a file"
+        )));
+    }
+    let on_a_node = job.ranks.min(job.ranks_per_node) as usize;
+    if bytes.saturating_mul(on_a_node) > LAUNCH_BYTES_PER_NODE_MAX {
+        return Err(Refused::bad(format!(
+            "arguments and environment have {bytes} bytes for each of {on_a_node} ranks on a node, at most \
+             {LAUNCH_BYTES_PER_NODE_MAX} together can be passed; put them into a file, or use fewer --ranks-per-node"
         )));
     }
     if texts.chain([&job.directory]).any(|text| text.contains('\0')) {
@@ -128,6 +140,7 @@ mod tests {
             root: "/".into(),
             directory: "/".into(),
             ranks: 2,
+            ranks_per_node: 1,
             input_rank: Some(1),
             timeout_ms: None,
             umask: 0,

@@ -141,9 +141,12 @@ impl Behaviour {
                 self.jobs.push((pset, start.clone()));
                 let job = start.job;
                 let mut events = Vec::new();
+                let mut told = None;
                 for member in &start.members {
                     let truth = self.memory.launch(start, *member);
-                    let answer = truth.and_then(|truth| match self.answers {
+                    // A node is told to retain once, for all its ranks.
+                    let is_first = told.replace(member.node) != Some(member.node);
+                    let answer = truth.filter(|_| is_first).and_then(|truth| match self.answers {
                         Answers::Truly => Some(truth),
                         Answers::With(outcome) => Some(Retained { outcome, ..truth }),
                         Answers::Never => None,

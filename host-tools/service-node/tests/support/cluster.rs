@@ -181,8 +181,9 @@ impl Cluster {
 
     /// Ranks of a job end by themselves.
     pub(crate) fn end(&mut self, job: JobId) {
-        let nodes = self.job(job).job.nodes;
-        for (node, rank) in nodes.into_iter().zip(0..) {
+        let coppice_api::job::JobView { ranks, ranks_per_node, nodes, .. } = self.job(job).job;
+        let each = nodes.into_iter().flat_map(|node| std::iter::repeat_n(node, ranks_per_node as usize));
+        for (node, rank) in each.zip(0..ranks) {
             let pset = PsetId(node / self.pset_size);
             let ended = self.behaviour.ended(pset, job, Rank(rank), NodeId(node), Exit::Status(0));
             self.event(ended);

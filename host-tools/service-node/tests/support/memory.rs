@@ -58,7 +58,7 @@ impl Memory {
             let outcome = match kept {
                 Some(kept) => {
                     found = kept.pages;
-                    let discarded = held.len() as u64 - 1;
+                    let discarded = held.len().saturating_sub(1) as u64;
                     *held = vec![kept];
                     let dropped = 3;
                     RetainOutcome::Kept(WalkCounts { kept: found, dropped, zeroed: 2, discarded, walk_ns: 1 })

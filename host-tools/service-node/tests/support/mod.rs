@@ -91,6 +91,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         root: "/".into(),
         directory: "/".into(),
         ranks,
+        ranks_per_node: 1,
         input_rank: None,
         timeout_ms: None,
         umask: 0o22,

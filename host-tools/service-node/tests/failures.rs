@@ -1,0 +1,137 @@
+//! Jobs that end because a node says that they cannot go on.
+
+mod support;
+
+use coppice_api::job::{EXIT_COPPICE, JobState, RankOutcome, Submission};
+use coppice_protocol::control::{Exit, JobFailure};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_service_node::controller::Request;
+use support::{Cluster, job};
+
+fn failed(node: u32, job: JobId, code: u8, reason: &str) -> FromPset {
+    let failure = JobFailure { job, rank: Rank(1), code, reason: reason.into() };
+    FromPset::Failed { node: NodeId(node), failure }
+}
+
+/// A cluster whose killed ranks do not end by themselves, with a job of four ranks on two nodes.
+fn stubborn() -> (Cluster, JobId) {
+    let mut cluster = Cluster::up(3, 2);
+    cluster.behaviour.obeys_kill = false;
+    let id = cluster.submit(Submission { ranks_per_node: 2, ..job(4) }).expect("accepted");
+    (cluster, id)
+}
+
+fn end(cluster: &mut Cluster, job: JobId, rank: u32, exit: Exit) {
+    let ended = cluster.behaviour.ended(PsetId(0), job, Rank(rank), NodeId(rank / 2), exit);
+    cluster.event(ended);
+}
+
+fn end_of(cluster: &mut Cluster, job: JobId) -> (JobState, Option<u8>, Option<String>) {
+    let job = cluster.job(job).job;
+    (job.state, job.exit_status, job.reason)
+}
+
+fn ended_as(code: u8, reason: &str) -> (JobState, Option<u8>, Option<String>) {
+    (JobState::Ended, Some(code), Some(reason.into()))
+}
+
+#[test]
+fn a_failed_job_ends_with_its_reason_and_status() {
+    let mut cluster = Cluster::up(3, 2);
+    let id = cluster.submit(job(3)).expect("accepted");
+    cluster.said(1, failed(1, id, 77, "rank 1 called MPI_Abort: no convergence"));
+    assert_eq!(end_of(&mut cluster, id), ended_as(77, "rank 1 called MPI_Abort: no convergence"));
+    assert!(cluster.job(id).rank_reports.iter().all(|rank| rank.signal == Some(9)));
+    let killed: Vec<u32> =
+        cluster.told().filter(|(_, told)| matches!(told, ToPset::Kill { .. })).map(|(pset, _)| pset.0).collect();
+    assert_eq!(killed, [0, 1]);
+}
+
+#[test]
+fn ranks_that_end_at_the_same_time_change_nothing() {
+    let (mut cluster, id) = stubborn();
+    end(&mut cluster, id, 0, Exit::Status(0));
+    cluster.said(1, failed(1, id, 5, "abort"));
+    // By themselves, in whatever way, before they hear of the kill.
+    end(&mut cluster, id, 3, Exit::Status(200));
+    end(&mut cluster, id, 2, Exit::Signal(11));
+    assert_eq!(cluster.job(id).job.state, JobState::Running);
+    end(&mut cluster, id, 1, Exit::Status(0));
+    assert_eq!(end_of(&mut cluster, id), ended_as(5, "abort"));
+}
+
+#[test]
+fn a_node_whose_ranks_have_ended_may_say_so() {
+    let (mut cluster, id) = stubborn();
+    end(&mut cluster, id, 2, Exit::Signal(11));
+    end(&mut cluster, id, 3, Exit::Status(0));
+    cluster.said(1, failed(1, id, 1, "rank 2 ended in a barrier"));
+    end(&mut cluster, id, 0, Exit::Signal(9));
+    end(&mut cluster, id, 1, Exit::Signal(9));
+    assert_eq!(end_of(&mut cluster, id), ended_as(1, "rank 2 ended in a barrier"));
+}
+
+#[test]
+fn a_status_of_zero_is_one_too() {
+    let mut cluster = Cluster::up(1, 1);
+    let id = cluster.submit(job(1)).expect("accepted");
+    cluster.said(0, failed(0, id, 0, "rank 0 called MPI_Abort"));
+    assert_eq!(end_of(&mut cluster, id), ended_as(0, "rank 0 called MPI_Abort"));
+}
+
+#[test]
+fn the_loss_of_the_node_that_said_so_changes_nothing() {
+    let (mut cluster, id) = stubborn();
+    cluster.said(1, failed(1, id, 9, "abort"));
+    cluster.lose_machine(1);
+    assert_eq!(cluster.job(id).job.state, JobState::Running);
+    end(&mut cluster, id, 0, Exit::Signal(9));
+    end(&mut cluster, id, 1, Exit::Signal(9));
+    assert_eq!(end_of(&mut cluster, id), ended_as(9, "abort"));
+    assert_eq!(cluster.job(id).rank_reports[2].outcome, RankOutcome::Lost);
+}
+
+#[test]
+fn the_first_reason_counts() {
+    let (mut cluster, id) = stubborn();
+    cluster.said(0, failed(0, id, 3, "first"));
+    cluster.said(1, failed(1, id, 4, "second"));
+    cluster.said(0, failed(0, id, 5, "first again"));
+    (0..4).for_each(|rank| end(&mut cluster, id, rank, Exit::Signal(9)));
+    assert_eq!(end_of(&mut cluster, id), ended_as(3, "first"));
+
+    // What nodes find when another is gone is a consequence of that.
+    let (mut cluster, id) = stubborn();
+    cluster.lose_machine(1);
+    cluster.said(0, failed(0, id, 6, "node 1 does not answer"));
+    (0..2).for_each(|rank| end(&mut cluster, id, rank, Exit::Signal(9)));
+    let (_, status, reason) = end_of(&mut cluster, id);
+    assert_eq!(status, Some(EXIT_COPPICE));
+    assert!(reason.is_some_and(|reason| reason.contains("node 1 was lost")));
+
+    // So is what becomes of a job that its user ends.
+    let (mut cluster, id) = stubborn();
+    cluster.ask(|answer| Request::Kill(id, 15, answer)).expect("killed");
+    cluster.said(0, failed(0, id, 6, "rank 3 ended in a barrier"));
+    (0..4).for_each(|rank| end(&mut cluster, id, rank, Exit::Signal(15)));
+    assert_eq!(end_of(&mut cluster, id), ended_as(143, "ended by SIGTERM on request"));
+}
+
+#[test]
+fn who_has_no_part_in_a_job_does_not_fail_it() {
+    let (mut cluster, id) = stubborn();
+    let waiting = cluster.submit(job(3)).expect("accepted");
+    // A node without a rank, an I/O node that the node is not of, a job that waits, one that never was.
+    cluster.said(2, failed(2, id, 1, "no"));
+    cluster.said(2, failed(1, id, 1, "no"));
+    cluster.said(0, failed(0, waiting, 1, "no"));
+    cluster.said(0, failed(0, JobId(99), 1, "no"));
+    assert_eq!(cluster.job(waiting).job.state, JobState::Queued);
+    (0..4).for_each(|rank| end(&mut cluster, id, rank, Exit::Status(0)));
+    assert_eq!(end_of(&mut cluster, id), (JobState::Ended, Some(0), None));
+    // It is over.
+    cluster.said(0, failed(0, id, 1, "no"));
+    assert_eq!(end_of(&mut cluster, id), (JobState::Ended, Some(0), None));
+    assert_eq!(cluster.job(waiting).job.state, JobState::Running);
+}
