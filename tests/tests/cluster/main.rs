@@ -10,6 +10,7 @@ mod guests;
 mod hostile;
 mod jobs;
 mod pmi;
+mod ranks;
 mod retention;
 mod retention_abuse;
 mod retention_endurance;
