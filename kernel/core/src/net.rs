@@ -2,6 +2,7 @@
 //! I/O node, and sockets for programs.
 
 mod backoff;
+mod datagrams;
 mod dial;
 mod driver;
 mod link;
@@ -13,6 +14,7 @@ pub mod permitted;
 pub(crate) mod testing;
 
 pub(crate) use backoff::Backoff;
+pub use datagrams::Udp;
 pub use dial::{BoxFuture, Dial, IoNode, Wire};
 pub use driver::drive;
 pub use link::{Credentials, Link, LinkError};

@@ -60,6 +60,8 @@ pub(crate) struct Socket {
     pub(crate) address: Ipv4Addr,
     pub(crate) peer: Option<Name>,
     pub(crate) error: Option<SocketError>,
+    /// It may send to all.
+    pub(crate) broadcasts: bool,
     /// shutdown(2) was called, per direction.
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
@@ -78,6 +80,7 @@ impl Socket {
             address: Ipv4Addr::UNSPECIFIED,
             peer: None,
             error: None,
+            broadcasts: false,
             read_shut: false,
             write_shut: false,
             _ticket: ticket,

@@ -74,6 +74,9 @@ pub enum SocketError {
     /// ENOBUFS: no memory for buffers.
     #[error("no memory for buffers")]
     NoMemory,
+    /// EACCES: a datagram to all, from a socket that was not told that it may.
+    #[error("not permitted to send to all")]
+    NotPermitted,
     /// EMSGSIZE: the datagram is longer than one can be.
     #[error("message too long")]
     MessageTooLong,

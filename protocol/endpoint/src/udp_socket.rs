@@ -77,6 +77,7 @@ impl<D: Device> UdpSocket<D> {
     ///
     /// # Errors
     /// [`SocketError::Unreachable`] if there can be no such peer, [`SocketError::Invalid`] for port 0,
+    /// [`SocketError::NotPermitted`] if that is all stations and [`Self::set_broadcast`] did not allow it,
     /// [`SocketError::AddressInUse`] if no port is free for a socket without a name.
     pub fn connect(&self, peer: Option<(Ipv4Addr, u16)>) -> Result<(), SocketError> {
         self.stack.with_net(|net| {
@@ -98,7 +99,7 @@ impl<D: Device> UdpSocket<D> {
     /// The pending error if there is one, once. [`SocketError::WouldBlock`] if too much of this socket is still to go,
     /// [`SocketError::NoDestination`], [`SocketError::Unreachable`], [`SocketError::MessageTooLong`],
     /// [`SocketError::NoMemory`], [`SocketError::Closed`] if it was shut down, [`SocketError::Invalid`] for port 0.
-    /// What `fill` says.
+    /// [`SocketError::NotPermitted`] as for [`Self::connect`]. What `fill` says.
     pub fn send_with<E: From<SocketError>>(
         &self,
         length: usize,
@@ -110,13 +111,13 @@ impl<D: Device> UdpSocket<D> {
         Ok(())
     }
 
-    /// Has `take` read the next datagram where it lies, which is then wiped; with `peek` it stays. `take` must not call
-    /// into the stack.
+    /// Has `take` read the next datagram where it lies and say whether it is done with it: then it is wiped, else it
+    /// stays. `take` must not call into the stack.
     ///
     /// # Errors
     /// The pending error if there is one, once. [`SocketError::WouldBlock`] if there is no datagram;
     /// [`SocketError::Closed`] if there will be none.
-    pub fn receive_with(&self, peek: bool, take: impl FnOnce(&[u8])) -> Result<Received, SocketError> {
+    pub fn receive_with(&self, take: impl FnOnce(&[u8]) -> bool) -> Result<Received, SocketError> {
         self.with(|socket| {
             if let Some(error) = socket.error.take() {
                 socket.update(false);
@@ -125,13 +126,18 @@ impl<D: Device> UdpSocket<D> {
             let Some(first) = socket.first() else {
                 return Err(if socket.read_shut { SocketError::Closed } else { SocketError::WouldBlock });
             };
-            take(&first.bytes);
             let received = Received { length: first.bytes.len(), source: first.peer };
-            if !peek {
+            if take(&first.bytes) {
                 socket.drop_first();
             }
             Ok(received)
         })?
+    }
+
+    /// Says whether it may send to all stations (SO_BROADCAST).
+    pub fn set_broadcast(&self, may: bool) {
+        // It is there.
+        let _ = self.with(|socket| socket.broadcasts = may);
     }
 
     /// The length of the next datagram (FIONREAD), bytes; 0 if there is none.
@@ -233,7 +239,11 @@ impl Net {
         if port == 0 {
             return Err(SocketError::Invalid);
         }
-        if !self.is_own(address) && !self.is_broadcast(address) {
+        if self.is_broadcast(address) {
+            let may = self.datagrams.get_mut(number).is_some_and(|socket| socket.broadcasts);
+            return if may { Ok((address, port)) } else { Err(SocketError::NotPermitted) };
+        }
+        if !self.is_own(address) {
             self.check_reachable(Some(bound), (address, port))?;
         }
         Ok((address, port))

@@ -36,7 +36,10 @@ fn send(socket: &Socket, to: Option<(Ipv4Addr, u16)>, bytes: &[u8]) -> Result<()
 
 fn receive(socket: &Socket) -> Result<(Vec<u8>, (Ipv4Addr, u16)), SocketError> {
     let mut bytes = Vec::new();
-    let Received { length, source } = socket.receive_with(false, |from| bytes.extend_from_slice(from))?;
+    let Received { length, source } = socket.receive_with(|from| {
+        bytes.extend_from_slice(from);
+        true
+    })?;
     assert_eq!(bytes.len(), length);
     Ok((bytes, source))
 }
@@ -94,7 +97,7 @@ fn a_peek_leaves_the_datagram() {
             if receiver.first_bytes() > 0 { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let peeked = receiver.receive_with(true, |bytes| assert_eq!(bytes, [7; 1200])).unwrap();
+        let peeked = receiver.receive_with(|bytes| bytes != [7; 1200]).unwrap();
         assert_eq!((peeked.length, receiver.first_bytes()), (1200, 1200));
         assert_eq!(next(&receiver).await.unwrap().0, [7; 1200]);
         assert_eq!(next(&receiver).await.unwrap().0, [8; 3]);
@@ -171,7 +174,10 @@ fn a_broadcast_reaches_all_that_have_the_port() {
         for socket in [&one, &other] {
             socket.bind(ANY, 4, true).unwrap();
         }
-        send(&sender, Some((Ipv4Addr::new(10, 255, 255, 255), 4)), b"all").unwrap();
+        let all = Some((Ipv4Addr::new(10, 255, 255, 255), 4));
+        assert_eq!(send(&sender, all, b"all"), Err(SocketError::NotPermitted));
+        sender.set_broadcast(true);
+        send(&sender, all, b"all").unwrap();
         assert_eq!(next(&one).await.unwrap().0, b"all");
         assert_eq!(next(&other).await.unwrap().0, b"all");
     });

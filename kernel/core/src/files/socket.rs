@@ -1,4 +1,4 @@
-//! A socket of a program: a TCP socket of the node, and what the program asked of it.
+//! A socket of a program: a TCP or UDP socket of the node, and what the program asked of it.
 //!
 //! Whether it is ready is a word that the network keeps up to date ([`Tcp::level`]), so that looking costs one load,
 //! however many are looked at. When it may have become more, the network wakes all who watch.
@@ -14,15 +14,33 @@ use spin::Mutex;
 use super::readiness::{Level, Ready, Watchers};
 use super::serial;
 use super::socket_options::{Flags, Options};
-use super::stream::{Sink, Source, Stream, Taken};
+use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
 use crate::limits::{OBJECT_BYTES, SOCKET_KEEP_ALIVE_NS_MAX};
-use crate::net::{Network, Tcp, permitted};
+use crate::net::{Network, Tcp, Udp, permitted};
 use crate::quota::{Charge, Quota};
+
+/// Address and port.
+type Name = (Ipv4Addr, u16);
+
+/// What carries its bytes.
+enum Transport {
+    Tcp(Box<dyn Tcp>),
+    Udp(Box<dyn Udp>),
+}
+
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketKind {
+    /// Connections (`SOCK_STREAM`).
+    Stream,
+    /// Datagrams (`SOCK_DGRAM`).
+    Datagrams,
+}
 
 /// See this module.
 pub(crate) struct Socket {
-    tcp: Box<dyn Tcp>,
+    transport: Transport,
     /// What can be done with it.
     pub(crate) level: Level,
     watchers: Arc<Watchers>,
@@ -52,6 +70,7 @@ pub(crate) fn errno(error: SocketError) -> Errno {
         SocketError::TooMany => Errno::ENFILE,
         SocketError::NoMemory => Errno::ENOBUFS,
         SocketError::MessageTooLong => Errno::EMSGSIZE,
+        SocketError::NotPermitted => Errno::EACCES,
     }
 }
 
@@ -60,21 +79,52 @@ impl Socket {
     ///
     /// # Errors
     /// `ENOMEM`. `ENFILE`: the node has too many.
-    pub(crate) fn new(network: &dyn Network, quota: &Arc<Quota>) -> Result<Self, Errno> {
+    pub(crate) fn new(kind: SocketKind, network: &dyn Network, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
-        Ok(Self::with(network.tcp().map_err(errno)?, Options::default(), charge))
+        let transport = match kind {
+            SocketKind::Stream => network.tcp().map(Transport::Tcp),
+            SocketKind::Datagrams => network.udp().map(Transport::Udp),
+        };
+        Ok(Self::with(transport.map_err(errno)?, Options::default(), charge))
     }
 
-    fn with(tcp: Box<dyn Tcp>, options: Options, charge: Charge) -> Self {
+    fn with(transport: Transport, options: Options, charge: Charge) -> Self {
         let watchers = Arc::new(Watchers::new());
-        tcp.register(&Waker::from(Arc::clone(&watchers)));
+        let waker = Waker::from(Arc::clone(&watchers));
+        let level = match &transport {
+            Transport::Tcp(tcp) => {
+                tcp.register(&waker);
+                tcp.level()
+            }
+            Transport::Udp(udp) => {
+                udp.register(&waker);
+                udp.level()
+            }
+        };
         Self {
-            level: tcp.level().into(),
-            tcp,
+            level: level.into(),
+            transport,
             watchers,
             options: Mutex::new(options),
             serial: serial(),
             _charge: charge,
+        }
+    }
+
+    /// What it is for.
+    pub(crate) fn kind(&self) -> SocketKind {
+        match self.transport {
+            Transport::Tcp(_) => SocketKind::Stream,
+            Transport::Udp(_) => SocketKind::Datagrams,
+        }
+    }
+
+    /// # Errors
+    /// `EOPNOTSUPP`: datagrams have no connections.
+    fn tcp(&self) -> Result<&dyn Tcp, Errno> {
+        match &self.transport {
+            Transport::Tcp(tcp) => Ok(&**tcp),
+            Transport::Udp(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -92,25 +142,29 @@ impl Socket {
             return Err(Errno::EACCES);
         }
         let reuse = self.options.lock().flags.intersects(Flags::REUSE_ADDRESS | Flags::REUSE_PORT);
-        self.tcp.bind(address, port, reuse).map_err(errno)
+        let bound = match &self.transport {
+            Transport::Tcp(tcp) => tcp.bind(address, port, reuse),
+            Transport::Udp(udp) => udp.bind(address, port, reuse),
+        };
+        bound.map_err(errno)
     }
 
     /// Accepts connections from now on.
     ///
     /// # Errors
-    /// As [`Tcp::listen`].
+    /// As [`Tcp::listen`]; `EOPNOTSUPP`: it is for datagrams.
     pub(crate) fn listen(&self, backlog: usize) -> Result<(), Errno> {
-        self.tcp.listen(backlog).map_err(errno)
+        self.tcp()?.listen(backlog).map_err(errno)
     }
 
     /// The next connection; what was asked of the listener holds for it too.
     ///
     /// # Errors
-    /// As [`Tcp::accept`], and `ENOMEM`.
+    /// As [`Tcp::accept`], and `ENOMEM`; `EOPNOTSUPP`: it is for datagrams.
     pub(crate) fn accept(&self, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
-        let tcp = self.tcp.accept().map_err(errno)?;
-        Ok(Self::with(tcp, self.options(), charge))
+        let tcp = self.tcp()?.accept().map_err(errno)?;
+        Ok(Self::with(Transport::Tcp(tcp), self.options(), charge))
     }
 
     /// Connects to a peer, or says how far an earlier call has come.
@@ -118,10 +172,23 @@ impl Socket {
     /// # Errors
     /// As [`Tcp::connect`]; `ECONNREFUSED` also if it is not for programs.
     pub(crate) fn connect(&self, network: &dyn Network, address: Ipv4Addr, port: u16) -> Result<(), Errno> {
-        if !permitted::connect(network.address(), address, port) {
-            return Err(Errno::ECONNREFUSED);
+        let connected = match &self.transport {
+            Transport::Tcp(tcp) if permitted::connect(network.address(), address, port) => tcp.connect(address, port),
+            Transport::Udp(udp) if permitted::send(address) => udp.connect(Some((address, port))),
+            Transport::Tcp(_) | Transport::Udp(_) => Err(SocketError::Refused),
+        };
+        connected.map_err(errno)
+    }
+
+    /// Takes datagrams from anybody again.
+    ///
+    /// # Errors
+    /// `EAFNOSUPPORT`: a connection is ended otherwise.
+    pub(crate) fn disconnect(&self) -> Result<(), Errno> {
+        match &self.transport {
+            Transport::Tcp(_) => Err(Errno::EAFNOSUPPORT),
+            Transport::Udp(udp) => udp.connect(None).map_err(errno),
         }
-        self.tcp.connect(address, port).map_err(errno)
     }
 
     /// Says that nothing more is received, or sent, or both.
@@ -129,12 +196,19 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`.
     pub(crate) fn shut_down(&self, reading: bool, writing: bool) -> Result<(), Errno> {
-        self.tcp.shutdown(reading, writing).map_err(errno)
+        let shut = match &self.transport {
+            Transport::Tcp(tcp) => tcp.shutdown(reading, writing),
+            Transport::Udp(udp) => udp.shutdown(reading, writing),
+        };
+        shut.map_err(errno)
     }
 
     /// Its own name.
     pub(crate) fn local(&self) -> (Ipv4Addr, u16) {
-        self.tcp.local()
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.local(),
+            Transport::Udp(udp) => udp.local(),
+        }
     }
 
     /// Its peer's name.
@@ -142,32 +216,43 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`.
     pub(crate) fn peer(&self) -> Result<(Ipv4Addr, u16), Errno> {
-        self.tcp.peer().ok_or(Errno::ENOTCONN)
+        let peer = match &self.transport {
+            Transport::Tcp(tcp) => tcp.peer(),
+            Transport::Udp(udp) => udp.peer(),
+        };
+        peer.ok_or(Errno::ENOTCONN)
     }
 
     /// Takes the error that waits to be told.
     pub(crate) fn take_error(&self) -> Option<Errno> {
-        self.tcp.take_error().map(errno)
+        let error = match &self.transport {
+            Transport::Tcp(tcp) => tcp.take_error(),
+            Transport::Udp(udp) => udp.take_error(),
+        };
+        error.map(errno)
     }
 
     /// Whether it accepts connections.
     pub(crate) fn is_listening(&self) -> bool {
-        self.tcp.is_listening()
+        self.tcp().is_ok_and(Tcp::is_listening)
     }
 
-    /// Bytes that can be read.
+    /// Bytes that can be read; of the next datagram, if it is for those.
     pub(crate) fn held(&self) -> usize {
-        self.tcp.received()
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.received(),
+            Transport::Udp(udp) => udp.first_bytes(),
+        }
     }
 
     /// Bytes that the peer's node has not acknowledged yet.
     pub(crate) fn unsent(&self) -> usize {
-        self.tcp.unsent()
+        self.tcp().map_or(0, Tcp::unsent)
     }
 
     /// Room for bytes received and sent, if it has any yet.
     pub(crate) fn capacities(&self) -> Option<(usize, usize)> {
-        self.tcp.capacities()
+        self.tcp().ok()?.capacities()
     }
 
     /// What it is, as `TCP_INFO` has it.
@@ -180,7 +265,7 @@ impl Socket {
         match Ready::from_bits_truncate(self.level.bits()) {
             _ if self.is_listening() => LISTENING,
             ready if ready.contains(Ready::HANG_UP) => CLOSED,
-            _ if self.tcp.peer().is_none() => CONNECTING,
+            _ if self.peer().is_err() => CONNECTING,
             ready if ready.contains(Ready::READ_HANG_UP) => PEER_CLOSED,
             _ => ESTABLISHED,
         }
@@ -199,42 +284,140 @@ impl Socket {
             change(&mut options);
             (before, *options)
         };
+        let tcp = match &self.transport {
+            Transport::Tcp(tcp) => tcp,
+            Transport::Udp(udp) => return udp.set_broadcast(after.flags.contains(Flags::BROADCAST)),
+        };
         if before.aborts() != after.aborts() {
-            self.tcp.set_linger(after.aborts());
+            tcp.set_linger(after.aborts());
         }
         if before.keep_alive_s() != after.keep_alive_s() {
             // More often than asked for: a peer that is gone is noticed by all in the same time.
             let interval_ns = |seconds: u32| (u64::from(seconds) * 1_000_000_000).min(SOCKET_KEEP_ALIVE_NS_MAX);
-            self.tcp.set_keep_alive(after.keep_alive_s().map(interval_ns));
+            tcp.set_keep_alive(after.keep_alive_s().map(interval_ns));
         }
+    }
+}
+
+/// A socket's bytes or datagrams, with those whom datagrams are for and from.
+pub(crate) struct Addressed<'a> {
+    socket: &'a Socket,
+    /// Whom datagrams are for, if not for whom the socket is connected to.
+    to: Option<Name>,
+    /// Who sent the last one.
+    from: Mutex<Option<Name>>,
+}
+
+impl<'a> Addressed<'a> {
+    /// What is put is for `to`, if it is said so and the socket is for datagrams.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED`: that is not for programs.
+    pub(crate) fn new(socket: &'a Socket, to: Option<Name>) -> Result<Self, Errno> {
+        let to = to.filter(|_| socket.kind() == SocketKind::Datagrams);
+        match to {
+            Some((address, _)) if !permitted::send(address) => Err(Errno::ECONNREFUSED),
+            _ => Ok(Self { socket, to, from: Mutex::new(None) }),
+        }
+    }
+
+    /// Who sent the datagram that was taken last.
+    pub(crate) fn from(&self) -> Option<Name> {
+        *self.from.lock()
+    }
+}
+
+impl Stream for Addressed<'_> {
+    fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+        match &self.socket.transport {
+            Transport::Tcp(tcp) => take_bytes(&**tcp, limit, peek, sink),
+            Transport::Udp(udp) => {
+                let (taken, from) = take_datagram(&**udp, limit, peek, sink)?;
+                *self.from.lock() = from;
+                Ok(taken)
+            }
+        }
+    }
+
+    fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+        match &self.socket.transport {
+            Transport::Tcp(tcp) => put_bytes(&**tcp, length, source),
+            Transport::Udp(udp) => put_datagram(&**udp, length, self.to, source),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        self.socket.shape()
     }
 }
 
 impl Stream for Socket {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
-        if peek {
-            let mut bytes = super::buffer(limit.min(self.tcp.received()).max(1))?;
-            let length = self.tcp.peek(&mut bytes).map_err(errno)?;
-            let copied = if length > 0 { sink(&bytes[..length]) } else { 0 };
-            return Ok(Taken { copied, length });
+        match &self.transport {
+            Transport::Tcp(tcp) => take_bytes(&**tcp, limit, peek, sink),
+            Transport::Udp(udp) => take_datagram(&**udp, limit, peek, sink).map(|(taken, _)| taken),
         }
-        let mut left = limit;
-        let taken = self.tcp.receive(&mut |bytes| {
-            let taken = sink(&bytes[..bytes.len().min(left)]);
-            left -= taken;
-            taken
-        });
-        taken.map(|copied| Taken { copied, length: copied }).map_err(errno)
     }
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
-        let mut left = length;
-        let put = self.tcp.send(&mut |slot| {
-            let count = slot.len().min(left);
-            let filled = source(&mut slot[..count]);
-            left -= filled;
-            filled
-        });
-        put.map_err(errno)
+        match &self.transport {
+            Transport::Tcp(tcp) => put_bytes(&**tcp, length, source),
+            Transport::Udp(udp) => put_datagram(&**udp, length, None, source),
+        }
     }
+
+    fn shape(&self) -> Shape {
+        match self.transport {
+            Transport::Tcp(_) => Shape::Bytes,
+            Transport::Udp(_) => Shape::Messages,
+        }
+    }
+}
+
+fn take_bytes(tcp: &dyn Tcp, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+    if peek {
+        let mut bytes = super::buffer(limit.min(tcp.received()).max(1))?;
+        let length = tcp.peek(&mut bytes).map_err(errno)?;
+        let copied = if length > 0 { sink(&bytes[..length]) } else { 0 };
+        return Ok(Taken { copied, length });
+    }
+    let mut left = limit;
+    let taken = tcp.receive(&mut |bytes| {
+        let taken = sink(&bytes[..bytes.len().min(left)]);
+        left -= taken;
+        taken
+    });
+    taken.map(|copied| Taken { copied, length: copied }).map_err(errno)
+}
+
+fn put_bytes(tcp: &dyn Tcp, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+    let mut left = length;
+    let put = tcp.send(&mut |slot| {
+        let count = slot.len().min(left);
+        let filled = source(&mut slot[..count]);
+        left -= filled;
+        filled
+    });
+    put.map_err(errno)
+}
+
+/// Takes the next datagram, and says who sent it.
+fn take_datagram(udp: &dyn Udp, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<(Taken, Option<Name>), Errno> {
+    let mut copied = 0;
+    let received = udp.receive(&mut |bytes| {
+        let wanted = &bytes[..bytes.len().min(limit)];
+        copied = if wanted.is_empty() { 0 } else { sink(wanted) };
+        !peek && copied == wanted.len()
+    });
+    match received {
+        Ok(received) => Ok((Taken { copied, length: received.length }, Some(received.source))),
+        // Nothing more will be received.
+        Err(SocketError::Closed) => Ok((Taken { copied: 0, length: 0 }, None)),
+        Err(error) => Err(errno(error)),
+    }
+}
+
+fn put_datagram(udp: &dyn Udp, length: usize, to: Option<Name>, source: &mut Source<'_>) -> Result<usize, Errno> {
+    let sent = udp.send(length, to, &mut |room| source(room) == length).map_err(errno)?;
+    Ok(if sent { length } else { 0 })
 }

@@ -6,8 +6,10 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
-use coppice_endpoint::{SocketError, Stack, TcpSocket};
+use coppice_endpoint::{SocketError, Stack, TcpSocket, UdpSocket};
 use smoltcp::phy::Device;
+
+use super::Udp;
 
 /// What makes sockets.
 pub trait Network: Send + Sync {
@@ -20,6 +22,12 @@ pub trait Network: Send + Sync {
     /// # Errors
     /// [`SocketError::TooMany`].
     fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError>;
+
+    /// A new UDP socket, as [`Self::tcp`].
+    ///
+    /// # Errors
+    /// [`SocketError::TooMany`].
+    fn udp(&self) -> Result<Box<dyn Udp>, SocketError>;
 }
 
 /// A TCP socket: what [`TcpSocket`] does, whose words hold here. Nothing waits.
@@ -113,6 +121,10 @@ impl<D: Device + Send + 'static> Network for Stack<D> {
 
     fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError> {
         Ok(Box::new(TcpSocket::new(self)?))
+    }
+
+    fn udp(&self) -> Result<Box<dyn Udp>, SocketError> {
+        Ok(Box::new(UdpSocket::new(self)?))
     }
 }
 

@@ -16,10 +16,18 @@ const CLUSTER_PORTS: RangeInclusive<u16> = CONTROL_PORT..=PMI_PEER_PORT;
 /// Whether a program of the node at `own` may connect to `address`:`port`.
 pub fn connect(own: Ipv4Addr, address: Ipv4Addr, port: u16) -> bool {
     let is_own = address == own || address.is_loopback() || address.is_unspecified();
-    let is_io_node = (PsetId(0).address()..NodeId(0).address()).contains(&address);
     // This node serves its own programs alone there.
     let is_others_server = port == PMI_PORT && !is_own;
-    !is_io_node && !is_others_server && !CLUSTER_PORTS.contains(&port)
+    !is_io_node(address) && !is_others_server && !CLUSTER_PORTS.contains(&port)
+}
+
+/// Whether a program may send datagrams to `address`. No station listens for them.
+pub fn send(address: Ipv4Addr) -> bool {
+    !is_io_node(address)
+}
+
+fn is_io_node(address: Ipv4Addr) -> bool {
+    (PsetId(0).address()..NodeId(0).address()).contains(&address)
 }
 
 /// Whether a program may have `port` for itself.
@@ -34,7 +42,7 @@ mod tests {
     use coppice_protocol::ids::{NodeId, PsetId};
     use coppice_protocol::limits::PSETS_MAX;
 
-    use super::{bind, connect};
+    use super::{bind, connect, send};
 
     #[test]
     fn nodes_are_reachable_but_for_the_clusters_ports() {
@@ -58,9 +66,9 @@ mod tests {
     fn no_io_node_is_reachable() {
         let own = NodeId(0).address();
         for pset in [0, 1, 300, PSETS_MAX - 1] {
-            assert!(!connect(own, PsetId(pset).address(), 80));
+            assert!(!connect(own, PsetId(pset).address(), 80) && !send(PsetId(pset).address()));
         }
-        assert!(connect(own, own, 80));
+        assert!(connect(own, own, 80) && send(own));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Sockets: making, naming and connecting them. TCP over IPv4 is what the network has; pairs (socketpair(2)) take the
-//! same calls as far as they mean something for them.
+//! Sockets: making, naming and connecting them. TCP and UDP over IPv4 is what the network has; pairs (socketpair(2))
+//! take the same calls as far as they mean something for them.
 //!
 //! What waits tells the program only when all it has to tell can be written: the program's memory for it is made ready
 //! before something is taken from the socket.
@@ -21,18 +21,20 @@ use super::pipe::{forget, install, socket_flags, socket_type};
 use super::stream::{deadline_ns, wait};
 use crate::errno::Errno;
 use crate::files::pair::PairEnd;
-use crate::files::socket::Socket;
+use crate::files::socket::{Socket, SocketKind};
 use crate::files::{Object, OpenFile, flags};
 use crate::process::{Awaited, Caller, Immediate};
 
 /// `IPPROTO_TCP`.
 const PROTOCOL_TCP: u32 = 6;
+/// `IPPROTO_UDP`.
+const PROTOCOL_UDP: u32 = 17;
 
 /// A file that takes socket calls.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
     /// A socket of the network.
-    Tcp(&'a Socket),
+    Network(&'a Socket),
     /// One end of a pair.
     Pair(&'a PairEnd),
 }
@@ -42,7 +44,7 @@ impl<'a> Kind<'a> {
     /// `ENOTSOCK`.
     fn of(file: &'a OpenFile) -> Result<Self, Errno> {
         match &file.object {
-            Object::Socket(socket) => Ok(Self::Tcp(socket)),
+            Object::Socket(socket) => Ok(Self::Network(socket)),
             Object::Pair(end) => Ok(Self::Pair(end)),
             _ => Err(Errno::ENOTSOCK),
         }
@@ -51,7 +53,7 @@ impl<'a> Kind<'a> {
     /// The socket of the network; a pair is no such thing.
     fn network(self, otherwise: Errno) -> Result<&'a Socket, Errno> {
         match self {
-            Self::Tcp(socket) => Ok(socket),
+            Self::Network(socket) => Ok(socket),
             Self::Pair(_) => Err(otherwise),
         }
     }
@@ -70,14 +72,15 @@ pub(super) fn socket(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if domain != u32::from(AF_INET) {
         return Err(Errno::EAFNOSUPPORT.into());
     }
-    match (kind & socket_type::MASK, protocol) {
-        (socket_type::STREAM, 0 | PROTOCOL_TCP) => {}
-        (socket_type::STREAM, _) => return Err(Errno::EPROTONOSUPPORT.into()),
+    let kind = match (kind & socket_type::MASK, protocol) {
+        (socket_type::STREAM, 0 | PROTOCOL_TCP) => SocketKind::Stream,
+        (socket_type::DATAGRAM, 0 | PROTOCOL_UDP) => SocketKind::Datagrams,
+        (socket_type::STREAM | socket_type::DATAGRAM, _) => return Err(Errno::EPROTONOSUPPORT.into()),
         _ => return Err(Errno::ESOCKTNOSUPPORT.into()),
-    }
+    };
     caller.process.files.lock().check_room()?;
     let node = &caller.process.node;
-    let socket = Socket::new(&*node.network, &node.quota)?;
+    let socket = Socket::new(kind, &*node.network, &node.quota)?;
     Ok(install(caller, Object::Socket(socket), opened_with)?.cast_unsigned().into())
 }
 
@@ -109,7 +112,7 @@ pub(super) fn shutdown(caller: Caller<'_>, a: &Arguments) -> Immediate {
         _ => return Err(Errno::EINVAL.into()),
     };
     match kind {
-        Kind::Tcp(socket) => socket.shut_down(reading, writing)?,
+        Kind::Network(socket) => socket.shut_down(reading, writing)?,
         Kind::Pair(end) => end.shut_down(reading, writing),
     }
     Ok(0)
@@ -120,7 +123,9 @@ pub(super) fn shutdown(caller: Caller<'_>, a: &Arguments) -> Immediate {
 pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
     let socket = Kind::of(&file)?.network(Errno::EISCONN)?;
-    let (address, port) = read_name(caller, a.get(1), a.int(2)).await?;
+    let Some((address, port)) = read_name(caller, a.get(1), a.int(2)).await? else {
+        return Ok(socket.disconnect().map(|()| 0)?);
+    };
     let attempt = || socket.connect(&*caller.process.node.network, address, port);
     let deadline_ns = deadline_ns(&file, |options| options.send_timeout_ns);
     match attempt() {

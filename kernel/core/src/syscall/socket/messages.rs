@@ -1,16 +1,19 @@
 //! send(2) and recv(2) in all their forms. The network and pairs are the same here: a [`Stream`] of bytes, or of
-//! messages.
+//! messages. Datagrams of the network have names besides: whom they are for, and whom they are from.
 
-use super::names::{Place, make_ready};
+use core::net::Ipv4Addr;
+
+use super::names::{Place, make_ready, read_name};
 use super::{Kind, find};
 use crate::clock;
 use crate::errno::Errno;
-use crate::files::OpenFile;
+use crate::files::socket::{Addressed, SocketKind};
 use crate::files::stream::{Shape, Stream};
+use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller, Failure};
 use crate::syscall::Arguments;
 use crate::syscall::abi::socket::{
-    CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, received,
+    CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, name, received,
 };
 use crate::syscall::abi::time::parse_timespec;
 use crate::syscall::ranges::Ranges;
@@ -32,14 +35,61 @@ mod msg {
 /// Most messages of sendmmsg(2) and recvmmsg(2), as on Linux; more are cut.
 const MESSAGES_MAX: u32 = 1024;
 
+/// Address and port.
+type Name = (Ipv4Addr, u16);
+
 /// What can be sent to and received from.
-fn stream_of(file: &OpenFile) -> Result<&dyn Stream, Errno> {
-    Kind::of(file)?;
-    file.as_stream().ok_or(Errno::ENOTSOCK)
+enum Peer<'a> {
+    /// A socket of the network.
+    Network(Addressed<'a>),
+    /// One end of a pair.
+    Pair(&'a dyn Stream),
 }
 
-async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited {
-    let stream = stream_of(file)?;
+impl<'a> Peer<'a> {
+    /// What is sent is for `to`, if there is a choice.
+    ///
+    /// # Errors
+    /// `ENOTSOCK`, or that `to` is not for programs.
+    fn of(file: &'a OpenFile, to: Option<Name>) -> Result<Self, Errno> {
+        match &file.object {
+            Object::Socket(socket) => Ok(Self::Network(Addressed::new(socket, to)?)),
+            _ => {
+                Kind::of(file)?;
+                file.as_stream().map(Self::Pair).ok_or(Errno::ENOTSOCK)
+            }
+        }
+    }
+
+    fn stream(&self) -> &dyn Stream {
+        match self {
+            Self::Network(addressed) => addressed,
+            Self::Pair(end) => *end,
+        }
+    }
+
+    /// Who sent what was received last, if that can be told.
+    fn from(&self) -> Option<Name> {
+        match self {
+            Self::Network(addressed) => addressed.from(),
+            Self::Pair(_) => None,
+        }
+    }
+}
+
+/// Whom the bytes of a call are for, if it says so. What is connected is sent to its peer, whatever name is given.
+async fn destination(caller: Caller<'_>, file: &OpenFile, address: u64, length: i32) -> Awaited<Option<Name>> {
+    match Kind::of(file)? {
+        Kind::Network(socket) if address != 0 && length != 0 && socket.kind() == SocketKind::Datagrams => {
+            read_name(caller, address, length).await
+        }
+        _ => Ok(None),
+    }
+}
+
+async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, to: Option<Name>, flags: u32) -> Awaited {
+    let peer = Peer::of(file, to)?;
+    let stream = peer.stream();
     if flags & (msg::OOB | msg::FASTOPEN) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
@@ -54,9 +104,19 @@ async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -
     write_stream(caller, file, stream, ranges, how).await
 }
 
-/// Gives what the call returns, and what `msg_flags` says.
-async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited<(u64, u32)> {
-    let stream = stream_of(file)?;
+/// What was received.
+struct Received {
+    /// What the call returns.
+    told: u64,
+    /// What `msg_flags` says.
+    flags: u32,
+    /// Who sent it, if that is told.
+    from: Option<Name>,
+}
+
+async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited<Received> {
+    let peer = Peer::of(file, None)?;
+    let stream = peer.stream();
     if flags & msg::OOB != 0 {
         return Err(Errno::EINVAL.into());
     }
@@ -70,30 +130,33 @@ async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32
     }
     let is_bytes = stream.shape() == Shape::Bytes;
     if is_bytes && ranges.left() == 0 {
-        return Ok((0, 0));
+        return Ok(Received { told: 0, flags: 0, from: None });
     }
     if is_bytes && flags & msg::TRUNC != 0 && !peek {
-        return Ok((discard(file, stream, ranges.left(), how).await?, 0));
+        let told = discard(file, stream, ranges.left(), how).await?;
+        return Ok(Received { told, flags: 0, from: None });
     }
     let taken = read_stream(caller, file, stream, ranges, how).await?;
     let is_cut = !is_bytes && taken.length > taken.copied;
     let told = if is_cut && flags & msg::TRUNC != 0 { taken.length } else { taken.copied };
-    Ok((told as u64, if is_cut { msg::TRUNC } else { 0 }))
+    Ok(Received { told: told as u64, flags: if is_cut { msg::TRUNC } else { 0 }, from: peer.from() })
 }
 
-/// sendto(2). What is connected is sent to its peer, whatever name is given.
+/// sendto(2).
 pub(in crate::syscall) async fn send_to(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
-    send(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await
+    let to = destination(caller, &file, a.get(4), a.int(5)).await?;
+    send(caller, &file, Ranges::one(a.get(1), a.get(2))?, to, a.uint(3)).await
 }
 
 /// recvfrom(2). What is connected has no names with its bytes.
 pub(in crate::syscall) async fn receive_from(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
     let place = Place::prepare(caller, a.get(4), a.get(5)).await?;
-    let (told, _) = receive(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await?;
-    place.tell(caller, &[])?;
-    Ok(told)
+    let received = receive(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await?;
+    let from = received.from.map(name);
+    place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
+    Ok(received.told)
 }
 
 /// sendmsg(2). Nothing but bytes can be sent.
@@ -103,13 +166,14 @@ pub(in crate::syscall) async fn send_message(caller: Caller<'_>, a: &Arguments) 
 }
 
 async fn send_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u32) -> Awaited {
-    stream_of(file)?;
+    Kind::of(file)?;
     let message = Message::parse(&caller.read_array::<MESSAGE_BYTES>(address).await?);
     if message.control_length > 0 {
         return Err(Errno::EINVAL.into());
     }
     let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
-    send(caller, file, ranges, flags).await
+    let to = destination(caller, file, message.name, message.name_length.cast_signed()).await?;
+    send(caller, file, ranges, to, flags).await
 }
 
 /// recvmsg(2).
@@ -119,16 +183,16 @@ pub(in crate::syscall) async fn receive_message(caller: Caller<'_>, a: &Argument
 }
 
 async fn receive_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u32) -> Awaited {
-    stream_of(file)?;
+    Kind::of(file)?;
     let message = Message::parse(&caller.read_array::<MESSAGE_BYTES>(address).await?);
     make_ready(caller, address, MESSAGE_BYTES).await?;
+    let place = Place::prepare(caller, message.name, address + NAME_LENGTH_AT).await?;
     let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
-    let (told, message_flags) = receive(caller, file, ranges, flags).await?;
-    if message.name != 0 {
-        caller.put(address + NAME_LENGTH_AT, &[0; 4])?;
-    }
-    caller.put(address + CONTROL_LENGTH_AT, received(message_flags).bytes())?;
-    Ok(told)
+    let got = receive(caller, file, ranges, flags).await?;
+    let from = got.from.map(name);
+    place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
+    caller.put(address + CONTROL_LENGTH_AT, received(got.flags).bytes())?;
+    Ok(got.told)
 }
 
 /// sendmmsg(2).

@@ -31,11 +31,15 @@ pub(super) fn name_argument(caller: Caller<'_>, address: u64, length: i32) -> Im
     }
 }
 
-/// The name in an argument of connect(2).
-pub(super) async fn read_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<(Ipv4Addr, u16)> {
+/// The name in an argument of a call that waits; `None`: one of no family.
+pub(super) async fn read_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<(Ipv4Addr, u16)>> {
     check_length(length)?;
     let bytes = caller.read_array(address).await?;
-    if family(&bytes) == AF_INET { Ok(parse_name(&bytes)) } else { Err(Errno::EAFNOSUPPORT.into()) }
+    match family(&bytes) {
+        AF_INET => Ok(Some(parse_name(&bytes))),
+        AF_UNSPEC => Ok(None),
+        _ => Err(Errno::EAFNOSUPPORT.into()),
+    }
 }
 
 /// Writes as much of a value as there is room for, and its length, to where a program wants them.
@@ -49,7 +53,7 @@ pub(super) fn put_value(caller: Caller<'_>, address: u64, length_at: u64, value:
 pub(in crate::syscall) fn local_name(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
     match Kind::of(&file)? {
-        Kind::Tcp(socket) => put_value(caller, a.get(1), a.get(2), name(socket.local()).bytes())?,
+        Kind::Network(socket) => put_value(caller, a.get(1), a.get(2), name(socket.local()).bytes())?,
         Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
     }
     Ok(0)
@@ -59,7 +63,7 @@ pub(in crate::syscall) fn local_name(caller: Caller<'_>, a: &Arguments) -> Immed
 pub(in crate::syscall) fn peer_name(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
     match Kind::of(&file)? {
-        Kind::Tcp(socket) => put_value(caller, a.get(1), a.get(2), name(socket.peer()?).bytes())?,
+        Kind::Network(socket) => put_value(caller, a.get(1), a.get(2), name(socket.peer()?).bytes())?,
         Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
     }
     Ok(0)

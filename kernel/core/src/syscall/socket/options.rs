@@ -2,10 +2,10 @@
 //! what is a wish about speed or memory is remembered and told; everything else is `ENOPROTOOPT`.
 
 use super::names::put_value;
-use super::{Kind, PROTOCOL_TCP, find};
+use super::{Kind, PROTOCOL_TCP, PROTOCOL_UDP, find};
 use crate::errno::Errno;
 use crate::files::pair::{PairEnd, PairKind};
-use crate::files::socket::Socket;
+use crate::files::socket::{Socket, SocketKind};
 use crate::files::socket_options::{Flags, Options};
 use crate::process::{Caller, Immediate};
 use crate::syscall::Arguments;
@@ -95,6 +95,12 @@ fn flag(level: u32, option: u32) -> Option<Flags> {
     })
 }
 
+/// The socket, if it has options of this level: TCP's are not for datagrams.
+fn of_level(socket: &Socket, level: u32) -> Result<&Socket, Errno> {
+    let is_strange = level == PROTOCOL_TCP && socket.kind() == SocketKind::Datagrams;
+    if is_strange { Err(Errno::ENOPROTOOPT) } else { Ok(socket) }
+}
+
 /// setsockopt(2).
 pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
@@ -102,7 +108,7 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
     let length = usize::try_from(a.int(4)).map_err(|_| Errno::EINVAL)?;
     let enough = |needed: usize| if length < needed { Err(Errno::EINVAL) } else { Ok(()) };
     let socket = match Kind::of(&file)? {
-        Kind::Tcp(socket) => socket,
+        Kind::Network(socket) => of_level(socket, level)?,
         // A pair is as it is.
         Kind::Pair(_) if level == SOL_SOCKET => return Ok(0),
         Kind::Pair(_) => return Err(Errno::EOPNOTSUPP.into()),
@@ -178,24 +184,29 @@ fn set_number(options: &mut Options, (level, option): (u32, u32), value: u32) ->
 pub(in crate::syscall) fn get_option(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
     let kind = Kind::of(&file)?;
+    if let Kind::Network(socket) = kind {
+        of_level(socket, a.uint(1))?;
+    }
     let (option, address, length_at) = ((a.uint(1), a.uint(2)), a.get(3), a.get(4));
     let put = |value: &[u8]| put_value(caller, address, length_at, cut(caller, length_at, value)?);
     match (kind, option) {
-        (Kind::Tcp(socket), (SOL_SOCKET, so::LINGER)) => {
+        (Kind::Network(socket), (SOL_SOCKET, so::LINGER)) => {
             let options = socket.options();
             put(linger(options.flags.contains(Flags::LINGER), options.linger_s).bytes())?;
         }
-        (Kind::Tcp(socket), (SOL_SOCKET, so::RCVTIMEO)) => put(timeval(socket.options().receive_timeout_ns).bytes())?,
-        (Kind::Tcp(socket), (SOL_SOCKET, so::SNDTIMEO)) => put(timeval(socket.options().send_timeout_ns).bytes())?,
-        (Kind::Tcp(socket), (PROTOCOL_TCP, tcp::INFO)) => put(tcp_information(&information(socket)).bytes())?,
-        (Kind::Tcp(_), (PROTOCOL_TCP, tcp::CONGESTION)) => put(CONGESTION)?,
-        (Kind::Tcp(socket), (SOL_SOCKET, so::ERROR)) => {
+        (Kind::Network(socket), (SOL_SOCKET, so::RCVTIMEO)) => {
+            put(timeval(socket.options().receive_timeout_ns).bytes())?
+        }
+        (Kind::Network(socket), (SOL_SOCKET, so::SNDTIMEO)) => put(timeval(socket.options().send_timeout_ns).bytes())?,
+        (Kind::Network(socket), (PROTOCOL_TCP, tcp::INFO)) => put(tcp_information(&information(socket)).bytes())?,
+        (Kind::Network(_), (PROTOCOL_TCP, tcp::CONGESTION)) => put(CONGESTION)?,
+        (Kind::Network(socket), (SOL_SOCKET, so::ERROR)) => {
             // The error is gone once it was told, so it is taken when it can be.
             put(&[0; 4])?;
             let error = socket.take_error().map_or(0, |errno| u32::from(errno.0));
             put(&error.to_le_bytes())?;
         }
-        (Kind::Tcp(socket), option) => put(&number(socket, option)?.to_le_bytes())?,
+        (Kind::Network(socket), option) => put(&number(socket, option)?.to_le_bytes())?,
         (Kind::Pair(end), (SOL_SOCKET, option)) => put(&number_of_pair(end, option)?.to_le_bytes())?,
         (Kind::Pair(_), _) => return Err(Errno::EOPNOTSUPP.into()),
     }
@@ -220,9 +231,15 @@ fn number(socket: &Socket, (level, option): (u32, u32)) -> Result<u32, Errno> {
         (asked, _) => asked,
     };
     Ok(match (level, option) {
-        (SOL_SOCKET, so::TYPE) => socket_type::STREAM,
+        (SOL_SOCKET, so::TYPE) => match socket.kind() {
+            SocketKind::Stream => socket_type::STREAM,
+            SocketKind::Datagrams => socket_type::DATAGRAM,
+        },
         (SOL_SOCKET, so::DOMAIN) => AF_INET.into(),
-        (SOL_SOCKET, so::PROTOCOL) => PROTOCOL_TCP,
+        (SOL_SOCKET, so::PROTOCOL) => match socket.kind() {
+            SocketKind::Stream => PROTOCOL_TCP,
+            SocketKind::Datagrams => PROTOCOL_UDP,
+        },
         (SOL_SOCKET, so::ACCEPTCONN) => socket.is_listening().into(),
         (SOL_SOCKET, so::RCVBUF) => room(options.receive_bytes, |(received, _)| received),
         (SOL_SOCKET, so::SNDBUF) => room(options.send_bytes, |(_, sent)| sent),
