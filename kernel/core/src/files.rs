@@ -13,6 +13,7 @@ mod closer;
 mod descriptors;
 mod device;
 mod event;
+pub(crate) mod hosts;
 mod input;
 mod open_file;
 pub(crate) mod pair;

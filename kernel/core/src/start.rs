@@ -1,6 +1,5 @@
 //! From a machine that is set up to a node at work.
 
-use alloc::format;
 use alloc::sync::Arc;
 use core::ops::RangeInclusive;
 
@@ -13,6 +12,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::files::hosts::node_name;
 use crate::limits::SOCKETS_SHARE;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
@@ -78,7 +78,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         retention: Arc::clone(&retention),
         quota: Arc::new(Quota::new(frames, Arc::clone(&retention))),
         network: Arc::new(stack.clone()),
-        name: Arc::from(format!("node{node}")),
+        name: Arc::from(node_name(node)),
     };
     let pmi = Pmi::new(node, Arc::new(stack.clone()));
     executor::spawn(pmi.clone().listen())?;

@@ -10,6 +10,7 @@ mod faults;
 mod guests;
 mod hostile;
 mod jobs;
+mod names;
 mod pmi;
 mod ranks;
 mod retention;

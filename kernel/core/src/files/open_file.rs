@@ -354,7 +354,7 @@ impl OpenFile {
     pub(crate) async fn size(&self, process: &Process) -> Result<u64, Errno> {
         match &self.object {
             // Its status says 0, as on Linux.
-            Object::Text(text, _) => Ok(text.make(process).len() as u64),
+            Object::Text(text, _) => Ok(text.length(process)),
             _ => Ok(self.status(process).await?.size),
         }
     }
@@ -369,11 +369,7 @@ impl OpenFile {
                 bytes.truncate(length);
                 Ok(bytes)
             }
-            Object::Text(text, _) => {
-                let text = text.make(process);
-                let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
-                Ok(text[start..text.len().min(start + length)].to_vec())
-            }
+            Object::Text(text, _) => Ok(text.read(process, offset, length)),
             Object::Program(_) => read_program(process, offset, length).await,
             Object::Shared(file) => {
                 let left = file.memory.length().saturating_sub(offset);

@@ -1,4 +1,4 @@
-//! The texts in `/proc`.
+//! The texts in `/proc`, and those in `/etc` that the kernel makes.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,6 +8,7 @@ use core::fmt::Write;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
 
+use super::hosts;
 use crate::clock;
 use crate::process::Process;
 use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
@@ -17,8 +18,10 @@ use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 pub(crate) enum Text {
     /// `/proc/self/cmdline`.
     CommandLine,
-    /// `/proc/sys/kernel/hostname`.
+    /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
     HostName,
+    /// `/etc/hosts`.
+    Hosts,
     /// `/proc/loadavg`.
     Load,
     /// `/proc/self/maps`.
@@ -51,12 +54,13 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
 impl Text {
     /// The text as it is now.
-    pub(crate) fn make(self, process: &Process) -> Vec<u8> {
+    fn make(self, process: &Process) -> Vec<u8> {
         let text = match self {
             Self::CommandLine => {
                 return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
             }
             Self::HostName => format!("{}\n", process.node.name),
+            Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
             Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
             Self::Maps => maps(process),
             Self::Memory => memory(process),
@@ -76,6 +80,24 @@ impl Text {
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),
         };
         text.into_bytes()
+    }
+
+    /// Up to `length` bytes of the text as it is now, from `offset` on.
+    pub(crate) fn read(self, process: &Process, offset: u64, length: usize) -> Vec<u8> {
+        if self == Self::Hosts {
+            return hosts::read(&process.job.world, offset, length);
+        }
+        let text = self.make(process);
+        let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
+        text[start..text.len().min(start.saturating_add(length))].to_vec()
+    }
+
+    /// Length of the text as it is now, bytes.
+    pub(crate) fn length(self, process: &Process) -> u64 {
+        match self {
+            Self::Hosts => hosts::length(&process.job.world),
+            _ => self.make(process).len() as u64,
+        }
     }
 }
 

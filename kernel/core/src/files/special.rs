@@ -1,8 +1,10 @@
 //! What `/dev` and `/proc` hold: the few entries that programs really need, made by the kernel. The job's root has
-//! neither, whatever the host's directory has by those names.
+//! neither, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes the
+//! files that say how nodes are called ([`super::hosts`]); a listing of `/etc` is the root's.
 //!
-//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`;
-//! links at the I/O node do not lead here.
+//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`, or
+//! if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
+//! directories.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -62,6 +64,8 @@ const ENTRIES: &[(&str, Kind)] = &[
     ("/dev/tty", Kind::Terminal),
     ("/dev/urandom", Kind::Device(Device::Random { urgent: true })),
     ("/dev/zero", Kind::Device(Device::Zero)),
+    ("/etc/hostname", Kind::Text(Text::HostName)),
+    ("/etc/hosts", Kind::Text(Text::Hosts)),
     ("/proc", Kind::Directory),
     ("/proc/cpuinfo", Kind::Text(Text::Processors)),
     ("/proc/loadavg", Kind::Text(Text::Load)),
@@ -125,8 +129,8 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
                 been_special = true;
                 names.push(name);
             }
-            _ if been_special => return Ok(Place::Shipped(format!("/{rest}"))),
-            _ => return Ok(Place::Shipped(full)),
+            _ if been_special => return Ok(shipped(format!("/{rest}"))),
+            _ => return Ok(shipped(full)),
         }
         rest = after;
     }
@@ -144,6 +148,16 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
         return Ok(Place::Shared(name.to_owned()));
     }
     find(&names).map(Place::Special)
+}
+
+/// Where a path leads that does not begin with the kernel's own directories.
+fn shipped(path: String) -> Place {
+    let mut names = path.split('/').filter(|name| !matches!(*name, "" | "."));
+    let own = match (names.next(), names.next(), names.next()) {
+        (Some("etc"), Some(name), None) => find(&["etc", name]).ok(),
+        _ => None,
+    };
+    own.map_or(Place::Shipped(path), Place::Special)
 }
 
 fn find(names: &[&str]) -> Result<Node, Errno> {
@@ -204,6 +218,8 @@ impl Node {
             Kind::Terminal => {
                 return FileStatus { special_device: device(5, 0), ..self.plain(MODE_DEVICE, 0) };
             }
+            // As on Linux, texts in `/proc` do not say how long they are; files in `/etc` do.
+            Kind::Text(text) if self.path().starts_with("/etc") => (MODE_TEXT, text.length(process)),
             Kind::Text(_) => (MODE_TEXT, 0),
             Kind::Program => (MODE_PROGRAM, process.identity.program_bytes),
             Kind::Descriptor(_) => (MODE_LINK, 0),
@@ -317,7 +333,7 @@ mod tests {
 
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{Device, ENTRIES, Kind, Place, locate};
+    use super::{Device, ENTRIES, Kind, Place, Text, locate};
     use crate::errno::Errno;
 
     fn kind(base: &str, path: &str) -> Result<Kind, String> {
@@ -366,6 +382,14 @@ mod tests {
         assert_eq!(kind("/", "/dev/../a"), Err("/a".into()));
         assert_eq!(kind("/dev", ".."), Err("/".into()));
         assert_eq!(kind("/", "/devices"), Err("/devices".into()));
+        assert_eq!(kind("/", "/etc/passwd"), Err("/etc/passwd".into()));
+        assert_eq!(kind("/", "/etc"), Err("/etc".into()));
+        assert_eq!(kind("/", "/etc/hosts/x"), Err("/etc/hosts/x".into()));
+        assert_eq!(kind("/", "/a/../etc/hosts"), Err("/a/../etc/hosts".into()), "`a` may be a link");
+        for path in ["/etc/hosts", "//etc/./hosts", "/dev/../etc/hosts"] {
+            assert_eq!(kind("/", path), Ok(Kind::Text(Text::Hosts)), "{path}");
+        }
+        assert_eq!(kind("/etc", "hostname"), Ok(Kind::Text(Text::HostName)));
         assert_eq!(locate("/", "", 1), Err(Errno::ENOENT));
         assert_eq!(locate("/", &"a".repeat(5000), 1), Err(Errno::ENAMETOOLONG));
     }

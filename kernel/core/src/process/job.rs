@@ -13,6 +13,7 @@ use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::program::ProgramImage;
+use coppice_protocol::world::World;
 use spin::Mutex;
 
 use crate::executor::WaitQueue;
@@ -24,6 +25,8 @@ use crate::process::Process;
 pub(crate) struct JobOnNode {
     /// Which job.
     pub(crate) id: JobId,
+    /// Where its ranks are.
+    pub(crate) world: World,
     /// Where it is found.
     jobs: Weak<JobsOnNode>,
     /// Its `/dev/shm`.
@@ -49,7 +52,7 @@ impl JobsOnNode {
         if let Some(job) = jobs.get(&order.job).and_then(Weak::upgrade) {
             return job;
         }
-        let job = Arc::new(JobOnNode::new(order.job, Arc::downgrade(self), frames));
+        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames));
         jobs.insert(order.job, Arc::downgrade(&job));
         job
     }
@@ -62,9 +65,10 @@ impl JobsOnNode {
 }
 
 impl JobOnNode {
-    fn new(id: JobId, jobs: Weak<JobsOnNode>, frames: &FramePool) -> Self {
+    fn new(order: &Launch, jobs: Weak<JobsOnNode>, frames: &FramePool) -> Self {
         Self {
-            id,
+            id: order.job,
+            world: order.world.clone(),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
             begun: AtomicBool::new(false),

@@ -124,6 +124,37 @@ fn the_kernels_own_entries_are_what_programs_expect() {
 }
 
 #[test]
+fn names_of_nodes_are_the_kernels_and_the_rest_of_etc_the_roots() {
+    let files: [(&str, &[u8]); 3] = [("/etc/hosts", b"other"), ("/etc/hostname", b"other"), ("/etc/passwd", b"root")];
+    let bench = Bench::with_size(3, &files);
+    let mut text = Vec::new();
+    let hosts = bench.open("/etc/hosts", flags::O_RDONLY) as u64;
+    loop {
+        let length = bench.call(nr::READ, &[hosts, MEMORY + 0x1000, 20]);
+        if length == 0 {
+            break;
+        }
+        text.extend(bench.get(0x1000, length as usize));
+    }
+    assert_eq!(bench.call(nr::LSEEK, &[hosts, 0, 2]), text.len() as i64);
+    let text = String::from_utf8(text).expect("letters");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let expected = ["127.0.0.1", "localhost", "10.64.0.1", "node0", "10.64.0.2", "node1", "10.64.0.3", "node2"];
+    assert_eq!(words, expected);
+    assert_eq!(bench.call(nr::FSTAT, &[hosts, MEMORY + 0x1000]), 0);
+    assert_eq!(bench.get(0x1000 + 48, 8), (text.len() as u64).to_le_bytes());
+    let name = bench.open("/etc/hostname", flags::O_RDONLY) as u64;
+    assert_eq!(bench.call(nr::READ, &[name, MEMORY + 0x1000, 20]), 6);
+    assert_eq!(bench.get(0x1000, 6), b"node3\n");
+    assert_eq!(bench.open("/etc/hosts", flags::O_WRONLY), error(Errno::EACCES));
+    let path = bench.text(0, "/etc/hosts");
+    assert_eq!(bench.call(nr::UNLINK, &[path]), error(Errno::EROFS));
+    assert!(bench.world.lock().calls.is_empty());
+    let passwords = bench.open("/etc/passwd", flags::O_RDONLY) as u64;
+    assert_eq!(bench.call(nr::READ, &[passwords, MEMORY + 0x1000, 20]), 4);
+}
+
+#[test]
 fn listings_go_on_where_they_stopped() {
     let bench = Bench::new(&[]);
     let directory = bench.open("/dev", flags::O_RDONLY | flags::O_DIRECTORY) as u64;

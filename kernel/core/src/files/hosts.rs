@@ -1,0 +1,133 @@
+//! `/etc/hosts` and `/etc/hostname`: names of the job's nodes, whatever the job's root has by these names.
+//!
+//! A node's name and address follow from its number, so the text of `/etc/hosts` follows from the job's placement. It
+//! is never made as a whole: its lines are all of one length, so that any part of it is made without the rest, however
+//! many nodes the job has.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use coppice_protocol::ids::NodeId;
+use coppice_protocol::limits::NODES_MAX;
+use coppice_protocol::world::World;
+
+/// Length of a line with its end: an address, a space, a name as long as any.
+const LINE_BYTES: usize = 15 + 1 + 14 + 1;
+
+/// The name that a node is known by.
+pub(crate) fn node_name(node: NodeId) -> String {
+    format!("node{node}")
+}
+
+/// Length of the text of `/etc/hosts`, bytes.
+pub(crate) fn length(world: &World) -> u64 {
+    let nodes: u64 = world.nodes.iter().map(|range| u64::from(range.count)).sum();
+    (1 + nodes.min(NODES_MAX.into())) * LINE_BYTES as u64
+}
+
+/// Up to `length` bytes of the text of `/etc/hosts`, from `offset` on.
+pub(crate) fn read(world: &World, offset: u64, length: usize) -> Vec<u8> {
+    let end = self::length(world).min(offset.saturating_add(length as u64));
+    let mut text = Vec::new();
+    let Ok(wanted) = usize::try_from(end.saturating_sub(offset)) else { return text };
+    let skipped = (offset % LINE_BYTES as u64) as usize;
+    let mut number = offset / LINE_BYTES as u64;
+    while text.len() < skipped + wanted {
+        text.extend_from_slice(line(world, number).as_bytes());
+        number += 1;
+    }
+    text.truncate(skipped + wanted);
+    text.drain(..skipped);
+    text
+}
+
+fn line(world: &World, number: u64) -> String {
+    let of = |address: &dyn core::fmt::Display, name: &str| {
+        // Padding counts for texts alone.
+        let address = format!("{address}");
+        format!("{address:<15} {name:>14}\n")
+    };
+    match number.checked_sub(1).map(|index| node(world, index)) {
+        None => of(&"127.0.0.1", "localhost"),
+        Some(node) => of(&node.address(), &node_name(node)),
+    }
+}
+
+/// The node with this place in the job's list; beyond the end, the last one.
+fn node(world: &World, mut index: u64) -> NodeId {
+    let mut last = NodeId(0);
+    for range in &world.nodes {
+        if index < u64::from(range.count) {
+            // Below `count`, so it fits.
+            return NodeId(range.first.0.wrapping_add(index as u32));
+        }
+        index -= u64::from(range.count);
+        last = NodeId(range.first.0.wrapping_add(range.count.saturating_sub(1)));
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use coppice_protocol::ids::NodeId;
+    use coppice_protocol::limits::NODES_MAX;
+    use coppice_protocol::world::{JobKey, NodeRange, World};
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{length, read};
+
+    fn world(ranges: &[(u32, u32)]) -> World {
+        let nodes = ranges.iter().map(|(first, count)| NodeRange { first: NodeId(*first), count: *count }).collect();
+        World { key: JobKey([0; 32]), ranks_per_node: 1, nodes }
+    }
+
+    fn all(world: &World) -> Vec<u8> {
+        read(world, 0, usize::MAX)
+    }
+
+    #[test]
+    fn every_node_has_its_line() {
+        let text = String::from_utf8(all(&world(&[(3, 2), (0, 1), (4_000_000, 1)]))).expect("letters");
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let expected = [
+            ["127.0.0.1", "localhost"],
+            ["10.64.0.4", "node3"],
+            ["10.64.0.5", "node4"],
+            ["10.64.0.1", "node0"],
+            ["10.125.9.1", "node4000000"],
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn a_part_of_a_large_jobs_text_costs_no_more_than_that() {
+        let largest = world(&[(0, NODES_MAX)]);
+        let text = String::from_utf8(read(&largest, length(&largest) - 31, 4096)).expect("letters");
+        let node = NodeId(NODES_MAX - 1);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words, [alloc::format!("{}", node.address()), alloc::format!("node{node}")]);
+        assert!(read(&largest, length(&largest), 1).is_empty());
+        assert!(read(&largest, u64::MAX, usize::MAX).is_empty());
+        // No launch makes the kernel go on for ever.
+        assert_eq!(length(&world(&[(1, u32::MAX), (1, u32::MAX)])), length(&largest));
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_parts_of_the_whole(
+            ranges in proptest::collection::vec((0_u32..5000, 0_u32..9), 0..5),
+            offset in 0_usize..1500,
+            wanted in 0_usize..300,
+        ) {
+            let world = world(&ranges);
+            let whole = all(&world);
+            prop_assert_eq!(whole.len() as u64, length(&world));
+            let from = offset.min(whole.len());
+            prop_assert_eq!(read(&world, offset as u64, wanted), &whole[from..whole.len().min(from + wanted)]);
+        }
+    }
+}
