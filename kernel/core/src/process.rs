@@ -20,6 +20,7 @@ mod counts;
 mod end;
 mod fault;
 mod fetch;
+pub(crate) mod futexes;
 mod job;
 mod kill;
 mod launch;

@@ -20,5 +20,6 @@ mod retention_pages;
 mod retention_secrets;
 mod retention_worked;
 mod scale;
+mod shared_memory;
 mod sockets;
 mod streams;

@@ -265,6 +265,18 @@ impl Drop for SharedMemory {
 }
 
 impl AddressSpace {
+    /// What memory that others may show is at an address, and where in it.
+    #[must_use]
+    pub fn shared_at(&self, address: u64) -> Option<(Arc<SharedMemory>, u64)> {
+        let (start, area) = self.areas.find(address)?;
+        match &area.content {
+            Content::Shared { memory, offset, private: false } => {
+                Some((Arc::clone(memory), offset + (address - start)))
+            }
+            _ => None,
+        }
+    }
+
     /// Forgets the pages that show shared memory from its page number `first` on, copies of them included: it was cut.
     pub fn forget_shared(&mut self, memory: &Arc<SharedMemory>, first: u64) {
         let cut = first * PAGE;

@@ -20,6 +20,7 @@ use crate::executor::WaitQueue;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
+use crate::process::futexes::Futexes;
 
 /// A job as far as it is on this node.
 pub(crate) struct JobOnNode {
@@ -31,6 +32,8 @@ pub(crate) struct JobOnNode {
     jobs: Weak<JobsOnNode>,
     /// Its `/dev/shm`.
     pub(crate) shared: SharedFiles,
+    /// Its threads that sleep at words of memory.
+    pub(crate) futexes: Futexes,
     /// A rank of it was launched.
     begun: AtomicBool,
     /// Its ranks that run here.
@@ -71,6 +74,7 @@ impl JobOnNode {
             world: order.world.clone(),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
+            futexes: Futexes::default(),
             begun: AtomicBool::new(false),
             processes: Mutex::default(),
             fetched: Mutex::default(),

@@ -1,12 +1,14 @@
-//! futex(2) of a process with one thread: there is nobody to wake, and nobody who could wake it.
+//! futex(2): sleeping at a word of memory, and waking who does. A process has one thread, so it is another rank of the
+//! job on the node that wakes it, through memory that both show.
 
 use super::Arguments;
 use super::abi::time::parse_timespec;
 use super::time::Clock;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
-use crate::process::{Awaited, Caller};
+use crate::executor::Elapsed;
+use crate::process::futexes::Word;
+use crate::process::{Awaited, Caller, Immediate};
 
 const FUTEX_PRIVATE_FLAG: u32 = 128;
 const FUTEX_CLOCK_REALTIME: u32 = 256;
@@ -33,22 +35,64 @@ pub(super) async fn futex(caller: Caller<'_>, a: &Arguments) -> Awaited {
                 return Err(Errno::EINVAL.into());
             }
             let deadline_ns = deadline_ns(caller, a, operation).await?;
-            if u32::from_le_bytes(caller.read_array(address).await?) != value {
+            let bits = if command == FUTEX_WAIT_BITSET { a.uint(5) } else { u32::MAX };
+            let word = word(caller, address, operation).await?;
+            let may = || -> Immediate<()> {
+                match u32::from_le_bytes(caller.get(address)?) {
+                    there if there == value => Ok(()),
+                    _ => Err(Errno::EAGAIN.into()),
+                }
+            };
+            match caller.process.job.futexes.sleep(word, bits, deadline_ns, may).await? {
+                Ok(()) => Ok(0),
+                Err(Elapsed) => Err(Errno::ETIMEDOUT.into()),
+            }
+        }
+        FUTEX_WAKE | FUTEX_WAKE_BITSET => {
+            let bits = if command == FUTEX_WAKE_BITSET { a.uint(5) } else { u32::MAX };
+            if bits == 0 {
+                return Err(Errno::EINVAL.into());
+            }
+            let word = word(caller, address, operation).await?;
+            Ok(caller.process.job.futexes.wake(&word, count(a.int(2)).max(1), bits) as u64)
+        }
+        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
+            let (wakes, moves) = (a.int(2), a.get(3) as i32);
+            if wakes < 0 || moves < 0 {
+                return Err(Errno::EINVAL.into());
+            }
+            let (from, to) = (word(caller, address, operation).await?, word(caller, a.get(4), operation).await?);
+            if command == FUTEX_CMP_REQUEUE && u32::from_le_bytes(caller.get(address)?) != a.uint(5) {
                 return Err(Errno::EAGAIN.into());
             }
-            executor::sleep_until(deadline_ns).await;
-            Err(Errno::ETIMEDOUT.into())
-        }
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE => {
-            let _: [u8; 4] = caller.read_array(address).await?;
-            Ok(0)
-        }
-        FUTEX_CMP_REQUEUE => {
-            let there = u32::from_le_bytes(caller.read_array(address).await?);
-            if there == a.uint(5) { Ok(0) } else { Err(Errno::EAGAIN.into()) }
+            let futexes = &caller.process.job.futexes;
+            let woken = futexes.wake(&from, count(wakes), u32::MAX);
+            let moved = futexes.move_on(&from, &to, count(moves));
+            // Of plain requeues only those woken count, as on Linux.
+            Ok((woken + if command == FUTEX_CMP_REQUEUE { moved } else { 0 }) as u64)
         }
         _ => Err(Errno::ENOSYS.into()),
     }
+}
+
+fn count(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+/// What is slept at at an address, which must be the program's to read.
+async fn word(caller: Caller<'_>, address: u64, operation: u32) -> Awaited<Word> {
+    if !address.is_multiple_of(4) {
+        return Err(Errno::EINVAL.into());
+    }
+    let _: [u8; 4] = caller.read_array(address).await?;
+    let shared = match operation & FUTEX_PRIVATE_FLAG {
+        0 => caller.process.space.lock().shared_at(address),
+        _ => None,
+    };
+    Ok(match shared {
+        Some((memory, offset)) => Word::Shared { memory, offset },
+        None => Word::Own { pid: caller.process.identity.pid, address },
+    })
 }
 
 /// When to give up, by the monotonic clock: after a duration for plain waits, at a time for those with a bit set.

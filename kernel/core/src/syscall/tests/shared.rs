@@ -256,3 +256,35 @@ fn only_files_of_the_job_on_this_node_are_there() {
     assert_eq!(other.open("/dev/shm/a", O_RDONLY), errno(Errno::ENOENT));
     assert!(one.world.lock().calls.is_empty());
 }
+
+#[test]
+fn who_sleeps_at_shared_memory_is_woken_through_any_mapping_of_it() {
+    const WAIT: u64 = 0;
+    const WAKE: u64 = 1;
+    const REQUEUE: u64 = 4;
+    const OWN: u64 = 128;
+    let bench = Bench::new(&[]);
+    let file = make(&bench, "/dev/shm/a", 2 * PAGE);
+    let (here, there) = (map(&bench, file, 2 * PAGE, SHARED, RW), map(&bench, file, 2 * PAGE, SHARED, RW));
+    let (word, same, other) = (here + PAGE + 8, there + PAGE + 8, there + 8);
+    let wakes: [(u32, &[u64], i64); 4] = [
+        (nr::FUTEX, &[other, WAKE, 1], 0),
+        (nr::FUTEX, &[same, WAKE | OWN, 1], 0),
+        (nr::FUTEX, &[same, 10, 1, 0, 0, 2], 1),
+        (nr::FUTEX, &[same, WAKE, 1], 0),
+    ];
+    assert_eq!(bench.call_during(nr::FUTEX, &[word, 9, 0, 0, 0, 6], &wakes[..3]), 0);
+    assert_eq!(bench.call(nr::FUTEX, wakes[3].1), wakes[3].2, "nobody sleeps any more");
+    // Moved to another word, and woken there.
+    let wakes: [(u32, &[u64], i64); 4] = [
+        (nr::FUTEX, &[same, REQUEUE, 0, 1, other, 1], errno(Errno::EAGAIN)),
+        (nr::FUTEX, &[same, REQUEUE, 0, 1, other, 0], 1),
+        (nr::FUTEX, &[word, WAKE, 1], 0),
+        (nr::FUTEX, &[here + 8, WAKE, 1], 1),
+    ];
+    assert_eq!(bench.call_during(nr::FUTEX, &[word, WAIT, 0, 0], &wakes), 0);
+    // Who stops waiting is not counted.
+    let limit = bench.put(0x100, &[1_u64.to_le_bytes(), [0; 8]].concat());
+    assert_eq!(bench.call(nr::FUTEX, &[word, WAIT, 0, limit]), errno(Errno::ETIMEDOUT));
+    assert_eq!(bench.call(nr::FUTEX, &[word, WAKE, 1]), 0);
+}
