@@ -120,8 +120,11 @@ pub const PMI_BACKLOG_MAX: usize = 64;
 /// has binary digits. Further ones are broken off, and tried again.
 pub const PMI_CALLERS_MAX: usize = 64;
 
-/// How long such a connection may be without a frame, or with one for a job that this node does not know, ns; then it
-/// is closed. The launches of a job may be that far apart without anything having to be sent again.
+/// Connections of this node's programs to PMI_PORT, one for each rank. Further ones are closed.
+pub const PMI_LOCAL_CALLERS_MAX: usize = RANKS_PER_NODE_MAX as usize;
+
+/// How long a connection of another node may be without a frame, or with one for a job that this node does not know,
+/// ns; then it is closed. The launches of a job may be that far apart without anything having to be sent again.
 pub const PMI_STRANGER_NS_MAX: u64 = 10_000_000_000;
 
 /// How long the end of a job's last rank on a node may wait for other nodes to have what they were told, ns; then the

@@ -2,8 +2,8 @@
 //!
 //! For each job there is one [`coppice_protocol::pmi::Server`] ([`job`]), from the first launch of one of its ranks
 //! until the last one is gone and the other nodes have heard all they were told. Each rank has a [`Seat`] there from
-//! its launch to its end, and speaks at a descriptor that it inherits ([`Endpoint`]). Nodes speak with each other over
-//! TCP, on connections that belong to one job each ([`way`], [`peers`]).
+//! its launch to its end, and speaks at a descriptor that it inherits ([`Endpoint`]) or at a port ([`port`]). Nodes
+//! speak with each other over TCP, on connections that belong to one job each ([`way`], [`peers`]).
 //!
 //! **Launches are not simultaneous.** A frame may come for a job that this node is about to be told of. The connection
 //! that brought it waits, unread, until the job is there: the frame is handled at once then, and nothing is asked for
@@ -17,9 +17,11 @@
 //!
 //! Nothing here happens but for a call, a frame, or a timer of a rank that waits in a barrier.
 
+mod dialogue;
 mod endpoint;
 mod job;
 mod peers;
+mod port;
 mod seat;
 #[cfg(test)]
 mod tests;
@@ -57,7 +59,7 @@ struct Shared {
 }
 
 impl Pmi {
-    /// On `node`, with these neighbours. [`Self::listen`] is to be run beside it.
+    /// On `node`, with these neighbours. [`Self::listen`] and [`Self::serve`] are to be run beside it.
     #[must_use]
     pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>) -> Self {
         let shared = Shared { node, neighbours, jobs: Mutex::default(), came: WaitQueue::new() };

@@ -82,6 +82,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     };
     let pmi = Pmi::new(node, Arc::new(stack.clone()));
     executor::spawn(pmi.clone().listen())?;
+    executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;
     let processes = ProcessTable::new(facts, pmi);
     let agent = agent::Node {
         credentials,

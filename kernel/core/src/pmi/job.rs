@@ -39,6 +39,8 @@ pub(crate) struct Job {
     peers: BTreeMap<u32, Watchers>,
     /// Told when anything has changed.
     changed: WaitQueue,
+    /// Told when the job is over. Who speaks for it changes it all the time and waits here.
+    ended: WaitQueue,
 }
 
 struct State {
@@ -58,6 +60,8 @@ struct State {
     busy: usize,
     /// A task keeps the time.
     has_clock: bool,
+    /// Tasks that speak with ranks.
+    guests: usize,
 }
 
 /// What came of a change.
@@ -120,8 +124,10 @@ impl Job {
                 ways: BTreeMap::new(),
                 busy: 0,
                 has_clock: false,
+                guests: 0,
             }),
             changed: WaitQueue::new(),
+            ended: WaitQueue::new(),
         }))
     }
 
@@ -224,6 +230,20 @@ impl Job {
         }
     }
 
+    /// One more task speaks with a rank.
+    pub(super) fn guest_came(&self) {
+        self.state.lock().guests += 1;
+    }
+
+    /// One less.
+    pub(super) fn guest_gone(&self) {
+        {
+            let mut state = self.state.lock();
+            state.guests = state.guests.saturating_sub(1);
+        }
+        self.changed.wake_all();
+    }
+
     /// A rank's process is gone.
     pub(super) fn rank_ended(self: &Arc<Self>, rank: Rank, exit: Exit) {
         self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
@@ -265,6 +285,7 @@ impl Job {
         let server = self.state.lock().server.take();
         drop(server);
         self.seats.values().chain(self.peers.values()).for_each(Watchers::notify);
+        self.ended.wake_all();
         self.changed.wake_all();
     }
 
@@ -275,7 +296,7 @@ impl Job {
 
     /// Waits until the job is over.
     pub(super) async fn over(&self) {
-        self.changed.wait_until(|| self.is_over().then_some(())).await;
+        self.ended.wait_until(|| self.is_over().then_some(())).await;
     }
 
     /// Waits until none of its tasks is left.
@@ -283,7 +304,7 @@ impl Job {
         self.changed
             .wait_until(|| {
                 let state = self.state.lock();
-                (!state.has_clock && state.ways.values().all(|ways| *ways == 0)).then_some(())
+                (!state.has_clock && state.guests == 0 && state.ways.values().all(|ways| *ways == 0)).then_some(())
             })
             .await;
     }

@@ -47,11 +47,11 @@ pub(super) async fn call(mut way: Way) {
 }
 
 /// One of the callers that there may be.
-struct Ticket(Arc<AtomicUsize>);
+pub(super) struct Ticket(Arc<AtomicUsize>);
 
 impl Ticket {
-    fn take(callers: &Arc<AtomicUsize>) -> Option<Self> {
-        let more = |count| (count < PMI_CALLERS_MAX).then_some(count + 1);
+    pub(super) fn take(callers: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
+        let more = |count| (count < limit).then_some(count + 1);
         let taken = callers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.ok().map(|_| Self(Arc::clone(callers)))
     }
@@ -83,7 +83,7 @@ impl Pmi {
     /// Beyond the limits a connection is broken off: whoever called calls again.
     fn admit(&self, (wire, address): Caller, callers: &Arc<AtomicUsize>) {
         let pmi = self.clone();
-        let Some(ticket) = Ticket::take(callers) else { return wire.abort() };
+        let Some(ticket) = Ticket::take(callers, PMI_CALLERS_MAX) else { return wire.abort() };
         let spawned = executor::spawn(async move {
             if let Err(error) = pmi.answer(&*wire, address).await {
                 log::debug!("pmi: connection with {address}: {error}");

@@ -2,6 +2,7 @@
 
 mod barriers;
 mod departures;
+mod ports;
 mod strangers;
 
 use alloc::format;
@@ -52,6 +53,7 @@ impl Cluster {
             let stack = fabric.stack(id.address());
             let pmi = Pmi::new(id, Arc::new(stack.clone()));
             assert!(executor::spawn(pmi.clone().listen()).is_ok());
+            assert!(executor::spawn(pmi.clone().serve(Arc::new(stack.clone()))).is_ok());
             Node { id, pmi, stack }
         };
         Self { nodes: (0..nodes).map(node).collect(), fabric, failures: Arc::default() }
