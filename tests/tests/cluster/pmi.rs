@@ -9,7 +9,12 @@ fn guest() -> String {
 
 /// What a job prints of which everybody has found everybody's cards.
 fn exchanged(size: u32) -> Vec<String> {
-    let mapping = format!("value=(vector,(0,{size},1))");
+    exchanged_on(size, &format!("(vector,(0,{size},1))"))
+}
+
+/// The same of one whose ranks are placed so.
+fn exchanged_on(size: u32, mapping: &str) -> Vec<String> {
+    let mapping = format!("value={mapping}");
     let lines = (0..size).flat_map(|rank| [format!("rank {rank} of {size}: {mapping}"), format!("rank {rank}: done")]);
     let mut lines: Vec<String> = lines.collect();
     lines.sort();
@@ -29,7 +34,19 @@ fn ranks_find_each_others_cards() {
     for size in [1, 2, 3, 4] {
         let ran = cluster.run(&["-n", &size.to_string(), &guest(), "exchange", "20"]).success();
         assert_eq!(sorted(&ran.text()), exchanged(size), "{}", ran.stderr);
-        eprintln!("{}", ran.stderr);
+    }
+}
+
+/// The same for ranks that call PMI_PORT, and for several on a node.
+#[test]
+fn ranks_may_call_and_share_a_node() {
+    let cluster = Cluster::up(3);
+    let ran = cluster.run(&["-n", "3", &guest(), "port", "exchange", "10"]).success();
+    assert_eq!(sorted(&ran.text()), exchanged(3), "{}", ran.stderr);
+    for how in [&["exchange", "10"][..], &["port", "exchange", "10"]] {
+        let guest = guest();
+        let ran = cluster.run(&[&["-n", "8", "--ranks-per-node", "3", &guest], how].concat()).success();
+        assert_eq!(sorted(&ran.text()), exchanged_on(8, "(vector,(0,2,3),(2,1,2))"), "{}", ran.stderr);
     }
 }
 
