@@ -4,6 +4,9 @@
 //! whatever a program makes the kernel allocate for as long as the program likes is charged here first. A charge is
 //! refused at the limit, and also when the frames that are left are the kernel's reserve: the memory is then taken at
 //! once, so that a program cannot have the kernel promise memory that the program then eats itself.
+//!
+//! The ranks of a node share: half is divided evenly among them, so that none can take it from another, and the other
+//! half is for whoever wants more.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +14,24 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap;
+use spin::Mutex;
 
 use crate::errno::Errno;
 use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SHARE};
 use crate::memory::Retention;
 
-/// The node's memory for objects of programs.
+/// Memory for objects of programs: a node's, or what a process may have of it.
 pub struct Quota {
     frames: &'static FramePool,
     retention: Arc<Retention>,
-    taken: AtomicUsize,
-    limit: usize,
+    /// What was charged here, bytes.
+    taken: Mutex<usize>,
+    /// What may be charged here whatever the others do, bytes.
+    reserved: usize,
+    /// What was charged beyond that, here and by the others, bytes.
+    common: Arc<AtomicUsize>,
+    /// What that may be at most, bytes.
+    common_max: usize,
 }
 
 /// Memory that was charged. Given back when this is dropped.
@@ -39,7 +49,21 @@ impl Quota {
             0 => QUOTA_BYTES_DEFAULT,
             bytes => bytes / QUOTA_SHARE,
         };
-        Self { frames, retention, taken: AtomicUsize::new(0), limit }
+        Self { frames, retention, taken: Mutex::new(0), reserved: 0, common: Arc::default(), common_max: limit }
+    }
+
+    /// What one of so many processes may have of a node's. There are to be no more of them at a time.
+    #[must_use]
+    pub fn share(&self, processes: u32) -> Self {
+        let half = self.common_max / 2;
+        Self {
+            frames: self.frames,
+            retention: Arc::clone(&self.retention),
+            taken: Mutex::new(0),
+            reserved: half / processes.max(1) as usize,
+            common: Arc::clone(&self.common),
+            common_max: half,
+        }
     }
 
     /// Charges memory that is to be allocated right away.
@@ -59,14 +83,33 @@ impl Quota {
                 return Err(Errno::ENOMEM);
             }
         }
-        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(|_| ()).map_err(|_| Errno::ENOMEM)
+        let mut taken = self.taken.lock();
+        let sum = taken.checked_add(bytes).ok_or(Errno::ENOMEM)?;
+        let beyond = self.beyond(sum) - self.beyond(*taken);
+        if beyond > 0 {
+            let more = |common: usize| common.checked_add(beyond).filter(|sum| *sum <= self.common_max);
+            self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| Errno::ENOMEM)?;
+        }
+        *taken = sum;
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut taken = self.taken.lock();
+        let less = *taken - bytes;
+        self.common.fetch_sub(self.beyond(*taken) - self.beyond(less), Ordering::Relaxed);
+        *taken = less;
+    }
+
+    /// How much of that is not reserved.
+    fn beyond(&self, taken: usize) -> usize {
+        taken.saturating_sub(self.reserved)
     }
 
     /// Bytes that are charged.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        *self.taken.lock()
     }
 }
 
@@ -84,7 +127,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.quota.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.quota.give_back(self.bytes);
     }
 }
 
@@ -116,6 +159,28 @@ pub(crate) mod tests {
         drop(half);
         assert_eq!(quota.taken(), 0);
         assert!(quota.charge(1).is_ok());
+    }
+
+    #[test]
+    fn each_of_several_processes_has_its_part_whatever_the_others_take() {
+        let node = Quota::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::default());
+        let ranks: Vec<Arc<Quota>> = (0..4).map(|_| Arc::new(node.share(4))).collect();
+        let part = QUOTA_BYTES_DEFAULT / 8;
+        // One takes its part and all that is not another's.
+        let greedy = ranks[0].charge(part + QUOTA_BYTES_DEFAULT / 2).expect("nobody else wants it");
+        assert_eq!(ranks[0].charge(1).err(), Some(Errno::ENOMEM));
+        let others: Vec<_> = ranks[1..].iter().map(|rank| rank.charge(part).expect("its part")).collect();
+        assert!(ranks.iter().all(|rank| rank.charge(1).is_err()));
+        drop(greedy);
+        // It has its part still, and the others may have more than theirs now.
+        let more = ranks[3].charge(QUOTA_BYTES_DEFAULT / 2).expect("room again");
+        let own = ranks[0].charge(part).expect("its part");
+        assert!(ranks.iter().all(|rank| rank.charge(1).is_err()));
+        drop((others, more, own));
+        assert!(ranks.iter().all(|rank| rank.taken() == 0));
+        assert!(ranks[2].charge(part + QUOTA_BYTES_DEFAULT / 2).is_ok());
+        // One alone has all of it.
+        assert!(Arc::new(node.share(1)).charge(QUOTA_BYTES_DEFAULT).is_ok());
     }
 
     #[test]

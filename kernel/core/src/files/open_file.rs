@@ -7,6 +7,7 @@ use core::task::Waker;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+use spin::Once;
 
 use super::buffer::buffer;
 use super::closer::Closer;
@@ -26,6 +27,7 @@ use crate::errno::Errno;
 use crate::memory::FileSource;
 use crate::pmi;
 use crate::process::Process;
+use crate::quota::Charge;
 
 /// `O_*` as Linux has them on x86-64.
 pub(crate) mod flags {
@@ -140,6 +142,8 @@ pub(crate) struct OpenFile {
     /// Where reads and writes go on, bytes; for directories, the position in the listing.
     offset: AtomicU64,
     level: Level,
+    /// The memory it takes, if it does not charge for that itself.
+    charge: Once<Charge>,
 }
 
 impl Object {
@@ -174,7 +178,13 @@ impl OpenFile {
             fixed: opened_with & (flags::O_ACCMODE | flags::O_PATH | flags::O_DIRECTORY) | flags::O_LARGEFILE,
             settable: AtomicU32::new(opened_with & flags::SETTABLE),
             offset: AtomicU64::new(0),
+            charge: Once::new(),
         }
+    }
+
+    /// Charges the memory it takes, if that was not done before.
+    pub(crate) fn charge(&self, charge: Charge) {
+        self.charge.call_once(|| charge);
     }
 
     /// A file that the I/O node has opened.

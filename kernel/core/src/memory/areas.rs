@@ -8,13 +8,25 @@ use super::limits::AREAS_MAX;
 use crate::errno::Errno;
 
 /// The areas by start address.
-#[derive(Default)]
 pub(super) struct Areas {
     /// Start → area.
     map: BTreeMap<u64, Area>,
+    /// How many there may be.
+    max: usize,
+}
+
+impl Default for Areas {
+    fn default() -> Self {
+        Self { map: BTreeMap::new(), max: AREAS_MAX }
+    }
 }
 
 impl Areas {
+    /// There may be no more than this from now on.
+    pub(super) fn limit(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// The area an address lies in, with its start.
     pub(super) fn find(&self, address: u64) -> Option<(u64, &Area)> {
         let (start, area) = self.map.range(..=address).next_back()?;
@@ -68,7 +80,7 @@ impl Areas {
     /// `ENOMEM` if that would be more areas than a process may have.
     pub(super) fn check_room(&self, start: u64, end: u64, more: usize) -> Result<(), Errno> {
         let cuts = [start, end].into_iter().filter(|at| self.is_inside(*at)).count();
-        if self.map.len() + cuts + more > AREAS_MAX {
+        if self.map.len() + cuts + more > self.max {
             return Err(Errno::ENOMEM);
         }
         Ok(())

@@ -10,6 +10,9 @@ pub const PAGE: u64 = PAGE_BYTES as u64;
 /// `ENOMEM`. Each costs the kernel about 100 bytes.
 pub const AREAS_MAX: usize = 8192;
 
+/// What each has at least where several processes on a node share that number.
+pub const AREAS_MIN: usize = 512;
+
 /// Lowest address that can be mapped, so that null pointers and offsets from them fault. Mapping below: `EPERM`.
 pub const MAP_BOTTOM: u64 = 64 * 1024;
 

@@ -9,7 +9,7 @@ use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
 use super::areas::Areas;
 use super::aside::Aside;
 use super::image::Image;
-use super::limits::READ_AHEAD_SPARE_FRAMES;
+use super::limits::{AREAS_MAX, AREAS_MIN, READ_AHEAD_SPARE_FRAMES};
 use super::retention::Retention;
 
 /// There is no frame left that a program could have. The process is to be ended; the kernel goes on, on its reserve.
@@ -57,6 +57,11 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
+    /// It is one of so many on the node, which share what the kernel keeps for them.
+    pub fn share_room(&mut self, spaces: u32) {
+        self.areas.limit((AREAS_MAX / spaces.max(1) as usize).max(AREAS_MIN));
+    }
+
     /// An empty one. What `retention` holds is given back when there is no other memory.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ pub(crate) fn launch(
 ) -> impl Future<Output = RankReport> + Send + 'static {
     let ordered_ns = clock::monotonic_ns();
     let retention = Arc::clone(&node.retention);
+    let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
     async move {
         let order = Launch { environment: seat.environment(&order.environment), ..order };
         let mut life = Life { seat, counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use coppice_hal as hal;
 use coppice_protocol::control::Launch;
+use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::ship::{Call, Location, Reply};
 
@@ -101,6 +102,11 @@ fn space_for(
     Ok(space)
 }
 
+/// How many ranks of the job there may be on the node.
+pub(super) fn on_the_node(order: &Launch) -> u32 {
+    order.world.ranks_per_node.min(order.size).clamp(1, RANKS_PER_NODE_MAX)
+}
+
 /// Makes the address space with the program and its start stack. Gives the stack pointer too.
 pub(super) fn load(
     order: &Launch,
@@ -109,6 +115,7 @@ pub(super) fn load(
     node: &NodeFacts,
 ) -> Result<(AddressSpace, u64), String> {
     let mut space = space_for(order, image, job, node).map_err(|error| format!("{}: {error}", order.path))?;
+    space.share_room(on_the_node(order));
     let info = StartInfo {
         arguments: &order.arguments,
         environment: &order.environment,

@@ -14,6 +14,7 @@ use super::shared;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::files::{Descriptor, Object, OpenFile, flags};
+use crate::limits::OBJECT_BYTES;
 use crate::process::{Awaited, Caller};
 
 /// open(2).
@@ -35,11 +36,13 @@ async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with:
     let opened_with = normalise(opened_with)?;
     let target = read_target(caller, descriptor, address).await?;
     caller.process.files.lock().check_room()?;
+    let charge = caller.process.node.quota.charge(OBJECT_BYTES)?;
     let file = match target {
         Target::Shipped(at) => open_shipped(caller, at, opened_with, mode).await?,
         Target::Special(node) => open_special(caller, node, opened_with)?,
         Target::Shared(name) => shared::open(caller, &name, opened_with, mode)?,
     };
+    file.charge(charge);
     let close_on_exec = opened_with & flags::O_CLOEXEC != 0;
     let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
     Ok(number.cast_unsigned().into())

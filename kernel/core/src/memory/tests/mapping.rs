@@ -6,7 +6,7 @@ use coppice_hal::paging::Access;
 
 use super::{ANONYMOUS, FIXED, MIB, PAGE, RW, TestFile, World, kind};
 use crate::errno::Errno;
-use crate::memory::limits::{AREAS_MAX, MAP_TOP};
+use crate::memory::limits::{AREAS_MAX, AREAS_MIN, MAP_TOP};
 use crate::memory::{Backing, FileSource};
 
 const PRIVATE: u64 = 2;
@@ -123,6 +123,19 @@ fn areas_split_merge_and_have_a_limit() {
     assert_eq!(world.space.unmap(at + (1 << 39), PAGE), Err(Errno::ENOMEM));
     assert_eq!(world.space.unmap(at, 1 << 40), Ok(()));
     assert!(world.space.areas.len() < 30);
+}
+
+#[test]
+fn processes_that_share_a_node_have_fewer_areas_each() {
+    for (spaces, most) in [(1, AREAS_MAX), (4, AREAS_MAX / 4), (64, AREAS_MIN), (u32::MAX, AREAS_MIN), (0, AREAS_MAX)] {
+        let mut world = world();
+        world.space.share_room(spaces);
+        let mut made = 0;
+        while world.space.map(0, PAGE, made & 1, ANONYMOUS | PRIVATE, Backing::Zero).is_ok() {
+            made += 1;
+        }
+        assert_eq!(world.space.areas.len(), most, "{spaces}");
+    }
 }
 
 #[test]

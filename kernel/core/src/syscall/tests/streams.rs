@@ -9,6 +9,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
 
 use crate::errno::Errno;
 use crate::files::flags;
+use crate::limits::OBJECT_BYTES;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, READ_ONLY, pattern};
 use crate::syscall::abi::signal::SignalAction;
 
@@ -304,6 +305,26 @@ fn memory_for_objects_is_limited_and_comes_back() {
     assert_eq!(bench.call(nr::CLOSE_RANGE, &[3, 1000, 0]), 0);
     assert!(bench.process.node.quota.taken() < before);
     assert_eq!(bench.call(nr::PIPE2, &[MEMORY, 0]), 0);
+}
+
+#[test]
+fn open_files_take_memory_too() {
+    let bench = Bench::new(&[("/work/a", b"abc")]);
+    let quota = &bench.process.node.quota;
+    for path in [bench.text(0, "/work/a"), bench.text(100, "/dev/null")] {
+        let before = quota.taken();
+        assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), 3);
+        assert_eq!(quota.taken(), before + OBJECT_BYTES);
+        // A second descriptor is the same open file.
+        assert_eq!(bench.call(nr::DUP, &[3]), 4);
+        assert_eq!(bench.call(nr::CLOSE, &[3]), 0);
+        assert_eq!(quota.taken(), before + OBJECT_BYTES);
+        assert_eq!(bench.call(nr::CLOSE, &[4]), 0);
+        assert_eq!(quota.taken(), before);
+        let mut all = quota.charge(0).expect("nothing");
+        while all.grow(OBJECT_BYTES).is_ok() {}
+        assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), error(Errno::ENOMEM));
+    }
 }
 
 #[test]
