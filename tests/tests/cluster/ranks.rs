@@ -223,6 +223,30 @@ fn ranks_that_compute_share_the_processor_and_keep_their_registers() {
     assert_eq!(turns(&ran.text()).len(), 4);
 }
 
+/// Ranks find each other by PMI wherever they are, and are told the truth about that; what one says when it ends the
+/// job is what that ends with.
+#[test]
+fn ranks_of_several_nodes_exchange_cards_and_give_up() {
+    let cluster = Cluster::up(3);
+    let path = program("pmi", Toolchain::Musl);
+    let path = path.to_string_lossy();
+    for (number, per_node, mapping) in
+        [("6", "2", "(vector,(0,3,2))"), ("5", "2", "(vector,(0,2,2),(2,1,1))"), ("4", "4", "(vector,(0,1,4))")]
+    {
+        let ran = cluster.run(&on_each(number, per_node, &[&path, "exchange", "10"])).success();
+        let said = ran.text().lines().filter(|line| line.ends_with(&format!("value={mapping}"))).count();
+        assert_eq!(said.to_string(), number, "{} {}", ran.text(), ran.stderr);
+    }
+    let ran = cluster.run(&on_each("6", "2", &[&path, "abort", "3", "42", "out of cheese"]));
+    assert_eq!(ran.status, 42, "{}", ran.stderr);
+    assert!(ran.stderr.contains("rank 3 aborted the job with code 42: out of cheese"), "{}", ran.stderr);
+    // One of two on a node that goes away while all others wait.
+    let ran = cluster.run(&on_each("4", "2", &[&path, "leave", "1", "exit"]));
+    assert_eq!(ran.status, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("rank 1 on node"), "{}", ran.stderr);
+    let _ = cluster.run(&on_each("6", "2", &[&path, "exchange", "2"])).success();
+}
+
 /// When a job's last end on a node is reported nothing of any of its ranks is left there, however each of them ended.
 #[test]
 fn nothing_is_left_of_any_rank() {
