@@ -122,16 +122,16 @@ impl SharedFile {
         Ok(())
     }
 
-    /// fallocate(2).
+    /// A part of fallocate(2), and the `last` one or not.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for what is not plain allocation; `EFBIG`, `ENOSPC`, `ENOMEM`.
-    pub(crate) fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+    pub(crate) fn allocate(&self, mode: u32, offset: u64, length: u64, last: bool) -> Result<(), Errno> {
         const FALLOC_FL_KEEP_SIZE: u32 = 1;
         if mode & !FALLOC_FL_KEEP_SIZE != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.memory.allocate(offset, length, mode == 0).map_err(errno_of)?;
+        self.memory.allocate(offset, length, last && mode == 0).map_err(errno_of)?;
         self.touched();
         Ok(())
     }

@@ -14,8 +14,12 @@ use super::place::{
 };
 use super::shared;
 use crate::errno::Errno;
+use crate::executor;
 use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller};
+
+/// Memory that fallocate(2) of a file in `/dev/shm` makes before others get the core, bytes.
+const ALLOCATED_AT_ONCE: u64 = 1024 * 1024;
 
 /// umask(2).
 pub(super) fn umask(caller: Caller<'_>, a: &Arguments) -> u64 {
@@ -67,7 +71,14 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
             caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
         }
         Object::Shared(shared) => {
-            shared.allocate(a.uint(1), offset, length)?;
+            // In parts, with the core free for others in between. It grows when all of it is there.
+            let (mut at, end) = (offset, offset + length);
+            while at < end {
+                let part = (end - at).min(ALLOCATED_AT_ONCE);
+                shared.allocate(a.uint(1), at, part, at + part == end)?;
+                at += part;
+                executor::yield_now().await;
+            }
             Ok(0)
         }
         _ => Err(Errno::ENODEV.into()),

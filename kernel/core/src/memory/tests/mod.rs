@@ -21,6 +21,7 @@ mod model_pair;
 mod remapping;
 mod retention;
 mod retention_end;
+mod shared;
 mod sharing;
 mod start;
 
