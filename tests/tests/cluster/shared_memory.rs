@@ -1,8 +1,37 @@
-//! Memory that is shared by name: `/dev/shm` as programs see it, and that nothing of it is left.
+//! Ranks of a job on one node: memory they share, and pages of their program that are there once.
 
 use coppice_tests::guests::{Toolchain, program};
 use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
+
+/// Four ranks on two nodes.
+const TWO_EACH: [&str; 4] = ["-n", "4", "--ranks-per-node", "2"];
+
+#[track_caller]
+fn run(cluster: &Cluster, toolchain: Toolchain, arguments: &[&str]) -> String {
+    let path = program("shared", toolchain);
+    let command: Vec<&str> =
+        TWO_EACH.iter().chain([&path.to_str().expect("a path")]).chain(arguments).copied().collect();
+    cluster.run(&command).success().text()
+}
+
+#[test]
+fn ranks_of_a_node_share_its_memory_and_no_other() {
+    let cluster = Cluster::up(2);
+    for (toolchain, how, end) in [
+        (Toolchain::Glibc, "turns", "100"),
+        (Toolchain::Musl, "turns", "100"),
+        (Toolchain::Glibc, "sleep", "2000"),
+        (Toolchain::Musl, "sleep", "2000"),
+    ] {
+        let text = run(&cluster, toolchain, &["2", how, end]);
+        for rank in 0..4 {
+            let node = format!("node{}", rank / 2);
+            let line = format!("rank {rank} on {node}: {end} in the memory of {node}\n");
+            assert!(text.contains(&line), "{toolchain:?} {how}: {text}");
+        }
+    }
+}
 
 #[test]
 fn files_in_dev_shm_are_as_on_linux() {
@@ -41,4 +70,26 @@ fn nothing_is_left_of_what_ranks_shared() {
         let ran = cluster.run(&[coppice_tests::guests::BUSYBOX, "ls", "/dev/shm"]).success();
         assert_eq!(ran.text(), "");
     }
+}
+
+/// Both ranks of a node start warm, and what they leave is one table.
+#[test]
+fn ranks_of_a_node_start_on_one_retained_table() {
+    let cluster = Cluster::up(1);
+    let path = program("shared", Toolchain::Glibc);
+    let command = ["-n", "2", "--ranks-per-node", "2", path.to_str().expect("a path"), "2", "turns", "10"];
+    let _ = cluster.run(&command).success();
+    let fetched = |cluster: &Cluster| [0, 1].map(|rank| cluster.last_rank(rank).count("pages_fetched"));
+    let cold = fetched(&cluster);
+    let held = cluster.json(&["nodes"])[0]["retained"].clone();
+    assert_eq!(held.as_array().map(Vec::len), Some(1), "{held}");
+    let pages = held[0]["pages"].as_u64().expect("a number");
+    // What one fetched the other did not fetch again.
+    assert!(cold[0] + cold[1] < pages * 3 / 2, "{cold:?} pages fetched, {pages} kept");
+    let _ = cluster.run(&command).success();
+    assert_eq!(fetched(&cluster), [0, 0]);
+    for rank in [0, 1] {
+        assert_eq!(cluster.last_rank(rank).count("pages_retained"), pages, "rank {rank}");
+    }
+    assert_eq!(cluster.json(&["nodes"])[0]["retained"][0]["pages"], pages);
 }
