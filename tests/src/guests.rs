@@ -24,6 +24,8 @@ pub enum Toolchain {
     RustGlibc,
     /// gcc and glibc, dynamically linked: what a node must refuse.
     Dynamic,
+    /// MPICH's compiler, from `cargo xtask mpich`; sources in `tests/guests/mpi`.
+    Mpi,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -45,7 +47,7 @@ const BARE: [&str; 10] = [
 /// One compiler at a time, so that two tests do not write one file.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// The compiled program `tests/guests/{c,rust,bare}/NAME`.
+/// The compiled program `tests/guests/{c,rust,mpi,bare}/NAME`.
 ///
 /// # Panics
 /// If the compiler is missing or complains.
@@ -58,15 +60,20 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
     let (directory, extension) = match toolchain {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
+        Toolchain::Mpi => ("mpi", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
     };
     let source = sources.join(directory).join(name).with_extension(extension);
     let script = source.with_extension("ld");
-    let [header, bare_header] = ["c/pattern.h", "bare/bare.h"].map(|header| sources.join(header));
-    let mut inputs = vec![&source, &header];
-    if toolchain == Toolchain::Bare {
-        inputs.extend([&script, &bare_header]);
+    let [header, bare_header, mpi_header] =
+        ["c/pattern.h", "bare/bare.h", "mpi/check.h"].map(|header| sources.join(header));
+    let [mpicc, mpi_library] = ["bin/mpicc", "lib/libmpi.a"].map(|file| mpich().join(file));
+    let mut inputs = vec![&source];
+    match toolchain {
+        Toolchain::Bare => inputs.extend([&script, &bare_header]),
+        Toolchain::Mpi => inputs.extend([&mpi_header, &mpi_library]),
+        _ => inputs.push(&header),
     }
     if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
@@ -80,6 +87,11 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
+        Toolchain::Mpi => {
+            assert!(mpicc.exists(), "no {}: build it first with `cargo xtask mpich`", mpicc.display());
+            // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
+            compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"])
+        }
         Toolchain::Bare => compiler("gcc", &BARE),
     };
     if toolchain == Toolchain::Bare {
@@ -93,6 +105,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     assert_eq!(ran.status, 0, "cannot compile {name} ({toolchain:?}): {}", ran.stderr);
     std::fs::rename(&staged, &output).expect("move the program into place");
     output
+}
+
+/// Where `cargo xtask mpich` puts MPICH.
+#[must_use]
+pub fn mpich() -> PathBuf {
+    crate::cluster::binaries().join("../mpich")
 }
 
 fn compiler(name: &str, arguments: &[&str]) -> Command {

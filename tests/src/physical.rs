@@ -43,6 +43,11 @@ impl Monitor {
         Self::connect(&cluster.home_path().join(format!("run/default/n{node}.qmp")), cluster.home_path())
     }
 
+    /// Pulls the machine's network cable.
+    pub fn cut_link(&mut self) {
+        self.command("set_link", &json!({ "name": "wire", "up": false }));
+    }
+
     /// The monitor at a socket, of a machine that can write to `directory`.
     ///
     /// # Panics

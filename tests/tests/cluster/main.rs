@@ -10,6 +10,8 @@ mod faults;
 mod guests;
 mod hostile;
 mod jobs;
+mod mpi;
+mod mpi_ends;
 mod names;
 mod pmi;
 mod ranks;

@@ -10,6 +10,12 @@ use crate::bench::cluster::Cluster;
 use crate::build::Built;
 use crate::mpich::Mpich;
 
+/// Memory of a node: some of the programs send messages of hundreds of megabytes.
+const MEMORY: &str = "1G";
+
+/// MPICH's time limits are for processors; these nodes are emulated, many on one host.
+const TIME_FACTOR: u32 = 5;
+
 /// What became of a program.
 pub(super) enum Outcome {
     Passed,
@@ -41,7 +47,7 @@ impl Runner {
         programs: &Path,
     ) -> Result<Self> {
         let nodes = nodes.to_string();
-        let mut up = vec!["--nodes", &nodes, "--memory", "256M"];
+        let mut up = vec!["--nodes", &nodes, "--memory", MEMORY];
         up.extend(arguments.iter().map(String::as_str));
         let cluster = Cluster::up(built, &up)?;
         Ok(Self { place: Place::Nodes { cluster, ranks_per_node }, programs: programs.into() })
@@ -72,9 +78,9 @@ impl Runner {
 
     fn command(&self, case: &Case) -> Command {
         let ranks = case.ranks.to_string();
-        let seconds = case.time_max.as_secs().to_string();
         match &self.place {
             Place::Nodes { cluster, ranks_per_node } => {
+                let seconds = (case.time_max * TIME_FACTOR).as_secs().to_string();
                 let per_node = ranks_per_node.to_string();
                 let mut arguments = vec!["run", "--quiet", "--timeout", &seconds, "-n", &ranks];
                 if *ranks_per_node > 1 {
@@ -84,6 +90,7 @@ impl Runner {
                 cluster.command(&arguments)
             }
             Place::Native { mpiexec } => {
+                let seconds = case.time_max.as_secs().to_string();
                 let mut command = Command::new(mpiexec);
                 command.args(["-n", &ranks]).env("MPIEXEC_TIMEOUT", &seconds);
                 command.envs(case.environment.iter().filter_map(|pair| pair.split_once('=')));
