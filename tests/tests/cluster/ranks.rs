@@ -223,6 +223,21 @@ fn ranks_that_compute_share_the_processor_and_keep_their_registers() {
     assert_eq!(turns(&ran.text()).len(), 4);
 }
 
+/// Ranks that together want more of what the kernel keeps than it has are refused it, each of them.
+#[test]
+fn hoarding_ranks_are_refused_and_the_node_lives() {
+    let cluster = Cluster::up(1);
+    let path = program("hoard", Toolchain::Musl);
+    let path = path.to_string_lossy();
+    for (number, per_node) in [("1", "1"), ("8", "8"), ("48", "48")] {
+        let ran = cluster.run(&on_each(number, per_node, &[&path])).success();
+        let good = ran.text().lines().filter(|line| *line == "good").count();
+        assert_eq!(good.to_string(), number, "{} {}", ran.text(), ran.stderr);
+    }
+    let _ = cluster.run(&on_each("4", "4", &[BUSYBOX, "true"])).success();
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
+}
+
 /// Ranks find each other by PMI wherever they are, and are told the truth about that; what one says when it ends the
 /// job is what that ends with.
 #[test]
