@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 
 use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{Frame, FramePool};
-use coppice_hal::paging::{Access, Marks, Verdict};
+use coppice_hal::paging::{Access, Marks, PageTable};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::ProgramImage;
 
 use super::area::Content;
 use super::fetch::{Fetch, PROGRAM_PAGE, Source};
-use super::image::{LoadError, rights};
+use super::image::{Image, LoadError, rights};
 use super::retention::Retention;
-use super::space::AddressSpace;
+use super::space::{AddressSpace, MemoryStats};
 
 /// A page that is to be fetched, and the page of the program's image that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl AddressSpace {
     }
 
     /// The address space of another process of the program, with all pages in it that are pristine in that of
-    /// `sibling`. `None` if that has another program, or none any more.
+    /// `sibling`, and not moved from their places. `None` if that has another program, or none any more.
     ///
     /// # Errors
     /// As [`AddressSpace::load_image`]; there is no frame for a page table.
@@ -48,33 +48,41 @@ impl AddressSpace {
         let Some(image) = sibling.image.clone().filter(|image| image.id == program) else { return Ok(None) };
         let mut space = Self::new(frames, retention)?;
         space.map_image(Arc::clone(&image))?;
-        sibling.each_pristine(|page, frame| {
-            let Some(segment) = image.segment(page.address()) else { return };
-            // Without memory for a table on the way the page is fetched when it is wanted.
-            if let Ok(None) = space.table.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE) {
-                space.stats.pages += 1;
-            }
-        });
-        let pages = space.stats.pages;
-        space.stats.pages_peak = pages;
-        space.stats.pages_found = pages;
+        let pages = sibling.share_in_place(&image, &mut space.table) + sibling.share_aside(&image, &mut space.table);
+        space.stats = MemoryStats { pages_found: pages, pages, pages_peak: pages, ..MemoryStats::default() };
         Ok(Some(space))
     }
 
-    /// Calls `each` for every pristine frame, mapped or kept aside, with the page of the image that it shows.
-    fn each_pristine(&mut self, mut each: impl FnMut(UserPage, Frame)) {
+    /// Maps the pristine pages that are where the image has them in another table too. Returns how many those were.
+    /// Without memory for a table on the way a page is left out, and fetched when it is wanted.
+    fn share_in_place(&mut self, image: &Image, with: &mut PageTable) -> u64 {
+        let mut shared = 0;
         for (start, area) in self.areas.overlapping(0, u64::MAX) {
-            let Content::Program { address, .. } = &area.content else { continue };
-            let Some(range) = PageRange::covering(start, area.end) else { continue };
-            self.table.walk(range, |page, entry| {
-                let origin = UserPage::containing(address + (page.address() - start));
-                if let Some(origin) = origin.filter(|_| entry.get().marks.contains(Marks::PRISTINE)) {
-                    each(origin, entry.frame());
+            if !matches!(&area.content, Content::Program { address, .. } if *address == start) {
+                continue;
+            }
+            let mut at = start;
+            while let Some(segment) = image.segment(at).filter(|_| at < area.end) {
+                let end = area.end.min(segment.end_page());
+                if let Some(range) = PageRange::covering(at, end) {
+                    let access = rights(segment) - Access::WRITE;
+                    shared += self.table.share_marked(range, PROGRAM_PAGE, access, with);
                 }
-                Verdict::Keep
-            });
+                at = end;
+            }
         }
-        self.aside.each(each);
+        shared
+    }
+
+    /// The same with the pristine pages that are kept aside.
+    fn share_aside(&mut self, image: &Image, with: &mut PageTable) -> u64 {
+        let mut shared = 0;
+        self.aside.each(|page, frame| {
+            let Some(segment) = image.segment(page.address()) else { return };
+            let mapped = with.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE);
+            shared += u64::from(matches!(mapped, Ok(None)));
+        });
+        shared
     }
 
     /// The pages of the program that `fetch` is for and that are still not there.

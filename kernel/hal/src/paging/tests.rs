@@ -49,6 +49,42 @@ fn entries_say_to_the_processor_what_they_mean() {
 }
 
 #[test]
+fn shared_pages_are_held_by_both_tables() {
+    let pool = FramePool::for_host(MIB);
+    let free = pool.free_frames();
+    let mut from = PageTable::new(pool).expect("memory");
+    let mut to = PageTable::new(pool).expect("memory");
+    // Two leaf tables; every third page has no mark, and one is there already.
+    for number in 500..524 {
+        let marks = if number % 3 == 0 { Marks::FILE } else { Marks::all() };
+        let frame = pool.alloc(FrameKind::Pristine).expect("memory");
+        from.map(page(number), frame, Access::READ, marks).expect("memory");
+    }
+    to.map(page(511), pool.alloc(FrameKind::User).expect("memory"), Access::READ, Marks::empty()).expect("memory");
+    let all = PageRange::covering(501 * 4096, 524 * 4096).expect("in the user half");
+    assert_eq!(from.share_marked(all, Marks::all(), Access::EXECUTE, &mut to), 14);
+    let frame = |table: &PageTable, number| table.frame(page(number)).map(|frame| frame.address());
+    for number in 500..524 {
+        let is_shared = frame(&to, number).is_some() && frame(&to, number) == frame(&from, number);
+        assert_eq!(is_shared, number % 3 != 0 && !matches!(number, 500 | 511), "page {number}");
+    }
+    let entry = to.entry(page(502)).expect("shared");
+    assert_eq!((entry.access, entry.marks), (Access::READ | Access::EXECUTE, Marks::all()));
+    drop(from);
+    assert!(!to.lookup(page(502)).expect("it stays").is_shared());
+    drop(to);
+    assert_eq!(pool.free_frames(), free);
+    // Without memory for a table pages are left out.
+    let mut from = PageTable::new(pool).expect("memory");
+    from.map(page(9), pool.alloc(FrameKind::User).expect("memory"), Access::READ, Marks::all()).expect("memory");
+    let mut to = PageTable::new(pool).expect("memory");
+    let held: Vec<_> = core::iter::from_fn(|| pool.alloc(FrameKind::User)).collect();
+    assert_eq!(from.share_marked(PageRange::ALL, Marks::all(), Access::READ, &mut to), 0);
+    drop(held);
+    assert_eq!(from.share_marked(PageRange::ALL, Marks::all(), Access::READ, &mut to), 1);
+}
+
+#[test]
 fn a_page_without_rights_keeps_its_frame() {
     let pool = FramePool::for_host(MIB);
     let mut table = PageTable::new(pool).expect("memory");

@@ -106,6 +106,36 @@ impl PageTable {
         })
     }
 
+    /// Maps the pages of the range that have all of these marks in another table too, with these rights, where that has
+    /// nothing. Returns how many pages that were; those are left out for whose tables there is no memory.
+    pub fn share_marked(&mut self, range: PageRange, marks: Marks, access: Access, with: &mut Self) -> u64 {
+        let marked = Raw::marked(marks);
+        // Neighbours are in one table.
+        let mut leaf = None;
+        let mut shared = 0;
+        self.walk_unless(None, range, |page, entry| {
+            let run = page.number() / ENTRIES as u64;
+            if entry.raw.0 & marked != marked {
+                return Verdict::Keep;
+            }
+            let table = match leaf.filter(|(known, _)| *known == run) {
+                Some((_, table)) => Some(table),
+                None => with.tables_for(page),
+            };
+            leaf = table.map(|table| (run, table));
+            let Some(table) = table else { return Verdict::Keep };
+            let slot = with.slot(table, page.number() as usize % ENTRIES);
+            if slot.load(Ordering::Relaxed) == 0 {
+                // The new entry holds the reference.
+                slot.store(Raw::page(entry.frame().into_entry(), access, marks).0, Ordering::Relaxed);
+                with.pool.counter(table).fetch_add(1, Ordering::Relaxed);
+                shared += 1;
+            }
+            Verdict::Keep
+        });
+        shared
+    }
+
     /// How many frames the table itself takes, the top-level one included.
     #[must_use]
     pub fn frames(&self) -> u64 {
