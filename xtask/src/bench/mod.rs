@@ -10,6 +10,7 @@ mod io;
 mod launch;
 mod linux;
 mod node;
+mod poll;
 mod retain;
 
 use anyhow::{Result, bail};
@@ -20,7 +21,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io or retain
+    /// Only the group with this name: node, launch, io, retain or poll
     group: Option<String>,
 }
 
@@ -39,8 +40,13 @@ pub(crate) struct Figure {
 /// A group of figures that share a cluster.
 type Group = fn(&build::Built) -> Result<Vec<Figure>>;
 
-const GROUPS: &[(&str, Group)] =
-    &[("node", node::figures), ("launch", launch::figures), ("io", io::figures), ("retain", retain::figures)];
+const GROUPS: &[(&str, Group)] = &[
+    ("node", node::figures),
+    ("launch", launch::figures),
+    ("io", io::figures),
+    ("retain", retain::figures),
+    ("poll", poll::figures),
+];
 
 /// Measures and prints.
 ///
