@@ -112,6 +112,11 @@ impl Incoming {
         Ok(())
     }
 
+    /// What it takes of the node's memory, about, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.got.values().flatten().flat_map(|of_node| &of_node.puts).map(Put::memory_bytes).sum()
+    }
+
     pub(crate) fn is_whole(&self) -> bool {
         self.got.len() == self.parts as usize
     }

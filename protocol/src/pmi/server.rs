@@ -216,8 +216,7 @@ impl Server {
             return;
         }
         if let Err(OutOfMemory) = self.try_go_on(now_ns) {
-            let (rank, node) = (self.here.first, self.here.node);
-            self.fail(Failure::OutOfMemory { rank, node });
+            self.out_of_memory();
         }
         self.look_for_missing();
     }
@@ -300,6 +299,18 @@ impl Server {
     #[must_use]
     pub fn kept_steps(&self) -> usize {
         self.spread.kept_steps()
+    }
+
+    /// What all this takes of the node's memory, about, bytes: it grows with what ranks put, here and elsewhere.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.space.memory_bytes() + self.spread.memory_bytes()
+    }
+
+    /// The node has no memory for that: the job fails.
+    pub fn out_of_memory(&mut self) {
+        let (rank, node) = (self.here.first, self.here.node);
+        self.fail(Failure::OutOfMemory { rank, node });
     }
 
     /// Barriers that are through.

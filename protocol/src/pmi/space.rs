@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_KEYS_PER_JOB_MAX, PMI_VALUE_BYTES_MAX};
 
+/// What a piece of memory takes beyond its bytes, about.
+const OVERHEAD_BYTES: usize = 48;
+
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Put {
@@ -26,6 +29,11 @@ impl Put {
     /// Bytes that it counts for.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.value.len()
+    }
+
+    /// What it takes of a node's memory, about, bytes: with its two pieces and a place in a list.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes() + 2 * OVERHEAD_BYTES
     }
 
     /// Whether its lengths are within their limits.
@@ -55,6 +63,10 @@ pub(crate) struct Space {
     index: BTreeMap<Arc<[u8]>, usize>,
     /// Put here since the last barrier that this node has entered.
     pending: Vec<Put>,
+    /// Bytes of all entries.
+    bytes: usize,
+    /// What the pending ones take of memory, about, bytes.
+    pending_bytes: usize,
     /// What this node may still put.
     keys_left: usize,
     bytes_left: usize,
@@ -77,6 +89,8 @@ impl Space {
             entries: Vec::new(),
             index: BTreeMap::new(),
             pending: Vec::new(),
+            bytes: 0,
+            pending_bytes: 0,
             keys_left: PMI_KEYS_PER_JOB_MAX / nodes,
             bytes_left: PMI_BYTES_PER_JOB_MAX / nodes,
         }
@@ -84,6 +98,11 @@ impl Space {
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.entries.get(*self.index.get(key)?).map(|known| &*known.value)
+    }
+
+    /// What it takes of the node's memory, about, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes + self.entries.len() * 4 * OVERHEAD_BYTES + self.pending_bytes
     }
 
     /// The entry with this index.
@@ -107,6 +126,7 @@ impl Space {
         }
         let entry = Put { key: key.into(), value: value.into() };
         self.learn(&entry, None).map_err(|OutOfMemory| PutError::NoRoom)?;
+        self.pending_bytes += entry.memory_bytes();
         self.pending.push(entry);
         self.keys_left -= 1;
         self.bytes_left -= bytes;
@@ -115,6 +135,7 @@ impl Space {
 
     /// What was put here since the last call: this node's part of a barrier.
     pub(crate) fn take_pending(&mut self) -> Vec<Put> {
+        self.pending_bytes = 0;
         core::mem::take(&mut self.pending)
     }
 
@@ -130,6 +151,7 @@ impl Space {
     fn learn(&mut self, entry: &Put, generation: Option<u64>) -> Result<(), OutOfMemory> {
         if let Some(known) = self.index.get(&*entry.key).and_then(|index| self.entries.get_mut(*index)) {
             if known.generation.is_none() || known.generation == generation {
+                self.bytes = self.bytes - known.value.len() + entry.value.len();
                 known.value.clone_from(&entry.value);
                 known.generation = generation;
             }
@@ -138,6 +160,7 @@ impl Space {
         self.entries.try_reserve(1).map_err(|_| OutOfMemory)?;
         let key = Arc::<[u8]>::from(&*entry.key);
         self.index.insert(Arc::clone(&key), self.entries.len());
+        self.bytes += entry.bytes();
         self.entries.push(Known { key, value: entry.value.clone(), generation });
         Ok(())
     }

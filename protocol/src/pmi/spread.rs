@@ -123,6 +123,13 @@ impl Spread {
         self.inbox.len() + self.outgoing.len()
     }
 
+    /// What is kept of barriers takes so much of the node's memory, about, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let gathered = self.walk.iter().flat_map(|walk| walk.gathered.values()).flatten().map(Put::memory_bytes);
+        let sent = self.outgoing.iter().flat_map(|outgoing| &outgoing.frames).map(Vec::len);
+        self.inbox.values().map(Incoming::memory_bytes).chain(gathered).chain(sent).sum()
+    }
+
     /// The nodes that this one talks to.
     pub(crate) fn peers(&self) -> BTreeSet<u32> {
         (0..self.steps).flat_map(|step| [self.successor(step), self.predecessor(step)]).collect()
