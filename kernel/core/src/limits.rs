@@ -113,6 +113,10 @@ pub const SHARED_MEMORY_SHARE: u32 = 2;
 /// Receive and transmit buffer of a connection between nodes about barriers, bytes each. A longer frame goes in parts.
 pub const PMI_CONNECTION_BUFFER_BYTES: usize = 16 * 1024;
 
+/// What a job's PMI is charged with on a node, bytes, and how much more at a time when ranks put much. If there is no
+/// memory for more, the job ends with a reason.
+pub const PMI_CHARGE_BYTES: usize = 64 * 1024;
+
 /// Connections that other nodes made and that wait to be accepted; further ones are refused, and tried again.
 pub const PMI_BACKLOG_MAX: usize = 64;
 

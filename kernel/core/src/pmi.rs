@@ -42,7 +42,9 @@ pub(crate) use self::seat::{PMI_DESCRIPTOR, Seat};
 
 use crate::agent::Failures;
 use crate::executor::WaitQueue;
+use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
+use crate::quota::Quota;
 
 /// PMI on this node. Clones are the same.
 #[derive(Clone)]
@@ -53,16 +55,18 @@ pub struct Pmi {
 struct Shared {
     node: NodeId,
     neighbours: Arc<dyn Neighbours>,
+    quota: Arc<Quota>,
     jobs: Mutex<BTreeMap<JobId, Arc<Job>>>,
     /// Told when there is another job.
     came: WaitQueue,
 }
 
 impl Pmi {
-    /// On `node`, with these neighbours. [`Self::listen`] and [`Self::serve`] are to be run beside it.
+    /// On `node`, with these neighbours. What it keeps for ranks is charged to `quota`. [`Self::listen`] and
+    /// [`Self::serve`] are to be run beside it.
     #[must_use]
-    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>) -> Self {
-        let shared = Shared { node, neighbours, jobs: Mutex::default(), came: WaitQueue::new() };
+    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>) -> Self {
+        let shared = Shared { node, neighbours, quota, jobs: Mutex::default(), came: WaitQueue::new() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -78,7 +82,8 @@ impl Pmi {
             jobs.retain(|_, job| !job.is_deserted());
             let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
             let neighbours = Arc::clone(&self.shared.neighbours);
-            let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures);
+            let charge = self.shared.quota.charge(PMI_CHARGE_BYTES).map_err(|errno| format!("PMI: {errno}"))?;
+            let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
             jobs.insert(id, job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?);
         }
         let job = jobs.get(&id).filter(|job| job.admit(rank)).cloned();

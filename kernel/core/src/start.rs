@@ -80,7 +80,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         network: Arc::new(stack.clone()),
         name: Arc::from(node_name(node)),
     };
-    let pmi = Pmi::new(node, Arc::new(stack.clone()));
+    let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;
     let processes = ProcessTable::new(facts, pmi);

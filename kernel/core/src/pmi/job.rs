@@ -23,7 +23,9 @@ use super::way::Way;
 use crate::agent::Failures;
 use crate::executor::{self, WaitQueue, race};
 use crate::files::readiness::Watchers;
+use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
+use crate::quota::Charge;
 
 /// See this module.
 pub(crate) struct Job {
@@ -46,6 +48,9 @@ pub(crate) struct Job {
 struct State {
     /// `None` when the job is over.
     server: Option<Server>,
+    /// What the server takes of the kernel's memory.
+    charge: Charge,
+    charged_bytes: usize,
     /// Its ranks are being ended on purpose.
     is_killed: bool,
     /// It was said that it cannot go on.
@@ -76,6 +81,19 @@ struct Outcome {
 }
 
 impl State {
+    /// Charges what has been allocated, which is at most what one step of a barrier brings: so much the kernel has for
+    /// itself. If there is no memory for more, the job fails.
+    fn pay(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        let bytes = server.memory_bytes();
+        while self.charged_bytes < bytes {
+            if self.charge.grow(PMI_CHARGE_BYTES).is_err() {
+                return server.out_of_memory();
+            }
+            self.charged_bytes += PMI_CHARGE_BYTES;
+        }
+    }
+
     fn outcome(&mut self, peers: &BTreeMap<u32, Watchers>) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(server) = &mut self.server else { return outcome };
@@ -104,6 +122,7 @@ impl Job {
         node: NodeId,
         neighbours: Arc<dyn Neighbours>,
         failures: Failures,
+        charge: Charge,
     ) -> Option<Arc<Self>> {
         let here = placement.place(placement.index_of(node)?)?;
         let server = Server::new(id, &key.0, placement.clone(), node)?;
@@ -117,6 +136,8 @@ impl Job {
             peers: server.peers().into_iter().map(|peer| (peer, Watchers::new())).collect(),
             state: Mutex::new(State {
                 server: Some(server),
+                charge,
+                charged_bytes: PMI_CHARGE_BYTES,
                 is_killed: false,
                 has_failed: false,
                 came: BTreeSet::new(),
@@ -164,6 +185,7 @@ impl Job {
         let (result, outcome) = {
             let mut state = self.state.lock();
             let result = change(state.server.as_mut()?, executor::now_ns());
+            state.pay();
             (result, state.outcome(&self.peers))
         };
         self.pass_on(outcome);

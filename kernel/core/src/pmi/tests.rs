@@ -26,6 +26,7 @@ use crate::files::readiness::until;
 use crate::files::stream::{Stream, copy_from};
 use crate::net::testing::fabric::{Fabric, Faults, Station};
 use crate::process::testing::order;
+use crate::quota::tests::quota;
 
 const MS_NS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1000 * MS_NS;
@@ -51,7 +52,7 @@ impl Cluster {
         let node = |id: u32| {
             let id = NodeId(id);
             let stack = fabric.stack(id.address());
-            let pmi = Pmi::new(id, Arc::new(stack.clone()));
+            let pmi = Pmi::new(id, Arc::new(stack.clone()), quota());
             assert!(executor::spawn(pmi.clone().listen()).is_ok());
             assert!(executor::spawn(pmi.clone().serve(Arc::new(stack.clone()))).is_ok());
             Node { id, pmi, stack }

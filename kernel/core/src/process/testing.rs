@@ -291,7 +291,7 @@ pub(crate) fn launch(
     let job = Arc::clone(&bench.process.job);
     let world = world::World::new(JobKey([9; 32]), 1, (0..=order.rank.0).map(NodeId));
     let order = Launch { size: order.rank.0 + 1, world, ..order };
-    let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere));
+    let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere), Arc::clone(&node.quota));
     let seat = pmi.join(&order, Failures::new(|failure| panic!("{failure:?}"))).expect("a place");
     let switch = super::KillSwitch::new();
     let killer = switch.clone();

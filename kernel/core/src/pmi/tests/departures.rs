@@ -167,6 +167,36 @@ fn what_never_came_to_its_end_is_forgotten() {
     assert_eq!(done, Ok(()));
 }
 
+/// A job that puts more than its node has memory for ends, and not the node.
+#[test]
+fn a_node_without_memory_says_so() {
+    let quota = crate::quota::tests::quota();
+    let id = coppice_protocol::ids::NodeId(0);
+    let pmi = crate::pmi::Pmi::new(id, Arc::new(crate::net::testing::Nowhere), Arc::clone(&quota));
+    let cluster = Cluster::new(1, Faults::default());
+    let told = Arc::clone(&cluster.failures);
+    let report = crate::agent::Failures::new(move |failure| told.lock().push(failure));
+    let seat = pmi.join(&cluster.launch_order(0, 1, 1), report).expect("a place");
+    let player = Player { rank: 0, size: 1, endpoint: Some(seat.endpoint()), seat };
+    // All but a little is taken by others.
+    let taken = quota.taken();
+    let rest = quota.charge(crate::limits::QUOTA_BYTES_DEFAULT - taken - crate::limits::PMI_CHARGE_BYTES);
+    assert!(rest.is_ok());
+    let value = "v".repeat(1000);
+    let puts = run_to_end(async move {
+        player.init().await;
+        for key in 0..200 {
+            player.ask(&alloc::format!("cmd=put kvsname=k7 key={key} value={value}")).await;
+        }
+        player.end(Exit::Signal(9)).await;
+    });
+    assert_eq!(puts, Ok(()));
+    let reason = "node 0 has no memory for what rank 0 has to know from a PMI barrier";
+    assert_eq!(cluster.failures(), [(1, reason.to_string())]);
+    drop(rest);
+    assert_eq!(quota.taken(), 0);
+}
+
 #[test]
 fn who_has_no_place_is_refused() {
     let cluster = Cluster::new(3, Faults::default());
