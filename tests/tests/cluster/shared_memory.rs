@@ -57,6 +57,11 @@ fn nothing_is_left_of_what_ranks_shared() {
         let pattern = Pattern::of_seed(seed);
         let seen = memory_of(&cluster, 0).pages_with(&pattern).len();
         assert!(seen >= FILLED_PAGES, "only {seen} pages of {PAGE_BYTES} bytes are filled");
+        // The name of a file is a secret, too: the pattern's words in hexadecimal.
+        let words = pattern.bytes().chunks(8).take(2).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+        let name: String = words.map(|word| format!("{word:016x}")).collect();
+        let name = Pattern::of(name.into_bytes().try_into().expect("32 letters"));
+        assert!(!memory_of(&cluster, 0).pages_with(&name).is_empty(), "the file has its name");
         if kill {
             let job = cluster.json(&["jobs"]);
             let running = job.as_array().and_then(|jobs| jobs.iter().find(|job| job["state"] == "running"));
@@ -65,7 +70,9 @@ fn nothing_is_left_of_what_ranks_shared() {
         } else {
             let _ = waiting.go_on().success();
         }
-        memory_of(&cluster, 0).assert_none(&pattern, "the end of the job");
+        for secret in [&pattern, &name] {
+            memory_of(&cluster, 0).assert_none(secret, "the end of the job");
+        }
         // The next job finds another /dev/shm.
         let ran = cluster.run(&[coppice_tests::guests::BUSYBOX, "ls", "/dev/shm"]).success();
         assert_eq!(ran.text(), "");
