@@ -57,6 +57,13 @@ pub const SCRUB_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// How often it is looked whether they have come, ns.
 pub const SCRUB_PAUSE_NS: u64 = 50_000;
 
+/// How long an ended process's connections may take to tell their peers what it sent, ns; then they are broken off. A
+/// peer that lives and does not read may take as long.
+pub const DELIVER_NS_MAX: u64 = 30_000_000_000;
+
+/// Longest pause between looks whether they have, ns.
+pub const DELIVER_PAUSE_NS_MAX: u64 = 10_000_000;
+
 /// How long a dying kernel waits for its last words to be acknowledged, ns.
 pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
 
@@ -93,8 +100,9 @@ pub const CHANNEL_BYTES_MIN: usize = 4096;
 /// Messages that a direction of a socketpair(2) holds at most: then writers wait.
 pub const CHANNEL_MESSAGES_MAX: usize = 64;
 
-/// What programs' sockets may take of the kernel's heap with their buffers: one part in so many. Beyond, `ENOBUFS`.
-pub const SOCKETS_SHARE: usize = 2;
+/// What programs' connections may take of the kernel's heap: so many parts in eight, enough for a thousand in the
+/// memory that nodes have by default. Beyond, `ENOBUFS`.
+pub const SOCKETS_EIGHTHS: usize = 5;
 
 /// A peer that a program wants to be asked for signs of life (`SO_KEEPALIVE`) is asked at least this often, ns: well
 /// within the time after which one that says nothing is given up.

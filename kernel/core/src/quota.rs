@@ -76,12 +76,21 @@ impl Quota {
         Ok(charge)
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Errno> {
+    /// Whether so many bytes can be allocated without touching the kernel's reserve. For what is limited elsewhere.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
         let frames = bytes.div_ceil(PAGE_BYTES);
         while frames > self.frames.available_frames() as usize {
             if !self.retention.give_back() {
-                return Err(Errno::ENOMEM);
+                return false;
             }
+        }
+        true
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Errno> {
+        if !self.has_room(bytes) {
+            return Err(Errno::ENOMEM);
         }
         let mut taken = self.taken.lock();
         let sum = taken.checked_add(bytes).ok_or(Errno::ENOMEM)?;
@@ -190,7 +199,8 @@ pub(crate) mod tests {
         let eaten: Vec<_> = core::iter::from_fn(|| frames.alloc(FrameKind::User)).collect();
         assert!(frames.free_frames() > 0);
         assert_eq!(quota.charge(1).err(), Some(Errno::ENOMEM));
+        assert!(!quota.has_room(1));
         drop(eaten);
-        assert!(quota.charge(1).is_ok());
+        assert!(quota.charge(1).is_ok() && quota.has_room(1));
     }
 }

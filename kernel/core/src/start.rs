@@ -13,7 +13,7 @@ use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
 use crate::files::hosts::node_name;
-use crate::limits::SOCKETS_SHARE;
+use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::pmi::Pmi;
@@ -73,10 +73,13 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
 
     stack.set_user_config(sockets());
     let retention = Arc::new(Retention::default());
+    let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
+    let asked = Arc::clone(&quota);
+    stack.ask_for_memory(Arc::new(move |bytes| asked.has_room(bytes)));
     let facts = NodeFacts {
         frames,
         retention: Arc::clone(&retention),
-        quota: Arc::new(Quota::new(frames, Arc::clone(&retention))),
+        quota,
         network: Arc::new(stack.clone()),
         name: Arc::from(node_name(node)),
     };
@@ -101,7 +104,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
 fn sockets() -> UserConfig {
     let buffer_bytes = match hal::heap::usage().limit_bytes {
         0 => USER_BUFFER_BYTES,
-        bytes => bytes / SOCKETS_SHARE,
+        bytes => bytes / 8 * SOCKETS_EIGHTHS,
     };
     UserConfig { buffer_bytes, reserved_ports: RangeInclusive::new(1, 0), wipe: hal::scrub::bytes }
 }

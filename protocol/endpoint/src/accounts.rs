@@ -1,27 +1,37 @@
 //! What programs' sockets take of a stack: how many there are, and how large their buffers are.
 //!
 //! Buffers are as large as throughput wants while sockets are few, and get smaller as they become many: every ring gets
-//! the same part of what is left of one half of the budget ([`crate::limits::RING_PART`]). The other half is for rings
-//! of the least size, so that there are always some more connections to be had.
+//! the same part of what is left of a share of the budget ([`crate::limits::RING_LARGE_SHARE`]). The rest is for rings
+//! of the least size, so that there are always some more connections to be had. Whoever has the memory may refuse more
+//! of it at any time.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use spin::Mutex;
+
 use crate::SocketError;
-use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN, RING_PART, USER_BUFFER_BYTES, USER_SOCKETS_MAX};
+use crate::limits::{
+    RING_BYTES_MAX, RING_BYTES_MIN, RING_LARGE_SHARE, RING_OVERHEAD_BYTES, RING_PART, USER_BUFFER_BYTES,
+    USER_SOCKETS_MAX,
+};
 
 /// The books of one stack.
 pub(crate) struct Accounts {
     sockets: AtomicUsize,
     bytes: AtomicUsize,
     budget: AtomicUsize,
+    has_room: Mutex<Option<HasRoom>>,
 }
+
+/// Whether there is memory for so many bytes.
+pub(crate) type HasRoom = Arc<dyn Fn(usize) -> bool + Send + Sync>;
 
 impl Default for Accounts {
     fn default() -> Self {
         let (sockets, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { sockets, bytes, budget: AtomicUsize::new(USER_BUFFER_BYTES) }
+        Self { sockets, bytes, budget: AtomicUsize::new(USER_BUFFER_BYTES), has_room: Mutex::new(None) }
     }
 }
 
@@ -40,6 +50,11 @@ impl Accounts {
         self.budget.store(bytes, Ordering::Relaxed);
     }
 
+    /// Has `has_room` asked before anything is granted.
+    pub(crate) fn ask(&self, has_room: HasRoom) {
+        *self.has_room.lock() = Some(has_room);
+    }
+
     /// Enters one more socket.
     pub(crate) fn ticket(self: &Arc<Self>) -> Result<Ticket, SocketError> {
         if self.sockets.fetch_add(1, Ordering::Relaxed) >= USER_SOCKETS_MAX {
@@ -53,22 +68,24 @@ impl Accounts {
     pub(crate) fn grant(self: &Arc<Self>, bytes: usize) -> Result<Grant, SocketError> {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let grant = Grant { accounts: Arc::clone(self), bytes };
-        if before.saturating_add(bytes) > self.budget.load(Ordering::Relaxed) {
-            return Err(SocketError::NoMemory);
+        let is_within = before.saturating_add(bytes) <= self.budget.load(Ordering::Relaxed);
+        if is_within && self.has_room.lock().as_ref().is_none_or(|has_room| has_room(bytes)) {
+            Ok(grant)
+        } else {
+            Err(SocketError::NoMemory)
         }
-        Ok(grant)
     }
 
     /// How large the next ring is, bytes.
     fn ring_bytes(&self) -> usize {
-        let left = (self.budget.load(Ordering::Relaxed) / 2).saturating_sub(self.bytes());
+        let left = (self.budget.load(Ordering::Relaxed) / RING_LARGE_SHARE).saturating_sub(self.bytes());
         (left / RING_PART / RING_BYTES_MIN * RING_BYTES_MIN).clamp(RING_BYTES_MIN, RING_BYTES_MAX)
     }
 
     /// A ring, as large as it can be now.
     pub(crate) fn ring(self: &Arc<Self>) -> Result<(Vec<u8>, Grant), SocketError> {
         let bytes = self.ring_bytes();
-        let grant = self.grant(bytes)?;
+        let grant = self.grant(bytes + RING_OVERHEAD_BYTES)?;
         Ok((zeroed(bytes).ok_or(SocketError::NoMemory)?, grant))
     }
 }
@@ -114,4 +131,47 @@ pub(crate) struct Holding {
     /// While it is nobody's or waits to be accepted; otherwise its owner has it.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) _rings: [Grant; 2],
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{Accounts, RING_BYTES_MIN, RING_OVERHEAD_BYTES};
+    use crate::SocketError;
+    use crate::stack::table::Entry;
+
+    #[test]
+    fn rings_shrink_and_are_many() {
+        let accounts = Arc::<Accounts>::default();
+        accounts.set_budget(10 << 20);
+        let rings: Vec<_> = core::iter::from_fn(|| accounts.ring().ok()).collect();
+        let lengths: Vec<_> = rings.iter().map(|(ring, _)| ring.len()).collect();
+        assert!(lengths[0] > 100_000 && lengths.is_sorted_by(|one, next| one >= next), "{lengths:?}");
+        assert_eq!(lengths.last(), Some(&RING_BYTES_MIN));
+        // Two for each of a thousand connections.
+        assert!(lengths.len() > 2000, "{}", lengths.len());
+        assert!(accounts.bytes() <= 10 << 20);
+        drop(rings);
+        assert_eq!(accounts.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_charged_besides_is_what_a_connection_takes() {
+        assert!(size_of::<Entry>() + size_of::<smoltcp::iface::SocketStorage<'_>>() <= 2 * RING_OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn whoever_has_the_memory_may_refuse() {
+        let accounts = Arc::<Accounts>::default();
+        let has_room = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&has_room);
+        accounts.ask(Arc::new(move |bytes| bytes > 0 && asked.load(Ordering::Relaxed)));
+        assert!(accounts.ring().is_ok());
+        has_room.store(false, Ordering::Relaxed);
+        assert_eq!(accounts.ring().err(), Some(SocketError::NoMemory));
+        assert_eq!(accounts.bytes(), 0);
+    }
 }

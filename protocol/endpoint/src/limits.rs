@@ -29,7 +29,7 @@ pub const DEVICE_RETRY_NS: u64 = 1_000_000;
 /// to connect is not answered for now.
 pub const USER_SOCKETS_MAX: usize = 5000;
 
-/// Memory of the buffers of programs' sockets, bytes, if [`crate::UserConfig`] does not say otherwise. Beyond:
+/// Memory of programs' connections, bytes, if [`crate::UserConfig`] does not say otherwise. Beyond:
 /// [`crate::SocketError::NoMemory`], and who wants to connect is not answered for now.
 pub const USER_BUFFER_BYTES: usize = 16 << 20;
 
@@ -38,9 +38,15 @@ pub const USER_BUFFER_BYTES: usize = 16 << 20;
 pub const RING_BYTES_MAX: usize = 256 * 1024;
 
 /// Smallest one, bytes.
-pub const RING_BYTES_MIN: usize = 4096;
+pub const RING_BYTES_MIN: usize = 2048;
 
-/// The part of what is left of half the budget that the next ring gets, as a divisor.
+/// What a connection takes besides its two buffers, bytes for each of them.
+pub const RING_OVERHEAD_BYTES: usize = 1024;
+
+/// The part of the budget that goes to buffers larger than the smallest, as a divisor.
+pub const RING_LARGE_SHARE: usize = 3;
+
+/// The part of what is left of that which the next buffer gets, as a divisor.
 pub const RING_PART: usize = 32;
 
 /// Connections that a program's listener lets wait to be made and accepted, at most, whatever the program asked for.

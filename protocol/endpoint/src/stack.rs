@@ -132,6 +132,12 @@ impl<D: Device> Stack<D> {
         });
     }
 
+    /// Has `has_room` asked whether there is memory for so many bytes, before any are taken for programs' sockets. It
+    /// must not call into the stack.
+    pub fn ask_for_memory(&self, has_room: Arc<dyn Fn(usize) -> bool + Send + Sync>) {
+        self.with_net(|net| net.accounts.ask(has_room));
+    }
+
     /// This node's address.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {

@@ -5,7 +5,7 @@ use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 
 /// The node still is the same boot and still works.
 #[track_caller]
-fn assert_unharmed(cluster: &Cluster, after: &str) {
+pub(crate) fn assert_unharmed(cluster: &Cluster, after: &str) {
     let ran = cluster.run(&[BUSYBOX, "echo", "fine"]);
     assert_eq!(ran.text(), "fine\n", "after {after}: {}", ran.stderr);
     let nodes = cluster.json(&["nodes"]);

@@ -116,6 +116,7 @@ impl<P: Processes> Jobs<P> {
         };
         if runs {
             self.processes.kill(job, signal);
+            self.ship.stop_delivering();
         } else if reports.is_empty() {
             log::info!("agent: told to kill job {job}, which this node does not know");
         }

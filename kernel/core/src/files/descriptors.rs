@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
 
 use super::input::Input;
-use super::open_file::{OpenFile, Standard};
+use super::open_file::{Object, OpenFile, Standard};
 use super::readiness::Level;
 use crate::errno::Errno;
 
@@ -119,6 +119,15 @@ impl Descriptors {
         let removed = self.slots.get_mut(index).and_then(Option::take).ok_or(Errno::EBADF)?;
         self.levels[index] = self.invalid.clone();
         Ok(removed)
+    }
+
+    /// Has connections broken off when they are closed, whatever they still have to tell their peers.
+    pub(crate) fn break_connections(&self) {
+        for descriptor in self.slots.iter().flatten() {
+            if let Object::Socket(socket) = &descriptor.file.object {
+                socket.break_off_when_closed();
+            }
+        }
     }
 
     /// Numbers in use, in order.

@@ -271,6 +271,13 @@ impl Socket {
         }
     }
 
+    /// Has the connection broken off when it is closed.
+    pub(crate) fn break_off_when_closed(&self) {
+        if let Ok(tcp) = self.tcp() {
+            tcp.set_linger(true);
+        }
+    }
+
     /// What was asked of it.
     pub(crate) fn options(&self) -> Options {
         *self.options.lock()

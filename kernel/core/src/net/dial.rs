@@ -93,6 +93,12 @@ pub trait Dial: Send + Sync {
     /// Connects to one of its ports, with buffers of `buffer_bytes` in each direction.
     fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>>;
 
+    /// Whether connections that programs have closed still have something to tell their peers.
+    fn is_delivering(&self) -> bool;
+
+    /// Breaks those connections off.
+    fn stop_delivering(&self);
+
     /// Wipes what was sent over connections and is acknowledged, and forgets the connections that nobody holds.
     fn scrub_connections(&self);
 
@@ -115,6 +121,14 @@ impl<D: Card + Send + 'static> Dial for IoNode<D> {
             let stream = self.stack.connect(self.address, port, sizes).await?;
             Ok(Arc::new(stream) as Arc<dyn Wire>)
         })
+    }
+
+    fn is_delivering(&self) -> bool {
+        self.stack.is_delivering()
+    }
+
+    fn stop_delivering(&self) {
+        self.stack.stop_delivering();
     }
 
     fn scrub_connections(&self) {

@@ -40,6 +40,8 @@ pub(crate) struct Traces {
     pub(crate) busy: AtomicU32,
     /// How often its buffers were wiped, whatever was in them.
     pub(crate) forced: AtomicU32,
+    /// Frames it has sent.
+    pub(crate) sent: AtomicU32,
 }
 
 #[derive(Default)]
@@ -90,6 +92,7 @@ impl TxToken for End {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
         let mut frame = vec![0; length];
         let result = f(&mut frame);
+        self.traces.sent.fetch_add(1, Ordering::Relaxed);
         self.peer.frames.lock().push_back(frame);
         self.peer.arrived.notify();
         result
@@ -114,12 +117,23 @@ pub(crate) struct Net {
     pub(crate) dial: IoNode<End>,
     /// The node's card.
     pub(crate) traces: Arc<Traces>,
-    stack: Stack<End>,
+    /// The I/O node's.
+    pub(crate) stack: Stack<End>,
 }
 
 pub(crate) fn credentials() -> Credentials {
     let identity = Identity { node: NodeId(3), generation: Generation(2) };
     Credentials { identity, key: NodeKey([9; 32]) }
+}
+
+/// Two nodes on one wire, with their cards.
+pub(crate) fn two_nodes() -> [(Stack<End>, Arc<Traces>); 2] {
+    let (here, there) = (Arc::<Queue>::default(), Arc::<Queue>::default());
+    [(3, &here, &there), (4, &there, &here)].map(|(node, received, peer)| {
+        let traces = Arc::<Traces>::default();
+        let end = End { received: Arc::clone(received), peer: Arc::clone(peer), traces: Arc::clone(&traces) };
+        (stack_on(end, NodeId(node).address()), traces)
+    })
 }
 
 impl Net {

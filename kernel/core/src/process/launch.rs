@@ -114,6 +114,7 @@ impl Life {
         let end = End::signal(signal);
         let (Some(process), Some(thread)) = (&self.process, &self.thread) else { return end };
         self.run_ns = process.account.run_ns();
+        process.files.lock().break_connections();
         let done = thread.completed.load(Ordering::Relaxed);
         match thread.in_call() {
             Some(number) => {

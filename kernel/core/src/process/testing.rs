@@ -366,12 +366,14 @@ impl Bench {
         Self { process, state, world, ship, _net: Arc::new(net) }
     }
 
-    /// Another rank of the job, on the same node.
-    pub(crate) fn sibling(&self) -> Self {
+    /// Another rank of the job, on the same node, with this network if it is to be another.
+    pub(crate) fn sibling(&self, network: Option<Arc<dyn Network>>) -> Self {
         let Identity { size, rank, .. } = self.process.identity;
         let order = Launch { rank: Rank(rank.0 + 1), ..order(size) };
+        let mut node = self.process.node.clone();
+        node.network = network.unwrap_or(node.network);
         let client = self.ship.client(order.job, order.rank);
-        let process = process(&order, client, Arc::clone(&self.process.job), self.process.node.clone());
+        let process = process(&order, client, Arc::clone(&self.process.job), node);
         let state = Arc::new(ThreadState::first(&process.identity));
         Self { process, state, world: Arc::clone(&self.world), ship: self.ship.clone(), _net: Arc::clone(&self._net) }
     }

@@ -116,7 +116,7 @@ fn small_program() -> Vec<u8> {
 #[test]
 fn ranks_that_want_a_page_at_the_same_time_fetch_it_once() {
     let (first, file) = (Bench::new(&[]), small_program());
-    let second = first.sibling();
+    let second = first.sibling(None);
     first.world.lock().program.clone_from(&file);
     let image = program::parse(&file, 4096).expect("a program");
     let processes = [&first, &second].map(|bench| Arc::clone(&bench.process));

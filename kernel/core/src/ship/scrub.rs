@@ -12,6 +12,9 @@
 //! | session | requests that are queued, replies that are half there | as the heap, of whose blocks it is made |
 //! | connections, receive buffers | launch orders, replies | when the session takes them (B) |
 //! | connections, transmit buffers | requests | here (C) |
+//! | programs' connections, received | what others sent them | when read, and when closed |
+//! | programs' connections, sent | what they sent | here, closed ones as large blocks of the heap (C, A) |
+//! | programs' datagrams | the same | when read, sent, or closed; what has not gone here (C) |
 //! | network card's buffers | all of these as frames | here (D) |
 //! | kernel stack | pieces of all of these | here (A) |
 //! | core | registers on the way in, vector registers | here (A) |
@@ -20,6 +23,10 @@
 //! D [`crate::net::Dial::scrub_card`].
 //!
 //! What stays is what the node itself says of the process: its report and its RAS events, with the program's path.
+//!
+//! **What a process sent to others** and is not there yet when it ends is theirs: it is delivered first, as Linux would
+//! after the process's end. Its end is reported later for that, which keeps nobody waiting who would not wait anyway:
+//! the peers are ranks of the same job. If a job is ended from outside, its connections are broken off instead.
 //!
 //! **Calls that were under way** when the process was killed are at the I/O node, or queued: they cannot be taken back,
 //! and their replies bring a program's bytes. So [`Ship::scrub`] first waits for these replies, which nobody else does.
@@ -32,7 +39,7 @@ use coppice_hal as hal;
 
 use super::Ship;
 use crate::executor::{self, oneshot};
-use crate::limits::{SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+use crate::limits::{DELIVER_NS_MAX, DELIVER_PAUSE_NS_MAX, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -40,8 +47,9 @@ mod tests;
 impl Ship {
     /// Wipes what ended processes left in the kernel's memory; see this module. To be called when the last process of a
     /// job is gone, all their calls are given up ([`super::Client::release`]) and no other begins before it is done.
-    /// Takes at most a few times [`SCRUB_WAIT_NS_MAX`], whatever the network does.
+    /// Takes at most [`DELIVER_NS_MAX`] and a few times [`SCRUB_WAIT_NS_MAX`], whatever the network does.
     pub async fn scrub(&self) {
+        self.deliver().await;
         self.quiesce().await;
         if let Some(dial) = self.shared.dial.get() {
             dial.scrub_connections();
@@ -60,6 +68,31 @@ impl Ship {
         match spawned {
             Ok(_) => drop(wiped.await),
             Err(executor::TooManyTasks) => hal::scrub::kernel(),
+        }
+    }
+
+    /// Waits until what processes that are gone have sent to others is there, or breaks their connections off.
+    async fn deliver(&self) {
+        let Some(dial) = self.shared.dial.get() else { return };
+        let deadline_ns = executor::now_ns().saturating_add(DELIVER_NS_MAX);
+        let mut pause_ns = SCRUB_PAUSE_NS;
+        while dial.is_delivering() {
+            if executor::now_ns() >= deadline_ns {
+                log::warn!("ship: what a process sent is not taken by its peers; breaking its connections off");
+                dial.stop_delivering();
+                // The next look at the network sends word of it.
+                executor::sleep(SCRUB_PAUSE_NS).await;
+                return;
+            }
+            executor::sleep(pause_ns).await;
+            pause_ns = (pause_ns * 2).min(DELIVER_PAUSE_NS_MAX);
+        }
+    }
+
+    /// Gives up what processes that are gone have sent to others and is not there yet: their job was ended.
+    pub fn stop_delivering(&self) {
+        if let Some(dial) = self.shared.dial.get() {
+            dial.stop_delivering();
         }
     }
 

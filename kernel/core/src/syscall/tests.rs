@@ -8,6 +8,7 @@ mod polling;
 mod process;
 mod reading;
 mod shared;
+mod sockets;
 mod streams;
 mod waiting;
 mod writing;

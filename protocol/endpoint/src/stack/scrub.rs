@@ -1,12 +1,38 @@
 //! Leaving nothing behind: what went through a connection stays in its buffers until other bytes take its place.
 
+use alloc::vec::Vec;
+
 use smoltcp::phy::Device;
+use smoltcp::socket::tcp::State as TcpState;
 
 use super::Stack;
 use super::net::Net;
-use super::table::Entry;
+use super::owner::Owner;
+use super::table::{Entry, Key};
 
 impl<D: Device> Stack<D> {
+    /// Whether connections that programs have closed still have something to tell their peers: bytes, that this was
+    /// all, or that they are broken off.
+    #[must_use]
+    pub fn is_delivering(&self) -> bool {
+        self.with_net(|net| net.delivering().next().is_some())
+    }
+
+    /// Breaks those connections off: what they had to tell is lost, and their peers hear of that.
+    pub fn stop_delivering(&self) {
+        self.with_net(|net| {
+            let keys: Vec<_> = net
+                .delivering()
+                .map(|(key, entry)| {
+                    entry.socket_mut().abort();
+                    key
+                })
+                .collect();
+            keys.into_iter().for_each(|key| net.table.enqueue(key));
+        });
+        self.kick();
+    }
+
     /// Takes the frames that came, then has `wipe` zero what was sent and acknowledged and still lies in the
     /// connections' transmit buffers: all of it where everything is acknowledged ([`TcpStream::unacknowledged`]).
     /// Connections that nobody holds any more are forgotten, and their buffers freed, whatever their peers still have
@@ -27,6 +53,15 @@ impl<D: Device> Stack<D> {
 }
 
 impl Net {
+    /// Programs' connections that nobody has any more and that are not done. One whose end the peer has acknowledged
+    /// has nothing more to tell.
+    fn delivering(&mut self) -> impl Iterator<Item = (Key, &mut Entry)> {
+        self.table.iter_mut().filter(|(_, entry)| {
+            let is_closed = entry.holding.is_some() && matches!(entry.owner, Owner::Nobody { .. });
+            is_closed && !matches!(entry.socket().state(), TcpState::FinWait2 | TcpState::TimeWait)
+        })
+    }
+
     fn scrub(&mut self, mut wipe: impl FnMut(&mut [u8])) {
         while self.forget_oldest(|_: &Entry| true) {}
         self.datagrams.forget_unsent();

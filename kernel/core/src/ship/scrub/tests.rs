@@ -4,14 +4,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
+use coppice_endpoint::{BufferSizes, NetError, SocketError, TcpListener, TcpSocket, TcpStream};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::session::{Channel, Frame};
 use coppice_protocol::ship::{Call, Handle, Reply, Stream};
 
 use crate::executor::{Elapsed, now_ns, run_to_end, sleep, spawn, timeout};
-use crate::limits::{SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
-use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::limits::{DELIVER_NS_MAX, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+use crate::net::testing::{End, Net, Peer, Port, credentials};
 use crate::ship::{Client, Ship};
 
 const MS: u64 = 1_000_000;
@@ -131,6 +132,81 @@ fn the_card_is_waited_for_and_then_wiped_anyway() {
         net.traces.busy.store(u32::MAX, Ordering::Relaxed);
         assert_eq!(time_to_scrub(&ship).await, SCRUB_WAIT_NS_MAX);
         assert_eq!(net.traces.forced.load(Ordering::Relaxed), 1);
+    });
+    assert_eq!(result, Ok(()));
+}
+
+/// A connection that a program of the node made to a listener of the other station, which nobody reads from.
+async fn connected(net: &Net) -> (TcpSocket<End>, TcpListener<End>, TcpStream<End>) {
+    let sizes = BufferSizes { receive: 4096, transmit: 4096 };
+    let listener = net.stack.listen(9, 2, sizes).unwrap();
+    let socket = TcpSocket::new(&net.dial.stack).unwrap();
+    assert_eq!(socket.connect(net.stack.address(), 9), Err(SocketError::InProgress));
+    let (stream, _) = listener.accept().await.unwrap();
+    sleep(MS).await;
+    (socket, listener, stream)
+}
+
+#[test]
+fn what_a_process_sent_is_delivered_before_it_is_forgotten() {
+    let Stage { net, ship, .. } = stage();
+    let result = run_to_end(async move {
+        let (socket, _listener, stream) = connected(&net).await;
+        assert_eq!(socket.send(&[7; 10_000]), Ok(10_000));
+        drop(socket);
+        let read = spawn(async move {
+            sleep(100 * MS).await;
+            let mut bytes = vec![0; 10_000];
+            let mut count = 0;
+            while count < bytes.len() {
+                let more = stream.read(&mut bytes[count..]).await.unwrap();
+                assert!(more > 0, "only {count} bytes came");
+                count += more;
+            }
+            assert_eq!((&*bytes, stream.read(&mut [0; 9]).await), (&[7; 10_000][..], Ok(0)));
+        });
+        assert!(read.is_ok());
+        let took_ns = time_to_scrub(&ship).await;
+        assert!((100 * MS..200 * MS).contains(&took_ns), "took {took_ns} ns");
+        assert_eq!(net.dial.stack.user_sockets(), 0);
+        sleep(MS).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_peer_that_does_not_read_does_not_keep_the_node() {
+    let Stage { net, ship, .. } = stage();
+    let result = run_to_end(async move {
+        let (socket, _listener, stream) = connected(&net).await;
+        assert_eq!(socket.send(&[7; 10_000]), Ok(10_000));
+        drop(socket);
+        let took_ns = time_to_scrub(&ship).await;
+        assert!((DELIVER_NS_MAX..DELIVER_NS_MAX + SCRUB_WAIT_NS_MAX).contains(&took_ns), "took {took_ns} ns");
+        assert_eq!(net.dial.stack.user_sockets(), 0);
+        // It hears that something is missing.
+        assert_eq!(stream.read(&mut [0; 10_000]).await, Ok(4096));
+        assert_eq!(stream.read(&mut [0; 10_000]).await, Err(NetError::Reset));
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn nothing_is_delivered_for_a_job_that_was_ended() {
+    let Stage { net, ship, .. } = stage();
+    let result = run_to_end(async move {
+        let (socket, _listener, _stream) = connected(&net).await;
+        assert_eq!(socket.send(&[7; 10_000]), Ok(10_000));
+        drop(socket);
+        let ended = ship.clone();
+        let ending = spawn(async move {
+            sleep(50 * MS).await;
+            ended.stop_delivering();
+        });
+        assert!(ending.is_ok());
+        let took_ns = time_to_scrub(&ship).await;
+        assert!((50 * MS..80 * MS).contains(&took_ns), "took {took_ns} ns");
+        assert_eq!(net.dial.stack.user_sockets(), 0);
     });
     assert_eq!(result, Ok(()));
 }

@@ -258,7 +258,8 @@ fn number(socket: &Socket, (level, option): (u32, u32)) -> Result<u32, Errno> {
         (PROTOCOL_TCP, tcp::USER_TIMEOUT) => options.user_timeout_ms,
         (IPPROTO_IP, ip::TOS) => options.service,
         (IPPROTO_IP, ip::TTL) => options.hops,
-        _ => return Err(Errno::ENOPROTOOPT),
+        (SOL_SOCKET | IPPROTO_IP | PROTOCOL_TCP, _) => return Err(Errno::ENOPROTOOPT),
+        _ => return Err(Errno::EOPNOTSUPP),
     })
 }
 

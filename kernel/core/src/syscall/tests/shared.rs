@@ -59,7 +59,7 @@ fn size(bench: &Bench, file: u64) -> u64 {
 #[test]
 fn two_ranks_see_what_each_writes_to_a_file_they_map() {
     let one = Bench::with_memory(FramePool::for_host(BYTES), 2, &[]);
-    let two = one.sibling();
+    let two = one.sibling(None);
     let file = make(&one, "/dev/shm/ring", 3 * PAGE);
     assert_eq!(two.open("/dev/shm/ring", O_CREAT | O_EXCL | O_RDWR), errno(Errno::EEXIST));
     let other = two.open("/dev/shm/ring", O_RDWR) as u64;
@@ -110,7 +110,7 @@ fn a_private_mapping_keeps_its_writes_to_itself() {
 #[test]
 fn what_is_cut_off_is_gone_from_every_rank() {
     let one = Bench::with_memory(FramePool::for_host(BYTES), 2, &[]);
-    let two = one.sibling();
+    let two = one.sibling(None);
     let file = make(&one, "/dev/shm/a", 3 * PAGE);
     let other = two.open("/dev/shm/a", O_RDWR) as u64;
     let (here, there) = (map(&one, file, 4 * PAGE, SHARED, RW), map(&two, other, 4 * PAGE, PRIVATE, RW));
@@ -230,7 +230,7 @@ fn shared_memory_without_a_name_is_mappings_own() {
 #[test]
 fn nothing_is_left_when_the_last_rank_has_gone() {
     let one = Bench::with_memory(FramePool::for_host(BYTES), 2, &[]);
-    let two = one.sibling();
+    let two = one.sibling(None);
     let file = make(&one, "/dev/shm/a", 64 * PAGE);
     let at = map(&one, file, 64 * PAGE, SHARED, RW);
     for page in 0..64 {
