@@ -92,7 +92,7 @@ fn nothing_is_left_after_the_io_node_died() {
 fn nothing_is_left_of_what_passed_through() {
     let cluster = cluster();
     let path = program("passes", Toolchain::Glibc);
-    for (number, how) in (33_001..).zip(["read", "map", "copy", "print"]) {
+    for (number, how) in (33_001..).zip(["read", "map", "copy", "print", "loop"]) {
         let pattern = Pattern::of_seed(number);
         let bytes = pattern.repeated(1_000_000);
         std::fs::write(cluster.root().join("file"), &bytes).expect("file");
@@ -103,6 +103,20 @@ fn nothing_is_left_of_what_passed_through() {
             _ => assert!(ran.stdout.is_empty()),
         }
         memory_of(&cluster, 0).assert_none(&pattern, how);
+    }
+}
+
+/// Bytes that went over the network: on the node that sent them and on the one that got them, read or not.
+#[test]
+fn nothing_is_left_of_what_was_sent_to_another_node() {
+    let cluster = Cluster::up(2);
+    let path = program("passes", Toolchain::Glibc);
+    let pattern = Pattern::of_seed(35_001);
+    std::fs::write(cluster.root().join("file"), pattern.repeated(1_000_000)).expect("file");
+    let path = path.to_str().expect("a path");
+    let _ = cluster.run(&["-n", "2", "--nodes-list", "0,1", path, "ranks", "file"]).success();
+    for node in [0, 1] {
+        memory_of(&cluster, node).assert_none(&pattern, "what was sent");
     }
 }
 
