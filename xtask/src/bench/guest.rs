@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::command::{command, root, run, target};
+use crate::command::{command, root, run, run_logged, target};
 
 /// Compiles `tests/guests/c/NAME.c` and returns the program.
 ///
@@ -24,6 +24,22 @@ pub(crate) fn compile_with(compiler: &str, name: &str, output: &str, options: &[
     let output = directory.join(output);
     let source = root().join("tests/guests/c").join(format!("{name}.c"));
     run(command(compiler, &["-O2", "-Wall", "-static", "-o"]).arg(&output).args(options).arg(source))?;
+    Ok(output)
+}
+
+/// Compiles `tests/guests/mpi/NAME.c` with our MPICH and returns the program.
+///
+/// # Errors
+/// If MPICH cannot be built or its compiler complains.
+pub(crate) fn compile_mpi(name: &str) -> Result<PathBuf> {
+    let mpicc = crate::mpich::ready()?.prefix.join("bin/mpicc");
+    let directory = target().join("guests");
+    std::fs::create_dir_all(&directory).context("cannot make a directory for guests")?;
+    let output = directory.join(format!("{name}-bench"));
+    let source = root().join("tests/guests/mpi").join(format!("{name}.c"));
+    let log = directory.join(format!("{name}.log"));
+    let mut compiler = command(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-static", "-o"]);
+    run_logged(compiler.arg(&output).arg(source), &log)?;
     Ok(output)
 }
 

@@ -48,7 +48,10 @@ pub(crate) fn run(guest: &Guest<'_>) -> Result<String> {
 }
 
 /// Copies the files to a new directory and makes an archive of it.
-fn pack(files: &[(&str, &Path)], directory: &Path, archive: &Path) -> Result<()> {
+///
+/// # Errors
+/// If a file is missing or there is no room.
+pub(super) fn pack(files: &[(&str, &Path)], directory: &Path, archive: &Path) -> Result<()> {
     std::fs::create_dir(directory)?;
     for (name, file) in files {
         std::fs::copy(file, directory.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
@@ -70,7 +73,10 @@ fn pack(files: &[(&str, &Path)], directory: &Path, archive: &Path) -> Result<()>
 }
 
 /// The peer's kernel image, downloaded and unpacked once into the target directory.
-fn kernel() -> Result<PathBuf> {
+///
+/// # Errors
+/// If the package cannot be had.
+pub(super) fn kernel() -> Result<PathBuf> {
     let directory = target().join("peer-linux");
     let find = || {
         let entries = std::fs::read_dir(directory.join("boot")).ok()?;

@@ -9,7 +9,10 @@ mod guest;
 mod io;
 mod launch;
 mod linux;
+mod net;
 mod node;
+mod pair;
+mod pmi;
 mod poll;
 mod retain;
 
@@ -21,7 +24,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain or poll
+    /// Only the group with this name: node, launch, io, retain, net, pmi or poll
     group: Option<String>,
 }
 
@@ -45,6 +48,8 @@ const GROUPS: &[(&str, Group)] = &[
     ("launch", launch::figures),
     ("io", io::figures),
     ("retain", retain::figures),
+    ("net", net::figures),
+    ("pmi", pmi::figures),
     ("poll", poll::figures),
 ];
 
