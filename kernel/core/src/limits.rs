@@ -44,7 +44,10 @@ pub const CONTROL_QUEUE_MAX: usize = 4 * RANKS_PER_NODE_MAX as usize;
 
 /// Reports of ended processes that the agent keeps to answer repeated orders with; the oldest go first. Enough for all
 /// ranks of a job, and for a few jobs of one rank before it.
-pub const REPORTS_KEPT_MAX: usize = RANKS_PER_NODE_MAX as usize + 8;
+pub const REPORTS_KEPT_MAX: usize = RANKS_PER_NODE_MAX as usize + JOBS_KEPT_MAX;
+
+/// Jobs whose reports are kept; those of the oldest go first.
+pub const JOBS_KEPT_MAX: usize = 8;
 
 /// Answers to orders to retain that the agent keeps for orders that come twice; the oldest go first, and a repeated
 /// order is then carried out again, which changes nothing.

@@ -3,12 +3,13 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use coppice_protocol::control::RankReport;
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 
-use crate::limits::REPORTS_KEPT_MAX;
+use crate::limits::{JOBS_KEPT_MAX, REPORTS_KEPT_MAX};
 
 /// What runs and what ran.
 #[derive(Default)]
@@ -84,20 +85,55 @@ impl Ledger {
         self.wiping = false;
     }
 
-    /// A rank has come to its end. At [`REPORTS_KEPT_MAX`] the oldest report is forgotten.
+    /// A rank has come to its end. At [`REPORTS_KEPT_MAX`] and [`JOBS_KEPT_MAX`] the oldest reports are forgotten.
     pub(super) fn end(&mut self, report: RankReport) {
         self.ranks.remove(&report.rank);
         if self.ranks.is_empty() {
             self.job = None;
         }
-        if self.ended.len() >= REPORTS_KEPT_MAX {
+        while self.ended.len() >= REPORTS_KEPT_MAX || self.jobs_before(report.job) >= JOBS_KEPT_MAX {
             self.ended.pop_front();
         }
         self.ended.push_back(report);
     }
 
+    /// Other jobs that are remembered. The reports of a job lie together, as one job is here at a time.
+    fn jobs_before(&self, job: JobId) -> usize {
+        let mut jobs: Vec<JobId> = self.ended.iter().map(|report| report.job).filter(|other| *other != job).collect();
+        jobs.dedup();
+        jobs.len()
+    }
+
     /// What became of the ranks of a job that were here and ended, as far as it is remembered.
     pub(super) fn reports_of(&self, job: JobId) -> impl Iterator<Item = &RankReport> {
         self.ended.iter().filter(move |report| report.job == job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::control::Exit;
+    use coppice_protocol::ids::{JobId, Rank};
+    use coppice_protocol::limits::RANKS_PER_NODE_MAX;
+
+    use super::super::tests::report;
+    use super::Ledger;
+    use crate::limits::{JOBS_KEPT_MAX, REPORTS_KEPT_MAX};
+
+    #[test]
+    fn reports_of_few_jobs_are_kept_but_of_all_their_ranks() {
+        let mut ledger = Ledger::default();
+        let kept = |ledger: &Ledger, job| ledger.reports_of(JobId(job)).count();
+        for job in 1..=100 {
+            ledger.end(report(JobId(job), Rank(0), Exit::Status(0)));
+        }
+        assert_eq!(ledger.ended.len(), JOBS_KEPT_MAX);
+        assert_eq!((kept(&ledger, 100 - JOBS_KEPT_MAX as u64), kept(&ledger, 100)), (0, 1));
+        for rank in 0..RANKS_PER_NODE_MAX {
+            ledger.end(report(JobId(101), Rank(rank), Exit::Status(0)));
+        }
+        assert_eq!(kept(&ledger, 101), RANKS_PER_NODE_MAX as usize);
+        assert_eq!(kept(&ledger, 100), 1);
+        assert!(ledger.ended.len() <= REPORTS_KEPT_MAX);
     }
 }

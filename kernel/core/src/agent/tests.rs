@@ -41,7 +41,7 @@ struct Fakes {
     failures: Arc<Mutex<Vec<Failures>>>,
 }
 
-fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
+pub(super) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
     RankReport {
         job,
         rank,
