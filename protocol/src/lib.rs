@@ -11,6 +11,7 @@
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`program`] | – | what a static program is, and why a file is not one |
+//! | [`signal`] | – | names and numbers of signals |
 #![no_std]
 
 extern crate alloc;
@@ -27,5 +28,6 @@ pub mod ras;
 pub mod retain;
 pub mod session;
 pub mod ship;
+pub mod signal;
 pub mod syscalls;
 pub mod world;

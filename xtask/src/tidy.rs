@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-boot", &[]),
     ("coppice-qemu", &[]),
     ("coppice-fabric", &["coppice-protocol"]),
-    ("coppice-api", &[]),
+    ("coppice-api", &["coppice-protocol"]),
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),

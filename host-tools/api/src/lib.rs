@@ -16,9 +16,9 @@ pub mod paths;
 pub mod program;
 pub mod ras;
 pub mod retain;
-pub mod signal;
 pub mod stream;
 
 pub use client::Client;
+pub use coppice_protocol::signal;
 pub use error::ApiError;
 pub use paths::{ClusterName, ClusterPaths, PathError};

@@ -175,7 +175,7 @@ pub(crate) struct Kill {
 }
 
 fn parse_signal(text: &str) -> Result<u8, String> {
-    coppice_api::signal::parse(text).ok_or_else(|| "give a signal such as TERM, KILL or 9".to_owned())
+    coppice_api::signal::parse(text).ok_or_else(|| "give a signal such as TERM, KILL, RTMIN+1 or 9".to_owned())
 }
 
 #[derive(Debug, Args)]

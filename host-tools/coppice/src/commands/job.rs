@@ -91,7 +91,7 @@ fn unknown_calls(ranks: &[RankView]) -> Vec<String> {
 pub(crate) fn end_of(rank: &RankView) -> String {
     match (rank.outcome, rank.exit, rank.signal) {
         (RankOutcome::Exited, Some(status), _) => format!("exit {status}"),
-        (RankOutcome::Signalled, _, Some(number)) => signal::name(number),
+        (RankOutcome::Signalled, _, Some(number)) => signal::name(number).into_owned(),
         (RankOutcome::NotStarted, ..) => "not started".to_owned(),
         (RankOutcome::Lost, ..) => "lost".to_owned(),
         _ => "?".to_owned(),

@@ -6,11 +6,11 @@ use alloc::string::String;
 use coppice_hal::addr::USER_END;
 use coppice_hal::user::{Registers, vector};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::syscalls;
+use coppice_protocol::{signal, syscalls};
 
 use crate::errno::Errno;
 use crate::memory::Signal;
-use crate::process::signals::{self, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
+use crate::process::signals::{SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
 use crate::process::{End, Process};
 use crate::ras;
 
@@ -50,16 +50,16 @@ impl Process {
         self.fault(signal.number.into(), Some(signal.address), regs.rip, &what)
     }
 
-    fn fault(&self, signal: u32, address: Option<u64>, instruction: u64, what: &str) -> End {
+    fn fault(&self, number: u32, address: Option<u64>, instruction: u64, what: &str) -> End {
         let text = match address {
             Some(address) => format!("at address {address:#x}, instruction {instruction:#x}: {what}"),
             None => format!("at instruction {instruction:#x}: {what}"),
         };
         self.report(Severity::Error, RasKind::ProgramFault, address, Some(instruction), {
-            let (rank, path, name) = (self.identity.rank, &self.identity.executable, signals::name(signal));
+            let (rank, path, name) = (self.identity.rank, &self.identity.executable, signal::name(number));
             format!("rank {rank} ({path}): {name} {text}")
         });
-        let end = self.signals.lock().fault(signal);
+        let end = self.signals.lock().fault(number);
         match end.reason.clone() {
             Some(reason) => end.because(format!("{text} ({reason})")),
             None => end.because(text),

@@ -3,6 +3,8 @@
 //!
 //! Handlers are recorded but not called. A signal that would run one ends the process, with a reason that says so.
 
+use coppice_protocol::signal::{self, name};
+
 use crate::errno::Errno;
 use crate::process::End;
 use crate::syscall::abi::signal::SignalAction;
@@ -10,13 +12,13 @@ use crate::syscall::abi::signal::SignalAction;
 use alloc::format;
 
 /// Highest signal number.
-pub(crate) const SIGNAL_MAX: u32 = 64;
+pub(crate) const SIGNAL_MAX: u32 = signal::SIGNAL_MAX as u32;
 
 pub(crate) const SIGILL: u32 = 4;
 pub(crate) const SIGTRAP: u32 = 5;
 pub(crate) const SIGBUS: u32 = 7;
 pub(crate) const SIGFPE: u32 = 8;
-pub(crate) const SIGKILL: u32 = 9;
+pub(crate) const SIGKILL: u32 = signal::SIGKILL as u32;
 pub(crate) const SIGSEGV: u32 = 11;
 pub(crate) const SIGPIPE: u32 = 13;
 const SIGCHLD: u32 = 17;
@@ -30,45 +32,6 @@ const SIGWINCH: u32 = 28;
 
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
-
-/// A signal's name, for people.
-pub(crate) const fn name(signal: u32) -> &'static str {
-    const NAMES: [&str; 32] = [
-        "signal 0",
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGILL",
-        "SIGTRAP",
-        "SIGABRT",
-        "SIGBUS",
-        "SIGFPE",
-        "SIGKILL",
-        "SIGUSR1",
-        "SIGSEGV",
-        "SIGUSR2",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGTERM",
-        "SIGSTKFLT",
-        "SIGCHLD",
-        "SIGCONT",
-        "SIGSTOP",
-        "SIGTSTP",
-        "SIGTTIN",
-        "SIGTTOU",
-        "SIGURG",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGVTALRM",
-        "SIGPROF",
-        "SIGWINCH",
-        "SIGIO",
-        "SIGPWR",
-        "SIGSYS",
-    ];
-    if (signal as usize) < NAMES.len() { NAMES[signal as usize] } else { "a real-time signal" }
-}
 
 /// A set of signals, signal `n` as bit `n − 1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
