@@ -6,6 +6,7 @@
 pub use self::registers::Registers;
 pub use self::thread::UserThread;
 
+pub mod extended;
 mod registers;
 mod thread;
 

@@ -12,18 +12,12 @@ use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
 
 use super::Registers;
+use super::extended::{LEGACY_BYTES, MXCSR, X87_CONTROL, bytes as area_bytes};
 use crate::addr::USER_END;
-use crate::machine::control;
 use crate::machine::core_state::Core;
 
 /// The processor wants the area so.
 const AREA_ALIGN: usize = 64;
-
-/// x87 control word of a new program: all exceptions masked, extended precision.
-const X87_CONTROL: u16 = 0x037f;
-
-/// Offset of MXCSR in the area, and its value in a new program: all exceptions masked.
-const MXCSR: (usize, u32) = (24, 0x1f80);
 
 /// [`FpuArea::newest_on`] when the memory is what counts.
 const NOWHERE: usize = usize::MAX;
@@ -31,11 +25,11 @@ const NOWHERE: usize = usize::MAX;
 /// What the processor restores registers from: the part that is always there, and the list of components that are not
 /// as at reset, which is empty.
 #[repr(C, align(64))]
-struct ResetArea([u32; (512 + 64) / 4]);
+struct ResetArea([u32; LEGACY_BYTES / 4]);
 
 /// The vector registers at reset. MXCSR is read from here all the same.
 static RESET: ResetArea = {
-    let mut words = [0; (512 + 64) / 4];
+    let mut words = [0; LEGACY_BYTES / 4];
     words[MXCSR.0 / 4] = MXCSR.1;
     ResetArea(words)
 };
@@ -68,16 +62,37 @@ pub(super) struct FpuState(Arc<FpuArea>);
 impl FpuState {
     /// Registers as a new program finds them.
     pub(super) fn new() -> Self {
-        let size = control::vector_area_bytes().max(512 + 64);
-        let layout = Layout::from_size_align(size, AREA_ALIGN).expect("the processor's area is of sane size");
+        let layout = Layout::from_size_align(area_bytes(), AREA_ALIGN).expect("the processor's area is of sane size");
         // SAFETY: the size is not 0.
         let Some(bytes) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: both are inside the area, which is aligned for anything.
         unsafe {
-            bytes.cast::<u16>().write(X87_CONTROL);
+            bytes.add(X87_CONTROL.0).cast::<u16>().write(X87_CONTROL.1);
             bytes.add(MXCSR.0).cast::<u32>().write(MXCSR.1);
         }
         Self(Arc::new(FpuArea { bytes, layout, newest_on: AtomicUsize::new(NOWHERE) }))
+    }
+
+    /// Shows `f` the registers' bytes, which it may change to what the processor can load. They must have been saved.
+    pub(super) fn with_bytes<R>(&mut self, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        let newest_on = self.0.newest_on.load(Ordering::Acquire);
+        assert!(newest_on == NOWHERE, "vector registers are looked at while core {newest_on} has them");
+        // SAFETY: the bytes are as many as were allocated, and initialised. No core has the registers loaded, so none
+        // touches the bytes before the thread is entered again, which needs the thread that is borrowed here.
+        f(unsafe { core::slice::from_raw_parts_mut(self.0.bytes.as_ptr(), self.0.layout.size()) })
+    }
+}
+
+/// The bits of the SSE control register that a program may set.
+pub(super) fn mxcsr_mask() -> u32 {
+    /// Where the processor says so, and what it means if it says nothing.
+    const MASK: (usize, u32) = (28 / 4, 0xffbf);
+    let mut area = ResetArea([0; LEGACY_BYTES / 4]);
+    // SAFETY: the area has the 512 bytes that are written, and is aligned.
+    unsafe { asm!("fxsave64 [{}]", in(reg) &raw mut area, options(nostack, preserves_flags)) };
+    match area.0[MASK.0] {
+        0 => MASK.1,
+        mask => mask,
     }
 }
 

@@ -4,6 +4,12 @@ use super::{Registers, UserExit};
 use crate::addr::USER_END;
 use crate::paging::PageTable;
 
+#[cfg(not(target_os = "none"))]
+use alloc::{boxed::Box, vec};
+
+#[cfg(not(target_os = "none"))]
+use super::extended;
+
 #[cfg(target_os = "none")]
 use super::entry::{self, Trap};
 #[cfg(target_os = "none")]
@@ -29,6 +35,9 @@ pub struct UserThread {
     /// The vector registers.
     #[cfg(target_os = "none")]
     fpu: FpuState,
+    /// The vector registers, which no processor has.
+    #[cfg(not(target_os = "none"))]
+    area: Box<[u8]>,
 }
 
 impl UserThread {
@@ -47,7 +56,33 @@ impl UserThread {
             trap: Trap::restore_all(),
             #[cfg(target_os = "none")]
             fpu: FpuState::new(),
+            #[cfg(not(target_os = "none"))]
+            area: {
+                let mut area = vec![0; extended::bytes()];
+                extended::reset(&mut area);
+                area.into_boxed_slice()
+            },
         }
+    }
+
+    /// Sees to it that the thread goes on with all of its integer registers as they are, also with those that a system
+    /// call destroys.
+    pub fn restore_all(&mut self) {
+        #[cfg(target_os = "none")]
+        {
+            self.trap = Trap::restore_all();
+        }
+    }
+
+    /// Shows `f` the bytes of the vector registers, which it may change to what the processor can load.
+    pub(super) fn with_area<R>(&mut self, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        #[cfg(target_os = "none")]
+        {
+            self.save_fpu();
+            self.fpu.with_bytes(f)
+        }
+        #[cfg(not(target_os = "none"))]
+        f(&mut self.area)
     }
 
     /// Gives the core to the thread in the address space of `table` until it comes back.
