@@ -81,6 +81,8 @@ pub struct NodeStatus {
     pub boot_ns: u64,
     /// Of that, time the core had nothing to do and slept, ns.
     pub boot_idle_ns: u64,
+    /// Cores that run.
+    pub cores: u32,
     /// Memory as it is now.
     pub memory: MemoryStatus,
 }

@@ -233,9 +233,10 @@ impl Machine {
         );
         match self.accelerator {
             Accelerator::Tcg => {
-                // One thread for all processors: machines are many and host processors few.
+                // A thread for each processor, unless they are to count instructions, which one thread does for all.
+                let threads = if self.cpus > 1 && !self.icount { "multi" } else { "single" };
                 let cache = self.translation_cache_mib;
-                arguments.option("-accel", format!("tcg,thread=single,tb-size={cache}"));
+                arguments.option("-accel", format!("tcg,thread={threads},tb-size={cache}"));
                 arguments.option("-cpu", "max");
             }
             Accelerator::Kvm => {
@@ -329,6 +330,20 @@ mod tests {
         let mut machine = Machine::new("count", "k", 16 * MIB, Accelerator::Tcg);
         (machine.icount, machine.sandbox, machine.qmp) = (true, false, QmpChannel::Stdio);
         insta::assert_snapshot!(text(&machine));
+    }
+
+    #[test]
+    fn several_processors_have_threads_of_their_own_unless_they_count() {
+        let accelerator = |cpus, icount| {
+            let mut machine = Machine::new("wide", "k", 64 * MIB, Accelerator::Tcg);
+            (machine.cpus, machine.icount) = (cpus, icount);
+            let text = text(&machine);
+            assert!(text.contains(&format!("-smp cpus={cpus}\n")), "{text}");
+            text.lines().find_map(|line| Some(line.strip_prefix("-accel ")?.to_owned())).unwrap()
+        };
+        assert_eq!(accelerator(1, false), "tcg,thread=single,tb-size=32");
+        assert_eq!(accelerator(2, false), "tcg,thread=multi,tb-size=32");
+        assert_eq!(accelerator(CPUS_MAX, true), "tcg,thread=single,tb-size=32");
     }
 
     #[test]

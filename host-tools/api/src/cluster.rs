@@ -41,6 +41,8 @@ pub struct ClusterView {
     pub nodes_failed: u32,
     /// Compute nodes per I/O node.
     pub pset_size: u32,
+    /// Cores of each node.
+    pub cores: u32,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
     /// How nodes are executed, `tcg` or `kvm`; nothing while that is being found out.

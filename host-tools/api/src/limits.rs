@@ -25,6 +25,9 @@ pub const NODES_MAX: u32 = 512;
 /// Most nodes of one pset.
 pub const PSET_NODES_MAX: u32 = 256;
 
+/// Most cores of a node. More are refused.
+pub const CORES_MAX: u32 = 64;
+
 /// Most ranks of a job on one node.
 pub const RANKS_PER_NODE_MAX: u32 = 64;
 

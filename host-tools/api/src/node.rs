@@ -49,6 +49,8 @@ pub struct NodeView {
     /// Of that, time it had nothing to do, ns. With a clock that counts instructions the difference is the number of
     /// instructions it took to get ready.
     pub boot_idle_ns: Option<u64>,
+    /// Cores that run, once it was ready.
+    pub cores: Option<u32>,
     /// Its memory when it got ready.
     pub memory: Option<MemoryView>,
     /// The last program it ran in this boot.

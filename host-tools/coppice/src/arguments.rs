@@ -5,7 +5,7 @@ mod run;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use coppice_api::ClusterName;
-use coppice_api::limits::{NODES_MAX, PSET_NODES_MAX};
+use coppice_api::limits::{CORES_MAX, NODES_MAX, PSET_NODES_MAX};
 
 pub(crate) use self::run::Run;
 use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
@@ -70,6 +70,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     coppice up                                  four nodes of 64 MiB\n  \
+    coppice up --nodes 2 --cores 4              two nodes of four cores\n  \
     coppice up --nodes 32 --pset-size 16        32 nodes, an I/O node for each 16\n  \
     coppice --cluster bad up --loss 1%          a cluster whose network loses frames")]
 pub(crate) struct Up {
@@ -77,6 +78,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(crate) nodes: u32,
+    /// Cores of each node
+    #[arg(long, value_name = "C", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(CORES_MAX)))]
+    pub(crate) cores: u32,
     /// Memory of each node, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_memory)]
     pub(crate) memory: u64,

@@ -54,6 +54,8 @@ pub struct Config {
     pub paths: ClusterPaths,
     /// Compute nodes.
     pub nodes: u32,
+    /// Cores of each.
+    pub cores: u32,
     /// Memory of each, bytes.
     pub memory_bytes: u64,
     /// Compute nodes per I/O node.

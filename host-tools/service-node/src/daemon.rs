@@ -73,6 +73,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
             accelerator: options.accel,
             nodes: options.nodes,
             pset_size: options.pset_size,
+            cores: options.cores,
             memory_bytes: options.memory_bytes,
             icount: options.icount,
             shape: Shape {
@@ -85,6 +86,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
         let config = Config {
             paths: paths.clone(),
             nodes: options.nodes,
+            cores: options.cores.into(),
             memory_bytes: options.memory_bytes,
             pset_size: options.pset_size,
         };

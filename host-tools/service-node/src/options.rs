@@ -1,7 +1,7 @@
 //! What `coppiced` is told when it is started; everything comes as arguments.
 
 use clap::{Parser, ValueEnum};
-use coppice_api::limits::{NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
+use coppice_api::limits::{CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
 use coppice_api::paths::ClusterName;
 
 /// The service node of one Coppice cluster. Started by `coppice up`.
@@ -14,6 +14,9 @@ pub struct Options {
     /// Compute nodes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
+    /// Cores of each node
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(CORES_MAX)))]
+    pub cores: u16,
     /// Memory of each node, bytes
     #[arg(long, default_value_t = 64 << 20,
           value_parser = clap::value_parser!(u64).range(NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX))]

@@ -57,6 +57,8 @@ pub struct Setup {
     pub nodes: u32,
     /// Compute nodes per I/O node.
     pub pset_size: u32,
+    /// Cores of each node.
+    pub cores: u16,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
     /// Whether the nodes' clocks count instructions.

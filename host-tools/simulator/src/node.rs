@@ -138,7 +138,13 @@ impl Life {
         context.trace.note(context.now_ns, "node established", format_args!("life {} {channel}", self.id));
         match channel {
             Channel::Control => {
-                let status = NodeStatus { kernel: "simulated".to_owned(), boot_ns: 1, boot_idle_ns: 0, memory: MEMORY };
+                let status = NodeStatus {
+                    kernel: "simulated".to_owned(),
+                    boot_ns: 1,
+                    boot_idle_ns: 0,
+                    cores: 1,
+                    memory: MEMORY,
+                };
                 say(link, &ToIoNode::Ready(status), context)?;
                 self.tables.said().iter().try_for_each(|message| say(link, message, context))
             }

@@ -136,7 +136,7 @@ fn control() {
     line(
         &mut table,
         "Ready",
-        &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, memory: MEMORY }),
+        &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY }),
     );
     line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
     line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
@@ -264,7 +264,7 @@ fn pset() {
     line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Discard", &ToPset::Discard { request: 8, program: Some(PROGRAM), nodes: vec![node] });
     line(&mut table, "Shutdown", &ToPset::Shutdown);
-    let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, memory: MEMORY };
+    let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });
     line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });

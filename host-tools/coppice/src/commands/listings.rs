@@ -31,6 +31,7 @@ fn nodes_table(nodes: &[NodeView]) -> String {
             node.address.to_string(),
             node.generation.to_string(),
             or_dash(node.boot_ns.map(show_ns)),
+            or_dash(node.cores),
             or_dash(node.memory.map(|memory| show_bytes(memory.free_bytes))),
             or_dash(node.pid),
             retained(
@@ -40,8 +41,20 @@ fn nodes_table(nodes: &[NodeView]) -> String {
             or_dash(node.last_program.as_ref().map(last_program)),
         ]
     };
-    let heading =
-        ["NODE", "STATE", "JOB", "PSET", "ADDRESS", "BOOTS", "BOOT TIME", "FREE", "PID", "RETAINED", "LAST PROGRAM"];
+    let heading = [
+        "NODE",
+        "STATE",
+        "JOB",
+        "PSET",
+        "ADDRESS",
+        "BOOTS",
+        "BOOT TIME",
+        "CORES",
+        "FREE",
+        "PID",
+        "RETAINED",
+        "LAST PROGRAM",
+    ];
     table(&heading, nodes.iter().map(row))
 }
 
@@ -196,6 +209,7 @@ mod tests {
             kernel: None,
             boot_ns: None,
             boot_idle_ns: None,
+            cores: None,
             memory: None,
             last_program: None,
             retained: Vec::new(),
@@ -213,6 +227,7 @@ mod tests {
             node: 0,
             state: NodeState::Ready,
             boot_ns: Some(20_000_000),
+            cores: Some(2),
             memory: Some(memory),
             last_program: Some(last),
             retained: vec![held(300, 1 << 20), held(212, 1 << 20)],
@@ -220,10 +235,13 @@ mod tests {
         };
         let text = nodes_table(&[warm, node()]);
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(words[0].join(" "), "NODE STATE JOB PSET ADDRESS BOOTS BOOT TIME FREE PID RETAINED LAST PROGRAM");
-        let expected = "0 ready - 0 10.64.0.2 1 20 ms 60.0 MiB 77 512 pages, 2.0 MiB 0123456789ab ./hello";
+        assert_eq!(
+            words[0].join(" "),
+            "NODE STATE JOB PSET ADDRESS BOOTS BOOT TIME CORES FREE PID RETAINED LAST PROGRAM"
+        );
+        let expected = "0 ready - 0 10.64.0.2 1 20 ms 2 60.0 MiB 77 512 pages, 2.0 MiB 0123456789ab ./hello";
         assert_eq!(words[1].join(" "), expected);
-        assert_eq!(words[2].join(" "), "1 booting - 0 10.64.0.2 1 - - 77 - -");
+        assert_eq!(words[2].join(" "), "1 booting - 0 10.64.0.2 1 - - - 77 - -");
     }
 
     #[test]

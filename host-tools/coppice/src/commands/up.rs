@@ -13,6 +13,7 @@ use super::down;
 use crate::arguments::Up;
 use crate::progress;
 use crate::show::print;
+use crate::units::counted;
 
 /// The service node's program, beside this one.
 const SERVICE_NODE: &str = "coppiced";
@@ -42,9 +43,10 @@ pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<()> {
     };
     let plural = if view.nodes == 1 { "" } else { "s" };
     print(&format!(
-        "cluster '{}' is up: {} node{plural} of {} MiB under {}, ready after {:.1} s\n",
+        "cluster '{}' is up: {} node{plural} of {} and {} MiB under {}, ready after {:.1} s\n",
         view.name,
         view.nodes,
+        counted(view.cores.into(), "core"),
         view.memory_bytes >> 20,
         view.accelerator.as_deref().unwrap_or("an unknown accelerator"),
         started.elapsed().as_secs_f64()
@@ -58,6 +60,7 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
     command
         .args(["--cluster", client.paths().name().as_str()])
         .args(["--nodes", &up.nodes.to_string()])
+        .args(["--cores", &up.cores.to_string()])
         .args(["--memory-bytes", &up.memory.to_string()])
         .args(["--pset-size", &up.pset_size.to_string()])
         .args(["--accel", up.accel.as_str()])

@@ -226,6 +226,7 @@ pub(crate) fn status() -> NodeStatus {
         kernel: "test".into(),
         boot_ns: 5,
         boot_idle_ns: 2,
+        cores: 1,
         memory: MemoryStatus { total: 3, kernel: 1, free: 2, retained: 0 },
     }
 }

@@ -109,6 +109,7 @@ impl Node {
             kernel: self.status.as_ref().map(|status| status.kernel.clone()),
             boot_ns: self.status.as_ref().map(|status| status.boot_ns),
             boot_idle_ns: self.status.as_ref().map(|status| status.boot_idle_ns),
+            cores: self.status.as_ref().map(|status| status.cores),
             memory: self.status.as_ref().map(|status| MemoryView {
                 total_bytes: status.memory.total,
                 kernel_bytes: status.memory.kernel,

@@ -49,6 +49,7 @@ pub(super) fn empty(config: &Config, now: Now) -> ClusterView {
         nodes_ready: 0,
         nodes_failed: 0,
         pset_size: config.pset_size,
+        cores: config.cores,
         memory_bytes: config.memory_bytes,
         accelerator: None,
         jobs_queued: 0,

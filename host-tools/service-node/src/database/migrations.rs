@@ -5,7 +5,12 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 3] = [include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema-1.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];
 
 /// Brings the file up to date, all or nothing.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), DatabaseError> {
@@ -77,6 +82,7 @@ mod tests {
         assert_eq!((last.path.as_str(), last.bytes, last.job, last.at_ns), ("./prog", 100, 1, 6));
         assert_eq!(last.program, "03".repeat(32));
         assert_eq!((node.generation, node.retained), (7, vec![]));
+        assert_eq!(node.status.map(|status| status.cores), Some(1));
         assert_eq!(database.node(NodeId(4)).expect("node").last_program, None, "of an earlier boot");
         let detail = database.job(JobId(1)).expect("query").expect("there");
         assert_eq!((detail.job.nodes.as_slice(), detail.job.exit_status), (&[3][..], Some(4)));

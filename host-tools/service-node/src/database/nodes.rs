@@ -27,14 +27,15 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn node(&self, node: NodeId) -> Result<NodeRow, DatabaseError> {
-        let sql = "SELECT generation, kernel, boot_ns, memory_total, memory_kernel, memory_free, boot_idle_ns
+        let sql = "SELECT generation, kernel, boot_ns, memory_total, memory_kernel, memory_free, boot_idle_ns, cores
                    FROM nodes WHERE node = ?1";
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             let kernel: Option<String> = row.get(1)?;
             let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
             let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)?, retained: 0 };
             let (boot_ns, boot_idle_ns) = (number(2)?, number(6)?);
-            let status = kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, memory });
+            let cores = row.get(7)?;
+            let status = kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, cores, memory });
             Ok((row.get(0)?, status))
         });
         let Some((generation, status)) = row.optional()? else { return Ok(NodeRow::default()) };
@@ -58,7 +59,7 @@ impl Database {
     /// [`DatabaseError`].
     pub fn node_ready(&self, node: NodeId, status: &NodeStatus, at_ns: u64) -> Result<(), DatabaseError> {
         let sql = "UPDATE nodes SET kernel = ?2, boot_ns = ?3, memory_total = ?4, memory_kernel = ?5,
-                          memory_free = ?6, ready_at_ns = ?7, boot_idle_ns = ?8 WHERE node = ?1";
+                          memory_free = ?6, ready_at_ns = ?7, boot_idle_ns = ?8, cores = ?9 WHERE node = ?1";
         let memory = status.memory;
         self.connection.prepare_cached(sql)?.execute(params![
             node.0,
@@ -69,6 +70,7 @@ impl Database {
             to_sql(memory.free),
             to_sql(at_ns),
             to_sql(status.boot_idle_ns),
+            status.cores,
         ])?;
         Ok(())
     }

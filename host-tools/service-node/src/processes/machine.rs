@@ -106,6 +106,7 @@ fn machine(setup: &Setup, personality: &Personality, accelerator: Accelerator) -
         setup.memory_bytes,
         accelerator,
     );
+    machine.cpus = setup.cores;
     machine.icount = setup.icount;
     machine.initrd = Some(paths.personality(node.0));
     machine.nic = Some(Nic {

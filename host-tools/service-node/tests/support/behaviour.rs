@@ -131,7 +131,7 @@ impl Behaviour {
     /// A node that has booted calls its I/O node.
     pub(crate) fn ready(&self, pset: PsetId, node: NodeId, generation: Generation) -> Event {
         let memory = MemoryStatus { total: 64 << 20, kernel: 4 << 20, free: 60 << 20, retained: 0 };
-        let status = NodeStatus { kernel: "0.1".into(), boot_ns: 1000, boot_idle_ns: 400, memory };
+        let status = NodeStatus { kernel: "0.1".into(), boot_ns: 1000, boot_idle_ns: 400, cores: 2, memory };
         self.said(pset, FromPset::NodeReady { node, generation, status })
     }
 

@@ -49,7 +49,7 @@ impl Cluster {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
         let store = ProgramStore::open(paths.programs()).expect("store");
-        let config = Config { paths, nodes, memory_bytes: 64 << 20, pset_size };
+        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };

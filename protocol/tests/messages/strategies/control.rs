@@ -23,12 +23,9 @@ fn memory() -> impl Strategy<Value = MemoryStatus> {
 }
 
 pub(super) fn node_status() -> impl Strategy<Value = NodeStatus> {
-    (any::<String>(), any::<(u64, u64)>(), memory()).prop_map(|(kernel, (boot_ns, boot_idle_ns), memory)| NodeStatus {
-        kernel,
-        boot_ns,
-        boot_idle_ns,
-        memory,
-    })
+    (any::<String>(), any::<(u64, u64, u32)>(), memory()).prop_map(
+        |(kernel, (boot_ns, boot_idle_ns, cores), memory)| NodeStatus { kernel, boot_ns, boot_idle_ns, cores, memory },
+    )
 }
 
 fn severity() -> impl Strategy<Value = Severity> {
