@@ -3,6 +3,13 @@
 
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 
+/// Threads of a rank. Beyond, `EAGAIN`.
+pub const THREADS_MAX: usize = 512;
+
+/// Ids that a rank's threads take in turn: more than there are threads, so that one that ended is not soon taken for
+/// another.
+pub const THREAD_IDS: u32 = 4 * THREADS_MAX as u32;
+
 /// Tasks alive on one core. Beyond, [`crate::executor::spawn`] refuses.
 pub const TASKS_MAX: usize = 512;
 

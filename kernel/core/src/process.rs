@@ -1,7 +1,7 @@
 //! Processes: what one is, how it starts, runs and ends.
 //!
-//! A process is plain data ([`Process`]) and one future that runs its thread: enter the program, handle why it came
-//! back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its registers:
+//! A process is plain data ([`Process`]) and a future for each of its threads ([`threads`]): enter the program, handle
+//! why it came back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its registers:
 //! **the future may be dropped wherever it waits**. That is safe because of three habits that every system call keeps:
 //!
 //! - The result is put into the registers last. As long as a call waits, the registers are those of the `syscall`
@@ -26,6 +26,7 @@ mod kill;
 mod launch;
 mod load;
 mod outcome;
+pub(crate) mod placement;
 mod report;
 pub(crate) mod signals;
 mod state;
@@ -35,6 +36,8 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod thread_state;
+mod threads;
 
 pub(crate) use caller::Caller;
 pub use end::End;
@@ -43,5 +46,7 @@ pub use kill::KillSwitch;
 pub(crate) use launch::launch;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;
-pub(crate) use state::{Identity, Process, ThreadState};
+pub(crate) use state::{Identity, Process};
 pub use table::ProcessTable;
+pub(crate) use thread::start as start_thread;
+pub(crate) use thread_state::ThreadState;

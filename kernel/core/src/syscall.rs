@@ -10,6 +10,7 @@
 
 pub(crate) mod abi;
 mod attributes;
+mod clone;
 mod descriptors;
 mod directories;
 mod epoll;
@@ -48,6 +49,8 @@ mod write;
 use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
+pub(crate) use self::clone::clone;
+pub(crate) use self::futex::wake_at;
 use crate::errno::Errno;
 use crate::process::{Awaited, Caller, End, Failure, Identity, Immediate};
 
@@ -182,7 +185,7 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::SIGALTSTACK => signal::sigaltstack(caller, a),
         nr::KILL | nr::TKILL | nr::TGKILL => signal::kill(caller, number, a)?,
 
-        nr::EXIT | nr::EXIT_GROUP => Err(End::status(a.get(0)).into()),
+        nr::EXIT_GROUP => Err(End::status(a.get(0)).into()),
         nr::WAIT4 | nr::WAITID => Err(Errno::ECHILD.into()),
 
         nr::UMASK => Ok(attributes::umask(caller, a)),

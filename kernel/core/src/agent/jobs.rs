@@ -91,7 +91,7 @@ impl<P: Processes> Jobs<P> {
         let started = Started::new(&self.outbox, job, rank);
         let process = self.processes.launch(launch, client.clone(), started);
         let (outbox, ranks, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ranks), self.ship.clone());
-        executor::spawn_program(async move {
+        executor::spawn(async move {
             ranks.wiped.wait_until(|| ranks.ledger.lock().begin(rank)).await;
             let report = process.await;
             client.release();

@@ -109,6 +109,15 @@ pub(super) fn current() -> &'static CoreState {
     CORE.with(|core| *core)
 }
 
+/// How many cores run tasks: the boot core is the only one that is started.
+#[must_use]
+pub fn cores() -> usize {
+    1
+}
+
+/// Brings a core back from the program that it runs, if it runs one. The boot core is the only one, and runs this.
+pub fn interrupt(_core: usize) {}
+
 /// Monotonic time of this core, ns since boot; simulated on the host.
 #[must_use]
 pub fn now_ns() -> u64 {

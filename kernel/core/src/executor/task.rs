@@ -131,6 +131,18 @@ pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Resul
     start(Some(AtomicU64::new(TURN_NS)), future)
 }
 
+/// As [`spawn_program`], on this core.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_program_on(
+    _core: usize,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> Result<TaskHandle, TooManyTasks> {
+    // The boot core is the only one that is started.
+    spawn_program(future)
+}
+
 fn start(
     turn_left_ns: Option<AtomicU64>,
     future: impl Future<Output = ()> + Send + 'static,

@@ -102,7 +102,7 @@ impl Text {
 }
 
 fn name(process: &Process) -> String {
-    let name = *process.name.lock();
+    let name = process.name();
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..length]).into_owned()
 }
@@ -113,7 +113,7 @@ fn hundredths(ns: u64) -> String {
 
 fn uptime(process: &Process) -> String {
     let now_ns = clock::monotonic_ns();
-    let idle_ns = now_ns.saturating_sub(process.account.cpu_ns());
+    let idle_ns = now_ns.saturating_sub(process.threads.cpu_ns());
     format!("{} {}\n", hundredths(now_ns), hundredths(idle_ns))
 }
 

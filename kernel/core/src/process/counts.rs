@@ -1,80 +1,110 @@
 //! How often a process made which system call.
+//!
+//! Counting is on the way of every call, so each core counts for itself: an addition at an index, to which no other core
+//! writes. Threads find their core's counts when they come to it.
 
 use alloc::boxed::Box;
-use alloc::vec;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_protocol::control::SyscallCount;
 use coppice_protocol::limits::SYSCALL_NUMBERS_MAX;
-
-/// Counts by number. Counting is one addition at an index, because it is on the way of every call.
-pub(crate) struct Counts {
-    by_number: Box<[Count; SYSCALL_NUMBERS_MAX]>,
-    /// All numbers beyond those.
-    others: Count,
-    /// How many different numbers were unknown.
-    unknown_numbers: u32,
-}
+use spin::Mutex;
 
 /// Unknown calls of one process that are told as events, by number; a program that tries them all is not to drown
 /// everything else. All are counted.
-const UNKNOWN_TOLD_MAX: u32 = 16;
+const UNKNOWN_TOLD_MAX: usize = 16;
 
-#[derive(Clone, Copy, Default)]
-struct Count {
-    calls: u64,
-    unknown: u64,
+/// Number under which all are counted and told for which there is no place of their own.
+const OTHERS: i32 = -1;
+
+/// The counts of a process.
+#[derive(Default)]
+pub(crate) struct Counts {
+    cores: Mutex<BTreeMap<usize, Arc<CoreCounts>>>,
+    /// Unknown numbers that were told.
+    told: Mutex<BTreeSet<i32>>,
 }
 
-impl Counts {
-    /// All zero.
-    pub(crate) fn new() -> Self {
-        // Made on the heap: the kernel's stack is small.
-        let by_number = vec![Count::default(); SYSCALL_NUMBERS_MAX].into_boxed_slice();
-        Self {
-            by_number: by_number.try_into().unwrap_or_else(|_| unreachable!("as many as were made")),
-            others: Count::default(),
-            unknown_numbers: 0,
-        }
+/// What a process's threads on one core have counted. Only that core writes to it.
+pub(crate) struct CoreCounts {
+    by_number: Box<[Count]>,
+    /// All numbers beyond those.
+    others: Count,
+}
+
+#[derive(Default)]
+struct Count {
+    calls: AtomicU64,
+    unknown: AtomicU64,
+}
+
+/// Adds to a number that no other core writes to.
+#[inline]
+fn add(to: &AtomicU64, count: u64) {
+    to.store(to.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+impl CoreCounts {
+    fn new() -> Self {
+        Self { by_number: (0..SYSCALL_NUMBERS_MAX).map(|_| Count::default()).collect(), others: Count::default() }
     }
 
     #[inline]
-    fn of(&mut self, number: u64) -> &mut Count {
-        match usize::try_from(number).ok().and_then(|number| self.by_number.get_mut(number)) {
-            Some(count) => count,
-            None => &mut self.others,
-        }
+    fn of(&self, number: u64) -> &Count {
+        usize::try_from(number).ok().and_then(|number| self.by_number.get(number)).unwrap_or(&self.others)
     }
 
     /// A call was made.
     #[inline]
-    pub(crate) fn made(&mut self, number: u64) {
-        self.of(number).calls += 1;
+    pub(crate) fn made(&self, number: u64) {
+        add(&self.of(number).calls, 1);
     }
 
     /// The call that was counted last will be made, and counted, again.
-    pub(crate) fn undo(&mut self, number: u64) {
-        self.of(number).calls -= 1;
+    pub(crate) fn undo(&self, number: u64) {
+        add(&self.of(number).calls, 1_u64.wrapping_neg());
     }
 
-    /// The call is none that Coppice has. Returns whether that is news: the first by that number, and one of the first
-    /// [`UNKNOWN_TOLD_MAX`] numbers.
-    pub(crate) fn unknown(&mut self, number: u64) -> bool {
-        let count = self.of(number);
-        count.unknown += 1;
-        let is_first = count.unknown == 1;
-        self.unknown_numbers += u32::from(is_first);
-        is_first && self.unknown_numbers <= UNKNOWN_TOLD_MAX
+    /// The call is none that Coppice has.
+    fn unknown(&self, number: u64) {
+        add(&self.of(number).unknown, 1);
+    }
+}
+
+impl Counts {
+    /// Where threads on a core count.
+    pub(crate) fn on(&self, core: usize) -> Arc<CoreCounts> {
+        Arc::clone(self.cores.lock().entry(core).or_insert_with(|| Arc::new(CoreCounts::new())))
+    }
+
+    /// A call on the core of `counts` is none that Coppice has. Returns whether that is news: the first by that number,
+    /// and one of the first [`UNKNOWN_TOLD_MAX`] numbers.
+    pub(crate) fn unknown(&self, counts: &CoreCounts, number: u64) -> bool {
+        counts.unknown(number);
+        let number = i32::try_from(number).ok().filter(|number| (*number as usize) < SYSCALL_NUMBERS_MAX);
+        let mut told = self.told.lock();
+        told.len() < UNKNOWN_TOLD_MAX && told.insert(number.unwrap_or(OTHERS))
     }
 
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
-        let by_number = self.by_number.iter().zip(0..);
-        by_number
-            .chain([(&self.others, -1)])
-            .filter(|(count, _)| count.calls > 0)
-            .map(|(count, number)| SyscallCount { number, calls: count.calls, unknown: count.unknown })
-            .collect()
+        let cores = self.cores.lock();
+        let count = |number, of: &dyn Fn(&CoreCounts) -> [u64; 2]| {
+            let [calls, unknown] = cores.values().fold([0, 0], |sum, core| {
+                let [calls, unknown] = of(core);
+                [sum[0] + calls, sum[1] + unknown]
+            });
+            SyscallCount { number, calls, unknown }
+        };
+        let read = |count: &Count| [count.calls.load(Ordering::Relaxed), count.unknown.load(Ordering::Relaxed)];
+        let by_number = (0..SYSCALL_NUMBERS_MAX)
+            .zip(0..)
+            .map(|(index, number)| count(number, &|core: &CoreCounts| read(&core.by_number[index])));
+        let others = count(OTHERS, &|core: &CoreCounts| read(&core.others));
+        by_number.chain([others]).filter(|count| count.calls > 0).collect()
     }
 }
 
@@ -86,17 +116,28 @@ mod tests {
 
     #[test]
     fn numbers_are_counted_apart_and_wild_ones_together() {
-        let mut counts = Counts::new();
-        for number in [1, 1, 39, 512, u64::MAX] {
-            counts.made(number);
+        let counts = Counts::default();
+        let (here, there) = (counts.on(0), counts.on(1));
+        for number in [1, 39, 512, u64::MAX] {
+            here.made(number);
         }
-        counts.undo(39);
-        assert!(counts.unknown(512));
-        assert!(!counts.unknown(u64::MAX));
+        there.made(1);
+        here.undo(39);
+        assert!(counts.unknown(&here, 512));
+        assert!(!counts.unknown(&there, u64::MAX));
         let report = counts.report();
         assert_eq!(
             report,
             [SyscallCount { number: 1, calls: 2, unknown: 0 }, SyscallCount { number: -1, calls: 2, unknown: 2 },]
         );
+    }
+
+    #[test]
+    fn unknown_calls_are_told_once_and_not_for_ever() {
+        let counts = Counts::default();
+        let (here, there) = (counts.on(0), counts.on(1));
+        assert!(counts.unknown(&here, 400) && !counts.unknown(&here, 400) && !counts.unknown(&there, 400));
+        let told = (401..500).filter(|number| counts.unknown(&there, *number)).count();
+        assert_eq!(told, super::UNKNOWN_TOLD_MAX - 1);
     }
 }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use coppice_hal::user::UserThread;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
@@ -17,10 +18,9 @@ use crate::memory::Retention;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
-use crate::process::signals::Signals;
+use crate::process::signals::{SIGKILL, Signals};
 use crate::process::state::Account;
-use crate::process::thread::Thread;
-use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, ThreadState, report};
+use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
 use crate::ship::Client;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
@@ -39,12 +39,16 @@ pub(crate) fn launch(
     let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
     async move {
         let order = Launch { environment: seat.environment(&order.environment), ..order };
-        let mut life = Life { seat, counts: Counts::new(), process: None, thread: None, launch_ns: 0, run_ns: 0 };
-        let run = life.run(&order, client, job, node, ordered_ns, started);
-        let end = match executor::race(switch.killed(), run).await {
-            Either::First(signal) => life.killed(signal),
-            Either::Second(end) => end,
+        let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
+        let starting = life.start(&order, client, job, node, ordered_ns, started);
+        let end = match executor::race(switch.killed(), starting).await {
+            Either::First(signal) => End::signal(signal),
+            Either::Second(Err(end)) => end,
+            Either::Second(Ok(process)) => run(&process, &switch).await,
         };
+        if let Some(process) = &life.process {
+            life.run_ns = process.account.run_ns();
+        }
         // Before its descriptors are closed: that it ended says more.
         life.seat.ended(end.exit);
         let report = life.report(&order, end, &retention);
@@ -56,9 +60,7 @@ pub(crate) fn launch(
 /// A process from beginning to end, as far as it came.
 struct Life {
     seat: Seat,
-    counts: Counts,
     process: Option<Arc<Process>>,
-    thread: Option<Arc<ThreadState>>,
     /// Launch message → first instruction, ns.
     launch_ns: u64,
     /// First instruction → end, ns.
@@ -66,7 +68,8 @@ struct Life {
 }
 
 impl Life {
-    async fn run(
+    /// Makes the process and starts its first thread.
+    async fn start(
         &mut self,
         order: &Launch,
         client: Client,
@@ -74,18 +77,14 @@ impl Life {
         node: NodeFacts,
         ordered_ns: u64,
         started: impl FnOnce() + Send,
-    ) -> End {
-        let Prepared { image, directory } = match load::prepare(order, &client, &job, &node).await {
-            Ok(prepared) => prepared,
-            Err(reason) => return End::not_started(reason),
-        };
-        let (space, stack) = match load::load(order, &image, &job, &node) {
-            Ok(loaded) => loaded,
-            Err(reason) => return End::not_started(reason),
-        };
+    ) -> Result<Arc<Process>, End> {
+        let Prepared { image, directory } =
+            load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
+        let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
         let identity = Identity::of(order);
         let process = Arc::new(Process {
-            name: Mutex::new(identity.name()),
+            threads: Arc::new(identity.threads(&order.world)),
+            cores: identity.cores(&order.world, executor::cores()),
             identity,
             job,
             node,
@@ -97,33 +96,18 @@ impl Life {
             umask: AtomicU32::new(order.umask & 0o777),
             signals: Mutex::new(Signals::new()),
             account: Account::new(),
+            counts: Counts::default(),
         });
         process.job.join(&process);
-        let state = Arc::new(ThreadState::first(&process.identity));
         self.process = Some(Arc::clone(&process));
-        self.thread = Some(Arc::clone(&state));
         self.launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
+        let first = process.threads.add(process.identity.name(), process.cores);
+        let first = first.map_err(|errno| End::not_started(format!("its first thread cannot be made: {errno}")))?;
         started();
-        let end = Thread::new(&process, &state, &mut self.counts, image.entry, stack).run().await;
-        self.run_ns = process.account.run_ns();
-        end
-    }
-
-    /// Somebody ended the process while it waited or ran.
-    fn killed(&mut self, signal: u8) -> End {
-        let end = End::signal(signal);
-        let (Some(process), Some(thread)) = (&self.process, &self.thread) else { return end };
-        self.run_ns = process.account.run_ns();
-        process.files.lock().break_connections();
-        let done = thread.completed.load(Ordering::Relaxed);
-        match thread.in_call() {
-            Some(number) => {
-                let name = i32::try_from(number).ok().and_then(syscalls::name).unwrap_or("unknown");
-                let so_far = if done > 0 { format!(", {done} bytes done") } else { String::new() };
-                end.because(format!("killed in system call {name}{so_far}"))
-            }
-            None => end,
-        }
+        let user = UserThread::new(image.entry, stack);
+        thread::start(Arc::clone(&process), first, user)
+            .map_err(|error| End::not_started(format!("its first thread cannot be started: {error}")))?;
+        Ok(process)
     }
 
     /// Cuts back what is left of the process and says what became of it.
@@ -132,13 +116,51 @@ impl Life {
             return report::of_nothing(order, end, retention.held());
         };
         process.closer.abandon();
-        let report = report::of(process, &self.counts, end, self.launch_ns, self.run_ns);
+        let report = report::of(process, end, self.launch_ns, self.run_ns);
         RankReport { retention: cut_back(process, retention), ..report }
     }
 
     /// What is left when the process is gone.
     fn into_seat(self) -> Seat {
         self.seat
+    }
+}
+
+/// Ends a process that nobody waits for any more.
+struct Watched<'a>(&'a Process);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.0.end(End::signal(SIGKILL as u8));
+    }
+}
+
+/// Waits for the end of a process that runs, or ends it if `switch` is used. No thread of it is left then.
+async fn run(process: &Process, switch: &KillSwitch) -> End {
+    let watched = Watched(process);
+    if let Either::First(signal) = executor::race(switch.killed(), process.threads.gone()).await {
+        process.end(killed(process, signal));
+        // It was ended from outside: its peers need not hear what it sent.
+        process.files.lock().break_connections();
+    }
+    let end = process.threads.gone().await;
+    drop(watched);
+    end
+}
+
+/// The end of a process that somebody ends while it waits or runs.
+fn killed(process: &Process, signal: u8) -> End {
+    let end = End::signal(signal);
+    let threads = process.threads.all();
+    let [thread] = threads.as_slice() else { return end };
+    let done = thread.completed.load(Ordering::Relaxed);
+    match thread.in_call() {
+        Some(number) => {
+            let name = i32::try_from(number).ok().and_then(syscalls::name).unwrap_or("unknown");
+            let so_far = if done > 0 { format!(", {done} bytes done") } else { String::new() };
+            end.because(format!("killed in system call {name}{so_far}"))
+        }
+        None => end,
     }
 }
 

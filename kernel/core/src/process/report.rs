@@ -6,13 +6,12 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, RetainedProgram};
 
-use crate::process::counts::Counts;
 use crate::process::{End, Process};
 use crate::ras;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 
 /// The report of a process that ended after it ran for `run_ns`; without what is retained of it.
-pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, run_ns: u64) -> RankReport {
+pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> RankReport {
     let memory = process.space.lock().stats();
     let mut reason = end.reason;
     if let Some(reason) = &mut reason {
@@ -31,7 +30,7 @@ pub(super) fn of(process: &Process, counts: &Counts, end: End, launch_ns: u64, r
         pages_peak: memory.pages_peak,
         bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
-        syscalls: counts.report(),
+        syscalls: process.counts.report(),
         retention: RankRetention::default(),
     }
 }

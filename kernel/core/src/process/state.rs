@@ -1,4 +1,4 @@
-//! What a process has, and what each of its threads has.
+//! What a process has. What each of its threads has is in [`super::thread_state`].
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,17 +8,21 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::world::World;
 use spin::Mutex;
 
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
+use crate::limits::THREAD_IDS;
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
-use crate::process::JobOnNode;
+use crate::process::counts::Counts;
+use crate::process::placement;
 use crate::process::signals::Signals;
+use crate::process::threads::Threads;
+use crate::process::{End, JobOnNode};
 use crate::quota::Quota;
 use crate::ship::Client;
-use crate::syscall::abi::signal::AlternateStack;
 
 /// What processes are told of the node they run on.
 #[derive(Clone)]
@@ -85,6 +89,20 @@ impl Identity {
         name
     }
 
+    /// Its threads, none yet. The ids of a node's threads differ, because robust locks in memory that ranks share hold
+    /// them.
+    pub(crate) fn threads(&self, world: &World) -> Threads {
+        let local = self.rank.0 % world.ranks_per_node.max(1);
+        let others = PROCESS_ID_FIRST.saturating_add(self.size).saturating_add(local * THREAD_IDS);
+        Threads::new(self.pid, others)
+    }
+
+    /// The cores of the process on a node that has `cores`, a bit each.
+    pub(crate) fn cores(&self, world: &World, cores: usize) -> u64 {
+        let ranks = world.ranks_per_node.clamp(1, self.size.max(1));
+        placement::mask(&placement::cores_of(self.rank.0 % ranks, ranks, cores))
+    }
+
     /// Process id of the parent: whatever launches jobs.
     pub(crate) const PARENT: u32 = 1;
 }
@@ -99,21 +117,34 @@ pub(crate) struct Process {
     pub(crate) space: Mutex<AddressSpace>,
     pub(crate) files: Mutex<Descriptors>,
     pub(crate) closer: Closer,
-    /// Name of its first thread, up to 15 bytes and zeros.
-    pub(crate) name: Mutex<[u8; 16]>,
     /// The working directory: absolute, no links in it.
     pub(crate) directory: Mutex<String>,
     pub(crate) umask: AtomicU32,
     pub(crate) signals: Mutex<Signals>,
     pub(crate) account: Account,
+    pub(crate) counts: Counts,
+    /// Its threads. Whoever waits for their end holds them longer than the process.
+    pub(crate) threads: Arc<Threads>,
+    /// Its cores, a bit each.
+    pub(crate) cores: u64,
+}
+
+impl Process {
+    /// Ends it; see [`Threads::end`].
+    pub(crate) fn end(&self, end: End) {
+        self.threads.end(end);
+    }
+
+    /// Name of its first thread, up to 15 bytes and zeros.
+    pub(crate) fn name(&self) -> [u8; 16] {
+        self.threads.find(self.identity.pid).map_or_else(|| self.identity.name(), |thread| *thread.name.lock())
+    }
 }
 
 /// What a process has used, as far as its parts do not count it themselves.
 pub(crate) struct Account {
     /// First instruction, ns of the monotonic clock.
-    pub(crate) started_ns: AtomicU64,
-    /// Time it has waited since, ns.
-    pub(crate) waited_ns: AtomicU64,
+    started_ns: AtomicU64,
     /// Faults that waited for pages.
     pub(crate) major_faults: AtomicU64,
     /// Bytes read by shipped calls.
@@ -127,7 +158,6 @@ impl Account {
     pub(crate) fn new() -> Self {
         Self {
             started_ns: AtomicU64::new(clock::monotonic_ns()),
-            waited_ns: AtomicU64::new(0),
             major_faults: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
@@ -137,57 +167,5 @@ impl Account {
     /// Time since the first instruction, ns.
     pub(crate) fn run_ns(&self) -> u64 {
         clock::monotonic_ns().saturating_sub(self.started_ns.load(Ordering::Relaxed))
-    }
-
-    /// Time on the processor, ns: since the start, but for the time it waited.
-    pub(crate) fn cpu_ns(&self) -> u64 {
-        self.run_ns().saturating_sub(self.waited_ns.load(Ordering::Relaxed))
-    }
-}
-
-/// What a thread has besides its registers.
-pub(crate) struct ThreadState {
-    pub(crate) tid: u32,
-    /// Where its end is to be announced (set_tid_address(2)). With one thread there is nobody to be told.
-    pub(crate) clear_tid: AtomicU64,
-    /// Blocked signals, a bit each.
-    pub(crate) blocked: AtomicU64,
-    pub(crate) alternate_stack: Mutex<AlternateStack>,
-    /// Number of the call it waits in, or [`NO_CALL`].
-    call: AtomicU64,
-    /// How far that call is, bytes, if it is one that is done in parts.
-    pub(crate) completed: AtomicU64,
-}
-
-/// No system call has this number.
-const NO_CALL: u64 = u64::MAX;
-
-impl ThreadState {
-    /// The first thread of a process.
-    pub(crate) fn first(identity: &Identity) -> Self {
-        Self {
-            tid: identity.pid,
-            clear_tid: AtomicU64::new(0),
-            blocked: AtomicU64::new(0),
-            alternate_stack: Mutex::new(AlternateStack::NONE),
-            call: AtomicU64::new(NO_CALL),
-            completed: AtomicU64::new(0),
-        }
-    }
-
-    /// It starts to make a call that may wait.
-    pub(crate) fn begin_call(&self, number: u64) {
-        self.call.store(number, Ordering::Relaxed);
-        self.completed.store(0, Ordering::Relaxed);
-    }
-
-    /// The call is done.
-    pub(crate) fn end_call(&self) {
-        self.call.store(NO_CALL, Ordering::Relaxed);
-    }
-
-    /// The call it waits in.
-    pub(crate) fn in_call(&self) -> Option<u64> {
-        Some(self.call.load(Ordering::Relaxed)).filter(|number| *number != NO_CALL)
     }
 }

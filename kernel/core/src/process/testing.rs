@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
+use coppice_hal::user::UserThread;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::session::Channel;
@@ -19,7 +20,7 @@ use super::counts::Counts;
 use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
-use super::thread::Thread;
+use super::thread::{Over, Thread};
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::agent::Failures;
 use crate::errno::Errno;
@@ -307,6 +308,20 @@ pub(crate) fn launch(
     executor::run_to_end(launched).expect("it is killed at the latest")
 }
 
+/// A thread that can be made to make calls.
+fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
+    Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, 0x2000))
+}
+
+/// The end of the process that this means.
+fn end_of(over: Over) -> End {
+    match over {
+        Over::Process(end) => end,
+        Over::Thread(status) => End::status(status),
+        Over::Move(core) => panic!("it was to go to core {core}"),
+    }
+}
+
 /// A rank that runs, with some memory.
 fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts) -> Arc<Process> {
     const RW: u64 = 3;
@@ -316,7 +331,9 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
     let identity = Identity::of(order);
     let process = Arc::new(Process {
-        name: Mutex::new(identity.name()),
+        threads: Arc::new(identity.threads(&order.world)),
+        cores: 1,
+        counts: Counts::default(),
         identity,
         job,
         node,
@@ -362,7 +379,7 @@ impl Bench {
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
         let process = process(&order, client, jobs.enter(&order, frames), node);
-        let state = Arc::new(ThreadState::first(&process.identity));
+        let state = process.threads.add(process.identity.name(), process.cores).expect("room");
         Self { process, state, world, ship, _net: Arc::new(net) }
     }
 
@@ -374,7 +391,7 @@ impl Bench {
         node.network = network.unwrap_or(node.network);
         let client = self.ship.client(order.job, order.rank);
         let process = process(&order, client, Arc::clone(&self.process.job), node);
-        let state = Arc::new(ThreadState::first(&process.identity));
+        let state = process.threads.add(process.identity.name(), process.cores).expect("room");
         Self { process, state, world: Arc::clone(&self.world), ship: self.ship.clone(), _net: Arc::clone(&self._net) }
     }
 
@@ -384,9 +401,8 @@ impl Bench {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let made = executor::run_to_end(async move {
-            let mut counts = Counts::new();
-            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
-            thread.make(number.into(), all).await
+            let mut thread = idle(&process, &state);
+            thread.make(number.into(), all).await.map_err(end_of)
         });
         made.expect("waits for something that comes").map(u64::cast_signed)
     }
@@ -395,9 +411,9 @@ impl Bench {
     pub(crate) fn attempt(&self, number: u32, arguments: &[u64; 6]) -> Option<Result<i64, End>> {
         let (process, state, all) = (Arc::clone(&self.process), Arc::clone(&self.state), *arguments);
         let made = executor::run_to_end(async move {
-            let mut counts = Counts::new();
-            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
-            executor::timeout(100_000_000_000, thread.make(number.into(), all)).await.ok()
+            let mut thread = idle(&process, &state);
+            let made = executor::timeout(100_000_000_000, thread.make(number.into(), all)).await.ok();
+            made.map(|made| made.map_err(end_of))
         });
         made.expect("a time limit").map(|result| result.map(u64::cast_signed))
     }
@@ -414,8 +430,7 @@ impl Bench {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let dropped = executor::run_to_end(async move {
-            let mut counts = Counts::new();
-            let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
+            let mut thread = idle(&process, &state);
             let made = executor::timeout(5_000_000_000, thread.make(number.into(), all)).await;
             assert!(made.is_err(), "it was to wait");
             let (rax, rip) = thread.position();
@@ -439,16 +454,14 @@ impl Bench {
             let (other_process, other_state) = (Arc::clone(&process), Arc::clone(&state));
             let (sender, done) = executor::oneshot::channel();
             let spawned = executor::spawn(async move {
-                let mut counts = Counts::new();
-                let mut thread = Thread::new(&process, &state, &mut counts, 0x1000, 0x2000);
-                let _ = sender.send(thread.make(number.into(), waiting).await);
+                let mut thread = idle(&process, &state);
+                let _ = sender.send(thread.make(number.into(), waiting).await.map_err(end_of));
             });
             assert!(spawned.is_ok());
             let mut done = core::pin::pin!(done);
             for (number, arguments, expected) in others {
                 assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
-                let mut counts = Counts::new();
-                let mut thread = Thread::new(&other_process, &other_state, &mut counts, 0x1000, 0x2000);
+                let mut thread = idle(&other_process, &other_state);
                 let result = thread.make(number.into(), arguments).await.map(u64::cast_signed);
                 assert_eq!(result, Ok(expected));
             }

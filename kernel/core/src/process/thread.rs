@@ -5,31 +5,37 @@
 //! wait, is interrupted, or is at its end. Long-running programs therefore return there at each interrupt, and calls
 //! that take long are split or wait: nothing keeps the core for long.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
+use core::task::Poll;
 
+use coppice_hal as hal;
 use coppice_hal::paging::Access;
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
-use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
-use crate::process::counts::Counts;
+use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
 use crate::process::{Caller, End, Failure, Process, ThreadState, Trouble};
 use crate::syscall::{self, Arguments};
 
 /// A thread that runs.
-pub(super) struct Thread<'a> {
-    process: &'a Process,
-    state: &'a ThreadState,
-    counts: &'a mut Counts,
+pub(super) struct Thread {
+    process: Arc<Process>,
+    state: Arc<ThreadState>,
+    /// Where calls are counted on this core.
+    counts: Arc<CoreCounts>,
     user: UserThread,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
-const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::SET_ROBUST_LIST as u64, nr::RSEQ as u64];
+const EXPECTED_TO_BE_MISSING: [u64; 3] = [nr::SET_ROBUST_LIST as u64, nr::RSEQ as u64, nr::CLONE3 as u64];
 
 /// What a thread waits for.
 enum Wait {
@@ -41,37 +47,122 @@ enum Wait {
     PageOfCall(Fetch),
     /// It makes a call that may wait.
     Call,
-    /// Nothing: it is at its end.
-    End(End),
+    /// Nothing: it does not go on here.
+    Over(Over),
 }
 
-impl<'a> Thread<'a> {
-    pub(super) fn new(
-        process: &'a Process,
-        state: &'a ThreadState,
-        counts: &'a mut Counts,
-        entry: u64,
-        stack: u64,
-    ) -> Self {
-        Self { process, state, counts, user: UserThread::new(entry, stack) }
+/// Why a thread does not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The process ends.
+    Process(End),
+    /// The thread ends, with this status.
+    Thread(u64),
+    /// It is to go on on this core.
+    Move(usize),
+}
+
+/// Starts a thread: gives it a task on its core.
+///
+/// # Errors
+/// [`TooManyTasks`]; the thread is none of the process's any more.
+pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), TooManyTasks> {
+    let (threads, core) = (Arc::clone(&process.threads), state.core());
+    let added = Arc::clone(&state);
+    let spawned = executor::spawn_program_on(core, live(process, state, user));
+    if spawned.is_err() {
+        threads.remove(&added, None);
+    }
+    spawned.map(drop)
+}
+
+/// A thread's life on one core. Dropped before its end, it leaves nothing.
+fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let threads = Arc::clone(&process.threads);
+    Box::pin(async move {
+        let known = Arc::clone(&state);
+        let mut thread = Thread::new(process, state, user);
+        let over = thread.run_unless_ending().await;
+        thread.leave_core();
+        let status = match over {
+            Some(Over::Move(core)) => match thread.go_to(core) {
+                Ok(()) => return,
+                Err(TooManyTasks) => None,
+            },
+            Some(Over::Process(end)) => {
+                thread.process.end(end);
+                drop(thread);
+                None
+            }
+            Some(Over::Thread(status)) => {
+                drop(thread);
+                Some(status)
+            }
+            None => {
+                drop(thread);
+                None
+            }
+        };
+        // Last of all: when all threads are gone, so is all they had.
+        threads.remove(&known, status);
+    })
+}
+
+impl Thread {
+    pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
+        let counts = process.counts.on(hal::cpu::index());
+        Self { process, state, counts, user }
+    }
+
+    /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
+    async fn run_unless_ending(&mut self) -> Option<Over> {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        poll_fn(|context| {
+            state.runs_as(context.waker(), hal::cpu::index());
+            Poll::Ready(())
+        })
+        .await;
+        let mut run = pin!(self.run());
+        poll_fn(|context| {
+            if process.threads.is_ending() {
+                return Poll::Ready(None);
+            }
+            run.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+
+    /// Leaves nothing of the thread in the core, which may go on to anything.
+    fn leave_core(&mut self) {
+        self.state.stops();
+        self.user.save_fpu();
+        self.process.space.lock().table().deactivate();
+    }
+
+    /// Goes on on another core.
+    fn go_to(self, core: usize) -> Result<(), TooManyTasks> {
+        let Self { process, state, user, .. } = self;
+        executor::spawn_program_on(core, live(process, state, user)).map(drop)
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.
-    pub(super) async fn run(mut self) -> End {
+    async fn run(&mut self) -> Over {
         loop {
             let wait = self.until_waiting();
-            let since_ns = clock::monotonic_ns();
-            let end = self.wait(wait).await;
-            if let Some(end) = end {
-                return end;
+            self.state.clock.pause();
+            let over = self.wait(wait).await;
+            self.state.clock.go_on();
+            if let Some(over) = over {
+                if let Over::Thread(_) = over {
+                    self.announce_end().await;
+                }
+                return over;
             }
-            let waited_ns = clock::monotonic_ns().saturating_sub(since_ns);
-            self.process.account.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
         }
     }
 
     /// Waits, and does what there was to wait for. Gives the end, if this is it.
-    async fn wait(&mut self, wait: Wait) -> Option<End> {
+    async fn wait(&mut self, wait: Wait) -> Option<Over> {
         match wait {
             Wait::Turn => {
                 executor::yield_now().await;
@@ -80,7 +171,7 @@ impl<'a> Thread<'a> {
             Wait::Page(fetch) => self.bring_page(&fetch).await,
             Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
             Wait::Call => self.call().await,
-            Wait::End(end) => Some(end),
+            Wait::Over(over) => Some(over),
         }
     }
 
@@ -88,7 +179,11 @@ impl<'a> Thread<'a> {
     fn until_waiting(&mut self) -> Wait {
         // A call may have woken somebody, who would otherwise wait for the next interrupt.
         while !executor::others_are_ready() {
-            // Only this thread uses the space while it runs: the lock is free, and taken for the table's sake.
+            if self.state.has_attention()
+                && let Some(over) = self.attend()
+            {
+                return Wait::Over(over);
+            }
             let exit = self.user.enter(self.process.space.lock().table());
             match exit {
                 UserExit::Syscall => {
@@ -111,13 +206,17 @@ impl<'a> Thread<'a> {
                         Resolution::Ready => {}
                         Resolution::Fetch(fetch) => return Wait::Page(fetch),
                         Resolution::Signal(signal) => {
-                            return Wait::End(self.process.bad_touch(signal, None, &self.user.regs));
+                            let end = self.process.bad_touch(signal, None, &self.user.regs);
+                            return Wait::Over(Over::Process(end));
                         }
-                        Resolution::OutOfMemory => return Wait::End(self.process.out_of_memory(self.user.regs.rip)),
+                        Resolution::OutOfMemory => {
+                            return Wait::Over(self.out_of_memory());
+                        }
                     }
                 }
                 UserExit::Exception { vector, .. } => {
-                    return Wait::End(self.process.exception(vector, &self.user.regs));
+                    let end = self.process.exception(vector, &self.user.regs);
+                    return Wait::Over(Over::Process(end));
                 }
                 UserExit::Interrupt => return Wait::Turn,
             }
@@ -131,41 +230,100 @@ impl<'a> Thread<'a> {
     fn fact(&mut self) -> bool {
         let number = self.user.regs.rax;
         self.counts.made(number);
-        let fact = syscall::fact(Caller { process: self.process, thread: self.state }, number);
+        let fact = syscall::fact(Caller { process: &self.process, thread: &self.state }, number);
         fact.inspect(|value| self.user.regs.rax = *value).is_some()
     }
 
     /// Makes the call in the registers, which was counted and is no fact, if it need not wait.
     fn system_call(&mut self) -> Option<Wait> {
-        let caller = Caller { process: self.process, thread: self.state };
+        let caller = Caller { process: &self.process, thread: &self.state };
         let number = self.user.regs.rax;
         if let Some(value) = syscall::at_once(caller, number, &self.user.regs) {
             self.user.regs.rax = value;
             return None;
         }
+        if let Some(wait) = self.call_of_thread(number) {
+            return wait;
+        }
+        let caller = Caller { process: &self.process, thread: &self.state };
         match syscall::immediate(caller, number, &mut self.user.regs) {
             Some(Ok(value)) => self.user.regs.rax = value,
             Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
             Some(Err(Trouble::Fetch(fetch))) => return Some(Wait::PageOfCall(fetch)),
             Some(Err(Trouble::OutOfMemory)) => {
-                return Some(Wait::End(self.process.out_of_memory(self.user.regs.rip)));
+                return Some(Wait::Over(self.out_of_memory()));
             }
-            Some(Err(Trouble::End(end))) => return Some(Wait::End(end)),
+            Some(Err(Trouble::End(end))) => return Some(Wait::Over(Over::Process(end))),
             None => return Some(Wait::Call),
         }
         None
     }
 
-    async fn bring_page(&mut self, fetch: &Fetch) -> Option<End> {
-        match self.process.fetch(fetch).await {
-            Fetched::Ready => None,
-            Fetched::Failed(signal, errno) => Some(self.process.bad_touch(signal, errno, &self.user.regs)),
-            Fetched::OutOfMemory => Some(self.process.out_of_memory(self.user.regs.rip)),
+    /// Makes the call in the registers if it is about the thread as a whole; `None`: it is not.
+    fn call_of_thread(&mut self, number: u64) -> Option<Option<Wait>> {
+        match u32::try_from(number).ok()? {
+            nr::EXIT => Some(Some(Wait::Over(Over::Thread(self.user.regs.rdi)))),
+            nr::CLONE => {
+                let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
+                Some(match result {
+                    Ok(tid) => {
+                        self.user.regs.rax = tid;
+                        None
+                    }
+                    Err(Trouble::Errno(errno)) => {
+                        self.user.regs.rax = errno.to_rax();
+                        None
+                    }
+                    Err(Trouble::Fetch(fetch)) => Some(Wait::PageOfCall(fetch)),
+                    Err(Trouble::OutOfMemory) => Some(Wait::Over(self.out_of_memory())),
+                    Err(Trouble::End(end)) => Some(Wait::Over(Over::Process(end))),
+                })
+            }
+            _ => None,
         }
     }
 
+    /// Looks at what others changed.
+    fn attend(&mut self) -> Option<Over> {
+        self.state.take_attention();
+        let affinity = self.state.affinity.load(Ordering::Acquire);
+        if affinity & 1 << self.state.core() == 0
+            && let Some(core) = self.process.threads.place_again(affinity)
+        {
+            return Some(Over::Move(core));
+        }
+        None
+    }
+
+    /// Tells who waits for the thread's end: the word that set_tid_address(2) named becomes 0, and who sleeps at it is
+    /// woken. With the thread that ended nobody can be told of a bad address.
+    async fn announce_end(&mut self) {
+        let address = self.state.clear_tid.swap(0, Ordering::Relaxed);
+        if address == 0 {
+            return;
+        }
+        let caller = Caller { process: &self.process, thread: &self.state };
+        if caller.write(address, &0_u32.to_le_bytes()).await.is_ok() {
+            syscall::wake_at(caller, address).await;
+        }
+    }
+
+    async fn bring_page(&mut self, fetch: &Fetch) -> Option<Over> {
+        match self.process.fetch(fetch).await {
+            Fetched::Ready => None,
+            Fetched::Failed(signal, errno) => {
+                Some(Over::Process(self.process.bad_touch(signal, errno, &self.user.regs)))
+            }
+            Fetched::OutOfMemory => Some(self.out_of_memory()),
+        }
+    }
+
+    fn out_of_memory(&self) -> Over {
+        Over::Process(self.process.out_of_memory(self.user.regs.rip))
+    }
+
     /// Brings the page, and rewinds the thread to its `syscall` instruction: nothing of the call was done.
-    async fn bring_page_of_call(&mut self, fetch: &Fetch) -> Option<End> {
+    async fn bring_page_of_call(&mut self, fetch: &Fetch) -> Option<Over> {
         match self.process.fetch(fetch).await {
             Fetched::Ready => {
                 self.counts.undo(self.user.regs.rax);
@@ -176,26 +334,26 @@ impl<'a> Thread<'a> {
                 self.user.regs.rax = Errno::EFAULT.to_rax();
                 None
             }
-            Fetched::OutOfMemory => Some(self.process.out_of_memory(self.user.regs.rip)),
+            Fetched::OutOfMemory => Some(self.out_of_memory()),
         }
     }
 
     /// Makes a call that may wait. Its result comes into the registers when it is done, not before.
-    async fn call(&mut self) -> Option<End> {
+    async fn call(&mut self) -> Option<Over> {
         let number = self.user.regs.rax;
         self.state.begin_call(number);
-        let caller = Caller { process: self.process, thread: self.state };
+        let caller = Caller { process: &self.process, thread: &self.state };
         let result = match syscall::awaited(caller, number, Arguments::of(&self.user.regs)).await {
             Ok(value) => value,
             Err(Failure::Errno(errno)) => errno.to_rax(),
             Err(Failure::Unknown) => {
-                if self.counts.unknown(number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
+                if self.process.counts.unknown(&self.counts, number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
                     self.process.unknown_call(number, self.user.regs.rip);
                 }
                 Errno::ENOSYS.to_rax()
             }
-            Err(Failure::OutOfMemory) => return Some(self.process.out_of_memory(self.user.regs.rip)),
-            Err(Failure::End(end)) => return Some(end),
+            Err(Failure::OutOfMemory) => return Some(self.out_of_memory()),
+            Err(Failure::End(end)) => return Some(Over::Process(end)),
         };
         self.state.end_call();
         self.user.regs.rax = result;
@@ -204,14 +362,14 @@ impl<'a> Thread<'a> {
 }
 
 #[cfg(test)]
-impl Thread<'_> {
+impl Thread {
     /// `rax` and `rip`.
     pub(super) fn position(&self) -> (u64, u64) {
         (self.user.regs.rax, self.user.regs.rip)
     }
 
     /// Makes one call as the program would, to its end.
-    pub(super) async fn make(&mut self, number: u64, arguments: [u64; 6]) -> Result<u64, End> {
+    pub(super) async fn make(&mut self, number: u64, arguments: [u64; 6]) -> Result<u64, Over> {
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let regs = &mut self.user.regs;
         // As the processor leaves them: behind the instruction.
@@ -221,9 +379,9 @@ impl Thread<'_> {
         loop {
             if !self.fact()
                 && let Some(wait) = self.system_call()
-                && let Some(end) = self.wait(wait).await
+                && let Some(over) = self.wait(wait).await
             {
-                return Err(end);
+                return Err(over);
             }
             if self.user.regs.rip == after {
                 return Ok(self.user.regs.rax);

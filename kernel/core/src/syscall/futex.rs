@@ -1,5 +1,5 @@
-//! futex(2): sleeping at a word of memory, and waking who does. A process has one thread, so it is another rank of the
-//! job on the node that wakes it, through memory that both show.
+//! futex(2): sleeping at a word of memory, and waking who does: a thread of the same process, or of another rank of the
+//! job on the node through memory that both show.
 
 use super::Arguments;
 use super::abi::time::parse_timespec;
@@ -72,6 +72,14 @@ pub(super) async fn futex(caller: Caller<'_>, a: &Arguments) -> Awaited {
             Ok((woken + if command == FUTEX_CMP_REQUEUE { moved } else { 0 }) as u64)
         }
         _ => Err(Errno::ENOSYS.into()),
+    }
+}
+
+/// Wakes one thread that sleeps at an address, whoever may see that memory.
+pub(crate) async fn wake_at(caller: Caller<'_>, address: u64) {
+    // What cannot be slept at has no sleepers.
+    if let Ok(word) = word(caller, address, 0).await {
+        caller.process.job.futexes.wake(&word, 1, u32::MAX);
     }
 }
 

@@ -25,8 +25,8 @@ pub(super) async fn nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
 pub(super) async fn clock_nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const TIMER_ABSTIME: i32 = 1;
     let clock = match Clock::of(caller, a.int(0))? {
-        // The process has the processor never while it sleeps.
-        Clock::Processor => return Err(Errno::EINVAL.into()),
+        // Only other threads could let this time pass.
+        Clock::Processor | Clock::Thread(_) => return Err(Errno::EINVAL.into()),
         clock => clock,
     };
     let time_ns = parse_timespec(&caller.read_array(a.get(2)).await?)?;

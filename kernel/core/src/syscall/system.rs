@@ -54,12 +54,15 @@ pub(super) fn getrusage(caller: Caller<'_>, a: &Arguments) -> Immediate {
     const RUSAGE_CHILDREN: i32 = -1;
     const RUSAGE_THREAD: i32 = 1;
     let usage = match a.int(0) {
-        RUSAGE_SELF | RUSAGE_THREAD => {
+        who @ (RUSAGE_SELF | RUSAGE_THREAD) => {
             let memory = caller.process.space.lock().stats();
-            let account = &caller.process.account;
-            let major_faults = account.major_faults.load(Ordering::Relaxed);
+            let major_faults = caller.process.account.major_faults.load(Ordering::Relaxed);
             Usage {
-                cpu_ns: account.cpu_ns(),
+                cpu_ns: if who == RUSAGE_THREAD {
+                    caller.thread.clock.cpu_ns()
+                } else {
+                    caller.process.threads.cpu_ns()
+                },
                 resident_kib_max: memory.pages_peak * (PAGE_BYTES as u64 / 1024),
                 minor_faults: memory.faults.saturating_sub(major_faults),
                 major_faults,

@@ -1,13 +1,15 @@
-//! What belongs to a thread: segment bases, its name, and scheduling, of which there is nothing to choose.
+//! What belongs to a thread: segment bases, its name, and scheduling, of which there is little to choose: the cores.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 use coppice_hal::addr::USER_END;
 use coppice_hal::user::Registers;
 
 use super::Arguments;
-use super::abi::Record;
 use super::abi::time::timespec;
 use crate::errno::Errno;
-use crate::process::{Caller, Immediate};
+use crate::process::{Caller, Immediate, ThreadState};
 
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
@@ -30,7 +32,7 @@ pub(super) fn arch_prctl(caller: Caller<'_>, regs: &mut Registers) -> Immediate 
 
 /// set_tid_address(2).
 pub(super) fn set_tid_address(caller: Caller<'_>, a: &Arguments) -> u64 {
-    caller.thread.clear_tid.store(a.get(0), core::sync::atomic::Ordering::Relaxed);
+    caller.thread.clear_tid.store(a.get(0), Ordering::Relaxed);
     caller.thread.tid.into()
 }
 
@@ -46,11 +48,11 @@ pub(super) fn prctl(caller: Caller<'_>, a: &Arguments) -> Immediate {
     match a.int(0) {
         PR_SET_NAME => {
             let name = read_name(caller, a.get(1))?;
-            *caller.process.name.lock() = name;
+            *caller.thread.name.lock() = name;
             Ok(0)
         }
         PR_GET_NAME => {
-            let name = *caller.process.name.lock();
+            let name = *caller.thread.name.lock();
             caller.put(a.get(1), &name)?;
             Ok(0)
         }
@@ -76,40 +78,57 @@ fn read_name(caller: Caller<'_>, address: u64) -> Immediate<[u8; 16]> {
     Ok(name)
 }
 
-/// Whether `pid` is this process (0 or its number).
+/// Whether `pid` is this process (0 or its number) or a thread of it.
 ///
 /// # Errors
 /// `ESRCH`: there is no other.
 pub(super) fn only_self(caller: Caller<'_>, pid: i32) -> Result<(), Errno> {
-    if pid < 0 {
-        return Err(Errno::EINVAL);
+    thread_of(caller, pid).map(drop)
+}
+
+/// The thread of this process with this id, 0 for the one that asks.
+fn thread_of(caller: Caller<'_>, tid: i32) -> Result<Option<Arc<ThreadState>>, Errno> {
+    let tid = u32::try_from(tid).map_err(|_| Errno::EINVAL)?;
+    // The process is known by its first thread's id, also when that thread is gone.
+    if tid == 0 || tid == caller.thread.tid || tid == caller.process.identity.pid {
+        return Ok(caller.process.threads.find(tid));
     }
-    let pid = pid.cast_unsigned();
-    if pid == 0 || pid == caller.process.identity.pid || pid == caller.thread.tid { Ok(()) } else { Err(Errno::ESRCH) }
+    caller.process.threads.find(tid).map(Some).ok_or(Errno::ESRCH)
 }
 
 /// Length of the processor mask that is told, bytes: one word, as Linux gives at least.
 const MASK_BYTES: u64 = 8;
 
-/// sched_getaffinity(2): the one processor there is.
+/// sched_getaffinity(2): by default, the cores of the rank.
 pub(super) fn sched_getaffinity(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
+    let thread = thread_of(caller, a.int(0))?;
     let length = a.uint(1);
     if u64::from(length) < MASK_BYTES || u64::from(length) % MASK_BYTES != 0 {
         return Err(Errno::EINVAL.into());
     }
-    caller.put(a.get(2), &1_u64.to_le_bytes())?;
+    let affinity = thread.as_deref().unwrap_or(caller.thread).affinity.load(Ordering::Relaxed);
+    caller.put(a.get(2), &affinity.to_le_bytes())?;
     Ok(MASK_BYTES)
 }
 
-/// sched_setaffinity(2): any mask that has processor 0 in it.
+/// sched_setaffinity(2): any mask that has a core of the rank in it. A thread whose core is not in it moves before it
+/// runs again.
 pub(super) fn sched_setaffinity(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
-    if a.uint(1) == 0 {
+    let thread = thread_of(caller, a.int(0))?;
+    let length = (a.uint(1) as usize).min(MASK_BYTES as usize);
+    let mut bytes = [0; MASK_BYTES as usize];
+    for (byte, address) in bytes.iter_mut().zip(a.get(2)..).take(length) {
+        let [read] = caller.get::<1>(address)?;
+        *byte = read;
+    }
+    let affinity = u64::from_le_bytes(bytes) & caller.process.cores;
+    if affinity == 0 {
         return Err(Errno::EINVAL.into());
     }
-    let [first] = caller.get::<1>(a.get(2))?;
-    if first & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+    let thread = thread.as_deref().unwrap_or(caller.thread);
+    thread.affinity.store(affinity, Ordering::Release);
+    thread.call_attention();
+    Ok(0)
 }
 
 /// sched_getscheduler(2): `SCHED_OTHER`.
@@ -181,11 +200,12 @@ fn check_whom(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
     }
 }
 
-/// getcpu(2): processor 0 of memory node 0.
+/// getcpu(2): the core, of memory node 0.
 pub(super) fn getcpu(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    for address in [a.get(0), a.get(1)] {
+    let core = u32::try_from(caller.thread.core()).unwrap_or(u32::MAX);
+    for (address, value) in [(a.get(0), core), (a.get(1), 0)] {
         if address != 0 {
-            caller.put(address, Record::<4>::new().bytes())?;
+            caller.put(address, &value.to_le_bytes())?;
         }
     }
     Ok(0)

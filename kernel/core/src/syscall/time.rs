@@ -26,8 +26,10 @@ pub(super) enum Clock {
     Real,
     /// Time since boot.
     Monotonic,
-    /// Time the process (its one thread) had the processor.
+    /// Time the process's threads had the processor.
     Processor,
+    /// Time one thread had it: the one that asks, or the one with this id.
+    Thread(Option<u32>),
 }
 
 impl Clock {
@@ -37,19 +39,25 @@ impl Clock {
     /// `EINVAL`: none.
     #[inline]
     pub(super) fn of(caller: Caller<'_>, id: i32) -> Result<Self, Errno> {
+        /// Lower bits of a clock by number: all threads of a process together, and one thread.
+        const PROCESS_CPU: i32 = 2;
+        const THREAD_CPU: i32 = 6;
         match id {
             CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
                 Ok(Self::Monotonic)
             }
             CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(Self::Real),
-            CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(Self::Processor),
+            CLOCK_PROCESS_CPUTIME_ID => Ok(Self::Processor),
+            CLOCK_THREAD_CPUTIME_ID => Ok(Self::Thread(None)),
             // The clock of a process or thread by its number (clock_getcpuclockid(3)): ~number in the upper bits.
             ..0 => {
-                let pid = !(id >> 3);
-                let own = pid == 0
-                    || u32::try_from(pid)
-                        .is_ok_and(|pid| pid == caller.process.identity.pid || pid == caller.thread.tid);
-                if own && id & 0b011 == 2 { Ok(Self::Processor) } else { Err(Errno::EINVAL) }
+                let number = u32::try_from(!(id >> 3)).map_err(|_| Errno::EINVAL)?;
+                let is_thread = || number == 0 || caller.process.threads.find(number).is_some();
+                match id & 0b111 {
+                    PROCESS_CPU if number == 0 || number == caller.process.identity.pid => Ok(Self::Processor),
+                    THREAD_CPU if is_thread() => Ok(Self::Thread(Some(number).filter(|number| *number != 0))),
+                    _ => Err(Errno::EINVAL),
+                }
             }
             _ => Err(Errno::EINVAL),
         }
@@ -61,7 +69,9 @@ impl Clock {
         match self {
             Self::Real => clock::realtime_ns(),
             Self::Monotonic => clock::monotonic_ns(),
-            Self::Processor => caller.process.account.cpu_ns(),
+            Self::Processor => caller.process.threads.cpu_ns(),
+            Self::Thread(None) => caller.thread.clock.cpu_ns(),
+            Self::Thread(Some(tid)) => caller.process.threads.find(tid).map_or(0, |thread| thread.clock.cpu_ns()),
         }
     }
 }
@@ -105,7 +115,7 @@ pub(super) fn time(caller: Caller<'_>, a: &Arguments) -> Immediate {
 /// times(2).
 pub(super) fn times(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if a.get(0) != 0 {
-        caller.put(a.get(0), tms(caller.process.account.cpu_ns()).bytes())?;
+        caller.put(a.get(0), tms(caller.process.threads.cpu_ns()).bytes())?;
     }
     Ok(ticks(clock::monotonic_ns()))
 }

@@ -1,0 +1,159 @@
+//! What a thread has besides its registers: what others may look at and change while it runs or waits.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::task::Waker;
+
+use spin::Mutex;
+
+use crate::clock;
+use crate::executor;
+use crate::syscall::abi::signal::AlternateStack;
+
+/// What a thread has besides its registers.
+pub(crate) struct ThreadState {
+    pub(crate) tid: u32,
+    /// Its name, up to 15 bytes and zeros.
+    pub(crate) name: Mutex<[u8; 16]>,
+    /// Where its end is to be announced (set_tid_address(2)), or 0.
+    pub(crate) clear_tid: AtomicU64,
+    /// Blocked signals, a bit each.
+    pub(crate) blocked: AtomicU64,
+    pub(crate) alternate_stack: Mutex<AlternateStack>,
+    /// Cores it may run on, a bit each.
+    pub(crate) affinity: AtomicU64,
+    /// The core it runs on.
+    core: AtomicUsize,
+    /// Wakes its task.
+    waker: Mutex<Option<Waker>>,
+    /// Somebody wants it to look at what was changed.
+    attention: AtomicBool,
+    /// What it has used of the processor.
+    pub(crate) clock: ThreadClock,
+    /// Number of the call it waits in, or [`NO_CALL`].
+    call: AtomicU64,
+    /// How far that call is, bytes, if it is one that is done in parts.
+    pub(crate) completed: AtomicU64,
+}
+
+/// No system call has this number.
+const NO_CALL: u64 = u64::MAX;
+
+impl ThreadState {
+    /// A thread that starts on `core` and may run on those of `affinity`.
+    pub(crate) fn new(tid: u32, name: [u8; 16], core: usize, affinity: u64) -> Self {
+        Self {
+            tid,
+            name: Mutex::new(name),
+            clear_tid: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
+            alternate_stack: Mutex::new(AlternateStack::NONE),
+            affinity: AtomicU64::new(affinity),
+            core: AtomicUsize::new(core),
+            waker: Mutex::new(None),
+            attention: AtomicBool::new(false),
+            clock: ThreadClock::new(),
+            call: AtomicU64::new(NO_CALL),
+            completed: AtomicU64::new(0),
+        }
+    }
+
+    /// The core it runs on.
+    pub(crate) fn core(&self) -> usize {
+        self.core.load(Ordering::Relaxed)
+    }
+
+    /// Its task is this one now, on this core.
+    pub(super) fn runs_as(&self, waker: &Waker, core: usize) {
+        self.core.store(core, Ordering::Relaxed);
+        *self.waker.lock() = Some(waker.clone());
+    }
+
+    /// It has no task any more.
+    pub(super) fn stops(&self) {
+        let waker = self.waker.lock().take();
+        drop(waker);
+    }
+
+    /// Lets the thread's task run, wherever it waits, and brings it back from the program.
+    pub(super) fn rouse(&self) {
+        let waker = self.waker.lock().clone();
+        if let Some(waker) = waker {
+            waker.wake();
+            executor::interrupt(self.core());
+        }
+    }
+
+    /// Lets the thread look at what was changed, before it enters the program or as soon as it comes back.
+    pub(crate) fn call_attention(&self) {
+        self.attention.store(true, Ordering::Release);
+        self.rouse();
+    }
+
+    /// Whether there is something to look at.
+    #[inline]
+    pub(crate) fn has_attention(&self) -> bool {
+        self.attention.load(Ordering::Acquire)
+    }
+
+    /// The thread looks now.
+    pub(super) fn take_attention(&self) {
+        self.attention.store(false, Ordering::Release);
+    }
+
+    /// It starts to make a call that may wait.
+    pub(crate) fn begin_call(&self, number: u64) {
+        self.call.store(number, Ordering::Relaxed);
+        self.completed.store(0, Ordering::Relaxed);
+    }
+
+    /// The call is done.
+    pub(crate) fn end_call(&self) {
+        self.call.store(NO_CALL, Ordering::Relaxed);
+    }
+
+    /// The call it waits in.
+    pub(crate) fn in_call(&self) -> Option<u64> {
+        Some(self.call.load(Ordering::Relaxed)).filter(|number| *number != NO_CALL)
+    }
+}
+
+/// How long a thread had the processor: since its start, but for the time it waited.
+pub(crate) struct ThreadClock {
+    /// When it started, ns of the monotonic clock.
+    started_ns: u64,
+    /// Time it has waited since, ns.
+    waited_ns: AtomicU64,
+    /// Since when it waits, ns of the monotonic clock; 0: it runs.
+    waits_since_ns: AtomicU64,
+}
+
+impl ThreadClock {
+    /// It starts now.
+    fn new() -> Self {
+        let started_ns = clock::monotonic_ns();
+        Self { started_ns, waited_ns: AtomicU64::new(0), waits_since_ns: AtomicU64::new(0) }
+    }
+
+    /// The thread waits from now on.
+    #[inline]
+    pub(super) fn pause(&self) {
+        self.waits_since_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
+    }
+
+    /// It goes on.
+    #[inline]
+    pub(super) fn go_on(&self) {
+        let waited_ns = clock::monotonic_ns().saturating_sub(self.waits_since_ns.swap(0, Ordering::Relaxed));
+        // The thread itself is the only one to write.
+        self.waited_ns.store(self.waited_ns.load(Ordering::Relaxed) + waited_ns, Ordering::Relaxed);
+    }
+
+    /// Time on the processor so far, ns.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let until_ns = match self.waits_since_ns.load(Ordering::Relaxed) {
+            0 => clock::monotonic_ns(),
+            since_ns => since_ns,
+        };
+        until_ns.saturating_sub(self.started_ns).saturating_sub(self.waited_ns.load(Ordering::Relaxed))
+    }
+}

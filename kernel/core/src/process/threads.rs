@@ -1,0 +1,241 @@
+//! The threads of a process, and how all of them come to their end.
+//!
+//! Each thread is a task of its own on its own core ([`super::thread::live`]). A process ends when one of its threads
+//! ends it (exit_group(2), a signal), when somebody else does, or with its last thread; [`Threads::end`] says so, and
+//! the first to say it is heard. Then every thread's future is dropped on its own core, where nothing of it is left in
+//! registers and no page table of its in use. Who waits for [`Threads::gone`] therefore knows that no core does
+//! anything for the process any more.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use spin::Mutex;
+
+use super::placement;
+use super::{End, ThreadState};
+use crate::errno::Errno;
+use crate::executor::WaitQueue;
+use crate::limits::{THREAD_IDS, THREADS_MAX};
+
+/// The threads of a process.
+pub(crate) struct Threads {
+    table: Mutex<Table>,
+    /// An end was said.
+    ending: AtomicBool,
+    /// What threads that are gone used of the processor, ns.
+    cpu_ns: AtomicU64,
+    /// Told when the last one is gone.
+    last: WaitQueue,
+    /// Id of the first thread.
+    first: u32,
+    /// Id of the second; the others' follow.
+    others: u32,
+}
+
+struct Table {
+    alive: BTreeMap<u32, Arc<ThreadState>>,
+    /// How many ids after the second the next one is.
+    next: u32,
+    /// The core that got a thread last.
+    last_core: usize,
+    /// What the first thread said when it ended without ending the process.
+    first_status: Option<u64>,
+    end: Option<End>,
+}
+
+impl Threads {
+    /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on.
+    pub(crate) fn new(first: u32, others: u32) -> Self {
+        let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, first_status: None, end: None };
+        Self {
+            table: Mutex::new(table),
+            ending: AtomicBool::new(false),
+            cpu_ns: AtomicU64::new(0),
+            last: WaitQueue::new(),
+            first,
+            others,
+        }
+    }
+
+    /// One more thread, with this name, which may run on the cores of `affinity`.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there are [`THREADS_MAX`], or the process is at its end. `EINVAL`: there is no core in `affinity`.
+    pub(crate) fn add(&self, name: [u8; 16], affinity: u64) -> Result<Arc<ThreadState>, Errno> {
+        let mut table = self.table.lock();
+        if table.end.is_some() || table.alive.len() >= THREADS_MAX {
+            return Err(Errno::EAGAIN);
+        }
+        let core = if table.alive.is_empty() { affinity.trailing_zeros() as usize } else { table.choose(affinity)? };
+        table.last_core = core;
+        let tid = if table.alive.is_empty() && table.next == 0 { self.first } else { table.free_id(self.others) };
+        let state = Arc::new(ThreadState::new(tid, name, core, affinity));
+        table.alive.insert(tid, Arc::clone(&state));
+        Ok(state)
+    }
+
+    /// A thread that may run on the cores of `affinity` from now on, and not on its own any more: which one it goes to.
+    pub(crate) fn place_again(&self, affinity: u64) -> Option<usize> {
+        let mut table = self.table.lock();
+        let core = table.choose(affinity).ok()?;
+        table.last_core = core;
+        Some(core)
+    }
+
+    /// A thread is at its end, by itself (with this status) or because the process is. To be called when nothing of it
+    /// is left.
+    pub(super) fn remove(&self, thread: &ThreadState, status: Option<u64>) {
+        self.cpu_ns.fetch_add(thread.clock.cpu_ns(), Ordering::Relaxed);
+        let was_last = {
+            let mut table = self.table.lock();
+            table.alive.remove(&thread.tid);
+            if thread.tid == self.first {
+                table.first_status = status;
+            }
+            let was_last = table.alive.is_empty();
+            if was_last {
+                // As on Linux, what the first thread said counts if none ended the process.
+                let status = table.first_status.or(status).unwrap_or(0);
+                table.end.get_or_insert_with(|| End::status(status));
+                self.ending.store(true, Ordering::Release);
+            }
+            was_last
+        };
+        if was_last {
+            self.last.wake_all();
+        }
+    }
+
+    /// Ends the process. The first end that is said is heard.
+    pub(crate) fn end(&self, end: End) {
+        let threads = {
+            let mut table = self.table.lock();
+            if table.end.is_some() {
+                return;
+            }
+            table.end = Some(end);
+            self.ending.store(true, Ordering::Release);
+            table.all()
+        };
+        threads.iter().for_each(|thread| thread.rouse());
+        if threads.is_empty() {
+            self.last.wake_all();
+        }
+    }
+
+    /// Whether the process is at its end.
+    #[inline]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Waits until the process is at its end and no thread is left; how it ended.
+    pub(crate) async fn gone(&self) -> End {
+        self.last
+            .wait_until(|| {
+                let table = self.table.lock();
+                if table.alive.is_empty() { table.end.clone() } else { None }
+            })
+            .await
+    }
+
+    /// Those there are now.
+    pub(crate) fn all(&self) -> Vec<Arc<ThreadState>> {
+        self.table.lock().all()
+    }
+
+    /// The thread with this id.
+    pub(crate) fn find(&self, tid: u32) -> Option<Arc<ThreadState>> {
+        self.table.lock().alive.get(&tid).cloned()
+    }
+
+    /// What all of them, gone ones included, used of the processor so far, ns.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let alive: u64 = self.all().iter().map(|thread| thread.clock.cpu_ns()).sum();
+        self.cpu_ns.load(Ordering::Relaxed) + alive
+    }
+}
+
+impl Table {
+    fn all(&self) -> Vec<Arc<ThreadState>> {
+        self.alive.values().cloned().collect()
+    }
+
+    fn choose(&self, affinity: u64) -> Result<usize, Errno> {
+        let on = |core| self.alive.values().filter(|thread| thread.core() == core).count();
+        placement::choose(affinity, self.last_core, on).ok_or(Errno::EINVAL)
+    }
+
+    /// An id that no thread has, and none had for as long as possible.
+    fn free_id(&mut self, others: u32) -> u32 {
+        loop {
+            let tid = others + self.next % THREAD_IDS;
+            self.next = (self.next + 1) % THREAD_IDS;
+            // There are more ids than threads.
+            if !self.alive.contains_key(&tid) {
+                return tid;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::Threads;
+    use crate::errno::Errno;
+    use crate::limits::{THREAD_IDS, THREADS_MAX};
+    use crate::process::End;
+
+    const NAME: [u8; 16] = [0; 16];
+
+    #[test]
+    fn ids_come_round_late_and_the_limit_holds() {
+        let threads = Threads::new(7, 100);
+        let all: Vec<_> = (0..THREADS_MAX).map(|_| threads.add(NAME, 1).expect("room")).collect();
+        assert_eq!((all[0].tid, all[1].tid, all[2].tid), (7, 100, 101));
+        assert_eq!(threads.add(NAME, 1).err(), Some(Errno::EAGAIN));
+        threads.remove(&all[1], None);
+        // The place of the one that is gone is taken many times before its id comes round.
+        for expected in THREADS_MAX as u32 - 1..THREAD_IDS {
+            let thread = threads.add(NAME, 1).expect("room");
+            assert_eq!(thread.tid, 100 + expected);
+            threads.remove(&thread, None);
+        }
+        assert_eq!(threads.add(NAME, 1).expect("room").tid, 100);
+    }
+
+    #[test]
+    fn the_first_end_is_heard() {
+        let threads = Threads::new(7, 100);
+        let (first, second) = (threads.add(NAME, 1).expect("room"), threads.add(NAME, 1).expect("room"));
+        threads.end(End::status(3));
+        threads.end(End::status(4));
+        assert!(threads.is_ending());
+        assert_eq!(threads.add(NAME, 1).err(), Some(Errno::EAGAIN));
+        threads.remove(&first, None);
+        threads.remove(&second, Some(9));
+        assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(3)));
+    }
+
+    #[test]
+    fn without_an_end_the_first_thread_says_how_it_was() {
+        let threads = Threads::new(7, 100);
+        let (first, second) = (threads.add(NAME, 1).expect("room"), threads.add(NAME, 1).expect("room"));
+        threads.remove(&first, Some(5));
+        assert!(!threads.is_ending());
+        threads.remove(&second, Some(6));
+        assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(5)));
+    }
+
+    #[test]
+    fn threads_are_spread_over_the_allowed_cores() {
+        let threads = Threads::new(7, 100);
+        let cores: Vec<_> = (0..6).map(|_| threads.add(NAME, 0b1110).expect("room").core()).collect();
+        assert_eq!(cores, [1, 2, 3, 1, 2, 3]);
+        assert_eq!(threads.add(NAME, 0).err(), Some(Errno::EINVAL));
+    }
+}
