@@ -22,5 +22,7 @@ pub mod ras;
 pub mod ship;
 mod start;
 mod syscall;
+#[cfg(test)]
+mod testing;
 
 pub use start::run;

@@ -80,6 +80,12 @@ pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
 /// The line in a process's report that says why it ended, bytes; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 512;
 
+/// Queues of a job's threads on a node that sleep at words of memory, a power of two. They have room for all.
+pub const FUTEX_QUEUES: usize = 256;
+
+/// Entries of a thread's robust list that are looked at when it ends, as on Linux. Those behind are left alone.
+pub const ROBUST_ENTRIES_MAX: usize = 2048;
+
 /// Wakers that wait for one open file. Beyond, the one that has waited longest is woken, and may register again.
 pub const WATCHERS_MAX: usize = 64;
 

@@ -28,6 +28,7 @@ mod load;
 mod outcome;
 pub(crate) mod placement;
 mod report;
+mod robust;
 pub(crate) mod signals;
 mod state;
 mod table;

@@ -36,6 +36,7 @@ mod space;
 mod stack;
 #[cfg(test)]
 mod tests;
+mod word;
 
 pub use self::area::{Backing, FileSource};
 pub use self::copy::{CopyError, StringError};

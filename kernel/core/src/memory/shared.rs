@@ -75,6 +75,7 @@ impl Store {
 
 /// See the [module](self).
 pub struct SharedMemory {
+    id: u64,
     frames: &'static FramePool,
     /// What is given back when there is no other memory.
     retention: Arc<Retention>,
@@ -101,7 +102,15 @@ impl SharedMemory {
         budget: Option<Arc<Budget>>,
     ) -> Self {
         let store = Store { table: None, pages: 0, length: length.min(SHARED_BYTES_MAX) };
-        Self { frames, retention, budget, store: Mutex::new(store) }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, frames, retention, budget, store: Mutex::new(store) }
+    }
+
+    /// A number that no other has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Its length, bytes.
@@ -265,14 +274,12 @@ impl Drop for SharedMemory {
 }
 
 impl AddressSpace {
-    /// What memory that others may show is at an address, and where in it.
+    /// The number of the memory that others may show at an address, and where in it that is.
     #[must_use]
-    pub fn shared_at(&self, address: u64) -> Option<(Arc<SharedMemory>, u64)> {
+    pub fn shared_at(&self, address: u64) -> Option<(u64, u64)> {
         let (start, area) = self.areas.find(address)?;
         match &area.content {
-            Content::Shared { memory, offset, private: false } => {
-                Some((Arc::clone(memory), offset + (address - start)))
-            }
+            Content::Shared { memory, offset, private: false } => Some((memory.id, offset + (address - start))),
             _ => None,
         }
     }

@@ -1,18 +1,22 @@
 //! Who of a job's threads on a node sleeps at which word of memory, for futex(2).
 //!
-//! Whether a thread may fall asleep is looked at under the same lock under which others are woken, so no wake is
-//! missed.
+//! A table of queues, each behind a lock of its own; a word's queue follows from where the word is. Whether a thread
+//! may fall asleep is looked at under the lock under which others are woken, so no wake is missed. Who has slept
+//! longest is woken first. Waking allocates nothing; nor does falling asleep, once a queue has had as many sleepers.
 
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::task::{Poll, Waker};
 
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
 
-use crate::executor::{self, Elapsed, Notify};
-use crate::memory::SharedMemory;
+use crate::limits::FUTEX_QUEUES;
 
 /// A word that threads sleep at.
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// Of one process.
     Own {
@@ -23,93 +27,262 @@ pub(crate) enum Word {
     },
     /// Of memory that several may show.
     Shared {
-        /// The memory.
-        memory: Arc<SharedMemory>,
+        /// Which memory ([`crate::memory::SharedMemory::id`]).
+        memory: u64,
         /// Where in it the word is, bytes.
         offset: u64,
     },
 }
 
-impl PartialEq for Word {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Own { pid, address }, Self::Own { pid: other_pid, address: other_address }) => {
-                pid == other_pid && address == other_address
-            }
-            (Self::Shared { memory, offset }, Self::Shared { memory: other_memory, offset: other_offset }) => {
-                Arc::ptr_eq(memory, other_memory) && offset == other_offset
-            }
-            _ => false,
+impl Word {
+    /// Index of its queue.
+    fn queue(self) -> usize {
+        /// 2⁶⁴ divided by the golden ratio, which spreads what lies close together.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        const SHIFT: u32 = u64::BITS - FUTEX_QUEUES.trailing_zeros();
+        let (one, other) = match self {
+            Self::Own { pid, address } => (pid.into(), address),
+            Self::Shared { memory, offset } => (!memory, offset),
+        };
+        ((one.wrapping_mul(SPREAD) ^ (other >> 2)).wrapping_mul(SPREAD) >> SHIFT) as usize
+    }
+}
+
+/// A thread's place in the queues: it has one, because it sleeps at one word at a time.
+#[derive(Default)]
+pub(crate) struct Sleeper {
+    /// Index of the queue it is in. Changed under the locks of both queues.
+    queue: AtomicUsize,
+    /// It was taken out of its queue to go on. Set under that queue's lock.
+    woken: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Sleeper {
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        if let Some(waker) = &*self.waker.lock() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Has `waker` woken by [`Self::wake`]. The one of the last time is mostly the right one.
+    fn register(&self, waker: &Waker) {
+        let mut known = self.waker.lock();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
         }
     }
 }
 
-/// A thread that sleeps.
-struct Sleeper {
+/// A sleeper in a queue.
+struct Entry {
     word: Word,
     bits: u32,
-    woken: Arc<Notify>,
+    sleeper: Arc<Sleeper>,
 }
 
-/// The sleeping threads of a job on a node, those that have slept longest first. There are as many as threads at most.
+/// Those that have slept longest come first.
 #[derive(Default)]
-pub(crate) struct Futexes(Mutex<Vec<Sleeper>>);
+struct Queue(VecDeque<Entry>);
 
-/// Takes a sleeper out that stops waiting.
-struct Asleep<'a> {
-    futexes: &'a Futexes,
-    woken: Arc<Notify>,
+impl Queue {
+    /// Wakes up to `count` that sleep at a word for one of these bits. Returns how many.
+    fn wake(&mut self, word: Word, count: usize, bits: u32) -> usize {
+        let (mut woken, mut index) = (0, 0);
+        while woken < count
+            && let Some(entry) = self.0.get(index)
+        {
+            if entry.word != word || entry.bits & bits == 0 {
+                index += 1;
+            } else if let Some(entry) = self.0.remove(index) {
+                entry.sleeper.wake();
+                woken += 1;
+            }
+        }
+        woken
+    }
+
+    /// Takes up to `count` that sleep at a word out and gives them to `each`. Those that come meanwhile stay.
+    fn take(&mut self, word: Word, count: usize, mut each: impl FnMut(&mut Self, Entry)) -> usize {
+        let (mut taken, mut index) = (0, 0);
+        for _ in 0..self.0.len() {
+            if taken == count {
+                break;
+            }
+            if self.0.get(index).is_none_or(|entry| entry.word != word) {
+                index += 1;
+            } else if let Some(entry) = self.0.remove(index) {
+                each(self, entry);
+                taken += 1;
+            }
+        }
+        taken
+    }
 }
 
-impl Drop for Asleep<'_> {
-    fn drop(&mut self) {
-        self.futexes.0.lock().retain(|sleeper| !Arc::ptr_eq(&sleeper.woken, &self.woken));
+/// The queues of a job on a node. There are as many sleepers as threads at most.
+pub(crate) struct Futexes(Box<[Mutex<Queue>]>);
+
+impl Default for Futexes {
+    fn default() -> Self {
+        Self((0..FUTEX_QUEUES).map(|_| Mutex::default()).collect())
+    }
+}
+
+/// The locked queues of two words.
+enum Two<'a> {
+    One(MutexGuard<'a, Queue>),
+    Both(MutexGuard<'a, Queue>, MutexGuard<'a, Queue>),
+}
+
+impl Two<'_> {
+    fn first(&mut self) -> &mut Queue {
+        match self {
+            Self::One(queue) | Self::Both(queue, _) => queue,
+        }
+    }
+
+    fn second(&mut self) -> &mut Queue {
+        match self {
+            Self::One(queue) | Self::Both(_, queue) => queue,
+        }
     }
 }
 
 impl Futexes {
-    /// Sleeps at a word, if it `may`, until somebody wakes it with one of these bits, or the monotonic clock shows
-    /// `deadline_ns`.
+    /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits.
     ///
     /// # Errors
-    /// What `may` says; [`Elapsed`] in the result.
-    pub(crate) async fn sleep<E>(
-        &self,
+    /// What `may` says.
+    pub(crate) fn lie_down<'a, E>(
+        &'a self,
+        sleeper: &'a Arc<Sleeper>,
         word: Word,
         bits: u32,
-        deadline_ns: u64,
         may: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Result<(), Elapsed>, E> {
-        let woken = Arc::new(Notify::new());
-        {
-            let mut sleepers = self.0.lock();
-            may()?;
-            sleepers.push(Sleeper { word, bits, woken: Arc::clone(&woken) });
-        }
-        let asleep = Asleep { futexes: self, woken };
-        Ok(executor::timeout_at(deadline_ns, asleep.woken.notified()).await)
+    ) -> Result<Asleep<'a>, E> {
+        let index = word.queue();
+        let mut queue = self.0[index].lock();
+        may()?;
+        sleeper.queue.store(index, Ordering::Relaxed);
+        sleeper.woken.store(false, Ordering::Relaxed);
+        queue.0.push_back(Entry { word, bits, sleeper: Arc::clone(sleeper) });
+        Ok(Asleep { futexes: self, sleeper })
     }
 
     /// Wakes up to `count` threads that sleep at a word for one of these bits. Returns how many.
-    pub(crate) fn wake(&self, word: &Word, count: usize, bits: u32) -> usize {
-        let woken: Vec<Sleeper> = {
-            let mut sleepers = self.0.lock();
-            let mut left = count;
-            let wakes = |sleeper: &mut Sleeper| {
-                let is_it = left > 0 && sleeper.word == *word && sleeper.bits & bits != 0;
-                left -= usize::from(is_it);
-                is_it
-            };
-            sleepers.extract_if(.., wakes).collect()
-        };
-        woken.iter().for_each(|sleeper| sleeper.woken.notify());
-        woken.len()
+    pub(crate) fn wake(&self, word: Word, count: usize, bits: u32) -> usize {
+        self.0[word.queue()].lock().wake(word, count, bits)
     }
 
-    /// Lets up to `count` threads that sleep at a word sleep at another. Returns how many.
-    pub(crate) fn move_on(&self, from: &Word, to: &Word, count: usize) -> usize {
-        let mut sleepers = self.0.lock();
-        let moved = sleepers.iter_mut().filter(|sleeper| sleeper.word == *from).take(count);
-        moved.map(|sleeper| sleeper.word = to.clone()).count()
+    /// If it `may`, wakes up to `wakes` threads that sleep at a word and lets up to `moves` others sleep at another,
+    /// behind those that are there. Returns how many it woke or moved.
+    ///
+    /// # Errors
+    /// What `may` says.
+    pub(crate) fn requeue<E>(
+        &self,
+        (from, wakes): (Word, usize),
+        (to, moves): (Word, usize),
+        may: impl FnOnce() -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut queues = self.lock_two(from, to);
+        may()?;
+        let woken = queues.first().wake(from, wakes, u32::MAX);
+        let moved = match &mut queues {
+            Two::One(queue) => queue.take(from, moves, |queue, entry| queue.0.push_back(Entry { word: to, ..entry })),
+            Two::Both(first, second) => first.take(from, moves, |_, entry| {
+                entry.sleeper.queue.store(to.queue(), Ordering::Relaxed);
+                second.0.push_back(Entry { word: to, ..entry });
+            }),
+        };
+        Ok(woken + moved)
+    }
+
+    /// Wakes up to so many threads that sleep at one word and, if `also` says so, up to so many that sleep at another.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// What `also` says.
+    pub(crate) fn wake_two<E>(
+        &self,
+        (one, count): (Word, usize),
+        (other, other_count): (Word, usize),
+        also: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<usize, E> {
+        let mut queues = self.lock_two(one, other);
+        let also = also()?;
+        let woken = queues.first().wake(one, count, u32::MAX);
+        Ok(woken + if also { queues.second().wake(other, other_count, u32::MAX) } else { 0 })
+    }
+
+    /// Locks the queues of two words, the one that comes first in the table first.
+    fn lock_two(&self, first: Word, second: Word) -> Two<'_> {
+        let (first, second) = (first.queue(), second.queue());
+        if first == second {
+            return Two::One(self.0[first].lock());
+        }
+        let lower = self.0[first.min(second)].lock();
+        let upper = self.0[first.max(second)].lock();
+        if first < second { Two::Both(lower, upper) } else { Two::Both(upper, lower) }
     }
 }
+
+/// A thread that lies at a word. It gets up when this is dropped.
+pub(crate) struct Asleep<'a> {
+    futexes: &'a Futexes,
+    sleeper: &'a Arc<Sleeper>,
+}
+
+impl Asleep<'_> {
+    /// Waits until somebody has woken it.
+    pub(crate) async fn woken(&self) {
+        poll_fn(|context| {
+            if self.was_woken() {
+                return Poll::Ready(());
+            }
+            self.sleeper.register(context.waker());
+            // It may have happened on another core between the look and the registration.
+            if self.was_woken() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn was_woken(&self) -> bool {
+        self.sleeper.woken.load(Ordering::Acquire)
+    }
+
+    /// Gets up for another reason. Returns whether somebody had woken it before: then that is why it gets up, for the
+    /// wake was counted and is lost otherwise.
+    pub(crate) fn get_up(self) -> bool {
+        self.leave()
+    }
+
+    fn leave(&self) -> bool {
+        loop {
+            if self.was_woken() {
+                return true;
+            }
+            let mut queue = self.futexes.0[self.sleeper.queue.load(Ordering::Relaxed)].lock();
+            let at = queue.0.iter().position(|entry| Arc::ptr_eq(&entry.sleeper, self.sleeper));
+            // If it is not there, it was woken or moved a moment ago.
+            if let Some(entry) = at.and_then(|at| queue.0.remove(at)) {
+                drop(queue);
+                drop(entry);
+                // Whoever drops this after it got up finds that nothing is to be done.
+                self.sleeper.woken.store(true, Ordering::Relaxed);
+                return false;
+            }
+        }
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,8 @@ use crate::quota::Quota;
 use crate::ship::{Client, Ship};
 use crate::syscall::INSTRUCTION_BYTES;
 
+mod beside;
+
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it.
 pub(crate) const MEMORY: u64 = 0x1000_0000;
 pub(crate) const MEMORY_BYTES: u64 = 4 * 1024 * 1024;

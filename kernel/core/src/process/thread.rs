@@ -35,7 +35,7 @@ pub(super) struct Thread {
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
-const EXPECTED_TO_BE_MISSING: [u64; 3] = [nr::SET_ROBUST_LIST as u64, nr::RSEQ as u64, nr::CLONE3 as u64];
+const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::RSEQ as u64, nr::CLONE3 as u64];
 
 /// What a thread waits for.
 enum Wait {
@@ -78,7 +78,7 @@ pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserTh
 
 /// A thread's life on one core. Dropped before its end, it leaves nothing.
 fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let threads = Arc::clone(&process.threads);
+    let whose = Arc::clone(&process);
     Box::pin(async move {
         let known = Arc::clone(&state);
         let mut thread = Thread::new(process, state, user);
@@ -103,6 +103,9 @@ fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin
                 None
             }
         };
+        whose.let_go(&known);
+        let threads = Arc::clone(&whose.threads);
+        drop(whose);
         // Last of all: when all threads are gone, so is all they had.
         threads.remove(&known, status);
     })
@@ -153,9 +156,6 @@ impl Thread {
             let over = self.wait(wait).await;
             self.state.clock.go_on();
             if let Some(over) = over {
-                if let Over::Thread(_) = over {
-                    self.announce_end().await;
-                }
                 return over;
             }
         }
@@ -293,19 +293,6 @@ impl Thread {
             return Some(Over::Move(core));
         }
         None
-    }
-
-    /// Tells who waits for the thread's end: the word that set_tid_address(2) named becomes 0, and who sleeps at it is
-    /// woken. With the thread that ended nobody can be told of a bad address.
-    async fn announce_end(&mut self) {
-        let address = self.state.clear_tid.swap(0, Ordering::Relaxed);
-        if address == 0 {
-            return;
-        }
-        let caller = Caller { process: &self.process, thread: &self.state };
-        if caller.write(address, &0_u32.to_le_bytes()).await.is_ok() {
-            syscall::wake_at(caller, address).await;
-        }
     }
 
     async fn bring_page(&mut self, fetch: &Fetch) -> Option<Over> {

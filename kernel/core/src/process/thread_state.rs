@@ -1,5 +1,6 @@
 //! What a thread has besides its registers: what others may look at and change while it runs or waits.
 
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Waker;
 
@@ -7,6 +8,7 @@ use spin::Mutex;
 
 use crate::clock;
 use crate::executor;
+use crate::process::futexes::Sleeper;
 use crate::syscall::abi::signal::AlternateStack;
 
 /// What a thread has besides its registers.
@@ -29,6 +31,10 @@ pub(crate) struct ThreadState {
     attention: AtomicBool,
     /// What it has used of the processor.
     pub(crate) clock: ThreadClock,
+    /// Where the list of locks it holds starts (set_robust_list(2)); 0: nowhere.
+    pub(crate) robust_list: AtomicU64,
+    /// Its place among those that sleep at words of memory.
+    pub(crate) sleeper: Arc<Sleeper>,
     /// Number of the call it waits in, or [`NO_CALL`].
     call: AtomicU64,
     /// How far that call is, bytes, if it is one that is done in parts.
@@ -52,6 +58,8 @@ impl ThreadState {
             waker: Mutex::new(None),
             attention: AtomicBool::new(false),
             clock: ThreadClock::new(),
+            robust_list: AtomicU64::new(0),
+            sleeper: Arc::default(),
             call: AtomicU64::new(NO_CALL),
             completed: AtomicU64::new(0),
         }

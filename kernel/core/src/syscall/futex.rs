@@ -1,118 +1,184 @@
-//! futex(2): sleeping at a word of memory, and waking who does: a thread of the same process, or of another rank of the
-//! job on the node through memory that both show.
+//! futex(2): sleeping at a word of memory, and waking who does.
+//!
+//! All but sleeping never waits. Sleeping looks at the word under the lock under which others wake, so that none is
+//! missed. What is waited at through memory that several ranks show is known by that memory, everything else by the
+//! process and the address.
+
+use core::sync::atomic::Ordering;
+
+use coppice_hal::addr::USER_END;
+use coppice_hal::paging::Access;
 
 use super::Arguments;
+use super::abi::futex::{Change, command, flag};
 use super::abi::time::parse_timespec;
 use super::time::Clock;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor::Elapsed;
-use crate::process::futexes::Word;
-use crate::process::{Awaited, Caller, Immediate};
+use crate::executor;
+use crate::process::futexes::{Asleep, Word};
+use crate::process::{Awaited, Caller, Immediate, Trouble};
 
-const FUTEX_PRIVATE_FLAG: u32 = 128;
-const FUTEX_CLOCK_REALTIME: u32 = 256;
-const FUTEX_WAIT: u32 = 0;
-const FUTEX_WAKE: u32 = 1;
-const FUTEX_REQUEUE: u32 = 3;
-const FUTEX_CMP_REQUEUE: u32 = 4;
-const FUTEX_WAIT_BITSET: u32 = 9;
-const FUTEX_WAKE_BITSET: u32 = 10;
+/// What futex(2) is asked for.
+fn command_of(a: &Arguments) -> u32 {
+    a.uint(1) & !(flag::PRIVATE | flag::REAL_TIME)
+}
 
-/// futex(2). Waiting ends by its time limit, or never: until the job is killed.
-pub(super) async fn futex(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let (address, operation, value) = (a.get(0), a.uint(1), a.uint(2));
-    let command = operation & !(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME);
-    if operation & FUTEX_CLOCK_REALTIME != 0 && command != FUTEX_WAIT_BITSET && command != FUTEX_WAIT {
-        return Err(Errno::ENOSYS.into());
+/// futex(2), if it need not sleep.
+pub(super) fn now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let command = command_of(a);
+    if a.uint(1) & flag::REAL_TIME != 0 && command != command::WAIT_BITSET {
+        return Some(Err(Errno::ENOSYS.into()));
     }
-    if !address.is_multiple_of(4) {
-        return Err(Errno::EINVAL.into());
-    }
-    match command {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET => {
-            if command == FUTEX_WAIT_BITSET && a.uint(5) == 0 {
-                return Err(Errno::EINVAL.into());
-            }
-            let deadline_ns = deadline_ns(caller, a, operation).await?;
-            let bits = if command == FUTEX_WAIT_BITSET { a.uint(5) } else { u32::MAX };
-            let word = word(caller, address, operation).await?;
-            let may = || -> Immediate<()> {
-                match u32::from_le_bytes(caller.get(address)?) {
-                    there if there == value => Ok(()),
-                    _ => Err(Errno::EAGAIN.into()),
-                }
-            };
-            match caller.process.job.futexes.sleep(word, bits, deadline_ns, may).await? {
-                Ok(()) => Ok(0),
-                Err(Elapsed) => Err(Errno::ETIMEDOUT.into()),
-            }
-        }
-        FUTEX_WAKE | FUTEX_WAKE_BITSET => {
-            let bits = if command == FUTEX_WAKE_BITSET { a.uint(5) } else { u32::MAX };
-            if bits == 0 {
-                return Err(Errno::EINVAL.into());
-            }
-            let word = word(caller, address, operation).await?;
-            Ok(caller.process.job.futexes.wake(&word, count(a.int(2)).max(1), bits) as u64)
-        }
-        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-            let (wakes, moves) = (a.int(2), a.get(3) as i32);
-            if wakes < 0 || moves < 0 {
-                return Err(Errno::EINVAL.into());
-            }
-            let (from, to) = (word(caller, address, operation).await?, word(caller, a.get(4), operation).await?);
-            if command == FUTEX_CMP_REQUEUE && u32::from_le_bytes(caller.get(address)?) != a.uint(5) {
-                return Err(Errno::EAGAIN.into());
-            }
-            let futexes = &caller.process.job.futexes;
-            let woken = futexes.wake(&from, count(wakes), u32::MAX);
-            let moved = futexes.move_on(&from, &to, count(moves));
-            // Of plain requeues only those woken count, as on Linux.
-            Ok((woken + if command == FUTEX_CMP_REQUEUE { moved } else { 0 }) as u64)
-        }
+    Some(match command {
+        command::WAIT | command::WAIT_BITSET => return None,
+        command::WAKE => wake(caller, a, u32::MAX),
+        command::WAKE_BITSET => wake(caller, a, a.uint(5)),
+        command::REQUEUE => requeue(caller, a, None),
+        command::CMP_REQUEUE => requeue(caller, a, Some(a.uint(5))),
+        command::WAKE_OP => wake_op(caller, a),
+        // Those with priorities among them.
         _ => Err(Errno::ENOSYS.into()),
-    }
-}
-
-/// Wakes one thread that sleeps at an address, whoever may see that memory.
-pub(crate) async fn wake_at(caller: Caller<'_>, address: u64) {
-    // What cannot be slept at has no sleepers.
-    if let Ok(word) = word(caller, address, 0).await {
-        caller.process.job.futexes.wake(&word, 1, u32::MAX);
-    }
-}
-
-fn count(number: i32) -> usize {
-    usize::try_from(number).unwrap_or(0)
-}
-
-/// What is slept at at an address, which must be the program's to read.
-async fn word(caller: Caller<'_>, address: u64, operation: u32) -> Awaited<Word> {
-    if !address.is_multiple_of(4) {
-        return Err(Errno::EINVAL.into());
-    }
-    let _: [u8; 4] = caller.read_array(address).await?;
-    let shared = match operation & FUTEX_PRIVATE_FLAG {
-        0 => caller.process.space.lock().shared_at(address),
-        _ => None,
-    };
-    Ok(match shared {
-        Some((memory, offset)) => Word::Shared { memory, offset },
-        None => Word::Own { pid: caller.process.identity.pid, address },
     })
 }
 
+fn wake(caller: Caller<'_>, a: &Arguments, bits: u32) -> Immediate {
+    if bits == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let word = word(caller, a.get(0), a, Access::READ)?;
+    Ok(caller.process.job.futexes.wake(word, at_least_one(a.int(2)), bits) as u64)
+}
+
+/// With a value to be there still, or without.
+fn requeue(caller: Caller<'_>, a: &Arguments, value: Option<u32>) -> Immediate {
+    let (Ok(wakes), Ok(moves)) = (usize::try_from(a.int(2)), usize::try_from(a.int(3))) else {
+        return Err(Errno::EINVAL.into());
+    };
+    let from = word(caller, a.get(0), a, Access::READ)?;
+    let to = word(caller, a.get(4), a, Access::READ)?;
+    let may = || match value {
+        Some(value) => check(caller, a.get(0), value),
+        None => Ok(()),
+    };
+    Ok(caller.process.job.futexes.requeue((from, wakes), (to, moves), may)? as u64)
+}
+
+/// Changes the second word and wakes those at the first, and, if the second word was like that, those there.
+fn wake_op(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let one = word(caller, a.get(0), a, Access::READ)?;
+    let other = word(caller, a.get(4), a, Access::WRITE)?;
+    let change = Change::parse(a.uint(5));
+    let also = || -> Immediate<bool> {
+        let operation = change.operation.ok_or(Errno::ENOSYS)?;
+        let before = caller.process.space.lock().update_word(a.get(4), |word| Some(operation.apply(word)))?;
+        // As on Linux, it was changed by then.
+        Ok(change.comparison.ok_or(Errno::ENOSYS)?.holds(before))
+    };
+    let counts = (at_least_one(a.int(2)), at_least_one(a.int(3)));
+    Ok(caller.process.job.futexes.wake_two((one, counts.0), (other, counts.1), also)? as u64)
+}
+
+/// Linux counts after it has woken.
+fn at_least_one(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(0).max(1)
+}
+
+/// futex(2) that sleeps: until it is woken, or its time is up.
+pub(super) async fn sleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    loop {
+        let fetch = match lie_down(caller, a) {
+            Ok((asleep, deadline_ns)) => return rest(asleep, deadline_ns).await,
+            Err(Trouble::Fetch(fetch)) => fetch,
+            Err(trouble) => return Err(trouble.into()),
+        };
+        caller.process.fetch_for_copy(&fetch).await?;
+    }
+}
+
+/// Waits until the thread is woken, or the monotonic clock shows `deadline_ns`.
+async fn rest(asleep: Asleep<'_>, deadline_ns: u64) -> Awaited {
+    if deadline_ns == u64::MAX {
+        asleep.woken().await;
+        return Ok(0);
+    }
+    let in_time = executor::timeout_at(deadline_ns, asleep.woken()).await.is_ok();
+    if in_time || asleep.get_up() { Ok(0) } else { Err(Errno::ETIMEDOUT.into()) }
+}
+
+/// Falls asleep at a word that has the value it is to have. Also gives when to give up.
+fn lie_down<'a>(caller: Caller<'a>, a: &Arguments) -> Immediate<(Asleep<'a>, u64)> {
+    let is_plain = command_of(a) == command::WAIT;
+    let bits = if is_plain { u32::MAX } else { a.uint(5) };
+    if bits == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let deadline_ns = deadline_ns(caller, a)?;
+    let word = word(caller, a.get(0), a, Access::READ)?;
+    let may = || check(caller, a.get(0), a.uint(2));
+    let asleep = caller.process.job.futexes.lie_down(&caller.thread.sleeper, word, bits, may)?;
+    Ok((asleep, deadline_ns))
+}
+
+/// # Errors
+/// `EAGAIN`: the word has another value.
+fn check(caller: Caller<'_>, address: u64, value: u32) -> Immediate<()> {
+    let there = caller.process.space.lock().load_word(address)?;
+    if there == value { Ok(()) } else { Err(Errno::EAGAIN.into()) }
+}
+
+/// What is slept at at an address.
+///
+/// # Errors
+/// `EINVAL`: it is not aligned. `EFAULT`: it is not the program's, or, of memory that others may show, not usable like
+/// that.
+fn word(caller: Caller<'_>, address: u64, a: &Arguments, access: Access) -> Immediate<Word> {
+    if !address.is_multiple_of(4) {
+        return Err(Errno::EINVAL.into());
+    }
+    if address >= USER_END {
+        return Err(Errno::EFAULT.into());
+    }
+    if a.uint(1) & flag::PRIVATE != 0 {
+        return Ok(Word::Own { pid: caller.process.identity.pid, address });
+    }
+    caller.process.space.lock().touch(address, 4, access)?;
+    Ok(caller.process.word(address))
+}
+
 /// When to give up, by the monotonic clock: after a duration for plain waits, at a time for those with a bit set.
-async fn deadline_ns(caller: Caller<'_>, a: &Arguments, operation: u32) -> Awaited {
+fn deadline_ns(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if a.get(3) == 0 {
         return Ok(u64::MAX);
     }
-    let time_ns = parse_timespec(&caller.read_array(a.get(3)).await?)?;
+    let time_ns = parse_timespec(&caller.get(a.get(3))?)?;
     let now_ns = clock::monotonic_ns();
-    if operation & !(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME) == FUTEX_WAIT {
+    if command_of(a) == command::WAIT {
         return Ok(now_ns.saturating_add(time_ns));
     }
-    let clock = if operation & FUTEX_CLOCK_REALTIME != 0 { Clock::Real } else { Clock::Monotonic };
+    let clock = if a.uint(1) & flag::REAL_TIME != 0 { Clock::Real } else { Clock::Monotonic };
     Ok(now_ns.saturating_add(time_ns.saturating_sub(clock.now_ns(caller))))
+}
+
+/// Length of the head of a robust list, bytes.
+const ROBUST_HEAD_BYTES: u64 = 24;
+
+/// set_robust_list(2).
+pub(super) fn set_robust_list(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if a.get(1) != ROBUST_HEAD_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    caller.thread.robust_list.store(a.get(0), Ordering::Relaxed);
+    Ok(0)
+}
+
+/// get_robust_list(2), of any thread of the process.
+pub(super) fn get_robust_list(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    let list = match a.uint(0) {
+        0 => caller.thread.robust_list.load(Ordering::Relaxed),
+        tid => caller.process.threads.find(tid).ok_or(Errno::ESRCH)?.robust_list.load(Ordering::Relaxed),
+    };
+    caller.put(a.get(2), &ROBUST_HEAD_BYTES.to_le_bytes())?;
+    caller.put(a.get(1), &list.to_le_bytes())?;
+    Ok(0)
 }

@@ -1,6 +1,7 @@
 //! System calls as programs make them, by number and registers, with an I/O node that the tests play.
 
 mod descriptors;
+mod futex;
 mod hostile;
 mod output;
 mod places;

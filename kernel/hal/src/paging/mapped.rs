@@ -96,6 +96,18 @@ impl<'a> Mapped<'a> {
         Some(unsafe { core::slice::from_raw_parts(self.bytes().add(offset).cast::<AtomicU32>(), count) })
     }
 
+    /// The word of the page at `offset`, read in one piece. `None` if it is not aligned or not in the page. The program
+    /// may change it at any time.
+    #[must_use]
+    #[inline]
+    pub fn word(&self, offset: usize) -> Option<u32> {
+        if !offset.is_multiple_of(align_of::<u32>()) || offset >= PAGE_BYTES {
+            return None;
+        }
+        // SAFETY: as in `words`; what is only read need not be noted.
+        Some(unsafe { &*self.bytes().add(offset).cast::<AtomicU32>() }.load(Ordering::Acquire))
+    }
+
     /// Where the page's bytes are.
     #[inline]
     fn bytes(&self) -> *mut u8 {

@@ -111,7 +111,7 @@ fn random_bytes_come_in_any_number() {
 #[test]
 fn calls_that_are_not_there_say_so() {
     let bench = Bench::new(&[]);
-    for number in [nr::FORK, nr::CLONE, nr::CLONE3, nr::EXECVE, nr::SHMGET, nr::RSEQ, nr::SET_ROBUST_LIST] {
+    for number in [nr::FORK, nr::CLONE, nr::CLONE3, nr::EXECVE, nr::SHMGET, nr::RSEQ] {
         assert_eq!(bench.call(number, &[0; 6]), error(Errno::ENOSYS), "call {number}");
     }
     assert_eq!(bench.call(4_000_000_000, &[]), error(Errno::ENOSYS));
