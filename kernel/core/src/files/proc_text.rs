@@ -143,14 +143,23 @@ fn status(process: &Process) -> String {
     format!(
         "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{}\nTracerPid:\t0\n\
          Uid:\t{user}\t{user}\t{user}\t{user}\nGid:\t{group}\t{group}\t{group}\t{group}\n\
-         VmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t1\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n",
+         VmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nCpus_allowed:\t{:x}\nCpus_allowed_list:\t{}\n",
         name(process),
         process.umask.load(core::sync::atomic::Ordering::Relaxed),
         crate::process::Identity::PARENT,
         stats.pages_peak * PAGE_KIB,
         stats.pages * PAGE_KIB,
+        process.threads.count(),
+        process.cores,
+        cores(process.cores),
         pid = identity.pid,
     )
+}
+
+/// A rank's cores, which follow one another, as a list of ranges.
+fn cores(mask: u64) -> String {
+    let (first, count) = (mask.trailing_zeros(), mask.count_ones());
+    if count <= 1 { format!("{first}") } else { format!("{first}-{}", first + count - 1) }
 }
 
 /// As Linux lays it out, without the names of files: the kernel does not keep them.

@@ -151,6 +151,11 @@ impl Threads {
         self.table.lock().alive.get(&tid).cloned()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.table.lock().alive.len()
+    }
+
     /// What all of them, gone ones included, used of the processor so far, ns.
     pub(crate) fn cpu_ns(&self) -> u64 {
         let alive: u64 = self.all().iter().map(|thread| thread.clock.cpu_ns()).sum();
