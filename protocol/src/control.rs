@@ -2,7 +2,7 @@
 //!
 //! Runs in a [`crate::session`] on [`crate::limits::CONTROL_PORT`]. Launch, kill and job-ended are idempotent: a node
 //! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case. So are
-//! the orders of [`crate::retain`], which travel here too.
+//! the orders of [`crate::retain`], which travel here too. Signals are numbered for that.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,19 +26,31 @@ pub enum ToNode {
     },
     /// Start a process.
     Launch(Launch),
-    /// End a job's processes as if by this Linux signal.
+    /// End a job's processes by `SIGKILL`, wherever they are between launch and end.
     Kill {
         /// The job to end.
         job: JobId,
-        /// Signal number the exit is recorded with.
-        signal: u8,
     },
+    /// Send a job's processes a signal, once.
+    Signal(Signal),
     /// Cut the node back to one program's pages, because that program is about to be launched.
     Retain(Retain),
     /// Give retained pages back.
     Discard(Discard),
     /// Leave QEMU with a status.
     PowerOff,
+}
+
+/// A signal for all processes of a job on a node. They do about it what they have said, as on Linux; one that has not
+/// come to its first instruction does it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signal {
+    /// The job.
+    pub job: JobId,
+    /// Counts the job's signals from 1: an order that comes twice is obeyed once.
+    pub sequence: u32,
+    /// Linux's number of the signal.
+    pub signal: u8,
 }
 
 /// From a node to its I/O node.

@@ -18,7 +18,7 @@ use crate::ship::Stream;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -56,8 +56,13 @@ pub enum ToPset {
     },
     /// Start a job on nodes of this pset.
     Start(StartJob),
-    /// End a job's ranks on this pset as if by this signal.
+    /// End a job's ranks on this pset by `SIGKILL`.
     Kill {
+        /// The job.
+        job: JobId,
+    },
+    /// Send a job's ranks on this pset a signal, once.
+    Signal {
         /// The job.
         job: JobId,
         /// Linux signal number.

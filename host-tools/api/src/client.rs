@@ -135,10 +135,11 @@ impl Client {
         ChannelBody::new(INPUT_PIECES_MAX)
     }
 
-    /// Ends a job as if by a signal.
+    /// Sends a job a signal.
     ///
     /// # Errors
-    /// [`ApiError::Refused`] if there is no such job, or it has ended.
+    /// [`ApiError::Refused`] if there is no such job, it has ended, or it waits for nodes and the signal is none that
+    /// ends it there.
     pub async fn kill(&self, job: u64, order: KillOrder) -> Result<(), ApiError> {
         self.post(&format!("/v1/jobs/{job}/kill"), &order).await
     }

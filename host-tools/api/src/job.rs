@@ -215,10 +215,12 @@ pub struct SyscallView {
     pub unknown: u64,
 }
 
-/// An order to end a job.
+/// An order to send a job a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillOrder {
-    /// Linux signal number that the exits are recorded with, 1 to 64.
+    /// Linux signal number, 1 to 64. `SIGKILL` ends the job; any other is delivered to the process of each rank, and
+    /// the job ends only if they do. A job that waits for nodes is taken out of the queue by `SIGKILL`, `SIGTERM` and
+    /// `SIGINT`, and is sent no other.
     pub signal: u8,
 }
 

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Programs(Listing),
     /// Have nodes give back the pages of programs that they hold
     Forget(Forget),
-    /// End a job
+    /// Send a job a signal, by default one that ends it
     Kill(Kill),
     /// Boot a node anew; a job on it ends
     Reboot(Reboot),
@@ -170,11 +170,19 @@ pub(crate) struct Forget {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The process of each rank gets the signal and does about it what it has said, as on Linux: a handler runs, what is \
+ignored changes nothing, STOP and CONT stop and continue it, and most others end it if it has not said anything. The \
+job is over when all of its ranks are. KILL ends the job.\n\n\
+A job that waits for nodes is taken out of the queue by KILL, TERM and INT.\n\nExamples:\n  \
+    coppice kill 3                       SIGTERM: the job ends, unless it has another use for that\n  \
+    coppice kill --signal USR1 3         what its handlers of SIGUSR1 do\n  \
+    coppice kill --signal KILL 3         the job ends in any case")]
 pub(crate) struct Kill {
     /// The job's number
     #[arg(value_name = "JOB")]
     pub(crate) job: u64,
-    /// Signal that its exits are recorded with, a name or a number
+    /// The signal, a name or a number, such as KILL, SIGUSR1, RTMIN+1 (as glibc counts: 35) or 15
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
     pub(crate) signal: u8,
 }

@@ -172,10 +172,10 @@ impl Drop for Waiting {
     }
 }
 
-/// The first Ctrl-C ends the job, whose end is then waited for; returns at the second.
+/// The first Ctrl-C is passed on to the job, whose end is then waited for; returns at the second.
 async fn interrupted(client: &Client, job: u64, interrupts: &mut Signal) {
     interrupts.recv().await;
-    say(&format!("ending job {job}; Ctrl-C once more leaves at once"));
+    say(&format!("job {job} is sent SIGINT; Ctrl-C once more leaves at once"));
     // If it has ended meanwhile the stream says so.
     let _ = client.kill(job, KillOrder { signal: SIGINT }).await;
     interrupts.recv().await;

@@ -1,10 +1,10 @@
 //! The jobs on this pset, with their roots, programs, streams and ranks.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::{Launch, Signal};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::Retained;
@@ -12,6 +12,7 @@ use coppice_protocol::ship::Owner;
 use tokio::sync::Mutex;
 
 use crate::files::{Files, Root};
+use crate::limits::SIGNALS_KEPT_MAX;
 use crate::program::Program;
 use crate::streams::{Input, OutputWindow, Stop};
 
@@ -26,8 +27,18 @@ pub(crate) struct Job {
     pub output: OutputWindow,
     /// Its input.
     pub input: Input,
-    /// The signal that ends it, once one does.
-    pub killed: Cell<Option<u8>>,
+    /// It was killed.
+    pub killed: Cell<bool>,
+    signals: RefCell<Signals>,
+}
+
+/// The signals that a job was sent.
+#[derive(Debug, Default)]
+struct Signals {
+    /// How many there were.
+    count: u32,
+    /// The last of them.
+    kept: VecDeque<Signal>,
 }
 
 /// A rank of a job on this pset.
@@ -110,7 +121,8 @@ impl Job {
             program,
             output: OutputWindow::default(),
             input: Input::default(),
-            killed: Cell::new(None),
+            killed: Cell::new(false),
+            signals: RefCell::default(),
         }
     }
 
@@ -137,10 +149,35 @@ impl Job {
         self.ranks.values()
     }
 
+    /// The nodes of those that have not ended.
+    #[must_use]
+    pub(crate) fn live_nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.ranks().filter(|rank| !rank.has_ended()).map(|rank| rank.node()).collect();
+        nodes.dedup();
+        nodes
+    }
+
     /// One of them.
     #[must_use]
     pub(crate) fn rank(&self, rank: Rank) -> Option<&Rc<RankState>> {
         self.ranks.get(&rank)
+    }
+
+    /// Numbers a signal that it is sent. At [`SIGNALS_KEPT_MAX`] the oldest is forgotten.
+    pub(crate) fn add_signal(&self, signal: u8) -> Signal {
+        let mut signals = self.signals.borrow_mut();
+        signals.count = signals.count.saturating_add(1);
+        let signal = Signal { job: self.id(), sequence: signals.count, signal };
+        if signals.kept.len() >= SIGNALS_KEPT_MAX {
+            signals.kept.pop_front();
+        }
+        signals.kept.push_back(signal);
+        signal
+    }
+
+    /// The signals that it was sent, as far as they are remembered.
+    pub(crate) fn signals(&self) -> Vec<Signal> {
+        self.signals.borrow().kept.iter().copied().collect()
     }
 
     /// The program's hash.

@@ -42,6 +42,10 @@ pub const OUTBOX_MESSAGES_MAX: usize = 256;
 /// Jobs known at a time; further ones are refused.
 pub const JOBS_MAX: usize = 4096;
 
+/// Signals of a job that are sent again to a node that comes back, in case they were lost with its connection; older
+/// ones are not.
+pub const SIGNALS_KEPT_MAX: usize = 64;
+
 /// Threads for calls that wait for the disk; further calls wait for one of them.
 pub const BLOCKING_THREADS_MAX: usize = 16;
 

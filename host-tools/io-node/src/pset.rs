@@ -122,7 +122,8 @@ async fn execute(server: &Server, command: ToPset) -> anyhow::Result<()> {
             server.nodes.borrow_mut().remove(node);
         }
         ToPset::Start(spec) => server.start(spec).await,
-        ToPset::Kill { job, signal } => server.kill(job, signal),
+        ToPset::Kill { job } => server.kill(job),
+        ToPset::Signal { job, signal } => server.signal(job, signal),
         ToPset::Forget { job } => server.forget(job),
         ToPset::Input { job, bytes } => {
             // Input for a job that just ended has nobody to read it.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use coppice_endpoint::Stack;
-use coppice_protocol::control::ToNode;
+use coppice_protocol::control::{Signal, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 use coppice_protocol::pset::{FromPset, Member, StartJob};
@@ -23,9 +23,6 @@ use crate::nodes::{Loss, Nodes, Readiness};
 use crate::outbox::Outbox;
 use crate::peers::BadPeers;
 use crate::program::Program;
-
-/// Linux's number of the signal that nothing survives.
-const SIGKILL: u8 = 9;
 
 /// The I/O node. No borrow of its tables lives across an await.
 pub(crate) struct Server {
@@ -155,13 +152,13 @@ impl Server {
         node: NodeId,
         ranks: impl Iterator<Item = &'a RankState> + Clone,
     ) {
-        if let Some(signal) = job.killed.get() {
-            return self.send_kill(job.id(), signal, node);
+        if job.killed.get() {
+            return self.send_kill(job.id(), node);
         }
         let control = self.nodes.borrow().control(node);
         let (launched, reason) = match control {
             Some((generation, line)) => match launch(&line, generation, job, ranks.clone()) {
-                (_, Ok(())) => return,
+                (_, Ok(())) => return job.signals().iter().for_each(|signal| self.send_signal(*signal, node)),
                 (launched, Err(error)) => (launched, format!("cannot launch on node {node}: {error}")),
             },
             // The connection is expected back, and the launches go out then.
@@ -180,11 +177,19 @@ impl Server {
         }
     }
 
-    fn send_kill(&self, job: JobId, signal: u8, node: NodeId) {
+    fn send_kill(&self, job: JobId, node: NodeId) {
         let control = self.nodes.borrow().control(node);
-        let sent = control.map(|(_, line)| line.send(0, &ToNode::Kill { job, signal }, Vec::new()));
+        let sent = control.map(|(_, line)| line.send(0, &ToNode::Kill { job }, Vec::new()));
         if let Some(Err(error)) = sent {
             tracing::warn!(%node, %job, %error, "kill was not sent");
+        }
+    }
+
+    fn send_signal(&self, signal: Signal, node: NodeId) {
+        let control = self.nodes.borrow().control(node);
+        let sent = control.map(|(_, line)| line.send(0, &ToNode::Signal(signal), Vec::new()));
+        if let Some(Err(error)) = sent {
+            tracing::warn!(%node, job = %signal.job, %error, "signal was not sent");
         }
     }
 
@@ -199,17 +204,19 @@ impl Server {
         }
     }
 
-    /// Ends a job's ranks by a signal.
-    pub(crate) fn kill(&self, id: JobId, signal: u8) {
+    /// Ends a job's ranks.
+    pub(crate) fn kill(&self, id: JobId) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
-        job.killed.set(Some(signal));
-        let mut told = None;
-        for rank in job.ranks().filter(|rank| !rank.has_ended()) {
-            rank.stop.stop();
-            if told.replace(rank.node()) != Some(rank.node()) {
-                self.send_kill(id, signal, rank.node());
-            }
-        }
+        job.killed.set(true);
+        job.ranks().filter(|rank| !rank.has_ended()).for_each(|rank| rank.stop.stop());
+        job.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
+    }
+
+    /// Sends a job's ranks a signal. A node whose connection is expected back gets it then.
+    pub(crate) fn signal(&self, id: JobId, signal: u8) {
+        let Some(job) = self.jobs.borrow().get(id) else { return };
+        let signal = job.add_signal(signal);
+        job.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more.
@@ -218,7 +225,7 @@ impl Server {
         let mut told = None;
         for rank in job.ranks() {
             if rank.end() && told.replace(rank.node()) != Some(rank.node()) {
-                self.send_kill(id, SIGKILL, rank.node());
+                self.send_kill(id, rank.node());
             }
         }
     }

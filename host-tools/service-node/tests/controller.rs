@@ -226,11 +226,11 @@ fn a_rank_that_cannot_be_killed_costs_its_node() {
     let mut cluster = Cluster::up(2, 2);
     let id = cluster.submit(job(1)).expect("accepted");
     cluster.behaviour.obeys_kill = false;
-    cluster.ask(|answer| Request::Kill(id, 15, answer)).expect("killed");
+    cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
     assert_eq!(detail(&mut cluster, id).job.state, JobState::Running);
     cluster.pass(KILL_TIME_MAX);
     let ended = detail(&mut cluster, id);
-    assert_eq!(ended.job.reason.as_deref(), Some("ended by SIGTERM on request"));
+    assert_eq!(ended.job.reason.as_deref(), Some("ended by SIGKILL on request"));
     assert_eq!(ended.rank_reports[0].outcome, RankOutcome::Lost);
     assert!(all_ready(&mut cluster));
     assert_eq!(nodes(&mut cluster)[0].generation, 2);

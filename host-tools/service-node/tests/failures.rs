@@ -112,7 +112,8 @@ fn the_first_reason_counts() {
 
     // So is what becomes of a job that its user ends.
     let (mut cluster, id) = stubborn();
-    cluster.ask(|answer| Request::Kill(id, 15, answer)).expect("killed");
+    cluster.behaviour.obeys_signals = false;
+    cluster.ask(|answer| Request::Kill(id, 15, answer)).expect("sent");
     cluster.said(0, failed(0, id, 6, "rank 3 ended in a barrier"));
     (0..4).for_each(|rank| end(&mut cluster, id, rank, Exit::Signal(15)));
     assert_eq!(end_of(&mut cluster, id), ended_as(143, "ended by SIGTERM on request"));

@@ -97,7 +97,7 @@ fn a_node_that_does_not_end_its_ranks_is_lost_once() {
     let mut cluster = Cluster::up(2, 2);
     let id = cluster.submit(on_each(8, 4)).expect("accepted");
     cluster.behaviour.obeys_kill = false;
-    cluster.ask(|answer| Request::Kill(id, 15, answer)).expect("killed");
+    cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
     let killed =
         |cluster: &Cluster| cluster.orders.iter().filter(|order| matches!(order, Order::KillMachine(_))).count();
     assert_eq!(killed(&cluster), 0);

@@ -46,7 +46,7 @@ pub trait Processes: Send + Sync {
     /// What the node holds of programs that ran on it, the last one first.
     fn held(&self) -> Vec<RetainedProgram>;
 
-    /// Ends the processes of `job` as if by `signal`, wherever they are between launch and end.
+    /// Sends the processes of `job` a signal, wherever they are between launch and end. `SIGKILL` ends them.
     fn kill(&self, job: JobId, signal: u8);
 }
 

@@ -4,7 +4,7 @@
 use core::fmt::Write;
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode,
 };
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
@@ -128,7 +128,8 @@ fn control() {
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
-    line(&mut table, "Kill", &ToNode::Kill { job: JOB, signal: 15 });
+    line(&mut table, "Kill", &ToNode::Kill { job: JOB });
+    line(&mut table, "Signal", &ToNode::Signal(Signal { job: JOB, sequence: 3, signal: 15 }));
     line(&mut table, "Retain", &ToNode::Retain(Retain { job: JOB, generation: Generation(2), program: PROGRAM }));
     line(&mut table, "Discard", &ToNode::Discard(Discard { request: 8, program: Some(PROGRAM) }));
     line(&mut table, "Discard all", &ToNode::Discard(Discard { request: 8, program: None }));
@@ -258,7 +259,8 @@ fn pset() {
     line(&mut table, "AddNode", &ToPset::AddNode { node, generation, key: NodeKey([0xaa; 32]) });
     line(&mut table, "RemoveNode", &ToPset::RemoveNode { node });
     line(&mut table, "Start", &ToPset::Start(start));
-    line(&mut table, "Kill", &ToPset::Kill { job: JOB, signal: 9 });
+    line(&mut table, "Kill", &ToPset::Kill { job: JOB });
+    line(&mut table, "Signal", &ToPset::Signal { job: JOB, signal: 15 });
     line(&mut table, "Forget", &ToPset::Forget { job: JOB });
     line(&mut table, "Input", &ToPset::Input { job: JOB, bytes: vec![1, 2, 255] });
     line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });

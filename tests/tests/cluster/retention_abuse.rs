@@ -224,7 +224,7 @@ fn nothing_is_left_after_links_were_lost() {
             if arguments.len() > 1 {
                 // It runs on: links come back. Now it is ended.
                 assert!(!stage.rig.memory().pages_with(&pattern).is_empty());
-                stage.control.order(&ToNode::Kill { job: JobId(job), signal: 9 }).await;
+                stage.control.order(&ToNode::Kill { job: JobId(job) }).await;
                 assert_eq!(stage.end(job).await.exit, Exit::Signal(9));
             } else {
                 // What it waited for failed.

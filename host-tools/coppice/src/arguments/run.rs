@@ -18,7 +18,8 @@ Nodes keep the pages of the programs that they ran, and start such a program aga
 hold pages of the program are chosen first; at the end a line on standard error says what that saved.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
-Ctrl-C ends the job as if by SIGINT; a second Ctrl-C leaves at once, and the job is killed.\n\nExamples:\n  \
+Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \
+at once, and the job is killed.\n\nExamples:\n  \
     coppice run ./hello world\n  \
     coppice run -n 4 --label ./hello\n  \
     coppice run -n 8 --ranks-per-node 4 ./solve\n  \

@@ -9,7 +9,7 @@ use crate::show::print;
 
 pub(crate) async fn kill(client: &Client, kill: &Kill) -> anyhow::Result<()> {
     client.kill(kill.job, KillOrder { signal: kill.signal }).await?;
-    print(&format!("job {} is being ended by {}\n", kill.job, signal::name(kill.signal)))
+    print(&format!("job {} was sent {}\n", kill.job, signal::name(kill.signal)))
 }
 
 pub(crate) async fn reboot(client: &Client, reboot: &Reboot) -> anyhow::Result<()> {

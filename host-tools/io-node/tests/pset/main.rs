@@ -249,15 +249,15 @@ fn killed_ranks_wait_no_longer() {
     run(async {
         let (mut pset, mut node) = Pset::with_job().await;
         let id = node.request(OWNER, Call::Input { length: 4 }, &[]);
-        pset.send(ToPset::Kill { job: JOB, signal: 15 }).await;
-        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB, signal: 15 });
+        pset.send(ToPset::Kill { job: JOB }).await;
+        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
         assert_eq!(node.reply().await, (id, Reply::Failed(EINTR), Vec::new()));
         // Files work until the node says that the rank has ended.
         let handle = node.open("/", O_RDONLY).await;
         assert!(matches!(node.call(Call::HandleStat(handle), &[]).await.0, Reply::Status(_)));
         // Forgotten although it never ended: the node hears of it.
         pset.send(ToPset::Forget { job: JOB }).await;
-        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB, signal: 9 });
+        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
     });
 }
 

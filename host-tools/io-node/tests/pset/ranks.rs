@@ -1,6 +1,6 @@
 //! Several ranks of a job on a node, and jobs that nodes say cannot go on.
 
-use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Exit, JobFailure, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::retain::Retain;
@@ -117,11 +117,9 @@ fn a_node_is_told_once_to_end_its_ranks() {
         let (mut pset, node, other) = with_ranks(false).await;
         launched(&node.control, 2..5).await;
         launched(&other.control, [5]).await;
-        pset.send(ToPset::Kill { job: JOB, signal: 15 }).await;
-        pset.send(ToPset::Kill { job: JOB, signal: 9 }).await;
+        pset.send(ToPset::Kill { job: JOB }).await;
         for control in [&node.control, &other.control] {
-            assert_eq!(control.message().await, ToNode::Kill { job: JOB, signal: 15 });
-            assert_eq!(control.message().await, ToNode::Kill { job: JOB, signal: 9 });
+            assert_eq!(control.message().await, ToNode::Kill { job: JOB });
         }
         // Nobody waits for a node all of whose ranks have ended.
         (2..5).for_each(|rank| node.control.send(0, &ended(rank), &[]));
@@ -129,7 +127,45 @@ fn a_node_is_told_once_to_end_its_ranks() {
             assert!(matches!(pset.receive().await, FromPset::Ended { node: NODE, .. }));
         }
         pset.send(ToPset::Forget { job: JOB }).await;
-        assert_eq!(other.control.message().await, ToNode::Kill { job: JOB, signal: 9 });
+        assert_eq!(other.control.message().await, ToNode::Kill { job: JOB });
+    });
+}
+
+/// The next order, which is to be a signal of the job.
+async fn signal(control: &Wire) -> (u32, u8) {
+    match control.message().await {
+        ToNode::Signal(Signal { job: JOB, sequence, signal }) => (sequence, signal),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn signals_are_numbered_and_sent_again_to_a_node_that_comes_back() {
+    run(async {
+        let (mut pset, node, other) = with_ranks(false).await;
+        launched(&node.control, 2..5).await;
+        launched(&other.control, [5]).await;
+        let send = async |pset: &mut Pset, signal| pset.send(ToPset::Signal { job: JOB, signal }).await;
+        send(&mut pset, 10).await;
+        send(&mut pset, 35).await;
+        for control in [&node.control, &other.control] {
+            assert_eq!((signal(control).await, signal(control).await), ((1, 10), (2, 35)));
+        }
+        // The ranks do not wait shorter for that, and the other node's connection is not needed.
+        node.control.abort();
+        send(&mut pset, 12).await;
+        assert_eq!(signal(&other.control).await, (3, 12));
+        let control = pset.connect_control(identity(1)).await;
+        launched(&control, 2..5).await;
+        assert_eq!((signal(&control).await, signal(&control).await), ((1, 10), (2, 35)));
+        assert_eq!(signal(&control).await, (3, 12));
+        // A job that is gone takes none, and neither does a node whose ranks have ended.
+        other.control.send(0, &ended(5), &[]);
+        assert!(matches!(pset.receive().await, FromPset::Ended { report, .. } if report.rank == Rank(5)));
+        send(&mut pset, 15).await;
+        assert_eq!(signal(&control).await, (4, 15));
+        pset.send(ToPset::Kill { job: JOB }).await;
+        assert_eq!(control.message().await, ToNode::Kill { job: JOB });
     });
 }
 
@@ -157,7 +193,7 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         assert!(matches!(pset.receive().await, FromPset::Ended { report, .. } if report.rank == Rank(5)));
         assert!(matches!(pset.receive().await, FromPset::Failed { failure, .. } if failure.code == 4));
         pset.send(ToPset::Forget { job: JOB }).await;
-        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB, signal: 9 });
+        assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
         node.control.send(0, &ToIoNode::Failed(failure(JOB, 5)), &[]);
         pset.send(ToPset::Start(job(&pset, false))).await;
         launched(&node.control, 2..5).await;

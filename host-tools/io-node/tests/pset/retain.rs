@@ -77,9 +77,9 @@ fn a_job_that_was_killed_meanwhile_retains_nothing() {
         let (mut pset, node) = with_warm_job().await;
         take_orders(&node.control, 1).await;
         node.control.abort();
-        pset.send(ToPset::Kill { job: JOB, signal: 15 }).await;
+        pset.send(ToPset::Kill { job: JOB }).await;
         let control = pset.connect_control(identity(1)).await;
-        assert_eq!(control.message().await, ToNode::Kill { job: JOB, signal: 15 });
+        assert_eq!(control.message().await, ToNode::Kill { job: JOB });
     });
 }
 

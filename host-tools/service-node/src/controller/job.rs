@@ -1,5 +1,6 @@
 //! One job under way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub(super) struct Job {
     pub(super) input_opened: bool,
     /// Standard input that came before the job was started.
     pub(super) early_input: Vec<Vec<u8>>,
+    /// Signals that somebody had it sent.
+    pub(super) asked: BTreeSet<u8>,
     /// Why it ends, if not by itself; the first reason counts.
     pub(super) reason: Option<String>,
     /// What it exits with if that is not for its ranks to say.
@@ -82,6 +85,7 @@ impl Job {
             input_under_way: 0,
             input_opened: false,
             early_input: Vec::new(),
+            asked: BTreeSet::new(),
             reason: None,
             exit_status: None,
             started: None,
@@ -143,6 +147,19 @@ impl Job {
     pub(super) fn failed(&mut self, exit_status: u8) {
         if self.reason.is_none() {
             self.exit_status = Some(exit_status);
+        }
+    }
+
+    /// The signal that somebody had it sent, if that is what ended one of its ranks.
+    pub(super) fn ended_as_asked(&self) -> Option<u8> {
+        let reports = self.ranks.iter().filter_map(|state| state.report.as_ref());
+        reports.filter_map(|report| report.signal).find(|signal| self.asked.contains(signal))
+    }
+
+    /// It ended for this reason, unless it was ended for another. What its nodes then found is a consequence.
+    pub(super) fn ended_because(&mut self, reason: String) {
+        if self.reason.is_none() || self.exit_status.take().is_some() {
+            self.reason = Some(reason);
         }
     }
 

@@ -1,31 +1,63 @@
-//! Jobs that are under way: killed, ended.
+//! Jobs that are under way: sent signals, killed, ended.
 
 use coppice_api::job::{JobView, RankOutcome, RankView};
-use coppice_api::signal::{SIGKILL, name as signal_name};
+use coppice_api::signal::{SIGINT, SIGKILL, SIGTERM, name as signal_name};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pset::ToPset;
 
 use super::job::{Due, Job};
 use super::node::Phase;
-use super::{Controller, Now, complain};
+use super::{Controller, Now, Refused, complain};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
 use crate::plant::Plant;
 
 impl<P: Plant> Controller<P> {
-    /// Ends a job as if by a signal, for a reason.
-    pub(super) fn kill_job(&mut self, id: JobId, signal: u8, reason: Option<String>, now: Now) {
+    /// Ends a job by `SIGKILL`, for a reason.
+    pub(super) fn kill_job(&mut self, id: JobId, reason: Option<String>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.is_queued() {
-            self.scheduler.remove(id);
-            job.reason = reason;
-            return self.finish_job(id, 128u8.saturating_add(signal), now);
+            return self.drop_queued(id, SIGKILL, reason, now);
         }
         job.killing(reason, now.instant);
         for pset in job.live_psets() {
-            self.plant.tell(pset, &ToPset::Kill { job: id, signal });
+            self.plant.tell(pset, &ToPset::Kill { job: id });
         }
+    }
+
+    /// Takes a job out of the queue.
+    fn drop_queued(&mut self, id: JobId, signal: u8, reason: Option<String>, now: Now) {
+        self.scheduler.remove(id);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.reason = reason;
+        }
+        self.finish_job(id, 128u8.saturating_add(signal), now);
+    }
+
+    /// Does with a job what somebody asked for by naming a signal: ends it, or passes the signal on to its ranks, which
+    /// do about it what they have said.
+    pub(super) fn signal_job(&mut self, id: JobId, signal: u8, now: Now) -> Result<(), Refused> {
+        let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
+        let reason = Some(asked_reason(signal));
+        match signal {
+            SIGKILL | SIGTERM | SIGINT if job.is_queued() => self.drop_queued(id, signal, reason, now),
+            SIGKILL => self.kill_job(id, reason, now),
+            _ if job.is_queued() => {
+                let name = signal_name(signal);
+                return Err(Refused::conflict(&format!(
+                    "job {id} waits for nodes and has no ranks yet that could take {name}; KILL, TERM and INT take it \
+                     out of the queue"
+                )));
+            }
+            _ => {
+                job.asked.insert(signal);
+                for pset in job.live_psets() {
+                    self.plant.tell(pset, &ToPset::Signal { job: id, signal });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A rank is over in whatever way. The job may be, too.
@@ -51,14 +83,19 @@ impl<P: Plant> Controller<P> {
         }
         let Some(job) = self.jobs.get(&id) else { return };
         if job.is_over() {
-            let status = job.exit_status();
-            if let (Some(job), Some(failure)) = (self.jobs.get_mut(&id), failure) {
-                job.reason.get_or_insert(failure);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                if let Some(signal) = job.ended_as_asked() {
+                    job.ended_because(asked_reason(signal));
+                }
+                if let Some(failure) = failure {
+                    job.reason.get_or_insert(failure);
+                }
+                let status = job.exit_status();
+                self.finish_job(id, status, now);
             }
-            self.finish_job(id, status, now);
         } else if let Some(failure) = failure {
             // Without that rank the job cannot come to its end.
-            self.kill_job(id, SIGKILL, Some(failure), now);
+            self.kill_job(id, Some(failure), now);
         }
     }
 
@@ -105,12 +142,12 @@ impl<P: Plant> Controller<P> {
             match due {
                 Due::Attach => {
                     let reason = format!("nobody took its output within {} s", ATTACH_TIME_MAX.as_secs());
-                    self.kill_job(id, SIGKILL, Some(reason), now);
+                    self.kill_job(id, Some(reason), now);
                 }
                 Due::Timeout => {
                     let ms = self.jobs.get(&id).and_then(|job| job.submission.timeout_ms).unwrap_or_default();
                     let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
-                    self.kill_job(id, SIGKILL, Some(format!("ended by --timeout after {seconds} s")), now);
+                    self.kill_job(id, Some(format!("ended by --timeout after {seconds} s")), now);
                 }
                 Due::Kill => self.lose_stuck_nodes(id, now),
             }
@@ -128,11 +165,11 @@ impl<P: Plant> Controller<P> {
             self.plant.kill_machine(node);
         }
     }
+}
 
-    /// The reason recorded when somebody asks for the end of a job.
-    pub(super) fn asked_reason(signal: u8) -> Option<String> {
-        Some(format!("ended by {} on request", signal_name(signal)))
-    }
+/// The reason recorded for the end of a job that somebody asked for.
+fn asked_reason(signal: u8) -> String {
+    format!("ended by {} on request", signal_name(signal))
 }
 
 /// A report of a rank that cannot report itself.

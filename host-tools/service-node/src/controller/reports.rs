@@ -1,7 +1,6 @@
 //! What I/O nodes report.
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
-use coppice_api::signal::SIGKILL;
 use coppice_protocol::control::{Exit, JobFailure, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -101,7 +100,7 @@ impl<P: Plant> Controller<P> {
             return tracing::warn!(job = id.0, rank = rank.0, reason, "from a node without a rank of the job");
         }
         job.failed(code);
-        self.kill_job(id, SIGKILL, Some(reason), now);
+        self.kill_job(id, Some(reason), now);
     }
 
     fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {

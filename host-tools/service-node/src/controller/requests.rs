@@ -8,7 +8,7 @@ use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
-use coppice_api::signal::{SIGKILL, SIGNAL_MAX};
+use coppice_api::signal::SIGNAL_MAX;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -92,7 +92,7 @@ pub enum Request {
     Input(JobId, Vec<u8>),
     /// Have nodes give retained pages back, and wait for them.
     Forget(ForgetOrder, Answer<Forgotten>),
-    /// End a job as if by a signal.
+    /// Send a job a signal; `SIGKILL` ends it.
     Kill(JobId, u8, Answer<()>),
 }
 
@@ -131,7 +131,7 @@ impl<P: Plant> Controller<P> {
             }
             Request::Attach(job, answer) => self.attach(job, answer, now),
             Request::Detached(job) => {
-                self.kill_job(job, SIGKILL, Some("whoever ran it went away".to_owned()), now);
+                self.kill_job(job, Some("whoever ran it went away".to_owned()), now);
             }
             Request::Taken(id, pset, bytes) => {
                 if let Some(job) = self.jobs.get_mut(&id) {
@@ -191,7 +191,7 @@ impl<P: Plant> Controller<P> {
         };
         job.attached();
         if answer.send(Ok(feed)).is_err() {
-            self.kill_job(id, SIGKILL, Some("whoever ran it went away".to_owned()), now);
+            self.kill_job(id, Some("whoever ran it went away".to_owned()), now);
         }
     }
 
@@ -229,8 +229,7 @@ impl<P: Plant> Controller<P> {
                 _ => no_job(id),
             });
         }
-        self.kill_job(id, signal, Self::asked_reason(signal), now);
-        Ok(())
+        self.signal_job(id, signal, now)
     }
 }
 

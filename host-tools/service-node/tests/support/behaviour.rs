@@ -33,6 +33,8 @@ pub(crate) struct Behaviour {
     pub(crate) exits: Option<u8>,
     /// Killed processes of a job end.
     pub(crate) obeys_kill: bool,
+    /// Processes of a job that are sent a signal are ended by it.
+    pub(crate) obeys_signals: bool,
     /// Nodes answer orders to discard.
     pub(crate) discards: bool,
     /// Processes of a job get as far as to run.
@@ -57,6 +59,7 @@ impl Default for Behaviour {
             boots: true,
             exits: None,
             obeys_kill: true,
+            obeys_signals: true,
             discards: true,
             launches: true,
             answers: Answers::Truly,
@@ -165,14 +168,8 @@ impl Behaviour {
                 }
                 events
             }
-            ToPset::Kill { job, signal } if self.obeys_kill => {
-                let started = self.jobs.iter().filter(|(of, start)| *of == pset && start.job == *job);
-                let members: Vec<_> = started.flat_map(|(_, start)| start.members.clone()).collect();
-                members
-                    .iter()
-                    .map(|member| self.ended(pset, *job, member.rank, member.node, Exit::Signal(*signal)))
-                    .collect()
-            }
+            ToPset::Kill { job } if self.obeys_kill => self.all_ended(pset, *job, Exit::Signal(9)),
+            ToPset::Signal { job, signal } if self.obeys_signals => self.all_ended(pset, *job, Exit::Signal(*signal)),
             ToPset::Discard { request, program, nodes } => {
                 self.owed.extend(nodes.iter().map(|node| ((*node, *request), *program)));
                 if !self.discards {
@@ -190,6 +187,13 @@ impl Behaviour {
             }
             _ => vec![],
         }
+    }
+
+    /// All ranks of a job on a pset end.
+    fn all_ended(&mut self, pset: PsetId, job: JobId, exit: Exit) -> Vec<Event> {
+        let started = self.jobs.iter().filter(|(of, start)| *of == pset && start.job == job);
+        let members: Vec<_> = started.flat_map(|(_, start)| start.members.clone()).collect();
+        members.iter().map(|member| self.ended(pset, job, member.rank, member.node, exit)).collect()
     }
 
     /// A rank ends; it leaves its program in the node's memory if it ran there.

@@ -51,7 +51,7 @@ impl Retention {
             ToNode::Discard(order) => {
                 self.discards.insert((boot, order.request));
             }
-            ToNode::Ping { .. } | ToNode::Launch(_) | ToNode::Kill { .. } | ToNode::PowerOff => {}
+            ToNode::Ping { .. } | ToNode::Launch(_) | ToNode::Kill { .. } | ToNode::Signal(_) | ToNode::PowerOff => {}
         }
     }
 

@@ -87,8 +87,12 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.launch(launch);
                 Ok(())
             }
-            Ok(ToNode::Kill { job, signal }) => {
-                jobs.kill(job, signal);
+            Ok(ToNode::Kill { job }) => {
+                jobs.kill(job);
+                Ok(())
+            }
+            Ok(ToNode::Signal(order)) => {
+                jobs.signal(order);
                 Ok(())
             }
             Ok(ToNode::Retain(order)) => {

@@ -5,9 +5,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
+use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
 use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained};
+use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
 use spin::Mutex;
 
 use super::Processes;
@@ -109,18 +110,26 @@ impl<P: Processes> Jobs<P> {
     }
 
     /// Ends a job's processes. Says again how those ended that do not run any more, or that this node knows none.
-    pub(super) fn kill(&mut self, job: JobId, signal: u8) {
+    pub(super) fn kill(&mut self, job: JobId) {
         let (runs, reports) = {
             let ledger = self.ranks.ledger.lock();
             (ledger.job() == Some(job), ledger.reports_of(job).cloned().collect::<Vec<_>>())
         };
         if runs {
-            self.processes.kill(job, signal);
+            self.processes.kill(job, SIGKILL);
             self.ship.stop_delivering();
         } else if reports.is_empty() {
             log::info!("agent: told to kill job {job}, which this node does not know");
         }
         reports.into_iter().for_each(|report| self.outbox.ended(report));
+    }
+
+    /// Sends a job's processes a signal. An order that comes twice is obeyed once.
+    pub(super) fn signal(&mut self, order: Signal) {
+        let Signal { job, sequence, signal } = order;
+        if self.ranks.ledger.lock().take_signal(job, sequence) && (1..=SIGNAL_MAX).contains(&signal) {
+            self.processes.kill(job, signal);
+        }
     }
 
     /// The report of a process that was never made.

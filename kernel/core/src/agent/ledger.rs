@@ -22,6 +22,8 @@ pub(super) struct Ledger {
     alive: BTreeSet<Rank>,
     /// Nothing of the job runs, and what it left in the kernel is being wiped.
     wiping: bool,
+    /// The job that was sent a signal last, and the number of that.
+    signalled: Option<(JobId, u32)>,
     /// Reports, oldest first, for orders that come twice.
     ended: VecDeque<RankReport>,
 }
@@ -95,6 +97,16 @@ impl Ledger {
             self.ended.pop_front();
         }
         self.ended.push_back(report);
+    }
+
+    /// A signal of this number is to be sent to a job. False: the job is not here, or it was sent before.
+    pub(super) fn take_signal(&mut self, job: JobId, sequence: u32) -> bool {
+        let was_sent = self.signalled.is_some_and(|(of, last)| of == job && sequence <= last);
+        let is_due = self.job == Some(job) && !was_sent;
+        if is_due {
+            self.signalled = Some((job, sequence));
+        }
+        is_due
     }
 
     /// Other jobs that are remembered. The reports of a job lie together, as one job is here at a time.

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -29,6 +29,9 @@ use crate::ship::{Client, Ship};
 const SECOND_NS: u64 = 1_000_000_000;
 
 mod ranks;
+
+/// The signal for which the processes have a handler.
+const HANDLED: u8 = 10;
 
 /// Processes that run until they are killed, or told to end.
 #[derive(Clone, Default)]
@@ -68,7 +71,7 @@ impl Processes for Fakes {
         Box::pin(async move {
             started.now();
             let end = || {
-                let killed = killed.lock().iter().find(|(killed, _)| *killed == launch.job).copied();
+                let killed = killed.lock().iter().find(|(of, signal)| *of == launch.job && *signal != HANDLED).copied();
                 let ends = told_to_end.lock().contains(&launch.rank).then_some(Exit::Status(0));
                 killed.map(|(_, signal)| Exit::Signal(signal)).or(ends)
             };
@@ -180,8 +183,8 @@ fn ended(job: u64, exit: Exit) -> ToIoNode {
     ToIoNode::Ended(report(JobId(job), Rank(2), exit))
 }
 
-fn kill(job: u64, signal: u8) -> ToNode {
-    ToNode::Kill { job: JobId(job), signal }
+fn kill(job: u64) -> ToNode {
+    ToNode::Kill { job: JobId(job) }
 }
 
 #[test]
@@ -213,15 +216,48 @@ fn a_job_is_launched_once_killed_and_reported() {
             }
             other => panic!("a second job was not refused: {other:?}"),
         }
-        peer.send(0, &kill(1, 15), &[]).await;
-        expect(&mut peer, ended(1, Exit::Signal(15))).await;
-        peer.send(0, &kill(1, 9), &[]).await;
-        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        peer.send(0, &kill(1), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(9))).await;
+        peer.send(0, &kill(1), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(9))).await;
         peer.send(0, &launch(1), &[]).await;
-        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        expect(&mut peer, ended(1, Exit::Signal(9))).await;
         peer.send(0, &launch(3), &[]).await;
         expect(&mut peer, launched(3)).await;
         assert_eq!(*fakes.launched.lock(), [JobId(1), JobId(3)]);
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn a_signal_is_delivered_once() {
+    let Stage { port, fakes, .. } = stage();
+    let signal = |job, sequence, signal| ToNode::Signal(Signal { job: JobId(job), sequence, signal });
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        // Of a job that is not here, and one that is no signal.
+        peer.send(0, &signal(1, 1, HANDLED), &[]).await;
+        peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, launched(1)).await;
+        for (sequence, number) in [(1, HANDLED), (2, HANDLED), (1, HANDLED), (2, 15), (3, 0), (4, 65)] {
+            peer.send(0, &signal(1, sequence, number), &[]).await;
+        }
+        peer.stream.abort();
+        drop(peer);
+        let mut peer = accept(&port).await;
+        peer.send(0, &signal(1, 2, HANDLED), &[]).await;
+        peer.send(0, &signal(1, 5, HANDLED), &[]).await;
+        peer.send(0, &signal(1, 6, 15), &[]).await;
+        expect(&mut peer, ended(1, Exit::Signal(15))).await;
+        let handled = (JobId(1), HANDLED);
+        assert_eq!(*fakes.killed.lock(), [handled, handled, handled, (JobId(1), 15)]);
+        // They are counted anew for another job, and those of one that has ended come to nothing.
+        peer.send(0, &launch(2), &[]).await;
+        expect(&mut peer, launched(2)).await;
+        peer.send(0, &signal(1, 7, HANDLED), &[]).await;
+        peer.send(0, &signal(2, 1, 12), &[]).await;
+        expect(&mut peer, ended(2, Exit::Signal(12))).await;
+        assert_eq!(fakes.killed.lock().len(), 5);
     });
     assert_eq!(result, Ok(()));
 }
@@ -312,7 +348,7 @@ fn nonsense_is_ignored() {
     let result = run_to_end(async move {
         let mut peer = accept(&port).await;
         peer.send(0, &[255_u8; 30], &[1, 2, 3]).await;
-        peer.send(0, &kill(99, 9), &[]).await;
+        peer.send(0, &kill(99), &[]).await;
         peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
         expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
         sleep(SECOND_NS).await;

@@ -1,7 +1,7 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, SyscallCount, ToIoNode, ToNode,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode,
 };
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -148,7 +148,12 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
     prop_oneof![
         any::<(u64, u64)>().prop_map(|(sequence, realtime_ns)| ToNode::Ping { sequence, realtime_ns }),
         launch().prop_map(ToNode::Launch),
-        (job(), any::<u8>()).prop_map(|(job, signal)| ToNode::Kill { job, signal }),
+        job().prop_map(|job| ToNode::Kill { job }),
+        (job(), any::<(u32, u8)>()).prop_map(|(job, (sequence, signal))| ToNode::Signal(Signal {
+            job,
+            sequence,
+            signal
+        })),
         retain().prop_map(ToNode::Retain),
         discard().prop_map(ToNode::Discard),
         Just(ToNode::PowerOff),

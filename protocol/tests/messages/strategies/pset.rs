@@ -56,7 +56,8 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         (any::<u64>(), option::of(program()), vec(node(), 0..5))
             .prop_map(|(request, program, nodes)| { ToPset::Discard { request, program, nodes } }),
         start_job().prop_map(ToPset::Start),
-        (job(), any::<u8>()).prop_map(|(job, signal)| ToPset::Kill { job, signal }),
+        job().prop_map(|job| ToPset::Kill { job }),
+        (job(), any::<u8>()).prop_map(|(job, signal)| ToPset::Signal { job, signal }),
         job().prop_map(|job| ToPset::Forget { job }),
         (job(), any::<Vec<u8>>()).prop_map(|(job, bytes)| ToPset::Input { job, bytes }),
         (job(), any::<u32>()).prop_map(|(job, bytes)| ToPset::OutputTaken { job, bytes }),

@@ -66,7 +66,7 @@ fn ranks_of_one_job_run_side_by_side_and_end_one_by_one() {
         expect(&mut peer, launched(1, 7)).await;
         peer.send(0, &launch_rank(3, 0), &[]).await;
         assert_eq!(refused(&mut peer, 3).await, "node is busy with job 1");
-        peer.send(0, &kill(1, 9), &[]).await;
+        peer.send(0, &kill(1), &[]).await;
         let mut ends = Vec::new();
         for _ in 0..4 {
             match next(&mut peer).await {
@@ -78,7 +78,7 @@ fn ranks_of_one_job_run_side_by_side_and_end_one_by_one() {
         let killed = Exit::Signal(9);
         assert_eq!(ends, [(5, Exit::Status(0)), (4, killed), (6, killed), (7, killed)]);
         // All are remembered.
-        peer.send(0, &kill(1, 9), &[]).await;
+        peer.send(0, &kill(1), &[]).await;
         for (rank, exit) in ends {
             expect(&mut peer, ended(1, rank, exit)).await;
         }
