@@ -242,6 +242,8 @@ fn a_signal_is_delivered_once() {
         for (sequence, number) in [(1, HANDLED), (2, HANDLED), (1, HANDLED), (2, 15), (3, 0), (4, 65)] {
             peer.send(0, &signal(1, sequence, number), &[]).await;
         }
+        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
         peer.stream.abort();
         drop(peer);
         let mut peer = accept(&port).await;
