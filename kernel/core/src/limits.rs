@@ -10,14 +10,14 @@ pub const THREADS_MAX: usize = 512;
 /// another.
 pub const THREAD_IDS: u32 = 4 * THREADS_MAX as u32;
 
-/// Tasks alive on one core. Beyond, [`crate::executor::spawn`] refuses.
-pub const TASKS_MAX: usize = 512;
+/// Tasks alive on one core: programs' threads, and the kernel's own. Beyond, [`crate::executor::spawn`] refuses.
+pub const TASKS_MAX: usize = 2048;
 
 /// How long a program may have the core while another wants it, ns.
 pub const TURN_NS: u64 = 5_000_000;
 
 /// Cores a node may have.
-pub const CORES_MAX: usize = 64;
+pub use coppice_hal::CORES_MAX;
 
 /// Receive and transmit buffer of the function-shipping connection, bytes each.
 pub const SHIP_BUFFER_BYTES: usize = 256 * 1024;

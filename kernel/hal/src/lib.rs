@@ -17,11 +17,24 @@ extern crate std;
 
 pub mod addr;
 #[cfg(any(target_os = "none", test))]
+mod attention;
+#[cfg(any(target_os = "none", test))]
 mod blocks;
 pub mod frames;
+#[cfg(test)]
+mod models;
 pub mod paging;
 pub mod scrub;
 pub mod user;
+
+/// The atomics of [`attention`]; its models have others.
+#[cfg(any(target_os = "none", test))]
+mod atomic {
+    pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+}
+
+/// Cores a machine may have; further ones are left alone.
+pub const CORES_MAX: usize = 64;
 
 #[cfg(target_os = "none")]
 mod machine;

@@ -9,15 +9,21 @@
 //!
 //! The kernel never follows a program's addresses itself: it looks a page up here and copies through the direct map.
 
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(target_os = "none")]
+pub(crate) use self::cpu::InUse;
 pub use self::entry::{Access, Entry, Marks};
 use self::entry::{PARENT, Raw};
+pub(crate) use self::handle::Root;
+pub use self::handle::TableHandle;
 use crate::addr::{PageRange, UserPage};
 use crate::frames::{Frame, FrameKind, FramePool};
 
 mod cpu;
 mod entry;
+mod handle;
 mod mapped;
 #[cfg(test)]
 mod tests;
@@ -41,6 +47,8 @@ pub struct PageTable {
     pool: &'static FramePool,
     /// Physical address of the top-level table.
     root: u64,
+    /// The same, for those who use the table.
+    handle: TableHandle,
 }
 
 /// There was no frame for a table. The frame that was to be mapped comes back.
@@ -52,7 +60,8 @@ impl PageTable {
     #[must_use]
     pub fn new(pool: &'static FramePool) -> Option<Self> {
         let root = pool.alloc(FrameKind::Table)?.into_entry();
-        let table = Self { pool, root };
+        let handle = TableHandle(Arc::new(Root::new(pool, root)));
+        let table = Self { pool, root, handle };
         if let Some(kernel) = cpu::kernel_root() {
             let (from, to) = (table.slots(kernel), table.slots(root));
             for (from, to) in from.iter().zip(to).skip(USER_ENTRIES) {
@@ -66,18 +75,16 @@ impl PageTable {
         Some(table)
     }
 
-    /// Makes this the table of the core that runs, if it is not.
-    #[inline]
-    pub fn activate(&self) {
-        // SAFETY: the kernel's half is that of every table, so the kernel's code, stack and data stay where they are.
-        unsafe { cpu::load_root(self.root) };
+    /// What stands for the table where threads are entered.
+    #[must_use]
+    pub fn handle(&self) -> TableHandle {
+        self.handle.clone()
     }
 
     /// Makes sure that no core uses this table or remembers anything of it: the core that runs goes over to the
-    /// kernel's own. (A table is used by the cores its process runs on alone; with one core per process that is this
-    /// one.)
+    /// kernel's own. Threads on other cores have left it when they ended.
     pub fn deactivate(&self) {
-        cpu::leave_root(self.root);
+        self.handle.leave();
     }
 
     /// Maps `page` to `frame`. What was mapped there before comes back.
@@ -285,7 +292,7 @@ impl PageTable {
     /// Makes the processor forget `page` and the tables on the way to it, if this is the table it uses. (Any other
     /// table's entries are forgotten when it is loaded.)
     fn flush(&self, page: UserPage) {
-        cpu::flush(self.root, page);
+        cpu::flush(&self.handle.0, page);
     }
 }
 
@@ -293,11 +300,10 @@ impl PageTable {
     /// Ends the table. Returns how many frames were zeroed for it, its own included.
     pub fn discard(mut self) -> u64 {
         let zeroed = self.clear();
-        let (pool, root) = (self.pool, self.root);
-        core::mem::forget(self);
-        // SAFETY: no processor uses the table any more, and `self`, which held the reference, was forgotten.
-        let root = unsafe { Frame::from_entry(pool, root) };
-        zeroed + u64::from(root.release())
+        let root = Arc::clone(&self.handle.0);
+        drop(self);
+        // If somebody still holds the root, it is freed with the last of them.
+        zeroed + u64::from(Arc::into_inner(root).is_some_and(Root::release))
     }
 
     /// Drops every page. Returns how many frames were zeroed.
@@ -310,8 +316,6 @@ impl PageTable {
 impl Drop for PageTable {
     fn drop(&mut self) {
         self.clear();
-        // SAFETY: no processor uses the table any more, and `self`, which held the reference, is at its end.
-        drop(unsafe { Frame::from_entry(self.pool, self.root) });
     }
 }
 

@@ -42,7 +42,7 @@ pub enum UserExit {
         /// The processor's error code; 0 for exceptions that have none.
         error: u64,
     },
-    /// An interrupt came; see [`crate::irq::take`].
+    /// An interrupt came (see [`crate::irq::take`]), or the core was kicked ([`crate::cpu::kick`]).
     Interrupt,
 }
 

@@ -10,14 +10,17 @@ use super::ready::{Next, Ready};
 use super::task::Task;
 use super::timer::Timers;
 use super::wait::Notify;
+use crate::limits::TASKS_MAX;
 
 /// What one core has to do.
 pub(super) struct CoreState {
+    /// Number of the core.
+    index: usize,
     ready: Mutex<Ready>,
     /// Whether a task was woken since the last one was taken to be polled, for a look without the lock.
     wanted: AtomicBool,
     pub(super) timers: Timers,
-    pub(super) tasks_alive: AtomicUsize,
+    tasks_alive: AtomicUsize,
     /// When the alarm rings, ns; [`Timers::NEVER`]: it is not set.
     alarm_ns: AtomicU64,
     /// Time spent halted, ns.
@@ -26,8 +29,9 @@ pub(super) struct CoreState {
 }
 
 impl CoreState {
-    const fn new() -> Self {
+    const fn new(index: usize) -> Self {
         Self {
+            index,
             ready: Mutex::new(Ready::new()),
             wanted: AtomicBool::new(false),
             timers: Timers::new(),
@@ -70,16 +74,35 @@ impl CoreState {
         true
     }
 
-    /// Queues a task to be polled.
+    /// Queues a task to be polled, and makes the core look at it if it is another one than this.
     pub(super) fn push(&self, task: Arc<Task>) {
         if self.ready.lock().push(task) {
             self.wanted.store(true, Ordering::Relaxed);
+            if !self.is_current() {
+                platform::interrupt(self.index);
+            }
         }
     }
 
-    /// Makes room for all tasks there may be, so that waking them does not allocate.
-    pub(super) fn reserve(&self) {
-        self.ready.lock().reserve();
+    /// Counts a task more, and makes room for all there are in the queues, so that waking them does not allocate.
+    /// Returns whether there may be one more.
+    pub(super) fn admit(&self) -> bool {
+        let more = |alive| (alive < TASKS_MAX).then_some(alive + 1);
+        let Ok(before) = self.tasks_alive.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else {
+            return false;
+        };
+        self.ready.lock().reserve(before + 1);
+        true
+    }
+
+    /// A task is gone.
+    pub(super) fn dismiss(&self) {
+        self.tasks_alive.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether this is the core that runs.
+    pub(super) fn is_current(&self) -> bool {
+        self.index == platform::index()
     }
 
     /// Sets the alarm, if it would ring too late: a task may stay in user mode until an interrupt. One that rings too
@@ -93,30 +116,58 @@ impl CoreState {
 }
 
 #[cfg(target_os = "none")]
+#[cfg(target_os = "none")]
+static CORES: [CoreState; crate::limits::CORES_MAX] = {
+    let mut index = 0;
+    let mut cores = [const { CoreState::new(0) }; crate::limits::CORES_MAX];
+    while index < cores.len() {
+        cores[index].index = index;
+        index += 1;
+    }
+    cores
+};
+
+/// The core this runs on.
+#[cfg(target_os = "none")]
+#[inline]
 pub(super) fn current() -> &'static CoreState {
-    use crate::limits::CORES_MAX;
-    static CORES: [CoreState; CORES_MAX] = [const { CoreState::new() }; CORES_MAX];
-    // The boot core is the only one that is started.
-    &CORES[0]
+    &CORES[platform::index()]
 }
 
+/// A core by its number. There is no task on one that does not run.
+#[cfg(target_os = "none")]
+pub(super) fn numbered(core: usize) -> &'static CoreState {
+    assert!(core < cores(), "core {core} does not run");
+    &CORES[core]
+}
+
+/// The core this runs on.
 #[cfg(not(target_os = "none"))]
 pub(super) fn current() -> &'static CoreState {
     use alloc::boxed::Box;
     std::thread_local! {
-        static CORE: &'static CoreState = Box::leak(Box::new(CoreState::new()));
+        static CORE: &'static CoreState = Box::leak(Box::new(CoreState::new(0)));
     }
     CORE.with(|core| *core)
 }
 
-/// How many cores run tasks: the boot core is the only one that is started.
-#[must_use]
-pub fn cores() -> usize {
-    1
+/// A core by its number; all of them are the thread's one.
+#[cfg(not(target_os = "none"))]
+pub(super) fn numbered(_core: usize) -> &'static CoreState {
+    current()
 }
 
-/// Brings a core back from the program that it runs, if it runs one. The boot core is the only one, and runs this.
-pub fn interrupt(_core: usize) {}
+/// Number of cores that run programs. Core 0 also runs the kernel's own tasks.
+#[must_use]
+pub fn cores() -> usize {
+    platform::cores()
+}
+
+/// Has a core come back from the program it runs, or look once more at what there is to do before it goes into one or
+/// halts.
+pub fn interrupt(core: usize) {
+    platform::interrupt(core);
+}
 
 /// Monotonic time of this core, ns since boot; simulated on the host.
 #[must_use]

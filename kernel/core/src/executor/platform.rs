@@ -6,6 +6,22 @@ mod machine {
     use coppice_hal as hal;
     use coppice_hal::irq::Pending;
 
+    /// Number of the core that runs.
+    #[inline]
+    pub(crate) fn index() -> usize {
+        hal::cpu::index()
+    }
+
+    /// Number of cores.
+    pub(crate) fn cores() -> usize {
+        hal::cpu::count()
+    }
+
+    /// Has a core come back from a program or from its halt, or not go there, once.
+    pub(crate) fn interrupt(core: usize) {
+        hal::cpu::kick(core);
+    }
+
     /// Monotonic time, ns since boot.
     pub(crate) fn now_ns() -> u64 {
         hal::time::now_ns()
@@ -37,6 +53,19 @@ mod simulated {
         static NOW_NS: Cell<u64> = const { Cell::new(1) };
     }
 
+    /// Each thread has one core.
+    pub(crate) fn index() -> usize {
+        0
+    }
+
+    /// One.
+    pub(crate) fn cores() -> usize {
+        1
+    }
+
+    /// No program runs, and nothing is halted.
+    pub(crate) fn interrupt(_core: usize) {}
+
     /// The thread's simulated time, ns.
     pub(crate) fn now_ns() -> u64 {
         NOW_NS.get()
@@ -62,6 +91,8 @@ mod simulated {
 }
 
 #[cfg(target_os = "none")]
-pub(super) use machine::{now_ns, set_alarm, take_interrupts, wait_for_interrupt};
+pub(super) use machine::{cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt};
 #[cfg(not(target_os = "none"))]
-pub(super) use simulated::{advance_to, now_ns, set_alarm, take_interrupts, wait_for_interrupt};
+pub(super) use simulated::{
+    advance_to, cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt,
+};

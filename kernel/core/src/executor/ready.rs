@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use super::task::Task;
-use crate::limits::{TASKS_MAX, TURN_NS};
+use crate::limits::TURN_NS;
 
 /// Tasks that were woken and not yet polled, each at most once, and the one that has its turn.
 pub(super) struct Ready {
@@ -55,10 +55,10 @@ impl Ready {
         }
     }
 
-    /// Makes room for all tasks there may be, so that waking them does not allocate.
-    pub(super) fn reserve(&mut self) {
+    /// Makes room for so many tasks, so that waking them does not allocate.
+    pub(super) fn reserve(&mut self, tasks: usize) {
         for queue in [&mut self.kernel, &mut self.woken, &mut self.interrupted, &mut self.spent] {
-            queue.reserve(TASKS_MAX);
+            queue.reserve(tasks.saturating_sub(queue.len()));
         }
     }
 

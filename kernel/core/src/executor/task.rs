@@ -9,8 +9,8 @@ use core::task::{Context, Poll, Waker};
 
 use spin::Mutex;
 
-use super::core_state::{CoreState, current};
-use crate::limits::{TASKS_MAX, TURN_NS};
+use super::core_state::{CoreState, current, numbered};
+use crate::limits::TURN_NS;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -68,7 +68,7 @@ impl Task {
                 *slot = Slot::Gone;
                 drop(slot);
                 drop(future);
-                self.core.tasks_alive.fetch_sub(1, Ordering::Relaxed);
+                self.core.dismiss();
             }
         }
     }
@@ -98,7 +98,7 @@ impl TaskHandle {
         let taken = core::mem::replace(&mut *self.0.slot.lock(), Slot::Gone);
         if let Slot::Waiting(future) = taken {
             drop(future);
-            self.0.core.tasks_alive.fetch_sub(1, Ordering::Relaxed);
+            self.0.core.dismiss();
         }
     }
 
@@ -109,7 +109,7 @@ impl TaskHandle {
     }
 }
 
-/// [`TASKS_MAX`] is reached.
+/// [`crate::limits::TASKS_MAX`] is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many tasks")]
 pub struct TooManyTasks;
@@ -120,7 +120,18 @@ pub struct TooManyTasks;
 /// # Errors
 /// [`TooManyTasks`] at the limit; the future is dropped.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(None, future)
+    start(current(), None, future)
+}
+
+/// As [`spawn`], on another core.
+///
+/// # Errors
+/// As [`spawn`].
+///
+/// # Panics
+/// If there is no such core: see [`super::cores`].
+pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
+    start(numbered(core), None, future)
 }
 
 /// Starts a task that runs a program, which takes turns with others: see [`super::ready`].
@@ -128,32 +139,32 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHa
 /// # Errors
 /// As [`spawn`].
 pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(Some(AtomicU64::new(TURN_NS)), future)
+    start(current(), Some(AtomicU64::new(TURN_NS)), future)
 }
 
-/// As [`spawn_program`], on this core.
+/// As [`spawn_program`], on another core.
 ///
 /// # Errors
 /// As [`spawn`].
+///
+/// # Panics
+/// If there is no such core: see [`super::cores`].
 pub fn spawn_program_on(
-    _core: usize,
+    core: usize,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
-    // The boot core is the only one that is started.
-    spawn_program(future)
+    start(numbered(core), Some(AtomicU64::new(TURN_NS)), future)
 }
 
 fn start(
+    core: &'static CoreState,
     turn_left_ns: Option<AtomicU64>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
-    let core = current();
-    if core.tasks_alive.load(Ordering::Relaxed) >= TASKS_MAX {
+    // Waking never allocates, so that it works whatever state the kernel is in.
+    if !core.admit() {
         return Err(TooManyTasks);
     }
-    core.tasks_alive.fetch_add(1, Ordering::Relaxed);
-    // Waking never allocates, so that it works whatever state the kernel is in.
-    core.reserve();
     let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
     let task = Arc::new(Task { core, queued: AtomicBool::new(false), turn_left_ns, slot });
     task.wake_by_ref();

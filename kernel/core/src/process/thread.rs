@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 use core::task::Poll;
 
 use coppice_hal as hal;
-use coppice_hal::paging::Access;
+use coppice_hal::paging::{Access, TableHandle};
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
@@ -32,6 +32,8 @@ pub(super) struct Thread {
     /// Where calls are counted on this core.
     counts: Arc<CoreCounts>,
     user: UserThread,
+    /// The process's page table.
+    table: TableHandle,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
@@ -114,7 +116,8 @@ fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin
 impl Thread {
     pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
-        Self { process, state, counts, user }
+        let table = process.space.lock().table().handle();
+        Self { process, state, counts, user, table }
     }
 
     /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
@@ -139,7 +142,7 @@ impl Thread {
     fn leave_core(&mut self) {
         self.state.stops();
         self.user.save_fpu();
-        self.process.space.lock().table().deactivate();
+        self.table.leave();
     }
 
     /// Goes on on another core.
@@ -184,7 +187,7 @@ impl Thread {
             {
                 return Wait::Over(over);
             }
-            let exit = self.user.enter(self.process.space.lock().table());
+            let exit = self.user.enter(&self.table);
             match exit {
                 UserExit::Syscall => {
                     if !self.fact()

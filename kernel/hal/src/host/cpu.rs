@@ -14,6 +14,15 @@ pub fn index() -> usize {
     0
 }
 
+/// Number of cores that run.
+#[must_use]
+pub fn count() -> usize {
+    1
+}
+
+/// There is nothing to come back from.
+pub fn kick(_core: usize) {}
+
 /// Sleeps for a short time, as if an interrupt had come.
 pub fn wait_for_interrupt() {
     std::thread::sleep(Duration::from_micros(100));

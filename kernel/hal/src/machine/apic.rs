@@ -1,9 +1,13 @@
 //! The core's interrupt controller: acknowledging interrupts, and its one-shot timer.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use x86_64::registers::model_specific::ApicBase;
 
-use super::irq::{VECTOR_SPURIOUS, VECTOR_TIMER};
+use super::core_state::Core;
+use super::irq::{VECTOR_KICK, VECTOR_SPURIOUS, VECTOR_TIMER};
 use super::memory;
+use crate::CORES_MAX;
 
 /// Bytes of the controller's registers.
 const REGISTER_BYTES: usize = 4096;
@@ -14,6 +18,8 @@ mod register {
     pub(super) const TASK_PRIORITY: usize = 0x80;
     pub(super) const END_OF_INTERRUPT: usize = 0xb0;
     pub(super) const SPURIOUS: usize = 0xf0;
+    pub(super) const COMMAND: usize = 0x300;
+    pub(super) const COMMAND_DESTINATION: usize = 0x310;
     pub(super) const TIMER: usize = 0x320;
     pub(super) const THERMAL: usize = 0x330;
     pub(super) const PERFORMANCE: usize = 0x340;
@@ -33,6 +39,12 @@ const NON_MASKABLE: u32 = 4 << 8;
 
 /// Bit of the spurious-vector register: the controller is on.
 const ENABLED: u32 = 1 << 8;
+
+/// Bit of the command register: the last command is on its way still.
+const PENDING: u32 = 1 << 12;
+
+/// Numbers of the cores' controllers.
+static IDS: [AtomicU32; CORES_MAX] = [const { AtomicU32::new(0) }; CORES_MAX];
 
 /// Divides the timer's clock by 128: fine enough for alarms, and long alarms need no second setting.
 const DIVIDE_BY_128: u32 = 0b1010;
@@ -57,6 +69,7 @@ pub(super) fn start() {
     write(register::DIVIDE, DIVIDE_BY_128);
     write(register::INITIAL_COUNT, 0);
     write(register::TIMER, u32::from(VECTOR_TIMER));
+    IDS[Core::current().index].store(read(register::ID) >> 24, Ordering::Relaxed);
 }
 
 /// Says that the interrupt being handled is.
@@ -72,6 +85,21 @@ pub(super) fn set_timer(ticks: u32) {
 /// What is left of the ticks the timer was set to.
 pub(super) fn timer_ticks_left() -> u32 {
     read(register::CURRENT_COUNT)
+}
+
+/// Interrupts another core, or this one.
+pub(super) fn interrupt(core: usize) {
+    command(core, u32::from(VECTOR_KICK));
+}
+
+/// Sends a command to another core.
+fn command(core: usize, command: u32) {
+    let Some(id) = IDS.get(core) else { return };
+    while read(register::COMMAND) & PENDING != 0 {
+        core::hint::spin_loop();
+    }
+    write(register::COMMAND_DESTINATION, id.load(Ordering::Relaxed) << 24);
+    write(register::COMMAND, command);
 }
 
 /// Address and data of the message with which a device interrupts this core.

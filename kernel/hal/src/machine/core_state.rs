@@ -12,8 +12,14 @@ use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
 use super::descriptors::{Gdt, Stacks};
+use crate::CORES_MAX;
+use crate::attention::Attention;
+use crate::paging::InUse;
 use crate::user::UserThread;
 use crate::user::fpu::Loaded;
+
+/// What cores want of each other.
+pub(super) static ATTENTION: [Attention; CORES_MAX] = [const { Attention::of(AtomicU32::new(0)) }; CORES_MAX];
 
 /// State of one core.
 #[repr(C)]
@@ -28,8 +34,12 @@ pub(crate) struct Core {
     pub(crate) user_stack: Cell<u64>,
     /// What of a thread is in the registers.
     pub(crate) loaded: Loaded,
+    /// The page table it uses.
+    pub(crate) table: InUse,
     /// Number of the core.
     pub(crate) index: usize,
+    /// What the others want of it.
+    pub(crate) attention: &'static Attention,
     /// Interrupts that came: bits of [`super::irq`].
     pub(super) pending: AtomicU32,
     /// When the alarm is to go off; `u64::MAX` for never.
@@ -51,7 +61,9 @@ impl Core {
             thread: Cell::new(ptr::null_mut()),
             user_stack: Cell::new(0),
             loaded: Loaded::nothing(),
+            table: InUse::kernels(),
             index,
+            attention: &ATTENTION[index],
             pending: AtomicU32::new(0),
             alarm_ns: AtomicU64::new(u64::MAX),
             gdt: UnsafeCell::new(Gdt::new()),

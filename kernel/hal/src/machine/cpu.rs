@@ -3,8 +3,13 @@
 use core::arch::asm;
 use core::arch::x86_64::__cpuid;
 
-use super::core_state::Core;
-use super::irq;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::core_state::{self, Core};
+use super::{apic, irq};
+
+/// See [`count`].
+static COUNT: AtomicUsize = AtomicUsize::new(1);
 
 /// What programs are told in `AT_HWCAP`: the feature bits of CPUID leaf 1, register EDX.
 #[must_use]
@@ -18,13 +23,31 @@ pub fn index() -> usize {
     Core::current().index
 }
 
-/// Halts the core until an interrupt came that [`irq::take`] has not returned yet. No instruction is executed
-/// meanwhile.
+/// Number of cores that run: [`index`] is less.
+#[must_use]
+pub fn count() -> usize {
+    COUNT.load(Ordering::Acquire)
+}
+
+/// Has a core come back from [`crate::user::UserThread::enter`] or [`wait_for_interrupt`], or not go there, once. It is
+/// interrupted only if it is there. No effect for cores that do not run.
+pub fn kick(core: usize) {
+    if let Some(attention) = core_state::ATTENTION.get(core)
+        && attention.kick()
+    {
+        apic::interrupt(core);
+    }
+}
+
+/// Halts the core until an interrupt came that [`irq::take`] has not returned yet, or the core is kicked. No
+/// instruction is executed meanwhile.
 pub fn wait_for_interrupt() {
-    if irq::is_pending() {
+    let attention = Core::current().attention;
+    if irq::is_pending() || !attention.halt() {
         return;
     }
     // SAFETY: the core wakes for any interrupt; `sti` lets none in before `hlt`, so none can be missed. Handlers keep
     // all registers.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+    attention.wake();
 }

@@ -9,6 +9,9 @@ use super::{apic, time};
 /// Vector of the core's timer.
 pub(super) const VECTOR_TIMER: u8 = 0x20;
 
+/// Vector with which cores interrupt each other; what for is said in [`Core::attention`].
+pub(super) const VECTOR_KICK: u8 = 0x22;
+
 /// Vector of the network card.
 pub(super) const VECTOR_NIC: u8 = 0x21;
 
@@ -33,13 +36,15 @@ pub struct Pending {
     pub timer: bool,
 }
 
-/// Takes what came, having let in what waits outside.
+/// Takes what came, having let in what waits outside. A kick that came before ([`super::cpu::kick`]) counts no more.
 #[inline]
 pub fn take() -> Pending {
     // SAFETY: interrupts are on for one instruction; their handlers keep all registers and touch only `Core::pending`
     // and the alarm.
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
-    let pending = &Core::current().pending;
+    let core = Core::current();
+    core.attention.look();
+    let pending = &core.pending;
     let mut bits = pending.load(Ordering::Relaxed);
     if bits != 0 {
         bits = pending.swap(0, Ordering::Relaxed);

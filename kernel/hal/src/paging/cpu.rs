@@ -1,20 +1,27 @@
 //! What page tables need of the processor. On the host there is none to tell.
 
 #[cfg(target_os = "none")]
-pub(super) use self::machine::{flush, kernel_root, leave_root, load_root};
+pub(crate) use self::machine::InUse;
+#[cfg(target_os = "none")]
+pub(super) use self::machine::{flush, kernel_root, leave, load};
 
 #[cfg(not(target_os = "none"))]
-pub(super) use self::nothing::{flush, kernel_root, leave_root, load_root};
+pub(super) use self::nothing::{flush, kernel_root, leave};
 
 #[cfg(target_os = "none")]
 mod machine {
+    use alloc::sync::Arc;
+    use core::cell::{Cell, RefCell};
+    use core::ptr;
     use core::sync::atomic::{AtomicU64, Ordering};
 
     use x86_64::registers::control::{Cr3, Cr3Flags};
     use x86_64::structures::paging::PhysFrame;
     use x86_64::{PhysAddr, VirtAddr};
 
+    use super::super::Root;
     use crate::addr::UserPage;
+    use crate::machine::core_state::Core;
 
     /// Physical address of the top-level table the kernel started with; 0 until somebody asked for it.
     static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
@@ -31,38 +38,78 @@ mod machine {
         Some(root)
     }
 
-    /// Makes the table at `root` the core's, if it is not.
-    ///
-    /// # Safety
-    /// It has the kernel's half as every other table has it, and lives until another is loaded.
-    #[inline]
-    pub(in super::super) unsafe fn load_root(root: u64) {
-        if current() != root {
-            let frame = PhysFrame::containing_address(PhysAddr::new_truncate(root));
-            // SAFETY: by the caller.
-            unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+    /// The table that a core uses.
+    pub(crate) struct InUse {
+        /// The table, to compare with; null for the kernel's own. [`InUse::holder`] keeps it alive.
+        root: Cell<*const Root>,
+        holder: RefCell<Option<Arc<Root>>>,
+    }
+
+    impl InUse {
+        /// The kernel's own.
+        pub(crate) const fn kernels() -> Self {
+            Self { root: Cell::new(ptr::null()), holder: RefCell::new(None) }
+        }
+
+        /// Whether it is this one.
+        #[inline]
+        fn is(&self, root: &Root) -> bool {
+            ptr::eq(self.root.get(), root)
         }
     }
 
-    /// Stops using the table at `root`, which is about to go.
-    pub(in super::super) fn leave_root(root: u64) {
-        if current() == root
+    /// Makes a table the core's, if it is not.
+    #[inline]
+    pub(in super::super) fn load(root: &Arc<Root>) {
+        let in_use = &Core::current().table;
+        if !in_use.is(root) {
+            switch(in_use, root);
+        }
+    }
+
+    /// Makes a table the core's.
+    #[cold]
+    fn switch(in_use: &InUse, root: &Arc<Root>) {
+        // SAFETY: its kernel's half is that of every table, so the kernel's code, stack and data stay where they are;
+        // the core holds it from here on.
+        unsafe { write(root.address()) };
+        in_use.root.set(Arc::as_ptr(root));
+        let before = in_use.holder.borrow_mut().replace(Arc::clone(root));
+        drop(before);
+    }
+
+    /// Goes over to the kernel's own table if this is the core's.
+    pub(in super::super) fn leave(root: &Root) {
+        let in_use = &Core::current().table;
+        if in_use.is(root)
             && let Some(kernel) = kernel_root()
         {
             // SAFETY: the kernel's own table has the kernel's half and is never freed.
-            unsafe { load_root(kernel) };
+            unsafe { write(kernel) };
+            in_use.root.set(ptr::null());
+            let before = in_use.holder.borrow_mut().take();
+            drop(before);
         }
     }
 
-    /// Forgets a page of the table at `root` if the core uses that table.
-    pub(in super::super) fn flush(root: u64, page: UserPage) {
-        if current() == root {
+    /// Forgets a page of a table if it is the core's.
+    pub(in super::super) fn flush(root: &Root, page: UserPage) {
+        if Core::current().table.is(root) {
             x86_64::instructions::tlb::flush(VirtAddr::new_truncate(page.address()));
         }
     }
 
+    /// Loads a table, and forgets everything of the last one.
+    ///
+    /// # Safety
+    /// It has the kernel's half as every other table has it, and lives until another is loaded.
+    unsafe fn write(root: u64) {
+        let frame = PhysFrame::containing_address(PhysAddr::new_truncate(root));
+        // SAFETY: by the caller.
+        unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+    }
+
     /// Physical address of the table the core uses.
-    #[inline]
     fn current() -> u64 {
         Cr3::read().0.start_address().as_u64()
     }
@@ -70,6 +117,7 @@ mod machine {
 
 #[cfg(not(target_os = "none"))]
 mod nothing {
+    use super::super::Root;
     use crate::addr::UserPage;
 
     /// There is no kernel's half.
@@ -77,15 +125,9 @@ mod nothing {
         None
     }
 
-    /// No processor uses the tables.
-    ///
-    /// # Safety
-    /// None needed; the signature is the machine's.
-    pub(in super::super) unsafe fn load_root(_root: u64) {}
-
     /// No processor uses the table.
-    pub(in super::super) fn leave_root(_root: u64) {}
+    pub(in super::super) fn leave(_root: &Root) {}
 
     /// No processor remembers anything.
-    pub(in super::super) fn flush(_root: u64, _page: UserPage) {}
+    pub(in super::super) fn flush(_root: &Root, _page: UserPage) {}
 }

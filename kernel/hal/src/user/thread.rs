@@ -2,7 +2,7 @@
 
 use super::{Registers, UserExit};
 use crate::addr::USER_END;
-use crate::paging::PageTable;
+use crate::paging::TableHandle;
 
 #[cfg(not(target_os = "none"))]
 use alloc::{boxed::Box, vec};
@@ -14,6 +14,8 @@ use super::extended;
 use super::entry::{self, Trap};
 #[cfg(target_os = "none")]
 use super::fpu::FpuState;
+#[cfg(target_os = "none")]
+use crate::attention::Entry;
 #[cfg(target_os = "none")]
 use crate::machine::core_state::Core;
 
@@ -88,7 +90,7 @@ impl UserThread {
     /// Gives the core to the thread in the address space of `table` until it comes back.
     #[cfg(target_os = "none")]
     #[inline]
-    pub fn enter(&mut self, table: &PageTable) -> UserExit {
+    pub fn enter(&mut self, table: &TableHandle) -> UserExit {
         if self.regs.rip >= USER_END {
             return BAD_ADDRESS;
         }
@@ -97,9 +99,13 @@ impl UserThread {
         if core.loaded.differs(&self.regs, &self.fpu) {
             self.load(core);
         }
+        if core.attention.enter() == Entry::Kicked {
+            return UserExit::Interrupt;
+        }
         // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's bases
         // and vector registers are loaded; `rip` is in the program's half.
         let vector = unsafe { entry::enter_user(self) };
+        core.attention.leave();
         if vector == entry::SYSCALL { UserExit::Syscall } else { entry::explain(vector, &self.trap, &self.regs) }
     }
 
@@ -108,7 +114,7 @@ impl UserThread {
     /// # Panics
     /// Unless the thread has an instruction pointer no program can have.
     #[cfg(not(target_os = "none"))]
-    pub fn enter(&mut self, _table: &PageTable) -> UserExit {
+    pub fn enter(&mut self, _table: &TableHandle) -> UserExit {
         if self.regs.rip >= USER_END {
             return BAD_ADDRESS;
         }
