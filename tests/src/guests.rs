@@ -26,6 +26,10 @@ pub enum Toolchain {
     Dynamic,
     /// MPICH's compiler, from `cargo xtask mpich`; sources in `tests/guests/mpi`.
     Mpi,
+    /// gcc and glibc with OpenMP. There is none with musl: gcc's library for it is made for glibc.
+    OpenMp,
+    /// MPICH's compiler with OpenMP; sources in `tests/guests/mpi`.
+    MpiOpenMp,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -60,20 +64,20 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
     let (directory, extension) = match toolchain {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
-        Toolchain::Mpi => ("mpi", "c"),
+        Toolchain::Mpi | Toolchain::MpiOpenMp => ("mpi", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
     };
     let source = sources.join(directory).join(name).with_extension(extension);
     let script = source.with_extension("ld");
-    let [header, bare_header, mpi_header] =
-        ["c/pattern.h", "bare/bare.h", "mpi/check.h"].map(|header| sources.join(header));
+    let [pattern, team, futex, bare_header, mpi_header] =
+        ["c/pattern.h", "c/team.h", "c/futex.h", "bare/bare.h", "mpi/check.h"].map(|header| sources.join(header));
     let [mpicc, mpi_library] = ["bin/mpicc", "lib/libmpi.a"].map(|file| mpich().join(file));
     let mut inputs = vec![&source];
     match toolchain {
         Toolchain::Bare => inputs.extend([&script, &bare_header]),
-        Toolchain::Mpi => inputs.extend([&mpi_header, &mpi_library]),
-        _ => inputs.push(&header),
+        Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.extend([&mpi_header, &mpi_library]),
+        _ => inputs.extend([&pattern, &team, &futex]),
     }
     if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
@@ -87,10 +91,15 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
-        Toolchain::Mpi => {
+        Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),
+        Toolchain::Mpi | Toolchain::MpiOpenMp => {
             assert!(mpicc.exists(), "no {}: build it first with `cargo xtask mpich`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
-            compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"])
+            let mut mpicc = compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"]);
+            if toolchain == Toolchain::MpiOpenMp {
+                mpicc.arg("-fopenmp");
+            }
+            mpicc
         }
         Toolchain::Bare => compiler("gcc", &BARE),
     };

@@ -8,7 +8,7 @@ const C_TOOLCHAINS: [Toolchain; 3] = [Toolchain::Glibc, Toolchain::GlibcPie, Too
 
 /// Runs a program with arguments on one node and on the host; output, errors and status must agree.
 #[track_caller]
-fn compare(cluster: &Cluster, name: &str, toolchain: Toolchain, arguments: &[&str]) {
+pub(crate) fn compare(cluster: &Cluster, name: &str, toolchain: Toolchain, arguments: &[&str]) {
     let path = program(name, toolchain);
     let text = path.to_string_lossy().into_owned();
     let native = host::run(cluster.root(), &path, arguments);

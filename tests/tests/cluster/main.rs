@@ -25,3 +25,5 @@ mod scale;
 mod shared_memory;
 mod sockets;
 mod streams;
+mod threads;
+mod threads_torture;

@@ -1,0 +1,41 @@
+//! Locks under the worst that many threads on several cores can do to each other, and a checker.
+
+use coppice_tests::Cluster;
+use coppice_tests::guests::{Toolchain, program};
+
+use crate::threads::cluster_of;
+
+#[track_caller]
+fn run(cluster: &Cluster, name: &str, toolchain: Toolchain, arguments: &[&str]) -> String {
+    let path = program(name, toolchain);
+    let command: Vec<&str> = [path.to_str().expect("a path")].into_iter().chain(arguments.iter().copied()).collect();
+    let ran = cluster.run(&command);
+    assert_eq!(ran.status, 0, "{name} {toolchain:?} {arguments:?}: {}{}", ran.text(), ran.stderr);
+    ran.text()
+}
+
+/// 64 threads, more than a million operations: the C libraries' locks and futex(2) itself.
+#[track_caller]
+fn futexes(cores: u32) {
+    let cluster = cluster_of(1, cores);
+    for (toolchain, percent, million) in [(Toolchain::Glibc, "100", 1), (Toolchain::Musl, "25", 0)] {
+        let text = run(&cluster, "futex_torture", toolchain, &["64", percent]);
+        let expected = format!("threads 64, a million operations {million}, some waits timed out 1\n");
+        assert_eq!(text, expected, "{toolchain:?}");
+    }
+}
+
+#[test]
+fn futexes_on_1_core() {
+    futexes(1);
+}
+
+#[test]
+fn futexes_on_2_cores() {
+    futexes(2);
+}
+
+#[test]
+fn futexes_on_4_cores() {
+    futexes(4);
+}
