@@ -11,15 +11,16 @@ use coppice_hal as hal;
 use coppice_protocol::control::ToIoNode;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use spin::{Mutex, Once};
+use spin::Once;
 
 use crate::executor;
 use crate::limits::LAST_WORDS_NS_MAX;
 use crate::net::Link;
 use crate::ras::cut;
+use crate::sync::{LockLevel, Mutex};
 
 /// The control link, while there is one.
-static LINK: Mutex<Weak<Link>> = Mutex::new(Weak::new());
+static LINK: Mutex<Weak<Link>> = Mutex::new(LockLevel::Fact, Weak::new());
 
 /// Moves the network on, unless it is in use.
 type MoveNetwork = Box<dyn Fn() -> bool + Send + Sync>;

@@ -21,6 +21,7 @@ pub mod random;
 pub mod ras;
 pub mod ship;
 mod start;
+mod sync;
 mod syscall;
 #[cfg(test)]
 mod testing;

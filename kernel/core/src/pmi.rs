@@ -34,7 +34,6 @@ use alloc::sync::Arc;
 
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId};
-use spin::Mutex;
 
 pub(crate) use self::endpoint::Endpoint;
 use self::job::Job;
@@ -45,6 +44,7 @@ use crate::executor::WaitQueue;
 use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
 use crate::quota::Quota;
+use crate::sync::{LockLevel, Mutex};
 
 /// PMI on this node. Clones are the same.
 #[derive(Clone)]
@@ -66,7 +66,13 @@ impl Pmi {
     /// [`Self::serve`] are to be run beside it.
     #[must_use]
     pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>) -> Self {
-        let shared = Shared { node, neighbours, quota, jobs: Mutex::default(), came: WaitQueue::new() };
+        let shared = Shared {
+            node,
+            neighbours,
+            quota,
+            jobs: Mutex::new(LockLevel::Jobs, BTreeMap::new()),
+            came: WaitQueue::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 

@@ -14,11 +14,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap;
-use spin::Mutex;
 
 use crate::errno::Errno;
 use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SHARE};
 use crate::memory::Retention;
+use crate::sync::{LockLevel, Mutex};
 
 /// Memory for objects of programs: a node's, or what a process may have of it.
 pub struct Quota {
@@ -49,7 +49,14 @@ impl Quota {
             0 => QUOTA_BYTES_DEFAULT,
             bytes => bytes / QUOTA_SHARE,
         };
-        Self { frames, retention, taken: Mutex::new(0), reserved: 0, common: Arc::default(), common_max: limit }
+        Self {
+            frames,
+            retention,
+            taken: Mutex::new(LockLevel::Quota, 0),
+            reserved: 0,
+            common: Arc::default(),
+            common_max: limit,
+        }
     }
 
     /// What one of so many processes may have of a node's. There are to be no more of them at a time.
@@ -59,7 +66,7 @@ impl Quota {
         Self {
             frames: self.frames,
             retention: Arc::clone(&self.retention),
-            taken: Mutex::new(0),
+            taken: Mutex::new(LockLevel::Quota, 0),
             reserved: half / processes.max(1) as usize,
             common: Arc::clone(&self.common),
             common_max: half,

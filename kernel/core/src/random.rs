@@ -1,9 +1,10 @@
 //! Random bytes: the output stream of BLAKE3 keyed with a seed from the host's generator, which the personality brings.
 
 use blake3::{Hasher, OutputReader};
-use spin::Mutex;
 
-static STREAM: Mutex<Option<OutputReader>> = Mutex::new(None);
+use crate::sync::{LockLevel, Mutex};
+
+static STREAM: Mutex<Option<OutputReader>> = Mutex::new(LockLevel::Fact, None);
 
 /// What the stream is of, apart from the seed.
 const CONTEXT: &[u8] = b"coppice node random stream";

@@ -6,9 +6,9 @@ use alloc::string::String;
 
 use coppice_protocol::limits::{RAS_QUEUE_MAX, RAS_TEXT_BYTES_MAX};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use spin::Mutex;
 
 use crate::executor::WaitQueue;
+use crate::sync::{LockLevel, Mutex};
 
 /// Events that wait to be sent. At its limit the oldest go, and how many did is told.
 pub struct RasQueue {
@@ -39,7 +39,10 @@ impl RasQueue {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { waiting: Mutex::new(Waiting { events: VecDeque::new(), lost: 0 }), changed: WaitQueue::new() }
+        Self {
+            waiting: Mutex::new(LockLevel::Outbox, Waiting { events: VecDeque::new(), lost: 0 }),
+            changed: WaitQueue::new(),
+        }
     }
 
     /// Queues an event.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::session::{Channel, SendError};
 use coppice_protocol::ship::{Call, Owner, Request};
-use spin::{Mutex, Once};
+use spin::Once;
 
 pub use self::requests::Answer;
 
@@ -26,6 +26,7 @@ use crate::errno::Errno;
 use crate::executor::{self, WaitQueue, oneshot};
 use crate::limits::SHIP_CONNECT_WAIT_NS;
 use crate::net::{Backoff, Credentials, Dial, Link, LinkError};
+use crate::sync::{LockLevel, Mutex};
 
 /// The node's function-shipping connection. Clones are handles to the same.
 #[derive(Clone)]
@@ -56,7 +57,7 @@ impl Ship {
     /// Not connected, until [`Self::keep_connected`] runs.
     #[must_use]
     pub fn new() -> Self {
-        let state = Mutex::new(State { link: None, requests: Requests::new() });
+        let state = Mutex::new(LockLevel::Ship, State { link: None, requests: Requests::new() });
         Self { shared: Arc::new(Shared { state, changed: Arc::new(WaitQueue::new()), dial: Once::new() }) }
     }
 

@@ -9,7 +9,6 @@ use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
 use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
-use spin::Mutex;
 
 use super::Processes;
 use super::ledger::{Entry, Ledger};
@@ -17,6 +16,7 @@ use super::outbox::{Outbox, Started};
 use super::retain::Answers;
 use crate::executor::{self, WaitQueue};
 use crate::ship::Ship;
+use crate::sync::{LockLevel, Mutex};
 
 /// Launches, kills, and remembers.
 pub(super) struct Jobs<P> {
@@ -31,11 +31,16 @@ pub(super) struct Jobs<P> {
 }
 
 /// The ranks of the node's job.
-#[derive(Default)]
 struct Ranks {
     ledger: Mutex<Ledger>,
     /// Told when ranks that ended are wiped away.
     wiped: WaitQueue,
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Self { ledger: Mutex::new(LockLevel::Agent, Ledger::default()), wiped: WaitQueue::new() }
+    }
 }
 
 impl<P: Processes> Jobs<P> {

@@ -5,10 +5,10 @@ use alloc::sync::Arc;
 
 use coppice_protocol::control::{JobFailure, RankReport, ToIoNode};
 use coppice_protocol::ids::{JobId, Rank};
-use spin::Mutex;
 
 use crate::executor::WaitQueue;
 use crate::limits::CONTROL_QUEUE_MAX;
+use crate::sync::{LockLevel, Mutex};
 
 /// Messages that are to be sent, and those that were and may still be lost with their connection.
 pub(super) struct Outbox {
@@ -26,7 +26,7 @@ struct Queues {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { queues: Mutex::default(), changed: WaitQueue::new() }
+        Self { queues: Mutex::new(LockLevel::Outbox, Queues::default()), changed: WaitQueue::new() }
     }
 
     /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given

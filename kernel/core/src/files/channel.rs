@@ -7,14 +7,13 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use spin::Mutex;
-
 use super::readiness::{Level, Ready, Watchers};
 use super::ring::Ring;
 use super::stream::{Shape, Sink, Source, Taken};
 use crate::errno::Errno;
 use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, OBJECT_BYTES};
 use crate::quota::{Charge, Quota};
+use crate::sync::{LockLevel, Mutex};
 
 /// Whether a channel keeps apart what was written apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +72,7 @@ impl Channel {
         let state = State { ring, lengths, limit, charge, reader_gone: false, writer_gone: false };
         let channel = Self {
             kind,
-            state: Mutex::new(state),
+            state: Mutex::new(LockLevel::OpenFile, state),
             levels: (reader.clone(), writer.clone()),
             readers: Watchers::new(),
             writers: Watchers::new(),

@@ -5,10 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ship::{Call, Handle};
-use spin::Mutex;
 
 use crate::executor;
 use crate::ship::Client;
+use crate::sync::{LockLevel, Mutex};
 
 /// Closes a process's handles, one after the other, in a task of its own that runs while there are any. Its queue is
 /// never longer than the handles a process may have.
@@ -32,7 +32,7 @@ impl Closer {
     /// Closes with this client's calls.
     pub(crate) fn new(client: Client) -> Self {
         let queue = Queue { handles: VecDeque::new(), running: false, abandoned: false };
-        Self(Arc::new(Shared { client, queue: Mutex::new(queue) }))
+        Self(Arc::new(Shared { client, queue: Mutex::new(LockLevel::Outbox, queue) }))
     }
 
     /// Closes a handle soon.

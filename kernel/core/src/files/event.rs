@@ -3,13 +3,12 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
-use spin::Mutex;
-
 use super::readiness::{Level, Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
 use crate::limits::OBJECT_BYTES;
 use crate::quota::{Charge, Quota};
+use crate::sync::{LockLevel, Mutex};
 
 /// Length of what is read and written, bytes.
 const VALUE_BYTES: usize = 8;
@@ -36,7 +35,13 @@ impl Event {
     pub(crate) fn new(value: u32, is_semaphore: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
         let (level, watchers) = (Level::new(0), Watchers::new());
-        let event = Self { value: Mutex::new(value.into()), is_semaphore, level, watchers, _charge: charge };
+        let event = Self {
+            value: Mutex::new(LockLevel::OpenFile, value.into()),
+            is_semaphore,
+            level,
+            watchers,
+            _charge: charge,
+        };
         event.tell(value.into());
         Ok(event)
     }

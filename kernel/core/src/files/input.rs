@@ -12,11 +12,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use coppice_protocol::ship::{Call, Reply};
-use spin::Mutex;
 
 use super::readiness::{Ready, Watchers};
 use crate::limits::INPUT_QUESTION_MS;
 use crate::ship::{Answer, Client};
+use crate::sync::{LockLevel, Mutex};
 
 /// A question under way.
 type Question = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -38,7 +38,12 @@ fn says_yes(answer: &Answer) -> bool {
 impl Input {
     /// That of the process for which `client` makes calls.
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, known: AtomicBool::new(false), question: Mutex::new(None), watchers: Arc::new(Watchers::new()) }
+        Self {
+            client,
+            known: AtomicBool::new(false),
+            question: Mutex::new(LockLevel::OpenFile, None),
+            watchers: Arc::new(Watchers::new()),
+        }
     }
 
     /// What is known.

@@ -15,13 +15,12 @@ use alloc::task::Wake;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 
-use spin::Mutex;
-
 use super::open_file::{Object, OpenFile};
 use super::readiness::{Ready, Watchers};
 use crate::errno::Errno;
 use crate::limits::{INTERESTS_MAX, OBJECT_BYTES};
 use crate::quota::{Charge, Quota};
+use crate::sync::{LockLevel, Mutex};
 
 /// What epoll_ctl(2) asks for besides readiness.
 pub(crate) mod ask {
@@ -174,8 +173,8 @@ impl Poller {
     /// `ENOMEM`.
     pub(crate) fn new(quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
-        let table = Mutex::new(Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
-        let queue = Mutex::new(VecDeque::new());
+        let table = Mutex::new(LockLevel::OpenFile, Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
+        let queue = Mutex::new(LockLevel::Queue, VecDeque::new());
         Ok(Self { set: Arc::new(Set { table, queue, watchers: Watchers::new() }), _charge: charge })
     }
 
@@ -202,7 +201,7 @@ impl Poller {
             key: key(number, file),
             file: Arc::downgrade(file),
             queued: AtomicBool::new(false),
-            asked: Mutex::new(Asked::new(events, data)),
+            asked: Mutex::new(LockLevel::Interest, Asked::new(events, data)),
         });
         {
             let mut table = self.set.table.lock();

@@ -13,10 +13,10 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use core::task::{Poll, Waker};
 
 use bitflags::bitflags;
-use spin::Mutex;
 
 use crate::executor::{self, Elapsed};
 use crate::limits::WATCHERS_MAX;
+use crate::sync::{LockLevel, Mutex};
 
 bitflags! {
     /// What holds of an open file now. The bits are those of poll(2) and epoll(7).
@@ -89,7 +89,7 @@ pub(crate) struct Watchers {
 impl Watchers {
     /// Nobody.
     pub(crate) const fn new() -> Self {
-        Self { wakers: Mutex::new(Vec::new()) }
+        Self { wakers: Mutex::new(LockLevel::Watchers, Vec::new()) }
     }
 
     /// Has `waker` woken at the next change. It may be woken before, for nothing.

@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
-use spin::Mutex;
 
 use super::{S_IFREG, serial};
 use crate::clock;
@@ -20,6 +19,7 @@ use crate::limits::{OBJECT_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
 use crate::memory::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
 use crate::process::{JobOnNode, NodeFacts, Process};
 use crate::quota::Charge;
+use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::status::device;
 
 /// Longest name, bytes, as on Linux: `ENAMETOOLONG`.
@@ -187,7 +187,10 @@ pub(crate) struct SharedFiles {
 impl SharedFiles {
     /// Nothing in it yet, on a node with that many frames.
     pub(crate) fn new(frames: u32) -> Self {
-        Self { names: Mutex::default(), budget: Arc::new(Budget::new(u64::from(frames / SHARED_MEMORY_SHARE))) }
+        Self {
+            names: Mutex::new(LockLevel::Job, BTreeMap::new()),
+            budget: Arc::new(Budget::new(u64::from(frames / SHARED_MEMORY_SHARE))),
+        }
     }
 
     /// The file of that name.
@@ -212,7 +215,10 @@ impl SharedFiles {
             inode: serial(),
             user: process.identity.user,
             group: process.identity.group,
-            facts: Mutex::new(Facts { mode: mode & 0o7777, links: 1, accessed: now, modified: now, changed: now }),
+            facts: Mutex::new(
+                LockLevel::Fact,
+                Facts { mode: mode & 0o7777, links: 1, accessed: now, modified: now, changed: now },
+            ),
             _charge: charge,
         });
         self.insert(name, Arc::clone(&file))?;

@@ -9,7 +9,6 @@ use core::net::Ipv4Addr;
 use core::task::Waker;
 
 use coppice_endpoint::SocketError;
-use spin::Mutex;
 
 use super::readiness::{Level, Ready, Watchers};
 use super::serial;
@@ -19,6 +18,7 @@ use crate::errno::Errno;
 use crate::limits::{OBJECT_BYTES, SOCKET_KEEP_ALIVE_NS_MAX};
 use crate::net::{Network, Tcp, Udp, permitted};
 use crate::quota::{Charge, Quota};
+use crate::sync::{LockLevel, Mutex};
 
 /// Address and port.
 type Name = (Ipv4Addr, u16);
@@ -105,7 +105,7 @@ impl Socket {
             level: level.into(),
             transport,
             watchers,
-            options: Mutex::new(options),
+            options: Mutex::new(LockLevel::Fact, options),
             serial: serial(),
             _charge: charge,
         }
@@ -324,7 +324,7 @@ impl<'a> Addressed<'a> {
         let to = to.filter(|_| socket.kind() == SocketKind::Datagrams);
         match to {
             Some((address, _)) if !permitted::send(address) => Err(Errno::ECONNREFUSED),
-            _ => Ok(Self { socket, to, from: Mutex::new(None) }),
+            _ => Ok(Self { socket, to, from: Mutex::new(LockLevel::Fact, None) }),
         }
     }
 

@@ -12,14 +12,19 @@ use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
-use spin::Mutex;
 
 use super::cut::RetainedTable;
+use crate::sync::{LockLevel, Mutex};
 
 /// What a node retains.
-#[derive(Default)]
 pub struct Retention {
     tables: Mutex<VecDeque<Kept>>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { tables: Mutex::new(LockLevel::Retention, VecDeque::new()) }
+    }
 }
 
 /// A table and what its last walk did, until somebody was told.

@@ -14,12 +14,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
-use spin::Mutex;
 
 use super::area::Content;
 use super::limits::PAGE;
 use super::retention::Retention;
 use super::space::{AddressSpace, OutOfMemory};
+use crate::sync::{LockLevel, Mutex};
 
 /// Highest length it can have, bytes.
 pub const SHARED_BYTES_MAX: u64 = USER_END;
@@ -104,7 +104,7 @@ impl SharedMemory {
         let store = Store { table: None, pages: 0, length: length.min(SHARED_BYTES_MAX) };
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, frames, retention, budget, store: Mutex::new(store) }
+        Self { id, frames, retention, budget, store: Mutex::new(LockLevel::Shared, store) }
     }
 
     /// A number that no other has.

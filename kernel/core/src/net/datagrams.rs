@@ -1,5 +1,6 @@
 //! Datagram sockets as programs use them, without the type of the device they run on.
 
+use crate::sync::{LockLevel, passing};
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
@@ -81,10 +82,12 @@ impl From<SocketError> for Unsent {
 
 impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
     fn bind(&self, address: Ipv4Addr, port: u16, reuse: bool) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::bind(self, address, port, reuse)
     }
 
     fn connect(&self, peer: Option<(Ipv4Addr, u16)>) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::connect(self, peer)
     }
 
@@ -94,6 +97,7 @@ impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
         to: Option<(Ipv4Addr, u16)>,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<bool, SocketError> {
+        let _passing = passing(LockLevel::Network);
         match self.send_with(length, to, |room| if fill(room) { Ok(()) } else { Err(Unsent::GivenUp) }) {
             Ok(()) => Ok(true),
             Err(Unsent::GivenUp) => Ok(false),
@@ -102,38 +106,47 @@ impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
     }
 
     fn receive(&self, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<Received, SocketError> {
+        let _passing = passing(LockLevel::Network);
         self.receive_with(take)
     }
 
     fn set_broadcast(&self, may: bool) {
+        let _passing = passing(LockLevel::Network);
         Self::set_broadcast(self, may);
     }
 
     fn first_bytes(&self) -> usize {
+        let _passing = passing(LockLevel::Network);
         Self::first_bytes(self)
     }
 
     fn shutdown(&self, read: bool, write: bool) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::shutdown(self, read, write)
     }
 
     fn local(&self) -> (Ipv4Addr, u16) {
+        let _passing = passing(LockLevel::Network);
         Self::local(self)
     }
 
     fn peer(&self) -> Option<(Ipv4Addr, u16)> {
+        let _passing = passing(LockLevel::Network);
         Self::peer(self)
     }
 
     fn take_error(&self) -> Option<SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::take_error(self)
     }
 
     fn level(&self) -> Arc<AtomicU16> {
+        let _passing = passing(LockLevel::Network);
         Self::level(self)
     }
 
     fn register(&self, watcher: &Waker) {
+        let _passing = passing(LockLevel::Network);
         Self::register(self, watcher);
     }
 }

@@ -12,6 +12,7 @@ use smoltcp::phy::Device;
 
 use super::nic::Card;
 use crate::executor;
+use crate::sync::{LockLevel, passing};
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -51,10 +52,12 @@ pub trait Wire: Send + Sync {
 
 impl<D: Device + Send> Wire for TcpStream<D> {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>> {
+        let _passing = passing(LockLevel::Network);
         TcpStream::poll_readable(self, context)
     }
 
     fn take(&self, f: &mut dyn FnMut(&[u8])) -> Result<(), NetError> {
+        let _passing = passing(LockLevel::Network);
         self.take_in_place(|bytes| {
             f(bytes);
             hal::scrub::bytes(bytes);
@@ -64,26 +67,32 @@ impl<D: Device + Send> Wire for TcpStream<D> {
     }
 
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, NetError>> {
+        let _passing = passing(LockLevel::Network);
         TcpStream::poll_write(self, context, bytes)
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
+        let _passing = passing(LockLevel::Network);
         TcpStream::try_write(self, bytes)
     }
 
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
+        let _passing = passing(LockLevel::Network);
         TcpStream::poll_flush(self, context)
     }
 
     fn unacknowledged(&self) -> usize {
+        let _passing = passing(LockLevel::Network);
         TcpStream::unacknowledged(self)
     }
 
     fn keep_alive(&self, interval_ns: u64) {
+        let _passing = passing(LockLevel::Network);
         self.set_keep_alive(Some(interval_ns));
     }
 
     fn abort(&self) {
+        let _passing = passing(LockLevel::Network);
         TcpStream::abort(self);
     }
 }

@@ -13,12 +13,12 @@ use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Frame, Identity, SendError, Session, SessionError};
 use serde::Serialize;
-use spin::Mutex;
 
 use super::dial::{Dial, Wire};
 use crate::executor::{self, WaitQueue};
 use crate::limits::{CONNECT_TIMEOUT_NS, CONTROL_BUFFER_BYTES, KEEP_ALIVE_NS, QUEUED_BYTES_MAX, SHIP_BUFFER_BYTES};
 use crate::random;
+use crate::sync::{LockLevel, Mutex};
 
 /// Who the node is and what proves it.
 #[derive(Clone, Debug)]
@@ -76,8 +76,12 @@ impl Link {
             let wire = dial.dial(port, buffer_bytes).await?;
             let Credentials { identity, key } = credentials;
             let session = Session::connect(channel, *identity, key, random::bytes(), executor::now_ns());
-            let link =
-                Self { wire, session: Mutex::new(session), receiver: Mutex::new(None), drained: Arc::clone(drained) };
+            let link = Self {
+                wire,
+                session: Mutex::new(LockLevel::Session, session),
+                receiver: Mutex::new(LockLevel::Waiters, None),
+                drained: Arc::clone(drained),
+            };
             while !matches!(link.next_event().await?, Event::Established(_)) {}
             if channel == Channel::Control {
                 link.wire.keep_alive(KEEP_ALIVE_NS);

@@ -10,6 +10,7 @@ use coppice_endpoint::{SocketError, Stack, TcpSocket, UdpSocket};
 use smoltcp::phy::Device;
 
 use super::Udp;
+use crate::sync::{LockLevel, passing};
 
 /// What makes sockets.
 pub trait Network: Send + Sync {
@@ -130,78 +131,97 @@ impl<D: Device + Send + 'static> Network for Stack<D> {
 
 impl<D: Device + Send + 'static> Tcp for TcpSocket<D> {
     fn bind(&self, address: Ipv4Addr, port: u16, reuse: bool) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::bind(self, address, port, reuse)
     }
 
     fn listen(&self, backlog: usize) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::listen(self, backlog)
     }
 
     fn accept(&self) -> Result<Box<dyn Tcp>, SocketError> {
+        let _passing = passing(LockLevel::Network);
         Ok(Box::new(Self::accept(self)?))
     }
 
     fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::connect(self, address, port)
     }
 
     fn shutdown(&self, read: bool, write: bool) -> Result<(), SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::shutdown(self, read, write)
     }
 
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Result<usize, SocketError> {
+        let _passing = passing(LockLevel::Network);
         self.send_with(fill)
     }
 
     fn receive(&self, take: &mut dyn FnMut(&[u8]) -> usize) -> Result<usize, SocketError> {
+        let _passing = passing(LockLevel::Network);
         self.receive_with(take)
     }
 
     fn peek(&self, buffer: &mut [u8]) -> Result<usize, SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::receive(self, buffer, true)
     }
 
     fn local(&self) -> (Ipv4Addr, u16) {
+        let _passing = passing(LockLevel::Network);
         Self::local(self)
     }
 
     fn peer(&self) -> Option<(Ipv4Addr, u16)> {
+        let _passing = passing(LockLevel::Network);
         Self::peer(self)
     }
 
     fn take_error(&self) -> Option<SocketError> {
+        let _passing = passing(LockLevel::Network);
         Self::take_error(self)
     }
 
     fn is_listening(&self) -> bool {
+        let _passing = passing(LockLevel::Network);
         Self::is_listening(self)
     }
 
     fn level(&self) -> Arc<AtomicU16> {
+        let _passing = passing(LockLevel::Network);
         Self::level(self)
     }
 
     fn register(&self, watcher: &Waker) {
+        let _passing = passing(LockLevel::Network);
         Self::register(self, watcher);
     }
 
     fn received(&self) -> usize {
+        let _passing = passing(LockLevel::Network);
         Self::received(self)
     }
 
     fn unsent(&self) -> usize {
+        let _passing = passing(LockLevel::Network);
         Self::unsent(self)
     }
 
     fn capacities(&self) -> Option<(usize, usize)> {
+        let _passing = passing(LockLevel::Network);
         Self::capacities(self)
     }
 
     fn set_linger(&self, abort: bool) {
+        let _passing = passing(LockLevel::Network);
         Self::set_linger(self, abort);
     }
 
     fn set_keep_alive(&self, interval_ns: Option<u64>) {
+        let _passing = passing(LockLevel::Network);
         Self::set_keep_alive(self, interval_ns);
     }
 }

@@ -6,7 +6,6 @@ use core::task::Waker;
 
 use coppice_protocol::ids::Rank;
 use coppice_protocol::pmi::Conversation;
-use spin::Mutex;
 
 use super::dialogue::Dialogue;
 use super::job::Job;
@@ -14,6 +13,7 @@ use crate::errno::Errno;
 use crate::files::readiness::Ready;
 use crate::files::serial;
 use crate::files::stream::{Sink, Source, Stream, Taken};
+use crate::sync::{LockLevel, Mutex};
 
 /// See this module.
 pub(crate) struct Endpoint {
@@ -28,7 +28,7 @@ impl Endpoint {
     /// For a rank of the job.
     pub(super) fn new(job: Arc<Job>, rank: Rank) -> Self {
         let dialogue = Dialogue::new(Arc::clone(&job), Conversation::on_descriptor(rank));
-        Self { job, rank, dialogue: Mutex::new(dialogue), serial: serial() }
+        Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() }
     }
 
     /// See [`crate::files::OpenFile::ready`].

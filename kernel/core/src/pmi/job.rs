@@ -16,7 +16,6 @@ use coppice_protocol::control::{Exit, JobFailure};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
 use coppice_protocol::world::JobKey;
-use spin::Mutex;
 
 use super::peers;
 use super::way::Way;
@@ -26,6 +25,7 @@ use crate::files::readiness::Watchers;
 use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
 use crate::quota::Charge;
+use crate::sync::{LockLevel, Mutex};
 
 /// See this module.
 pub(crate) struct Job {
@@ -134,19 +134,22 @@ impl Job {
             neighbours,
             seats: here.ranks().map(|rank| (rank, Watchers::new())).collect(),
             peers: server.peers().into_iter().map(|peer| (peer, Watchers::new())).collect(),
-            state: Mutex::new(State {
-                server: Some(server),
-                charge,
-                charged_bytes: PMI_CHARGE_BYTES,
-                is_killed: false,
-                has_failed: false,
-                came: BTreeSet::new(),
-                present: 0,
-                ways: BTreeMap::new(),
-                busy: 0,
-                has_clock: false,
-                guests: 0,
-            }),
+            state: Mutex::new(
+                LockLevel::Interest,
+                State {
+                    server: Some(server),
+                    charge,
+                    charged_bytes: PMI_CHARGE_BYTES,
+                    is_killed: false,
+                    has_failed: false,
+                    came: BTreeSet::new(),
+                    present: 0,
+                    ways: BTreeMap::new(),
+                    busy: 0,
+                    has_clock: false,
+                    guests: 0,
+                },
+            ),
             changed: WaitQueue::new(),
             ended: WaitQueue::new(),
         }))

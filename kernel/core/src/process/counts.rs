@@ -9,9 +9,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::sync::{LockLevel, Mutex};
 use coppice_protocol::control::SyscallCount;
 use coppice_protocol::limits::SYSCALL_NUMBERS_MAX;
-use spin::Mutex;
 
 /// Unknown calls of one process that are told as events, by number; a program that tries them all is not to drown
 /// everything else. All are counted.
@@ -21,11 +21,16 @@ const UNKNOWN_TOLD_MAX: usize = 16;
 const OTHERS: i32 = -1;
 
 /// The counts of a process.
-#[derive(Default)]
 pub(crate) struct Counts {
     cores: Mutex<BTreeMap<usize, Arc<CoreCounts>>>,
     /// Unknown numbers that were told.
     told: Mutex<BTreeSet<i32>>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { cores: Mutex::new(LockLevel::Fact, BTreeMap::new()), told: Mutex::new(LockLevel::Fact, BTreeSet::new()) }
+    }
 }
 
 /// What a process's threads on one core have counted. Only that core writes to it.

@@ -11,9 +11,8 @@ use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Poll, Waker};
 
-use spin::{Mutex, MutexGuard};
-
 use crate::limits::FUTEX_QUEUES;
+use crate::sync::{LockLevel, Mutex, MutexGuard};
 
 /// A word that threads sleep at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +48,19 @@ impl Word {
 }
 
 /// A thread's place in the queues: it has one, because it sleeps at one word at a time.
-#[derive(Default)]
 pub(crate) struct Sleeper {
     /// Index of the queue it is in. Changed under the locks of both queues.
     queue: AtomicUsize,
     /// It was taken out of its queue to go on. Set under that queue's lock.
     woken: AtomicBool,
     waker: Mutex<Option<Waker>>,
+}
+
+impl Default for Sleeper {
+    fn default() -> Self {
+        let (queue, woken) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { queue, woken, waker: Mutex::new(LockLevel::Waiters, None) }
+    }
 }
 
 impl Sleeper {
@@ -126,7 +131,7 @@ pub(crate) struct Futexes(Box<[Mutex<Queue>]>);
 
 impl Default for Futexes {
     fn default() -> Self {
-        Self((0..FUTEX_QUEUES).map(|_| Mutex::default()).collect())
+        Self((0..FUTEX_QUEUES).map(|_| Mutex::new(LockLevel::Futexes, Queue::default())).collect())
     }
 }
 
@@ -224,7 +229,7 @@ impl Futexes {
             return Two::One(self.0[first].lock());
         }
         let lower = self.0[first.min(second)].lock();
-        let upper = self.0[first.max(second)].lock();
+        let upper = self.0[first.max(second)].lock_second();
         if first < second { Two::Both(lower, upper) } else { Two::Both(upper, lower) }
     }
 }

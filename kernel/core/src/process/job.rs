@@ -14,13 +14,13 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::world::World;
-use spin::Mutex;
 
 use crate::executor::WaitQueue;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
 use crate::process::futexes::Futexes;
+use crate::sync::{LockLevel, Mutex};
 
 /// A job as far as it is on this node.
 pub(crate) struct JobOnNode {
@@ -45,8 +45,13 @@ pub(crate) struct JobOnNode {
 }
 
 /// The jobs that have ranks on this node.
-#[derive(Default)]
 pub(crate) struct JobsOnNode(Mutex<BTreeMap<JobId, Weak<JobOnNode>>>);
+
+impl Default for JobsOnNode {
+    fn default() -> Self {
+        Self(Mutex::new(LockLevel::Jobs, BTreeMap::new()))
+    }
+}
 
 impl JobsOnNode {
     /// The job of a rank that is launched: what the ranks before it share, or a new one.
@@ -76,8 +81,8 @@ impl JobOnNode {
             shared: SharedFiles::new(frames.total_frames()),
             futexes: Futexes::default(),
             begun: AtomicBool::new(false),
-            processes: Mutex::default(),
-            fetched: Mutex::default(),
+            processes: Mutex::new(LockLevel::Job, Vec::new()),
+            fetched: Mutex::new(LockLevel::Job, BTreeSet::new()),
             fetch_ended: WaitQueue::new(),
         }
     }

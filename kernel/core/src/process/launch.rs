@@ -9,7 +9,6 @@ use coppice_hal::user::UserThread;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
-use spin::Mutex;
 
 use crate::clock;
 use crate::executor::{self, Either};
@@ -22,6 +21,7 @@ use crate::process::signals::{SIGKILL, Signals};
 use crate::process::state::Account;
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
 use crate::ship::Client;
+use crate::sync::{LockLevel, Mutex};
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.
@@ -89,12 +89,12 @@ impl Life {
             job,
             node,
             closer: Closer::new(client.clone()),
-            files: Mutex::new(descriptors(&client, &self.seat)),
+            files: Mutex::new(LockLevel::Descriptors, descriptors(&client, &self.seat)),
             client,
-            space: Mutex::new(space),
-            directory: Mutex::new(directory),
+            space: Mutex::new(LockLevel::Space, space),
+            directory: Mutex::new(LockLevel::Fact, directory),
             umask: AtomicU32::new(order.umask & 0o777),
-            signals: Mutex::new(Signals::new()),
+            signals: Mutex::new(LockLevel::Signals, Signals::new()),
             account: Account::new(),
             counts: Counts::default(),
         });

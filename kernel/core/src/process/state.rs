@@ -9,7 +9,6 @@ use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::world::World;
-use spin::Mutex;
 
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
@@ -23,6 +22,7 @@ use crate::process::threads::Threads;
 use crate::process::{End, JobOnNode};
 use crate::quota::Quota;
 use crate::ship::Client;
+use crate::sync::Mutex;
 
 /// What processes are told of the node they run on.
 #[derive(Clone)]

@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
-use spin::Mutex;
 
 use crate::agent::{Processes, Started};
 use crate::clock;
@@ -17,6 +16,7 @@ use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
 use crate::process::{End, KillSwitch, NodeFacts, launch, report};
 use crate::ship::Client;
+use crate::sync::{LockLevel, Mutex};
 
 /// Processes between launch and end.
 type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
@@ -33,7 +33,7 @@ impl ProcessTable {
     /// No process yet.
     #[must_use]
     pub fn new(node: NodeFacts, pmi: Pmi) -> Self {
-        Self { node, pmi, running: Running::default(), jobs: Arc::default() }
+        Self { node, pmi, running: Arc::new(Mutex::new(LockLevel::Jobs, BTreeMap::new())), jobs: Arc::default() }
     }
 }
 

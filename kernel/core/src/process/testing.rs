@@ -32,6 +32,7 @@ use crate::net::testing::{Net, Nowhere, Peer, Port, credentials};
 use crate::pmi::Pmi;
 use crate::quota::Quota;
 use crate::ship::{Client, Ship};
+use crate::sync::{self, LockLevel};
 use crate::syscall::INSTRUCTION_BYTES;
 
 mod beside;
@@ -340,12 +341,12 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         job,
         node,
         closer: Closer::new(client.clone()),
-        files: Mutex::new(Descriptors::standard(Input::new(client.clone()))),
+        files: sync::Mutex::new(LockLevel::Descriptors, Descriptors::standard(Input::new(client.clone()))),
         client,
-        space: Mutex::new(space),
-        directory: Mutex::new(order.directory.clone()),
+        space: sync::Mutex::new(LockLevel::Space, space),
+        directory: sync::Mutex::new(LockLevel::Fact, order.directory.clone()),
         umask: AtomicU32::new(order.umask),
-        signals: Mutex::new(Signals::new()),
+        signals: sync::Mutex::new(LockLevel::Signals, Signals::new()),
         account: Account::new(),
     });
     process.job.join(&process);
@@ -440,36 +441,6 @@ impl Bench {
             (rax, rip == 0x1000 + INSTRUCTION_BYTES, state.completed.load(Ordering::Relaxed))
         });
         dropped.expect("the time limit")
-    }
-
-    /// Makes a call that waits, and others while it does. Gives its result.
-    pub(crate) fn call_during(&self, number: u32, arguments: &[u64], meanwhile: &[(u32, &[u64], i64)]) -> i64 {
-        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
-        let all = |arguments: &[u64]| {
-            let mut all = [0; 6];
-            all[..arguments.len()].copy_from_slice(arguments);
-            all
-        };
-        let waiting = all(arguments);
-        let others: Vec<_> = meanwhile.iter().map(|(number, of, expected)| (*number, all(of), *expected)).collect();
-        let made = executor::run_to_end(async move {
-            let (other_process, other_state) = (Arc::clone(&process), Arc::clone(&state));
-            let (sender, done) = executor::oneshot::channel();
-            let spawned = executor::spawn(async move {
-                let mut thread = idle(&process, &state);
-                let _ = sender.send(thread.make(number.into(), waiting).await.map_err(end_of));
-            });
-            assert!(spawned.is_ok());
-            let mut done = core::pin::pin!(done);
-            for (number, arguments, expected) in others {
-                assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
-                let mut thread = idle(&other_process, &other_state);
-                let result = thread.make(number.into(), arguments).await.map(u64::cast_signed);
-                assert_eq!(result, Ok(expected));
-            }
-            done.await.expect("its end")
-        });
-        made.expect("waits for something that comes").expect("the process goes on").cast_signed()
     }
 
     /// Puts bytes into the process's memory, `offset` behind its start. Gives their address.

@@ -4,11 +4,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Waker;
 
-use spin::Mutex;
-
 use crate::clock;
 use crate::executor;
 use crate::process::futexes::Sleeper;
+use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::AlternateStack;
 
 /// What a thread has besides its registers.
@@ -49,13 +48,13 @@ impl ThreadState {
     pub(crate) fn new(tid: u32, name: [u8; 16], core: usize, affinity: u64) -> Self {
         Self {
             tid,
-            name: Mutex::new(name),
+            name: Mutex::new(LockLevel::Fact, name),
             clear_tid: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
-            alternate_stack: Mutex::new(AlternateStack::NONE),
+            alternate_stack: Mutex::new(LockLevel::Fact, AlternateStack::NONE),
             affinity: AtomicU64::new(affinity),
             core: AtomicUsize::new(core),
-            waker: Mutex::new(None),
+            waker: Mutex::new(LockLevel::Waiters, None),
             attention: AtomicBool::new(false),
             clock: ThreadClock::new(),
             robust_list: AtomicU64::new(0),

@@ -11,13 +11,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use spin::Mutex;
-
 use super::placement;
 use super::{End, ThreadState};
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::limits::{THREAD_IDS, THREADS_MAX};
+use crate::sync::{LockLevel, Mutex};
 
 /// The threads of a process.
 pub(crate) struct Threads {
@@ -50,7 +49,7 @@ impl Threads {
     pub(crate) fn new(first: u32, others: u32) -> Self {
         let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, first_status: None, end: None };
         Self {
-            table: Mutex::new(table),
+            table: Mutex::new(LockLevel::Threads, table),
             ending: AtomicBool::new(false),
             cpu_ns: AtomicU64::new(0),
             last: WaitQueue::new(),

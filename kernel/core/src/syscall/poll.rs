@@ -86,11 +86,11 @@ impl Entries {
     #[inline]
     fn glance(self, caller: Caller<'_>) -> Option<u64> {
         let page = UserPage::containing(self.address)?;
+        let files = caller.process.files.lock();
+        let levels = files.levels();
         let space = caller.process.space.lock();
         let mapped = space.table().lookup(page).filter(|mapped| mapped.access().contains(Access::WRITE))?;
         let words = mapped.words((self.address - page.address()) as usize, self.count * 2)?;
-        let files = caller.process.files.lock();
-        let levels = files.levels();
         let (mut ready, mut all) = (0, 0);
         for [descriptor, rest] in words.as_chunks::<2>().0 {
             let number = descriptor.load(Ordering::Relaxed);

@@ -1,11 +1,42 @@
 //! Things that happen while a call waits.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use super::{Bench, idle};
+use super::{Bench, end_of, idle};
 use crate::executor;
 
 impl Bench {
+    /// Makes a call that waits, and others while it does. Gives its result.
+    pub(crate) fn call_during(&self, number: u32, arguments: &[u64], meanwhile: &[(u32, &[u64], i64)]) -> i64 {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let all = |arguments: &[u64]| {
+            let mut all = [0; 6];
+            all[..arguments.len()].copy_from_slice(arguments);
+            all
+        };
+        let waiting = all(arguments);
+        let others: Vec<_> = meanwhile.iter().map(|(number, of, expected)| (*number, all(of), *expected)).collect();
+        let made = executor::run_to_end(async move {
+            let (other_process, other_state) = (Arc::clone(&process), Arc::clone(&state));
+            let (sender, done) = executor::oneshot::channel();
+            let spawned = executor::spawn(async move {
+                let mut thread = idle(&process, &state);
+                let _ = sender.send(thread.make(number.into(), waiting).await.map_err(end_of));
+            });
+            assert!(spawned.is_ok());
+            let mut done = core::pin::pin!(done);
+            for (number, arguments, expected) in others {
+                assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
+                let mut thread = idle(&other_process, &other_state);
+                let result = thread.make(number.into(), arguments).await.map(u64::cast_signed);
+                assert_eq!(result, Ok(expected));
+            }
+            done.await.expect("its end")
+        });
+        made.expect("waits for something that comes").expect("the process goes on").cast_signed()
+    }
+
     /// Makes a call that waits, and does something a moment later. Gives its result; `None` if it still waits then.
     pub(crate) fn wait_while(&self, number: u32, arguments: &[u64], meanwhile: impl FnOnce(&Self)) -> Option<i64> {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
