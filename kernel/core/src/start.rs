@@ -41,6 +41,7 @@ pub fn run(machine: hal::Machine) -> ! {
         log::error!("this machine cannot be a node: {error}");
         hal::power::exit(hal::power::STATUS_PANIC);
     }
+    hal::cpu::start_others(executor::run);
     executor::run()
 }
 

@@ -20,6 +20,7 @@ mod legacy;
 mod memory;
 mod msix;
 pub mod nic;
+mod others;
 pub mod panic;
 mod pci;
 pub mod power;
@@ -28,6 +29,7 @@ pub(crate) mod scrub;
 mod serial;
 mod start;
 pub mod time;
+mod trampoline;
 pub(crate) mod traps;
 
 /// Size of the stack a core starts with and keeps, bytes. One per core is all there is: tasks are futures.

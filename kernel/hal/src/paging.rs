@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_os = "none")]
-pub(crate) use self::cpu::InUse;
+pub(crate) use self::cpu::{InUse, load_kernel, root_of_kernel as kernel_root};
 pub use self::entry::{Access, Entry, Marks};
 use self::entry::{PARENT, Raw};
 pub(crate) use self::handle::Root;

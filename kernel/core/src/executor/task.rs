@@ -47,7 +47,8 @@ impl Task {
 
     /// Polls the future, outside the lock, so that it may do anything, even abort itself.
     pub(super) fn poll(self: Arc<Self>) {
-        self.queued.store(false, Ordering::Release);
+        // Not a mere store: who woke it while it was queued did something before, which the poll is to see.
+        self.queued.swap(false, Ordering::AcqRel);
         let taken = {
             let mut slot = self.slot.lock();
             match core::mem::replace(&mut *slot, Slot::Polled) {

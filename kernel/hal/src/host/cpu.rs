@@ -20,6 +20,9 @@ pub fn count() -> usize {
     1
 }
 
+/// There are no others.
+pub fn start_others(_entry: fn() -> !) {}
+
 /// There is nothing to come back from.
 pub fn kick(_core: usize) {}
 

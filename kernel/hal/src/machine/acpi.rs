@@ -1,5 +1,5 @@
-//! The one thing the firmware's tables are read for: the port of the power-management timer, whose rate is the same on
-//! every machine.
+//! The two things the firmware's tables are read for: the port of the power-management timer, whose rate is the same on
+//! every machine, and which processor cores there are.
 
 use x86_64::instructions::port::PortReadOnly;
 
@@ -21,6 +21,20 @@ mod fixed {
     pub(super) const TIMER_IS_LONG: u32 = 1 << 8;
 }
 
+/// Fields of the table of interrupt controllers.
+mod controllers {
+    /// The first of its entries: kind and length, 1 byte each, and what belongs to the kind.
+    pub(super) const ENTRIES: usize = 44;
+    /// Kind: a core's controller.
+    pub(super) const LOCAL: u8 = 0;
+    /// Its number, 1 byte.
+    pub(super) const LOCAL_ID: usize = 3;
+    /// Its flags, 4 bytes.
+    pub(super) const LOCAL_FLAGS: usize = 4;
+    /// Flag: the core can be used.
+    pub(super) const ENABLED: u32 = 1 << 0;
+}
+
 /// Where the power-management timer is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimerPort {
@@ -39,6 +53,37 @@ impl TimerPort {
 
 /// Finds the power-management timer; `None` if the tables name none.
 pub(super) fn timer_port(root_pointer: u64) -> Option<TimerPort> {
+    let fixed = find(root_pointer, *b"FACP")?;
+    let port = u16::try_from(u32_at(fixed, fixed::TIMER_PORT)?).ok().filter(|port| *port != 0)?;
+    let is_long = u32_at(fixed, fixed::FLAGS)? & fixed::TIMER_IS_LONG != 0;
+    Some(TimerPort { port, mask: if is_long { u32::MAX } else { 0x00ff_ffff } })
+}
+
+/// Numbers of the interrupt controllers of all cores that can be used, as many as there is room for. Returns how many
+/// that are.
+pub(super) fn cores(root_pointer: u64, ids: &mut [u8]) -> usize {
+    let Some(mut rest) = find(root_pointer, *b"APIC").and_then(|table| table.get(controllers::ENTRIES..)) else {
+        return 0;
+    };
+    let mut found = 0;
+    while let [kind, length, ..] = *rest
+        && let Some((entry, others)) = rest.split_at_checked(length.into())
+        && !entry.is_empty()
+    {
+        rest = others;
+        let flags = u32_at(entry, controllers::LOCAL_FLAGS).filter(|_| kind == controllers::LOCAL);
+        if flags.is_some_and(|flags| flags & controllers::ENABLED != 0)
+            && let Some(place) = ids.get_mut(found)
+        {
+            *place = entry[controllers::LOCAL_ID];
+            found += 1;
+        }
+    }
+    found
+}
+
+/// The table with a signature.
+fn find(root_pointer: u64, signature: [u8; 4]) -> Option<&'static [u8]> {
     let root_pointer_bytes = bytes(root_pointer, 36)?;
     root_pointer_bytes.starts_with(b"RSD PTR ").then_some(())?;
     let revision = root_pointer_bytes[15];
@@ -50,10 +95,7 @@ pub(super) fn timer_port(root_pointer: u64) -> Option<TimerPort> {
         8 => u64_at(entry, 0),
         _ => u32_at(entry, 0).map(u64::from),
     });
-    let fixed = addresses.find_map(|address| table(address?).filter(|table| table.starts_with(b"FACP")))?;
-    let port = u16::try_from(u32_at(fixed, fixed::TIMER_PORT)?).ok().filter(|port| *port != 0)?;
-    let is_long = u32_at(fixed, fixed::FLAGS)? & fixed::TIMER_IS_LONG != 0;
-    Some(TimerPort { port, mask: if is_long { u32::MAX } else { 0x00ff_ffff } })
+    addresses.find_map(|address| table(address?).filter(|table| table.starts_with(&signature)))
 }
 
 /// The bytes of a table.

@@ -43,6 +43,11 @@ const ENABLED: u32 = 1 << 8;
 /// Bit of the command register: the last command is on its way still.
 const PENDING: u32 = 1 << 12;
 
+/// Commands: reset the core, start the core, and the level they all have.
+const COMMAND_RESET: u32 = 5 << 8;
+const COMMAND_START: u32 = 6 << 8;
+const COMMAND_ASSERT: u32 = 1 << 14;
+
 /// Numbers of the cores' controllers.
 static IDS: [AtomicU32; CORES_MAX] = [const { AtomicU32::new(0) }; CORES_MAX];
 
@@ -69,7 +74,7 @@ pub(super) fn start() {
     write(register::DIVIDE, DIVIDE_BY_128);
     write(register::INITIAL_COUNT, 0);
     write(register::TIMER, u32::from(VECTOR_TIMER));
-    IDS[Core::current().index].store(read(register::ID) >> 24, Ordering::Relaxed);
+    assign(Core::current().index, id());
 }
 
 /// Says that the interrupt being handled is.
@@ -92,6 +97,26 @@ pub(super) fn interrupt(core: usize) {
     command(core, u32::from(VECTOR_KICK));
 }
 
+/// Which controller is the core's whose number is `core`.
+pub(super) fn assign(core: usize, id: u8) {
+    IDS[core].store(id.into(), Ordering::Relaxed);
+}
+
+/// Number of this core's controller.
+pub(super) fn id() -> u8 {
+    (read(register::ID) >> 24) as u8
+}
+
+/// Resets another core, which waits for [`start_at`] then.
+pub(super) fn reset(core: usize) {
+    command(core, COMMAND_RESET | COMMAND_ASSERT);
+}
+
+/// Lets a core that was reset begin at a page below the first MiB.
+pub(super) fn start_at(core: usize, page: u8) {
+    command(core, COMMAND_START | COMMAND_ASSERT | u32::from(page));
+}
+
 /// Sends a command to another core.
 fn command(core: usize, command: u32) {
     let Some(id) = IDS.get(core) else { return };
@@ -104,8 +129,7 @@ fn command(core: usize, command: u32) {
 
 /// Address and data of the message with which a device interrupts this core.
 pub(super) fn message(vector: u8) -> (u64, u32) {
-    let core = u64::from(read(register::ID) >> 24);
-    (MESSAGE_ADDRESS | core << 12, u32::from(vector))
+    (MESSAGE_ADDRESS | u64::from(id()) << 12, u32::from(vector))
 }
 
 fn read(register: usize) -> u32 {

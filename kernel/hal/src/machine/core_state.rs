@@ -2,6 +2,7 @@
 //!
 //! While a program runs, `gs` is the program's; `swapgs` on the way in and out exchanges the two.
 
+use alloc::boxed::Box;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
@@ -12,6 +13,7 @@ use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
 use super::descriptors::{Gdt, Stacks};
+use super::{KERNEL_STACK_BYTES, heap};
 use crate::CORES_MAX;
 use crate::attention::Attention;
 use crate::paging::InUse;
@@ -94,13 +96,19 @@ impl Core {
         }
     }
 
+    /// Address behind its kernel stack.
+    pub(super) fn stack_top(&self) -> u64 {
+        self.stack_bottom.get() + KERNEL_STACK_BYTES
+    }
+
     /// Makes this the state of the core that runs, and sets up its descriptor tables.
-    fn start(&'static self, stacks: &'static Stacks) {
+    pub(super) fn start(&'static self) {
         self.this.set(self);
         // SAFETY: nobody uses this table yet: the core has only just got it.
         let gdt = unsafe { &mut *self.gdt.get() };
-        gdt.load(stacks);
-        self.stacks.set(Some(stacks));
+        if let Some(stacks) = self.stacks.get() {
+            gdt.load(stacks);
+        }
         GsBase::write(VirtAddr::from_ptr(self));
     }
 }
@@ -115,9 +123,19 @@ static BOOT_CORE: BootCore = BootCore(Core::new(0));
 
 static BOOT_STACKS: Stacks = Stacks::new();
 
+/// State for another core, with a number and stacks of its own. `None` if there is no memory.
+pub(super) fn for_another(index: usize) -> Option<&'static Core> {
+    let bottom = heap::map_stack(index, KERNEL_STACK_BYTES)?;
+    let core: &'static Core = Box::leak(Box::new(Core::new(index)));
+    core.stack_bottom.set(bottom);
+    core.stacks.set(Some(Stacks::take()));
+    Some(core)
+}
+
 /// Sets up the core the machine starts with, whose kernel stack begins at `stack_bottom`. To be called once, before
 /// anything else.
 pub(super) fn start_boot_core(stack_bottom: u64) {
     BOOT_CORE.0.stack_bottom.set(stack_bottom);
-    BOOT_CORE.0.start(&BOOT_STACKS);
+    BOOT_CORE.0.stacks.set(Some(&BOOT_STACKS));
+    BOOT_CORE.0.start();
 }

@@ -6,7 +6,7 @@ use core::arch::x86_64::__cpuid;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::core_state::{self, Core};
-use super::{apic, irq};
+use super::{apic, irq, others};
 
 /// See [`count`].
 static COUNT: AtomicUsize = AtomicUsize::new(1);
@@ -27,6 +27,12 @@ pub fn index() -> usize {
 #[must_use]
 pub fn count() -> usize {
     COUNT.load(Ordering::Acquire)
+}
+
+/// Starts the machine's other cores, as far as there are [`crate::CORES_MAX`]; each sets itself up and calls `entry`,
+/// with its own [`index`]. To be called once, by core 0. Those that do not come up are left out, and the log says so.
+pub fn start_others(entry: fn() -> !) {
+    others::start(entry, |running| COUNT.store(running, Ordering::Release));
 }
 
 /// Has a core come back from [`crate::user::UserThread::enter`] or [`wait_for_interrupt`], or not go there, once. It is

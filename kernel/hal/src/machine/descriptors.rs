@@ -1,7 +1,9 @@
 //! Segments, the task state, and the stacks for what cannot use the one in place.
 
+use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use core::arch::asm;
 use core::cell::UnsafeCell;
+use core::ptr::NonNull;
 
 use x86_64::structures::DescriptorTablePointer;
 use x86_64::structures::gdt::SegmentSelector;
@@ -57,6 +59,15 @@ impl Stacks {
     /// Unused stacks.
     pub(super) const fn new() -> Self {
         Self { trap: Stack::new(), ist: [const { Stack::new() }; 4] }
+    }
+
+    /// Unused stacks, on the heap, for good.
+    pub(super) fn take() -> &'static Self {
+        let layout = Layout::new::<Self>();
+        // SAFETY: the size is not 0.
+        let Some(stacks) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        // SAFETY: just allocated with this layout, never given back, and all zeros are unused stacks.
+        unsafe { stacks.cast::<Self>().as_ref() }
     }
 
     /// Zeroes what was put on the stacks. To be called by their core, on its kernel stack.

@@ -23,6 +23,12 @@ pub const LIMIT_BYTES_MAX: usize = 1 << 30;
 /// The heap grows by at least this many bytes at once.
 const GROWTH_BYTES: usize = 64 * 1024;
 
+/// How far behind the heap's start the stacks of cores lie, bytes: further than the heap may grow.
+const STACKS_BEHIND: u64 = 1 << 38;
+
+/// From one stack to the next, bytes.
+const STACK_DISTANCE: u64 = 1 << 20;
+
 /// How much of the kernel's heap is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -73,6 +79,15 @@ pub(super) fn start(frames: &'static FramePool) {
     assert!(region.grow(blocks, GROWTH_BYTES), "memory for the kernel's heap");
 }
 
+/// Maps `bytes` as the stack of core number `core`, with a hole below it. Returns its lowest address; `None` if there
+/// is no memory. Stacks lie far behind the heap, below the same top-level entry, so that every program's page table
+/// has them.
+pub(super) fn map_stack(core: usize, bytes: u64) -> Option<u64> {
+    let Grown { region, .. } = &*HEAP.0.lock();
+    let bottom = region.start + STACKS_BEHIND + core as u64 * STACK_DISTANCE.max(2 * bytes);
+    (0..bytes / PAGE_BYTES as u64).all(|page| region.map(bottom + page * PAGE_BYTES as u64)).then_some(bottom)
+}
+
 /// How much is in use now.
 #[must_use]
 pub fn usage() -> Usage {
@@ -95,7 +110,7 @@ impl Region {
         }
         let before = self.held;
         let wanted = before + bytes;
-        while self.held < wanted && self.map_page() {
+        while self.held < wanted && self.map(self.start + self.held as u64) {
             self.held += PAGE_BYTES;
         }
         let grown = self.held - before;
@@ -107,10 +122,10 @@ impl Region {
         self.held == wanted
     }
 
-    /// Maps one more page. Returns whether there was memory for it.
-    fn map_page(&mut self) -> bool {
+    /// Maps a page of zeros. Returns whether there was memory for it.
+    fn map(&self, address: u64) -> bool {
         let frames = memory::frames();
-        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(self.start + self.held as u64));
+        let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
         let Some(frame) = Tables(frames).allocate_frame() else { return false };
         let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
         // SAFETY: the heap's lock is held, and nobody else changes the kernel's half; the page was not mapped before,

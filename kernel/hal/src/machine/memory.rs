@@ -6,13 +6,13 @@ use bootloader_api::BootInfo;
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use spin::Once;
 use x86_64::VirtAddr;
-use x86_64::registers::control::Cr3;
 use x86_64::structures::paging::{OffsetPageTable, PageTable};
 
 use crate::frames::{FramePool, PhysicalRange};
+use crate::paging;
 
 /// Memory below this is left alone: firmware may live there, and other cores can only be started from there.
-const LOW_MEMORY_BYTES: u64 = 1024 * 1024;
+pub(super) const LOW_MEMORY_BYTES: u64 = 1024 * 1024;
 
 /// Loaders map at least this much of the physical address space, devices included.
 const MAPPED_BYTES_MIN: u64 = 4 << 30;
@@ -81,13 +81,13 @@ pub(super) fn physical(address: *const u8) -> u64 {
     physical.filter(|physical| *physical < MAPPED_END.load(Ordering::Relaxed)).expect("memory in the direct map")
 }
 
-/// The table in use, for changing the kernel's half.
+/// The kernel's own table, for changing its half.
 ///
 /// # Safety
 /// Nobody else changes it meanwhile.
 pub(super) unsafe fn kernel_table() -> OffsetPageTable<'static> {
     let offset = VirtAddr::new_truncate(DIRECT_MAP.load(Ordering::Relaxed));
-    let root = offset + Cr3::read().0.start_address().as_u64();
+    let root = offset + paging::kernel_root();
     // SAFETY: the table is in the direct map like all physical memory; the caller sees to it that it is ours alone.
     unsafe { OffsetPageTable::new(&mut *root.as_mut_ptr::<PageTable>(), offset) }
 }

@@ -3,7 +3,7 @@
 use bootloader_api::BootInfo;
 
 use super::nic::Nic;
-use super::{acpi, apic, control, core_state, heap, legacy, memory, pci, serial, time, traps};
+use super::{acpi, apic, control, core_state, heap, legacy, memory, others, pci, serial, time, traps};
 use crate::Machine;
 
 /// Sets the machine up. To be called once, first of all, by the core the loader started.
@@ -20,8 +20,12 @@ pub fn start(boot_info: &'static mut BootInfo) -> Machine {
     heap::start(frames);
     legacy::silence();
     apic::start();
-    let timer = boot_info.rsdp_addr.into_option().and_then(acpi::timer_port);
+    let tables = boot_info.rsdp_addr.into_option();
+    let timer = tables.and_then(acpi::timer_port);
     time::start(entered, timer.expect("a power-management timer in the firmware's tables"));
+    if let Some(tables) = tables {
+        others::find(tables);
+    }
     let nic = pci::find_nic().and_then(|(root, function)| match Nic::start(root, function) {
         Ok(nic) => Some(nic),
         Err(error) => {

@@ -1,7 +1,7 @@
 //! What page tables need of the processor. On the host there is none to tell.
 
 #[cfg(target_os = "none")]
-pub(crate) use self::machine::InUse;
+pub(crate) use self::machine::{InUse, load_kernel, root_of_kernel};
 #[cfg(target_os = "none")]
 pub(super) use self::machine::{flush, kernel_root, leave, load};
 
@@ -26,16 +26,27 @@ mod machine {
     /// Physical address of the top-level table the kernel started with; 0 until somebody asked for it.
     static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
-    /// Physical address of the top-level table that has the kernel's half. The first call must come before any
-    /// program's table was loaded, which making that table sees to.
+    /// Physical address of the top-level table that has the kernel's half. The first call comes when the machine is set
+    /// up, with that table loaded.
     pub(in super::super) fn kernel_root() -> Option<u64> {
+        Some(root_of_kernel())
+    }
+
+    /// As [`kernel_root`].
+    pub(crate) fn root_of_kernel() -> u64 {
         let known = KERNEL_ROOT.load(Ordering::Relaxed);
         if known != 0 {
-            return Some(known);
+            return known;
         }
-        let root = current();
+        let root = Cr3::read().0.start_address().as_u64();
         KERNEL_ROOT.store(root, Ordering::Relaxed);
-        Some(root)
+        root
+    }
+
+    /// Makes the kernel's own table the core's, which has some other one from the way here.
+    pub(crate) fn load_kernel() {
+        // SAFETY: the kernel's own table has the kernel's half and is never freed.
+        unsafe { write(root_of_kernel()) };
     }
 
     /// The table that a core uses.
@@ -81,11 +92,8 @@ mod machine {
     /// Goes over to the kernel's own table if this is the core's.
     pub(in super::super) fn leave(root: &Root) {
         let in_use = &Core::current().table;
-        if in_use.is(root)
-            && let Some(kernel) = kernel_root()
-        {
-            // SAFETY: the kernel's own table has the kernel's half and is never freed.
-            unsafe { write(kernel) };
+        if in_use.is(root) {
+            load_kernel();
             in_use.root.set(ptr::null());
             let before = in_use.holder.borrow_mut().take();
             drop(before);
@@ -107,11 +115,6 @@ mod machine {
         let frame = PhysFrame::containing_address(PhysAddr::new_truncate(root));
         // SAFETY: by the caller.
         unsafe { Cr3::write(frame, Cr3Flags::empty()) };
-    }
-
-    /// Physical address of the table the core uses.
-    fn current() -> u64 {
-        Cr3::read().0.start_address().as_u64()
     }
 }
 
