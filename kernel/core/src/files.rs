@@ -29,6 +29,7 @@ pub(crate) mod socket;
 pub(crate) mod socket_options;
 pub(crate) mod special;
 pub(crate) mod stream;
+mod turns;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,6 +42,7 @@ pub(crate) use input::Input;
 pub(crate) use open_file::{Object, OpenFile, S_IFREG, Standard, flags};
 pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
+pub(crate) use turns::Turn;
 
 /// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.
 pub(crate) fn serial() -> u64 {

@@ -86,8 +86,9 @@ pub const FUTEX_QUEUES: usize = 256;
 /// Entries of a thread's robust list that are looked at when it ends, as on Linux. Those behind are left alone.
 pub const ROBUST_ENTRIES_MAX: usize = 2048;
 
-/// Wakers that wait for one open file. Beyond, the one that has waited longest is woken, and may register again.
-pub const WATCHERS_MAX: usize = 64;
+/// Wakers that wait for one open file: all threads of a process, and as many epolls. Beyond, the one that has waited
+/// longest is woken, and may register again.
+pub const WATCHERS_MAX: usize = 2 * THREADS_MAX;
 
 /// How long one question for standard input waits at the I/O node, ms; then it is asked again. Less than
 /// [`SCRUB_WAIT_NS_MAX`].

@@ -1,8 +1,9 @@
 //! Processes: what one is, how it starts, runs and ends.
 //!
 //! A process is plain data ([`Process`]) and a future for each of its threads ([`threads`]): enter the program, handle
-//! why it came back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its registers:
-//! **the future may be dropped wherever it waits**. That is safe because of three habits that every system call keeps:
+//! why it came back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its
+//! registers: **the future may be dropped wherever it waits**. That is safe because of three habits that every system
+//! call keeps:
 //!
 //! - The result is put into the registers last. As long as a call waits, the registers are those of the `syscall`
 //!   instruction; with `rip` two bytes back the thread would make the call again.

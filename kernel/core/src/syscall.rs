@@ -245,7 +245,7 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::PWRITEV2 => write::pwritev2(caller, a).await,
         nr::SENDFILE => transfer::sendfile(caller, a).await,
         nr::COPY_FILE_RANGE => transfer::copy_file_range(caller, a).await,
-        nr::LSEEK => seek::lseek_shipped(caller, a).await,
+        nr::LSEEK => seek::lseek_in_turn(caller, a).await,
 
         nr::OPEN => open::open(caller, a).await,
         nr::OPENAT => open::openat(caller, a).await,

@@ -48,7 +48,7 @@ impl Closer {
             }
         }
         let shared = Arc::clone(&self.0);
-        let spawned = executor::spawn(async move {
+        let spawned = executor::spawn_on(0, async move {
             while let Some(handle) = shared.next() {
                 // A handle that cannot be closed is closed with the rank.
                 let _ = shared.client.call(Call::Close(handle), Vec::new()).await;

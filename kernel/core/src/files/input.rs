@@ -93,15 +93,52 @@ impl Input {
         }
     }
 
-    /// Somebody reads: whether there is more has to be asked again.
+    /// Somebody reads: whether there is more has to be asked again. Another thread that waits for the answer asks.
     pub(crate) fn forget(&self) {
-        let earlier = self.question.lock().take();
-        drop(earlier);
         self.known.store(false, Ordering::Release);
+        let earlier = self.question.lock().take();
+        if earlier.is_some() {
+            self.watchers.notify();
+        }
     }
 
     fn ask(&self, wait_ms: u32) -> Question {
         let client = self.client.clone();
         Box::pin(async move { client.call(Call::InputReady { wait_ms }, Vec::new()).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+    use alloc::task::Wake;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use core::task::Waker;
+
+    use coppice_protocol::ids::{JobId, Rank};
+
+    use super::Input;
+    use crate::ship::Ship;
+
+    #[derive(Default)]
+    struct Counter(AtomicU32);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn whoever_waits_asks_again_after_another_has_read() {
+        let input = Input::new(Ship::new().client(JobId(1), Rank(0)));
+        let counter = Arc::<Counter>::default();
+        let waker = Waker::from(Arc::clone(&counter));
+        input.watch(&waker);
+        assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+        input.forget();
+        assert_eq!(counter.0.load(Ordering::Relaxed), 1, "its question is forgotten");
+        input.forget();
+        assert_eq!(counter.0.load(Ordering::Relaxed), 1);
     }
 }

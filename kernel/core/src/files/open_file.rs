@@ -23,6 +23,7 @@ use super::shared::SharedFile;
 use super::socket::Socket;
 use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
+use super::turns::{Turn, Turns};
 use crate::errno::Errno;
 use crate::memory::FileSource;
 use crate::pmi;
@@ -141,6 +142,8 @@ pub(crate) struct OpenFile {
     settable: AtomicU32,
     /// Where reads and writes go on, bytes; for directories, the position in the listing.
     offset: AtomicU64,
+    /// Whose turn it is to use that.
+    turns: Turns,
     level: Level,
     /// The memory it takes, if it does not charge for that itself.
     charge: Once<Charge>,
@@ -178,6 +181,7 @@ impl OpenFile {
             fixed: opened_with & (flags::O_ACCMODE | flags::O_PATH | flags::O_DIRECTORY) | flags::O_LARGEFILE,
             settable: AtomicU32::new(opened_with & flags::SETTABLE),
             offset: AtomicU64::new(0),
+            turns: Turns::new(),
             charge: Once::new(),
         }
     }
@@ -295,12 +299,22 @@ impl OpenFile {
         self.makes_wait()
     }
 
-    /// Where reads and writes go on, bytes.
+    /// Waits for one's turn to read or write where it was left.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        self.turns.take().await
+    }
+
+    /// The same if nobody has it.
+    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
+        self.turns.try_take()
+    }
+
+    /// Where reads and writes go on, bytes. To be used in one's turn.
     pub(crate) fn offset(&self) -> u64 {
         self.offset.load(Ordering::Relaxed)
     }
 
-    /// Sets where reads and writes go on.
+    /// Sets where reads and writes go on, in one's turn.
     pub(crate) fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }

@@ -134,7 +134,12 @@ impl Set {
     /// Registers an interest with its file again and looks what there is to tell.
     fn look(&self, interest: &Arc<Interest>) -> Option<(Ready, Asked)> {
         let Some(file) = interest.file.upgrade() else {
-            let gone = self.table.lock().entries.remove(&interest.key);
+            let gone = {
+                let mut table = self.table.lock();
+                let is_it = |entry: &Entry| Arc::ptr_eq(&entry.interest, interest);
+                let known = table.entries.get(&interest.key).is_some_and(is_it);
+                if known { table.entries.remove(&interest.key) } else { None }
+            };
             drop(gone);
             return None;
         };
@@ -251,8 +256,10 @@ impl Poller {
             let mut table = self.set.table.lock();
             let entry = table.entries.remove(&key(number, file)).ok_or(Errno::ENOENT)?;
             self.set.queue.lock().retain(|queued| !Arc::ptr_eq(queued, &entry.interest));
-            // A change that comes now, from a file that still has the waker, is not to queue it again.
+            // A change that comes now, from a file that still has the waker, is not to queue it again; and a thread
+            // that took it out of the queue to look at it finds that nothing is to be told.
             entry.interest.queued.store(true, Ordering::Release);
+            *entry.interest.asked.lock() = Asked { events: 0, data: 0 };
             entry
         };
         drop(removed);
@@ -264,8 +271,9 @@ impl Poller {
         self.set.queue.lock().len()
     }
 
-    /// Looks at what is queued and gives what there is to tell to `tell`, at most `limit` times. Returns how often.
-    pub(crate) fn collect(&self, limit: usize, mut tell: impl FnMut(Ready, u64)) -> usize {
+    /// Looks at what is queued and gives what there is to tell to `tell`, at most `limit` times, or until that says
+    /// that it cannot take it. Returns how often it could.
+    pub(crate) fn collect(&self, limit: usize, mut tell: impl FnMut(Ready, u64) -> bool) -> usize {
         let mut told = 0;
         for _ in 0..self.queued() {
             if told == limit {
@@ -274,14 +282,38 @@ impl Poller {
             let Some(interest) = self.set.pop() else { break };
             let Some((ready, asked)) = self.set.look(&interest) else { continue };
             if asked.events & ask::ONCE != 0 {
-                interest.asked.lock().events &= ask::ALL;
-            } else if asked.events & ask::EDGE == 0 {
-                self.set.push(&interest);
+                let mut current = interest.asked.lock();
+                // Another thread was told, or asked for something else, in which case it is queued again.
+                if *current != asked {
+                    continue;
+                }
+                current.events &= ask::ALL;
             }
-            tell(ready, asked.data);
+            if !tell(ready, asked.data) {
+                let mut current = interest.asked.lock();
+                if current.events == asked.events & ask::ALL {
+                    current.events = asked.events;
+                }
+                drop(current);
+                self.put_back(interest);
+                break;
+            }
+            if asked.events & (ask::ONCE | ask::EDGE) == 0 {
+                self.set.push(&interest);
+                // For a moment it was not there for others to see.
+                self.set.watchers.notify();
+            }
             told += 1;
         }
         told
+    }
+
+    /// Puts an interest back to where it was taken from.
+    fn put_back(&self, interest: Arc<Interest>) {
+        if !interest.queued.swap(true, Ordering::AcqRel) {
+            self.set.queue.lock().push_front(interest);
+        }
+        self.set.watchers.notify();
     }
 
     /// See [`OpenFile::ready`]: whether there is something to tell. What is not is looked at once only.
@@ -289,9 +321,7 @@ impl Poller {
         for _ in 0..self.queued() {
             let Some(interest) = self.set.pop() else { break };
             if self.set.look(&interest).is_some() {
-                if !interest.queued.swap(true, Ordering::AcqRel) {
-                    self.set.queue.lock().push_front(interest);
-                }
+                self.put_back(interest);
                 return Ready::READ;
             }
         }
@@ -303,3 +333,6 @@ impl Poller {
         self.set.watchers.watch(waker);
     }
 }
+
+#[cfg(test)]
+mod tests;

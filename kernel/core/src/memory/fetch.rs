@@ -131,6 +131,21 @@ impl AddressSpace {
         (file_page - before, pages, at(before).unwrap_or(page))
     }
 
+    /// Whether the page that `fetch` is for still shows that file there and is not in memory.
+    #[must_use]
+    pub fn wants(&self, fetch: &Fetch) -> bool {
+        let shows = |page: UserPage| {
+            let (_, area) = self.areas.find(page.address())?;
+            Some(match (&fetch.source, &area.content) {
+                (Source::Program(id), Content::Program { image, .. }) => image.id == *id,
+                (Source::File(wanted), Content::File { file, .. }) => Arc::ptr_eq(wanted, file),
+                _ => false,
+            })
+        };
+        let page = UserPage::containing(fetch.address);
+        page.is_some_and(|page| self.table.entry(page).is_none() && shows(page) == Some(true))
+    }
+
     /// Takes in what was read for `fetch`. It may have been unmapped, remapped or installed meanwhile: then nothing
     /// happens. [`Resolution::Ready`] means: try again.
     pub fn install(&mut self, fetch: &Fetch, bytes: &[u8]) -> Resolution {

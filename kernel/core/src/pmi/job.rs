@@ -211,9 +211,9 @@ impl Job {
         }
         for peer in called {
             // If there is no room for a task, the next change tries again.
-            let _ = executor::spawn(peers::call(Way::reserved(self, peer)));
+            let _ = executor::spawn_on(0, peers::call(Way::reserved(self, peer)));
         }
-        if starts_clock && executor::spawn(Arc::clone(self).keep_time()).is_err() {
+        if starts_clock && executor::spawn_on(0, Arc::clone(self).keep_time()).is_err() {
             self.state.lock().has_clock = false;
         }
         self.changed.wake_all();

@@ -1,7 +1,7 @@
 //! How often a process made which system call.
 //!
-//! Counting is on the way of every call, so each core counts for itself: an addition at an index, to which no other core
-//! writes. Threads find their core's counts when they come to it.
+//! Counting is on the way of every call, so each core counts for itself: an addition at an index, to which no other
+//! core writes. Threads find their core's counts when they come to it.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};

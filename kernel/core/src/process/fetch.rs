@@ -24,19 +24,23 @@ pub(crate) enum Fetched {
 }
 
 impl Process {
-    /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing. Pages of the program that
-    /// another rank has here, or fetches just now, are not read again.
+    /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing. What another thread fetches
+    /// just now is waited for, and pages of the program that another rank has here are not read again.
     pub(crate) async fn fetch(&self, fetch: &Fetch) -> Fetched {
-        let _turn = match fetch.source {
-            Source::Program(_) => Some(self.job.turn_to_fetch(fetch.first_page).await),
-            Source::File(_) => None,
+        let of = match &fetch.source {
+            Source::Program(_) => 0,
+            Source::File(file) => Arc::as_ptr(file).addr(),
         };
-        if self.share(fetch) {
+        let _turn = self.job.turn_to_fetch(of, fetch.first_page).await;
+        // Another thread may have fetched it meanwhile, or taken it away.
+        let is_wanted = self.space.lock().wants(fetch);
+        if !is_wanted || self.share(fetch) {
             return Fetched::Ready;
         }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
         let bytes = match self.read_pages(fetch).await {
             Ok(bytes) => bytes,
+            Err(_) if !self.space.lock().wants(fetch) => return Fetched::Ready,
             Err(errno) => return Fetched::Failed(fetch.failure(), Some(errno)),
         };
         match self.space.lock().install(fetch, &bytes) {

@@ -38,9 +38,9 @@ pub(crate) struct JobOnNode {
     begun: AtomicBool,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
-    /// Runs of the program's file that a rank fetches, in units of [`READ_AHEAD_PAGES`].
-    fetched: Mutex<BTreeSet<u64>>,
-    /// A rank is done with fetching a run.
+    /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`].
+    fetched: Mutex<BTreeSet<(usize, u64)>>,
+    /// A thread is done with fetching a run.
     fetch_ended: WaitQueue,
 }
 
@@ -112,18 +112,19 @@ impl JobOnNode {
         self.processes().iter().find_map(|process| process.space.lock().layout_of(program).cloned())
     }
 
-    /// Waits until no other rank fetches the run of the program's file that starts with `first_page`.
-    pub(super) async fn turn_to_fetch(&self, first_page: u64) -> Turn<'_> {
-        let run = first_page / READ_AHEAD_PAGES;
+    /// Waits until no other thread fetches the run of a file that `first_page` is in. The program's file is 0, others
+    /// are what tells them apart while they are open.
+    pub(super) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
+        let run = (file, first_page / READ_AHEAD_PAGES);
         self.fetch_ended.wait_until(|| self.fetched.lock().insert(run).then_some(())).await;
         Turn { job: self, run }
     }
 }
 
-/// A rank's turn to fetch a run of the program's file, until this is dropped.
+/// A thread's turn to fetch a run of a file, until this is dropped.
 pub(super) struct Turn<'a> {
     job: &'a JobOnNode,
-    run: u64,
+    run: (usize, u64),
 }
 
 impl Drop for Turn<'_> {

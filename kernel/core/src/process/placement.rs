@@ -23,8 +23,8 @@ pub(crate) fn mask(cores: &Range<usize>) -> u64 {
     up_to(cores.end) & !up_to(cores.start)
 }
 
-/// The core of `allowed` with the fewest threads, of those the first behind `after`. `threads` says how many a core has.
-/// `None` if none is allowed.
+/// The core of `allowed` with the fewest threads, of those the first behind `after`. `threads` says how many a core
+/// has. `None` if none is allowed.
 pub(crate) fn choose(allowed: u64, after: usize, threads: impl Fn(usize) -> usize) -> Option<usize> {
     let bits = u64::BITS as usize;
     let in_turn = (1..=bits).map(|step| (after + step) % bits);

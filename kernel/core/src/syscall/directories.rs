@@ -22,6 +22,7 @@ pub(super) async fn getdents64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if !AddressSpace::is_user_range(a.get(1), limit as u64) {
         return Err(Errno::EFAULT.into());
     }
+    let _turn = file.turn().await;
     let position = file.offset();
     let (bytes, next) = match &file.object {
         Object::Shipped(shipped) if file.is_directory() => {

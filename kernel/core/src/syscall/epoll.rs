@@ -109,11 +109,13 @@ impl Wait {
         let mut result = Ok(());
         let told = poller.collect(count, |ready, data| {
             let event = epoll_event(ready.bits().into(), data);
+            // Another thread may have taken the memory away meanwhile.
             let written = caller.process.space.lock().write_bytes(address, event.bytes());
             result = written.map_err(Trouble::from);
             address += EPOLL_EVENT_BYTES as u64;
+            result.is_ok()
         });
-        result.map(|()| told)
+        if told > 0 { Ok(told) } else { result.map(|()| 0) }
     }
 
     /// Waits until there is something to tell, or `deadline_ns` has come.

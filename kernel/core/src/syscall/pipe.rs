@@ -1,6 +1,7 @@
 //! What a process makes to talk to itself: pipe(2), socketpair(2), eventfd(2).
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::Arguments;
 use crate::errno::Errno;
@@ -19,22 +20,33 @@ pub(super) fn install(caller: Caller<'_>, object: Object, opened_with: u32) -> R
     caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)
 }
 
-/// As [`install`], for two, whose numbers are written to `address`; if they cannot be, there are none.
+/// As [`install`], for two, whose numbers are written to `address`; if they cannot be, there are none. No other thread
+/// sees them before they are written.
 fn install_two(caller: Caller<'_>, objects: [(Object, u32); 2], address: u64) -> Immediate {
-    let [(one, one_flags), (other, other_flags)] = objects;
-    let first = install(caller, one, one_flags)?;
-    let result = install(caller, other, other_flags).map_err(Into::into).and_then(|second| {
-        let mut numbers = [0; 8];
-        numbers[..4].copy_from_slice(&first.to_le_bytes());
-        numbers[4..].copy_from_slice(&second.to_le_bytes());
-        caller.put(address, &numbers).inspect_err(|_| forget(caller, second))
+    let descriptors = objects.map(|(object, opened_with)| {
+        let file = Arc::new(OpenFile::object(object, opened_with));
+        Descriptor { file, close_on_exec: opened_with & flags::O_CLOEXEC != 0 }
     });
-    result.inspect_err(|_| forget(caller, first)).map(|()| 0)
-}
-
-pub(super) fn forget(caller: Caller<'_>, number: i32) {
-    let removed = caller.process.files.lock().remove(number);
-    drop(removed);
+    let mut files = caller.process.files.lock();
+    let mut numbers = Vec::new();
+    let mut installed = || {
+        let mut bytes = [0; 8];
+        for (descriptor, bytes) in descriptors.iter().zip(bytes.chunks_exact_mut(4)) {
+            let number = files.insert(descriptor.clone(), 0)?;
+            numbers.push(number);
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        caller.put(address, &bytes)
+    };
+    let result = installed();
+    if result.is_err() {
+        for number in numbers {
+            // What they stand for is still held here.
+            let _ = files.remove(number);
+        }
+    }
+    drop(files);
+    result.map(|()| 0)
 }
 
 /// pipe(2).

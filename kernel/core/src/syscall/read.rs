@@ -95,6 +95,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         | Object::Poller(_)
         | Object::Pmi(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {
+            let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
             let result = read_parts(caller, file, from, ranges, &mut progress).await;
@@ -181,7 +182,10 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
     }
     let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
     input.forget();
-    let (_, mut bytes) = caller.ask(Call::Input { length }).await?;
+    let asked = caller.ask(Call::Input { length }).await;
+    // What another thread was told meanwhile may have been about these bytes.
+    input.forget();
+    let (_, mut bytes) = asked?;
     bytes.truncate(length as usize);
     caller.process.account.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     let (copied, result) = ranges.scatter(caller, &bytes).await;

@@ -13,7 +13,7 @@ const SEEK_END: u32 = 2;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
-/// lseek(2), where the file's length does not matter; `None` if it does.
+/// lseek(2), where the file's length does not matter and no other thread uses the offset; `None` otherwise.
 pub(super) fn lseek(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
     let seek = || -> Result<Option<u64>, Errno> {
         let file = caller.process.files.lock().get(a.int(0))?;
@@ -25,12 +25,15 @@ pub(super) fn lseek(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
             _ if file.has_no_offsets() => Err(Errno::ESPIPE),
             // They have no offset, and say 0 for any.
             Object::Device(_) if whence <= SEEK_HOLE => Ok(Some(0)),
-            _ => match whence {
-                SEEK_SET => place(&file, offset).map(Some),
-                SEEK_CUR => place(&file, add(file.offset(), offset)?).map(Some),
-                SEEK_END | SEEK_DATA | SEEK_HOLE => Ok(None),
-                _ => Err(Errno::EINVAL),
-            },
+            _ => {
+                let Some(_turn) = file.try_turn() else { return Ok(None) };
+                match whence {
+                    SEEK_SET => place(&file, offset).map(Some),
+                    SEEK_CUR => place(&file, add(file.offset(), offset)?).map(Some),
+                    SEEK_END | SEEK_DATA | SEEK_HOLE => Ok(None),
+                    _ => Err(Errno::EINVAL),
+                }
+            }
         }
     };
     match seek() {
@@ -40,13 +43,24 @@ pub(super) fn lseek(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
     }
 }
 
-/// lseek(2) from the end of the file, or to data or a hole.
-pub(super) async fn lseek_shipped(caller: Caller<'_>, a: &Arguments) -> Awaited {
+/// lseek(2) in one's turn: from the end of the file, or to data or a hole.
+pub(super) async fn lseek_in_turn(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = caller.process.files.lock().get(a.int(0))?;
+    // The number may stand for something else by now.
+    if file.is_path() || file.has_no_offsets() {
+        return Err(if file.is_path() { Errno::EBADF } else { Errno::ESPIPE }.into());
+    }
     let (offset, whence) = (a.get(1).cast_signed(), a.uint(2));
-    if whence == SEEK_END {
-        let size = file.size(caller.process).await?;
-        return Ok(place(&file, add(size, offset)?)?);
+    let _turn = file.turn().await;
+    match whence {
+        SEEK_SET => return Ok(place(&file, offset)?),
+        SEEK_CUR => return Ok(place(&file, add(file.offset(), offset)?)?),
+        SEEK_END => {
+            let size = file.size(caller.process).await?;
+            return Ok(place(&file, add(size, offset)?)?);
+        }
+        SEEK_DATA | SEEK_HOLE => {}
+        _ => return Err(Errno::EINVAL.into()),
     }
     let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
     let found = match &file.object {

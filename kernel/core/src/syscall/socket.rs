@@ -17,7 +17,7 @@ use alloc::sync::Arc;
 use self::names::{Place, name_argument, read_name};
 use super::Arguments;
 use super::abi::socket::{AF_INET, name};
-use super::pipe::{forget, install, socket_flags, socket_type};
+use super::pipe::{install, socket_flags, socket_type};
 use super::stream::{deadline_ns, wait};
 use crate::errno::Errno;
 use crate::files::pair::PairEnd;
@@ -167,7 +167,7 @@ async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awa
     };
     let accepted = wait(&file, deadline_ns, attempt).await?;
     let peer = accepted.peer().unwrap_or((core::net::Ipv4Addr::UNSPECIFIED, 0));
-    let number = install(caller, Object::Socket(accepted), opened_with | flags::O_RDWR)?;
-    place.tell(caller, name(peer).bytes()).inspect_err(|_| forget(caller, number))?;
-    Ok(number.cast_unsigned().into())
+    // Other threads are to see it only when nothing can go wrong any more.
+    place.tell(caller, name(peer).bytes())?;
+    Ok(install(caller, Object::Socket(accepted), opened_with | flags::O_RDWR)?.cast_unsigned().into())
 }

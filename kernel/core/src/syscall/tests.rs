@@ -11,5 +11,6 @@ mod reading;
 mod shared;
 mod sockets;
 mod streams;
+mod threads;
 mod waiting;
 mod writing;

@@ -13,7 +13,7 @@ use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
 use super::write::write_once;
 use crate::errno::Errno;
 use crate::files::pipeline::Pipeline;
-use crate::files::{Object, OpenFile};
+use crate::files::{Object, OpenFile, Turn};
 use crate::process::{Awaited, Caller, Failure};
 
 /// sendfile(2).
@@ -33,6 +33,8 @@ pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EINVAL.into());
     }
     let length = a.get(3).min(TRANSFER_BYTES_MAX);
+    // Whoever reads what others wait to be written must not keep them from it.
+    let _turns = if output.is_regular() { Some(both_turns(&input, &output).await) } else { None };
     let copied = copy(caller, (&input, at), (&output, None), length).await?;
     move_on(caller, &input, at, a.get(2), copied).await?;
     Ok(copied)
@@ -58,6 +60,7 @@ pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaite
     }
     let (from, to) = (read_offset(caller, a.get(1)).await?, read_offset(caller, a.get(3)).await?);
     let length = a.get(4).min(TRANSFER_BYTES_MAX);
+    let _turns = both_turns(&input, &output).await;
     let (start, target) = (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
     if is_same(&input, &output) && start.abs_diff(target) < length {
         return Err(Errno::EINVAL.into());
@@ -68,6 +71,16 @@ pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaite
         caller.write(a.get(3), &(to + copied).to_le_bytes()).await?;
     }
     Ok(copied)
+}
+
+/// Waits for one's turn at two files, in an order that is the same for all.
+async fn both_turns<'a>(one: &'a Arc<OpenFile>, other: &'a Arc<OpenFile>) -> (Turn<'a>, Option<Turn<'a>>) {
+    if Arc::ptr_eq(one, other) {
+        return (one.turn().await, None);
+    }
+    let (first, second) = if Arc::as_ptr(one) < Arc::as_ptr(other) { (one, other) } else { (other, one) };
+    let turn = first.turn().await;
+    (turn, Some(second.turn().await))
 }
 
 /// The offset a call names, if it does.

@@ -98,12 +98,14 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
     }
     match &file.object {
         Object::Shipped(shipped) if !file.appends() => {
+            let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
             let result = write_parts(caller, shipped.handle, ranges, &mut progress).await;
             progress.finish(result)
         }
         Object::Shared(_) if !file.appends() => {
+            let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
             let result = write_shared(caller, ranges, &mut progress).await;
@@ -116,6 +118,8 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             Ok(ranges.left())
         }
         Object::Stream(stream) => {
+            // What is printed at once comes out in one piece.
+            let _turn = file.turn().await;
             let mut done = 0;
             let result = print(caller, stream, &mut ranges, &mut done).await;
             match result {
@@ -191,8 +195,9 @@ async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Pro
     Ok(())
 }
 
-/// Writes at the end of the file, part after part.
+/// Writes at the end of the file, part after part, with no other thread's parts in between.
 async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ranges) -> Awaited {
+    let _turn = file.turn().await;
     let mut done = 0;
     while ranges.left() > 0 {
         let step = async {

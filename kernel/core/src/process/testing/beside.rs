@@ -54,4 +54,26 @@ impl Bench {
         self.rest();
         done.take().map(|made| made.expect("the process goes on").cast_signed())
     }
+
+    /// Makes calls side by side, each by a thread of its own. Gives their results; `None` for those that still wait
+    /// when nothing happens any more.
+    pub(crate) fn side_by_side<const N: usize>(&self, calls: [(u32, &[u64]); N]) -> [Option<i64>; N] {
+        let waiting = calls.map(|(number, arguments)| {
+            let mut all = [0; 6];
+            all[..arguments.len()].copy_from_slice(arguments);
+            let state = self.process.threads.add([0; 16], 1).expect("room");
+            let process = Arc::clone(&self.process);
+            let (sender, done) = executor::oneshot::channel();
+            let spawned = executor::spawn(async move {
+                let made = idle(&process, &state).make(number.into(), all).await;
+                process.threads.remove(&state, None);
+                // Nobody may wait for it any more.
+                let _ = sender.send(made);
+            });
+            assert!(spawned.is_ok());
+            done
+        });
+        self.rest();
+        waiting.map(|mut done| done.take().map(|made| made.expect("the process goes on").cast_signed()))
+    }
 }

@@ -1,0 +1,53 @@
+//! Several threads that wait at one epoll, on several cores.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Poller, ask};
+use crate::files::{Event, Object, OpenFile, Ready, flags};
+use crate::quota::Quota;
+use crate::quota::tests::quota;
+
+const READ: u32 = Ready::READ.bits() as u32;
+
+fn counter(value: u32, quota: &Arc<Quota>) -> Arc<OpenFile> {
+    let event = Event::new(value, false, quota).expect("memory");
+    Arc::new(OpenFile::object(Object::Event(event), flags::O_RDWR))
+}
+
+fn add(poller: &Poller, number: i32, events: u32, value: u32) -> Arc<OpenFile> {
+    let (quota, data) = (quota(), number.cast_unsigned().into());
+    let file = counter(value, &quota);
+    assert_eq!(poller.add(number, &file, (events, data), &quota), Ok(()));
+    file
+}
+
+fn collect(poller: &Poller) -> Vec<u64> {
+    let mut told = Vec::new();
+    poller.collect(9, |_, data| {
+        told.push(data);
+        true
+    });
+    told
+}
+
+#[test]
+fn what_could_not_be_told_is_told_later() {
+    for events in [READ, READ | ask::EDGE, READ | ask::ONCE] {
+        let poller = Poller::new(&quota()).expect("memory");
+        let _file = add(&poller, 4, events, 1);
+        assert_eq!(poller.collect(9, |_, _| false), 0);
+        assert_eq!(collect(&poller), [4], "{events:#x}");
+    }
+}
+
+#[test]
+fn one_that_was_removed_while_it_was_looked_at_is_not_told_again() {
+    let poller = Poller::new(&quota()).expect("memory");
+    let file = add(&poller, 4, READ, 1);
+    let told = poller.collect(9, |_, _| {
+        assert_eq!(poller.remove(4, &file), Ok(()));
+        true
+    });
+    assert_eq!((told, collect(&poller)), (1, Vec::new()));
+}
