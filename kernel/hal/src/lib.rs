@@ -30,7 +30,8 @@ pub mod user;
 /// The atomics of [`attention`]; its models have others.
 #[cfg(any(target_os = "none", test))]
 mod atomic {
-    pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+    pub(crate) use core::hint::spin_loop;
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
 /// Cores a machine may have; further ones are left alone.

@@ -6,7 +6,7 @@ use bootloader_api::config::Mapping;
 pub use self::start::start;
 
 mod acpi;
-mod apic;
+pub(crate) mod apic;
 mod backtrace;
 pub(crate) mod control;
 pub(crate) mod core_state;

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
-use self::attention::{Attention, Entry};
+use self::attention::{Attention, Entry, Users};
 
 #[expect(clippy::duplicate_mod, reason = "the same with atomics that can be watched")]
 #[path = "attention.rs"]
@@ -14,7 +15,8 @@ mod attention;
 mod steps;
 
 mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::thread::yield_now as spin_loop;
 }
 
 /// Has a model's core interrupted: what the machine does with an interrupt.
@@ -86,6 +88,111 @@ fn no_kick_is_lost_before_a_program() {
                 core.leave();
             }
         }
+        kicker.join().expect("no panic");
+    });
+}
+
+/// A page table of one entry, the frame it leads to, and a core.
+struct Mapping {
+    core: Attention,
+    users: Users,
+    /// The entry leads to the frame.
+    present: AtomicBool,
+    /// The frame: loom sees who uses it when.
+    frame: UnsafeCell<u32>,
+}
+
+// SAFETY: loom finds out who uses the frame while another does.
+unsafe impl Sync for Mapping {}
+// SAFETY: as above.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            core: Attention::of(AtomicU32::new(0)),
+            users: Users::of(AtomicU64::new(0), AtomicBool::new(false)),
+            present: AtomicBool::new(true),
+            frame: UnsafeCell::new(0),
+        })
+    }
+
+    /// What core 0 does: it uses the table for some stays in the program, in each of which that touches the page. The
+    /// processor may look the page up at any time, and remembers what it found.
+    fn run_program(&self, stays: usize) {
+        self.users.join(0);
+        let mut remembered = None;
+        for _ in 0..stays {
+            remembered.get_or_insert_with(|| self.present.load(Ordering::Relaxed));
+            loop {
+                match self.core.enter() {
+                    Entry::Granted => break,
+                    // It would look at what there is to do, and come again.
+                    Entry::Kicked => {}
+                    Entry::Stale => {
+                        self.users.wait();
+                        remembered = None;
+                    }
+                }
+            }
+            if *remembered.get_or_insert_with(|| self.present.load(Ordering::Relaxed)) {
+                // SAFETY: loom panics if the frame is changed at the same time.
+                self.frame.with(|frame| unsafe { assert_eq!(*frame, 0, "the frame is somebody else's") });
+            }
+            self.core.leave();
+        }
+        self.users.part(0);
+        assert!(!self.users.any());
+    }
+
+    /// What core 1 does: it takes the page out of the table, and the frame goes to somebody else.
+    fn unmap(&self) {
+        self.users.pause(1, |_| &self.core, |_| {});
+        self.present.store(false, Ordering::Relaxed);
+        // SAFETY: as above.
+        self.frame.with_mut(|frame| unsafe { *frame += 1 });
+        self.users.resume();
+    }
+}
+
+#[test]
+fn no_core_uses_a_page_that_is_gone() {
+    loom::model(|| {
+        let mapping = Mapping::new();
+        let other = Arc::clone(&mapping);
+        let unmapper = thread::spawn(move || other.unmap());
+        mapping.run_program(2);
+        unmapper.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_core_is_kept_out_by_one_change_after_the_other() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let mapping = Mapping::new();
+        let other = Arc::clone(&mapping);
+        let unmapper = thread::spawn(move || {
+            other.unmap();
+            other.unmap();
+        });
+        mapping.run_program(2);
+        unmapper.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_kick_does_not_hide_a_change() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let mapping = Mapping::new();
+        let (other, third) = (Arc::clone(&mapping), Arc::clone(&mapping));
+        let unmapper = thread::spawn(move || other.unmap());
+        let kicker = thread::spawn(move || third.core.kick());
+        mapping.run_program(2);
+        unmapper.join().expect("no panic");
         kicker.join().expect("no panic");
     });
 }

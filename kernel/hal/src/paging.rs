@@ -10,6 +10,7 @@
 //! The kernel never follows a program's addresses itself: it looks a page up here and copies through the direct map.
 
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_os = "none")]
@@ -49,6 +50,10 @@ pub struct PageTable {
     root: u64,
     /// The same, for those who use the table.
     handle: TableHandle,
+    /// The other cores that use the table are out of their programs, and stay out.
+    held: Cell<bool>,
+    /// They are to stay out for more than one change.
+    together: bool,
 }
 
 /// There was no frame for a table. The frame that was to be mapped comes back.
@@ -61,7 +66,7 @@ impl PageTable {
     pub fn new(pool: &'static FramePool) -> Option<Self> {
         let root = pool.alloc(FrameKind::Table)?.into_entry();
         let handle = TableHandle(Arc::new(Root::new(pool, root)));
-        let table = Self { pool, root, handle };
+        let table = Self { pool, root, handle, held: Cell::new(false), together: false };
         if let Some(kernel) = cpu::kernel_root() {
             let (from, to) = (table.slots(kernel), table.slots(root));
             for (from, to) in from.iter().zip(to).skip(USER_ENTRIES) {
@@ -82,9 +87,42 @@ impl PageTable {
     }
 
     /// Makes sure that no core uses this table or remembers anything of it: the core that runs goes over to the
-    /// kernel's own. Threads on other cores have left it when they ended.
+    /// kernel's own. Threads on other cores left it when they ended ([`TableHandle::leave`]).
+    ///
+    /// # Panics
+    /// If one did not.
     pub fn deactivate(&self) {
         self.handle.leave();
+        cpu::assert_unused(&self.handle.0);
+    }
+
+    /// Makes several changes, for which the other cores that use the table are paused once at most, and not for each.
+    pub fn together<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
+        let outermost = !core::mem::replace(&mut self.together, true);
+        let result = change(self);
+        if outermost {
+            self.together = false;
+            self.let_go();
+        }
+        result
+    }
+
+    /// Has all other cores that use the table leave their programs, until [`PageTable::let_go`]: something is about to
+    /// be taken away from these. What is only given needs no such thing: who does not know of it yet faults, and
+    /// finds it.
+    #[inline]
+    fn hold(&self) {
+        if !self.held.replace(true) {
+            cpu::pause(&self.handle.0);
+        }
+    }
+
+    /// A change is done: lets the other cores in again.
+    #[inline]
+    fn let_go(&self) {
+        if !self.together && self.held.replace(false) {
+            cpu::resume(&self.handle.0);
+        }
     }
 
     /// Maps `page` to `frame`. What was mapped there before comes back.
@@ -103,9 +141,13 @@ impl PageTable {
     ) -> Result<Option<Frame>, NoTable> {
         assert!(frame.len() == crate::addr::PAGE_BYTES, "a page is mapped to one frame");
         let Some(leaf_table) = self.tables_for(page) else {
+            self.let_go();
             return Err(NoTable(frame));
         };
         let slot = self.slot(leaf_table, index_at(page.number(), 0));
+        if Raw(slot.load(Ordering::Relaxed)).is_present() {
+            self.hold();
+        }
         let new = Raw::page(frame.into_entry(), access, marks);
         let old = Raw(slot.swap(new.0, Ordering::Relaxed));
         if old.is_empty() {
@@ -113,6 +155,7 @@ impl PageTable {
             return Ok(None);
         }
         self.forget(page, old);
+        self.let_go();
         // SAFETY: the entry that held this reference was just replaced.
         Ok(Some(unsafe { Frame::from_entry(self.pool, old.address()) }))
     }
@@ -121,11 +164,19 @@ impl PageTable {
     /// whether it worked.
     #[must_use]
     pub fn prepare(&mut self, page: UserPage) -> bool {
-        self.tables_for(page).is_some()
+        let there = self.tables_for(page).is_some();
+        self.let_go();
+        there
     }
 
     /// Frees the tables on the way to `page` that hold nothing.
     pub fn prune(&mut self, page: UserPage) {
+        self.free_empty(page);
+        self.let_go();
+    }
+
+    /// As [`PageTable::prune`], as a part of a change.
+    fn free_empty(&mut self, page: UserPage) {
         let mut path = [self.root; TOP as usize + 1];
         let mut lowest = TOP;
         while lowest > 0 {
@@ -141,6 +192,8 @@ impl PageTable {
             if self.pool.counter(table).load(Ordering::Relaxed) != 0 {
                 break;
             }
+            // Processors remember where tables are, too.
+            self.hold();
             let parent = path[level as usize + 1];
             self.slot(parent, index_at(page.number(), level + 1)).store(0, Ordering::Relaxed);
             self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
@@ -159,14 +212,19 @@ impl PageTable {
     /// Takes the page out of the table together with what its entry said.
     pub fn take(&mut self, page: UserPage) -> Option<(Frame, Entry)> {
         let leaf_table = self.leaf_table(page)?;
-        let old = Raw(self.slot(leaf_table, index_at(page.number(), 0)).swap(0, Ordering::Relaxed));
+        let slot = self.slot(leaf_table, index_at(page.number(), 0));
+        if Raw(slot.load(Ordering::Relaxed)).is_present() {
+            self.hold();
+        }
+        let old = Raw(slot.swap(0, Ordering::Relaxed));
         if old.is_empty() {
             return None;
         }
         self.forget(page, old);
         if self.pool.counter(leaf_table).fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.prune(page);
+            self.free_empty(page);
         }
+        self.let_go();
         // SAFETY: the entry that held this reference was just cleared.
         let frame = unsafe { Frame::from_entry(self.pool, old.address()) };
         Some((frame, old.decode()))
@@ -200,8 +258,14 @@ impl PageTable {
         if old.is_empty() {
             return false;
         }
-        slot.store(old.with(access, marks).0, Ordering::Relaxed);
-        self.forget(page, old);
+        if old.loses(old.with(access, marks)) {
+            self.hold();
+        }
+        // Other cores' processors may note at any time that they used the page.
+        let change = |entry| Some(Raw(entry).with(access, marks).0);
+        let changed = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        self.forget(page, changed.map_or(old, Raw));
+        self.let_go();
         true
     }
 
@@ -255,7 +319,7 @@ impl PageTable {
                 continue;
             }
             let Some(frame) = self.pool.alloc(FrameKind::Table) else {
-                self.prune(page);
+                self.free_empty(page);
                 return None;
             };
             let child = frame.into_entry();

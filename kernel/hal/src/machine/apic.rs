@@ -93,7 +93,7 @@ pub(super) fn timer_ticks_left() -> u32 {
 }
 
 /// Interrupts another core, or this one.
-pub(super) fn interrupt(core: usize) {
+pub(crate) fn interrupt(core: usize) {
     command(core, u32::from(VECTOR_KICK));
 }
 

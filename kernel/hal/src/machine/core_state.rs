@@ -21,7 +21,7 @@ use crate::user::UserThread;
 use crate::user::fpu::Loaded;
 
 /// What cores want of each other.
-pub(super) static ATTENTION: [Attention; CORES_MAX] = [const { Attention::of(AtomicU32::new(0)) }; CORES_MAX];
+pub(crate) static ATTENTION: [Attention; CORES_MAX] = [const { Attention::of(AtomicU32::new(0)) }; CORES_MAX];
 
 /// State of one core.
 #[repr(C)]

@@ -10,7 +10,7 @@ use super::{apic, time};
 pub(super) const VECTOR_TIMER: u8 = 0x20;
 
 /// Vector with which cores interrupt each other; what for is said in [`Core::attention`].
-pub(super) const VECTOR_KICK: u8 = 0x22;
+pub(crate) const VECTOR_KICK: u8 = 0x22;
 
 /// Vector of the network card.
 pub(super) const VECTOR_NIC: u8 = 0x21;

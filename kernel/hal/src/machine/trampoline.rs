@@ -145,7 +145,7 @@ impl Trampoline {
             argument: ptr::from_ref(argument).addr() as u64,
             segments: [0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff],
             segments_at: (AT + ORDERS_AT + offset_of!(Orders, segments) as u64) << 16
-                | size_of::<[u64; 3]>() as u64 - 1,
+                | (size_of::<[u64; 3]>() as u64 - 1),
         };
         // SAFETY: inside the page, behind the instructions; the last core is past this.
         unsafe { self.page.wrapping_add(ORDERS_AT as usize).cast::<Orders>().write_volatile(orders) };

@@ -3,10 +3,10 @@
 #[cfg(target_os = "none")]
 pub(crate) use self::machine::{InUse, load_kernel, root_of_kernel};
 #[cfg(target_os = "none")]
-pub(super) use self::machine::{flush, kernel_root, leave, load};
+pub(super) use self::machine::{assert_unused, catch_up, flush, kernel_root, leave, load, pause, resume};
 
 #[cfg(not(target_os = "none"))]
-pub(super) use self::nothing::{flush, kernel_root, leave};
+pub(super) use self::nothing::{assert_unused, flush, kernel_root, leave, pause, resume};
 
 #[cfg(target_os = "none")]
 mod machine {
@@ -21,7 +21,8 @@ mod machine {
 
     use super::super::Root;
     use crate::addr::UserPage;
-    use crate::machine::core_state::Core;
+    use crate::machine::apic;
+    use crate::machine::core_state::{ATTENTION, Core};
 
     /// Physical address of the top-level table the kernel started with; 0 until somebody asked for it.
     static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
@@ -81,12 +82,41 @@ mod machine {
     /// Makes a table the core's.
     #[cold]
     fn switch(in_use: &InUse, root: &Arc<Root>) {
+        let core = Core::current().index;
+        root.users.join(core);
         // SAFETY: its kernel's half is that of every table, so the kernel's code, stack and data stay where they are;
         // the core holds it from here on.
         unsafe { write(root.address()) };
         in_use.root.set(Arc::as_ptr(root));
         let before = in_use.holder.borrow_mut().replace(Arc::clone(root));
-        drop(before);
+        if let Some(before) = before {
+            before.users.part(core);
+        }
+    }
+
+    /// Forgets a table, which is the core's, as soon as it is not being changed.
+    pub(in super::super) fn catch_up(root: &Root) {
+        root.users.wait();
+        // SAFETY: the table that is loaded anyway.
+        unsafe { write(root.address()) };
+    }
+
+    /// Has all other cores that use a table leave the programs they run on it, and stay out until [`resume`].
+    pub(in super::super) fn pause(root: &Root) {
+        root.users.pause(Core::current().index, |core| &ATTENTION[core], apic::interrupt);
+    }
+
+    /// Lets them in again; they forget the table first.
+    pub(in super::super) fn resume(root: &Root) {
+        root.users.resume();
+    }
+
+    /// Nobody is to use a table any more.
+    ///
+    /// # Panics
+    /// If somebody does.
+    pub(in super::super) fn assert_unused(root: &Root) {
+        assert!(!root.users.any(), "a page table ends that a core uses");
     }
 
     /// Goes over to the kernel's own table if this is the core's.
@@ -95,6 +125,7 @@ mod machine {
         if in_use.is(root) {
             load_kernel();
             in_use.root.set(ptr::null());
+            root.users.part(Core::current().index);
             let before = in_use.holder.borrow_mut().take();
             drop(before);
         }
@@ -130,6 +161,15 @@ mod nothing {
 
     /// No processor uses the table.
     pub(in super::super) fn leave(_root: &Root) {}
+
+    /// No processor uses the table.
+    pub(in super::super) fn pause(_root: &Root) {}
+
+    /// No processor uses the table.
+    pub(in super::super) fn resume(_root: &Root) {}
+
+    /// No processor uses the table.
+    pub(in super::super) fn assert_unused(_root: &Root) {}
 
     /// No processor remembers anything.
     pub(in super::super) fn flush(_root: &Root, _page: UserPage) {}

@@ -99,6 +99,11 @@ impl Raw {
         bits
     }
 
+    /// Whether a processor that still goes by this entry may do something with the same frame that the other forbids.
+    pub(super) fn loses(self, other: Self) -> bool {
+        self.is_present() && !other.access().contains(self.access())
+    }
+
     /// The same frame and marks, with rights from [`Raw::rights`].
     pub(super) fn with_rights(self, rights: u64) -> Self {
         Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY | MARKS) | rights)

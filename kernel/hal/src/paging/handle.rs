@@ -3,8 +3,12 @@
 //! The top-level frame lives as long as somebody holds a handle, and a core that has loaded the table does.
 
 use alloc::sync::Arc;
+#[cfg(target_os = "none")]
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::cpu;
+#[cfg(target_os = "none")]
+use crate::attention::Users;
 use crate::frames::{Frame, FramePool};
 
 /// The top-level table, and who uses it.
@@ -13,12 +17,20 @@ pub(crate) struct Root {
     pool: &'static FramePool,
     /// Its physical address.
     address: u64,
+    /// The cores that use it.
+    #[cfg(target_os = "none")]
+    pub(super) users: Users,
 }
 
 impl Root {
     /// Of a table at this address, whose frame's reference this holds from now on.
     pub(super) fn new(pool: &'static FramePool, address: u64) -> Self {
-        Self { pool, address }
+        Self {
+            pool,
+            address,
+            #[cfg(target_os = "none")]
+            users: Users::of(AtomicU64::new(0), AtomicBool::new(false)),
+        }
     }
 
     /// Physical address.
@@ -54,6 +66,14 @@ impl TableHandle {
     #[inline]
     pub(crate) fn activate(&self) {
         cpu::load(&self.0);
+    }
+
+    /// The core that runs has to look at the table anew before it goes into the program: the table was changed, or is
+    /// being changed, and then this waits for the end of that.
+    #[cfg(target_os = "none")]
+    #[cold]
+    pub(crate) fn catch_up(&self) {
+        cpu::catch_up(&self.0);
     }
 
     /// The core that runs stops using the table, if it does. A thread calls this at its end and before it moves to

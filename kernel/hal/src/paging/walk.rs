@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::entry::Raw;
 use super::{Access, ENTRIES, Entry, Marks, PageTable, TOP};
 use crate::addr::{PAGE_BYTES, PageRange, UserPage};
-use crate::frames::{Frame, FramePool};
+use crate::frames::Frame;
 
 /// What becomes of a page that was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum Verdict {
 
 /// The entry of a page that is visited.
 pub struct EntryMut<'a> {
-    /// The table's pool.
-    pool: &'static FramePool,
+    /// The table that is walked.
+    table: &'a PageTable,
     /// Where it lies.
     slot: &'a AtomicU64,
     /// What it says.
@@ -36,26 +36,32 @@ impl EntryMut<'_> {
 
     /// Changes what may be done with the page.
     pub fn set(&mut self, access: Access, marks: Marks) {
-        self.put(self.raw.with(access, marks));
+        self.put(|raw| raw.with(access, marks));
     }
 
     /// Forgets that the page was written.
     pub fn clear_dirty(&mut self) {
-        self.put(self.raw.clean());
+        self.put(Raw::clean);
     }
 
     /// A handle on the page's frame.
     #[must_use]
     pub fn frame(&self) -> Frame {
-        super::Mapped::new(self.pool, self.slot, self.raw).frame()
+        super::Mapped::new(self.table.pool, self.slot, self.raw).frame()
     }
 
-    /// Makes it say this, if that is anything else.
-    fn put(&mut self, raw: Raw) {
-        if raw != self.raw {
-            self.raw = raw;
-            self.slot.store(raw.0, Ordering::Relaxed);
+    /// Makes it say something else, if that is anything else.
+    fn put(&mut self, change: impl Fn(Raw) -> Raw) {
+        if change(self.raw) == self.raw {
+            return;
         }
+        if self.raw.is_present() {
+            self.table.hold();
+            // Other cores may have used the page since.
+            self.raw = Raw(self.slot.load(Ordering::Relaxed));
+        }
+        self.raw = change(self.raw);
+        self.slot.store(self.raw.0, Ordering::Relaxed);
     }
 }
 
@@ -89,7 +95,9 @@ impl PageTable {
         if start < end {
             walk.table(self.root, TOP, 0);
         }
-        walk.walked
+        let walked = walk.walked;
+        self.let_go();
+        walked
     }
 
     /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others.
@@ -101,7 +109,7 @@ impl PageTable {
             if entry.raw.0 & marked != marked {
                 return Verdict::Drop;
             }
-            entry.put(entry.raw.with_rights(rights));
+            entry.put(|raw| raw.with_rights(rights));
             Verdict::Keep
         })
     }
@@ -133,6 +141,7 @@ impl PageTable {
             }
             Verdict::Keep
         });
+        with.let_go();
         shared
     }
 
@@ -252,11 +261,14 @@ impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
         };
         let pool = self.tables.pool;
         self.walked.visited += 1;
-        let mut entry = EntryMut { pool, slot, raw: before };
+        let mut entry = EntryMut { table: self.tables, slot, raw: before };
         match (self.visit)(page, &mut entry) {
             Verdict::Keep if entry.raw == before => {}
             Verdict::Keep => self.tables.forget(page, before),
             Verdict::Drop => {
+                if before.is_present() {
+                    self.tables.hold();
+                }
                 slot.store(0, Ordering::Relaxed);
                 pool.counter(table).fetch_sub(1, Ordering::Relaxed);
                 self.tables.forget(page, before);
@@ -275,6 +287,8 @@ impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
         if pool.counter(child).load(Ordering::Relaxed) != 0 {
             return;
         }
+        // Processors remember where tables are, too.
+        self.tables.hold();
         slot.store(0, Ordering::Relaxed);
         pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
         if let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) {

@@ -58,16 +58,17 @@ impl Trap {
     }
 }
 
-/// Says why a thread came back that made no system call, after acknowledging an interrupt.
+/// Says why a thread came back that made no system call, after acknowledging an interrupt; `None`: for another core's
+/// sake, and it may go on if that has nothing else to say.
 #[cold]
-pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> UserExit {
+pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> Option<UserExit> {
     /// The page is mapped, but not for this.
     const PRESENT: u64 = 1 << 0;
     /// The program itself accessed it, not the processor for it.
     const BY_PROGRAM: u64 = 1 << 2;
 
     let vector = (returned - TRAP) as u8;
-    match vector {
+    Some(match vector {
         // Nothing a page could be given would help: the access is not the program's own.
         traps::PAGE_FAULT if trap.error & PRESENT != 0 && trap.error & BY_PROGRAM == 0 => {
             UserExit::Exception { vector: super::vector::GENERAL_PROTECTION, error: 0 }
@@ -86,9 +87,9 @@ pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> UserExit 
         ..=traps::EXCEPTION_LAST => UserExit::Exception { vector, error: trap.error },
         _ => {
             irq::handle(vector);
-            UserExit::Interrupt
+            return (vector != irq::VECTOR_KICK).then_some(UserExit::Interrupt);
         }
-    }
+    })
 }
 
 /// Gives the core to a thread. Returns [`SYSCALL`], or [`TRAP`] + vector.

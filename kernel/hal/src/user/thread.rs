@@ -99,14 +99,27 @@ impl UserThread {
         if core.loaded.differs(&self.regs, &self.fpu) {
             self.load(core);
         }
-        if core.attention.enter() == Entry::Kicked {
-            return UserExit::Interrupt;
+        loop {
+            match core.attention.enter() {
+                Entry::Granted => {}
+                Entry::Kicked => return UserExit::Interrupt,
+                Entry::Stale => {
+                    table.catch_up();
+                    continue;
+                }
+            }
+            // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's
+            // bases and vector registers are loaded; `rip` is in the program's half.
+            let vector = unsafe { entry::enter_user(self) };
+            core.attention.leave();
+            if vector == entry::SYSCALL {
+                return UserExit::Syscall;
+            }
+            // Other cores interrupt this one to say what is in its word.
+            if let Some(exit) = entry::explain(vector, &self.trap, &self.regs) {
+                return exit;
+            }
         }
-        // SAFETY: the table is active, has the kernel's half and stays for the length of the call; the thread's bases
-        // and vector registers are loaded; `rip` is in the program's half.
-        let vector = unsafe { entry::enter_user(self) };
-        core.attention.leave();
-        if vector == entry::SYSCALL { UserExit::Syscall } else { entry::explain(vector, &self.trap, &self.regs) }
     }
 
     /// There is no way into a program on the host.
