@@ -88,7 +88,7 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
                     kernel: env!("CARGO_PKG_VERSION").to_string(),
                     boot_ns,
                     boot_idle_ns,
-                    cores: 1,
+                    cores: u32::try_from(executor::cores()).unwrap_or(u32::MAX),
                     memory: memory(),
                 };
                 let conversation =

@@ -1,4 +1,4 @@
-//! The texts in `/proc`, and those in `/etc` that the kernel makes.
+//! The texts in `/proc` and `/sys`, and those in `/etc` that the kernel makes.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,8 @@ use coppice_hal::paging::Access;
 
 use super::hosts;
 use crate::clock;
-use crate::process::Process;
+use crate::executor;
+use crate::process::{Process, placement};
 use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 
 /// Which text.
@@ -18,6 +19,8 @@ use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 pub(crate) enum Text {
     /// `/proc/self/cmdline`.
     CommandLine,
+    /// `/sys/devices/system/cpu/online` and its like: those of the node, as on Linux, of which the rank may have a part.
+    Cores,
     /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
     HostName,
     /// `/etc/hosts`.
@@ -59,6 +62,7 @@ impl Text {
             Self::CommandLine => {
                 return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
             }
+            Self::Cores => format!("{}\n", cores(placement::mask(&(0..executor::cores())))),
             Self::HostName => format!("{}\n", process.node.name),
             Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
             Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
@@ -70,9 +74,7 @@ impl Text {
             Self::Name => format!("{}\n", name(process)),
             Self::Overcommit => String::from("0\n"),
             Self::ProcessIdMax => String::from("4194304\n"),
-            Self::Processors => String::from(
-                "processor\t: 0\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\ncpu cores\t: 1\n\n",
-            ),
+            Self::Processors => processors(executor::cores()),
             Self::Release => format!("{RELEASE}\n"),
             Self::Status => status(process),
             Self::System => format!("{SYSTEM}\n"),
@@ -156,7 +158,17 @@ fn status(process: &Process) -> String {
     )
 }
 
-/// A rank's cores, which follow one another, as a list of ranges.
+fn processors(count: usize) -> String {
+    let of_one = |core| {
+        format!(
+            "processor\t: {core}\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\ncore id\t\t: {core}\n\
+             cpu cores\t: {count}\n\n"
+        )
+    };
+    (0..count).map(of_one).collect()
+}
+
+/// Cores, which follow one another, as a list of ranges.
 fn cores(mask: u64) -> String {
     let (first, count) = (mask.trailing_zeros(), mask.count_ones());
     if count <= 1 { format!("{first}") } else { format!("{first}-{}", first + count - 1) }
@@ -172,4 +184,22 @@ fn maps(process: &Process) -> String {
         let _ = writeln!(text, "{start:08x}-{end:08x} {r}{w}{x}p 00000000 00:00 0");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cores, processors};
+
+    #[test]
+    fn cores_are_a_range() {
+        assert_eq!([1, 0b11, 0b100, 0b1_1000, u64::MAX].map(cores), ["0", "0-1", "2", "3-4", "0-63"]);
+    }
+
+    #[test]
+    fn every_core_has_a_paragraph() {
+        let text = processors(3);
+        let numbers: alloc::vec::Vec<_> = text.lines().filter_map(|line| line.strip_prefix("processor\t: ")).collect();
+        assert_eq!(numbers, ["0", "1", "2"]);
+        assert!(text.ends_with("cpu cores\t: 3\n\n"));
+    }
 }

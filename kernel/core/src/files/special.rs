@@ -1,9 +1,9 @@
-//! What `/dev` and `/proc` hold: the few entries that programs really need, made by the kernel. The job's root has
-//! neither, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes the
+//! What `/dev`, `/proc` and `/sys` hold: the few entries that programs really need, made by the kernel. The job's root
+//! has none of them, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes the
 //! files that say how nodes are called ([`super::hosts`]); a listing of `/etc` is the root's.
 //!
-//! The entries are one table of normalised paths. A path leads here if its first real component is `dev` or `proc`, or
-//! if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
+//! The entries are one table of normalised paths. A path leads here if its first real component is `dev`, `proc` or
+//! `sys`, or if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
 //! directories.
 
 use alloc::borrow::ToOwned;
@@ -89,6 +89,13 @@ const ENTRIES: &[(&str, Kind)] = &[
     ("/proc/sys/vm/overcommit_memory", Kind::Text(Text::Overcommit)),
     ("/proc/uptime", Kind::Text(Text::Uptime)),
     ("/proc/version", Kind::Text(Text::Version)),
+    ("/sys", Kind::Directory),
+    ("/sys/devices", Kind::Directory),
+    ("/sys/devices/system", Kind::Directory),
+    ("/sys/devices/system/cpu", Kind::Directory),
+    ("/sys/devices/system/cpu/online", Kind::Text(Text::Cores)),
+    ("/sys/devices/system/cpu/possible", Kind::Text(Text::Cores)),
+    ("/sys/devices/system/cpu/present", Kind::Text(Text::Cores)),
 ];
 
 /// Where a path leads.
@@ -125,7 +132,7 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
                 names.pop();
             }
             _ if !names.is_empty() => names.push(name),
-            "dev" | "proc" => {
+            "dev" | "proc" | "sys" => {
                 been_special = true;
                 names.push(name);
             }
@@ -313,8 +320,13 @@ impl Node {
             return process.job.shared.file_system();
         }
         const PROC_MAGIC: u64 = 0x9fa0;
+        const SYSFS_MAGIC: u64 = 0x6265_6572;
         const TMPFS_MAGIC: u64 = 0x0102_1994;
-        let kind = if self.path().starts_with("/proc") { PROC_MAGIC } else { TMPFS_MAGIC };
+        let kind = match self.path() {
+            path if path.starts_with("/proc") => PROC_MAGIC,
+            path if path.starts_with("/sys") => SYSFS_MAGIC,
+            _ => TMPFS_MAGIC,
+        };
         FileSystemStatus { kind, block_size: 4096, fragment_size: 4096, name_bytes_max: 255, ..Default::default() }
     }
 }
@@ -369,6 +381,8 @@ mod tests {
         assert_eq!(kind("/", "/proc/self/fd/12"), Ok(Kind::Descriptor(12)));
         assert_eq!(kind("/", "/dev/fd/-1"), Err("ENOENT".into()));
         assert_eq!(kind("/", "/dev/sda"), Err("ENOENT".into()));
+        assert_eq!(kind("/", "/sys/devices/system/cpu/online"), Ok(Kind::Text(Text::Cores)));
+        assert_eq!(kind("/", "/sys/fs/cgroup/cpu.max"), Err("ENOENT".into()));
         assert_eq!(kind("/", "/dev/shm/"), Ok(Kind::Shared));
         assert_eq!(kind("/dev/shm", "./a"), Err("shared a".into()));
         assert_eq!(kind("/", "/dev/shm/a/../b"), Err("shared b".into()));
