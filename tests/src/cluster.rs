@@ -38,6 +38,15 @@ pub fn binaries() -> PathBuf {
     target.join("release")
 }
 
+/// Cores of a node where a test does not say: `COPPICE_TEST_CORES`, or one.
+///
+/// # Panics
+/// If that is no number.
+#[must_use]
+pub fn cores() -> u16 {
+    std::env::var("COPPICE_TEST_CORES").map_or(1, |cores| cores.parse().expect("COPPICE_TEST_CORES is a number"))
+}
+
 /// A home for clusters with nothing in it yet, and the directory jobs see as `/`.
 pub struct Cluster {
     home: TempDir,
@@ -96,11 +105,18 @@ impl Cluster {
         self.home.path()
     }
 
-    /// The control tool, ready for arguments; runs in the job's root directory.
+    /// The control tool, ready for arguments; runs in the job's root directory. `up` without a number of cores gives
+    /// nodes as many as [`cores`] says.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(binaries().join("coppice"));
+        let is_one = |word: &S, wanted: &str| word.as_ref() == wanted;
+        command.args(arguments);
+        if arguments.first().is_some_and(|word| is_one(word, "up"))
+            && !arguments.iter().any(|word| is_one(word, "--cores"))
+        {
+            command.args(["--cores", &cores().to_string()]);
+        }
         command
-            .args(arguments)
             .env("COPPICE_HOME", self.home.path())
             .env("NO_COLOR", "1")
             .current_dir(self.root.path())

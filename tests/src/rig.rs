@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
 pub use self::wire::Wire;
-use crate::cluster::binaries;
+use crate::cluster::{binaries, cores};
 use crate::physical::{Memory, Monitor, NODE_BYTES};
 
 /// Longest a test with a rig may take.
@@ -227,6 +227,7 @@ fn machine(directory: &Path) -> Machine {
     let image = binaries().join("coppice-node.elf");
     let mut machine = Machine::new("rig", image, NODE_BYTES as u64, Accelerator::Tcg);
     let at = |name: &str| directory.join(name);
+    machine.cpus = cores();
     machine.initrd = Some(at("personality"));
     machine.nic = Some(Nic { mac: MacAddress::of(NODE.address()).0, mtu: MTU, local: at("node"), remote: at("io") });
     machine.serial = Serial::File { path: at("console"), append: false };
