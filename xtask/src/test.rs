@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::command::{cargo, root};
@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Leave out the tests that need QEMU
     #[arg(long)]
     host_only: bool,
+    /// Cores of each node, where a test does not say
+    #[arg(long, value_name = "C", default_value_t = 2)]
+    cores: u16,
 }
 
 /// Host crates whose tests need nothing but this machine.
@@ -52,6 +55,33 @@ struct Count {
 /// If anything could not be set up or built, or a test failed.
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::everything()?;
+    // Much of MPICH's build keeps one processor busy only. It is waited for in any case: it would not end with us.
+    let mpich = (!options.host_only).then(|| std::thread::spawn(mpich::suite::build_fast));
+    let tested = before_clusters(options);
+    let built = mpich.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
+    let (mut count, mut failures) = tested?;
+    built.map_err(|_| anyhow!("building MPICH panicked"))??;
+    if !options.host_only {
+        // Two clusters at a time at most: more only take the two cores from each other.
+        let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
+        cluster.env("RUST_TEST_THREADS", "2").env("COPPICE_TEST_CORES", options.cores.to_string());
+        let name = format!("cluster ({} cores a node)", options.cores);
+        run_tests(cluster, options, &name, &mut count, &mut failures)?;
+    }
+
+    println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.ignored);
+    if !failures.is_empty() || count.failed > 0 {
+        bail!("failed: {}", failures.join(", "));
+    }
+    if count.passed == 0 {
+        bail!("no test matched");
+    }
+    Ok(())
+}
+
+/// What needs no MPICH: tidiness, the tests of the host's crates, and building what clusters consist of. Returns the
+/// count so far and what failed.
+fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
     if !options.no_tidy {
         tidy::run()?;
     }
@@ -66,21 +96,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
     if !options.host_only {
         build::everything()?;
-        mpich::suite::build_fast()?;
-        // Two clusters at a time at most: more only take the two cores from each other.
-        let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
-        cluster.env("RUST_TEST_THREADS", "2");
-        run_tests(cluster, options, "cluster", &mut count, &mut failures)?;
     }
-
-    println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.ignored);
-    if !failures.is_empty() || count.failed > 0 {
-        bail!("failed: {}", failures.join(", "));
-    }
-    if count.passed == 0 {
-        bail!("no test matched");
-    }
-    Ok(())
+    Ok((count, failures))
 }
 
 /// Runs one `cargo test`, shows its output as it comes and adds its result lines to the count.
