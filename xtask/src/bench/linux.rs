@@ -23,9 +23,20 @@ pub(crate) struct Guest<'a> {
     pub(crate) arguments: &'a str,
     /// Memory of the machine, as QEMU has it.
     pub(crate) memory: &'a str,
+    /// Its processors.
+    pub(crate) cpus: &'a str,
+    /// Its clock counts instructions (`-icount shift=0`). If not, each processor has a thread of the host.
+    pub(crate) counted: bool,
 }
 
-/// What the peer printed on its serial line, under `-icount shift=0`.
+impl<'a> Guest<'a> {
+    /// A machine of one processor that counts instructions.
+    pub(crate) fn of(files: &'a [(&'a str, &'a Path)]) -> Self {
+        Self { files, arguments: "", memory: "128M", cpus: "1", counted: true }
+    }
+}
+
+/// What the peer printed on its serial line.
 ///
 /// # Errors
 /// If the package cannot be had or the machine does not end by itself.
@@ -38,7 +49,8 @@ pub(crate) fn run(guest: &Guest<'_>) -> Result<String> {
     output(
         command("timeout", &["300", "qemu-system-x86_64"])
             .args(machine)
-            .args(["-cpu", PROCESSOR, "-m", guest.memory, "-icount", "shift=0,sleep=off"])
+            .args(["-cpu", PROCESSOR, "-m", guest.memory, "-smp", guest.cpus])
+            .args(if guest.counted { ["-icount", "shift=0,sleep=off"] } else { ["-accel", "tcg,thread=multi"] })
             .args(["-append", &format!("console=ttyS0 quiet panic=-1 -- {}", guest.arguments)])
             .arg("-kernel")
             .arg(kernel)

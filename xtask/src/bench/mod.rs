@@ -15,6 +15,7 @@ mod pair;
 mod pmi;
 mod poll;
 mod retain;
+mod threads;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -24,7 +25,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi or poll
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll or threads
     group: Option<String>,
 }
 
@@ -51,6 +52,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("net", net::figures),
     ("pmi", pmi::figures),
     ("poll", poll::figures),
+    ("threads", threads::figures),
 ];
 
 /// Measures and prints.

@@ -23,7 +23,7 @@ const CALLS: &str = "100000";
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let program = compile("getpid")?;
     let path = program.to_str().context("path is not UTF-8")?;
-    let peer = linux::run(&linux::Guest { files: &[("init", &program)], arguments: "", memory: "128M" });
+    let peer = linux::run(&linux::Guest::of(&[("init", &program)]));
     let beside = |name: &str| match &peer {
         Ok(text) => number(text, name).map_or_else(|error| error.to_string(), |n| format!("Linux {}", rounded(n))),
         Err(error) => format!("Linux not measured: {error}"),

@@ -24,7 +24,7 @@ const POLLED: [(&str, &str, &str); 3] = [
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let program = compile("poll_cost")?;
     let path = program.to_str().context("path is not UTF-8")?;
-    let peer = linux::run(&linux::Guest { files: &[("init", &program)], arguments: CALLS, memory: "128M" });
+    let peer = linux::run(&linux::Guest { arguments: CALLS, ..linux::Guest::of(&[("init", &program)]) });
     let beside = |name: &str| match &peer {
         Ok(text) => number(text, name).map_or_else(|_| "Linux: no network".to_owned(), |n| format!("Linux {n:.0}")),
         Err(error) => format!("Linux not measured: {error}"),

@@ -120,7 +120,7 @@ fn peer(programs: &Programs) -> Result<String> {
     let mut files: Vec<(&str, &Path)> = names.iter().map(|name| name.trim_start_matches('/')).zip(paths).collect();
     files.push(("init", &programs.init));
     let arguments = names.join(" ");
-    linux::run(&linux::Guest { files: &files, arguments: &arguments, memory: PEER_MEMORY })
+    linux::run(&linux::Guest { arguments: &arguments, memory: PEER_MEMORY, ..linux::Guest::of(&files) })
 }
 
 /// A program's path in the peer.
