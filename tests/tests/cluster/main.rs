@@ -4,6 +4,7 @@ mod bad_input;
 mod boot;
 mod busybox;
 mod cluster_life;
+mod cores;
 mod datagrams;
 mod demand;
 mod faults;

@@ -1,0 +1,112 @@
+//! Nodes of several cores: which of them a rank has, where its threads run, and that an idle one costs nothing.
+
+use std::time::Duration;
+
+use coppice_qemu::cpu_time::CpuTime;
+use coppice_tests::Cluster;
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use serde_json::Value;
+
+use crate::threads::cluster_of;
+
+/// How long an idle node is watched, and what it may use meanwhile: 1 % of a core.
+const IDLE_TIME: Duration = Duration::from_secs(10);
+const IDLE_CPU_TIME_MAX: Duration = Duration::from_millis(100);
+
+/// What `rank` says that has the cores `own` of the node's `cores`, with two threads on each.
+fn line(rank: u32, ranks: u32, own: std::ops::Range<u32>, cores: u32) -> String {
+    let list: Vec<String> = own.clone().map(|core| core.to_string()).collect();
+    let threads: Vec<&str> = own.map(|_| "2").collect();
+    format!("rank {rank} of {ranks} cores {} threads {} node {cores}", list.join(","), threads.join(" "))
+}
+
+/// One rank has all cores, R ranks have C/R each; more ranks than cores share them in turn.
+#[track_caller]
+fn modes(cores: u32) {
+    let cluster = cluster_of(1, cores);
+    for ranks in [1, 2, 4] {
+        let own = |rank: u32| {
+            if ranks <= cores {
+                rank * cores / ranks..(rank + 1) * cores / ranks
+            } else {
+                rank % cores..rank % cores + 1
+            }
+        };
+        let mut expected: Vec<String> = (0..ranks).map(|rank| line(rank, ranks, own(rank), cores)).collect();
+        expected.sort_unstable();
+        let threads = (2 * own(0).len()).to_string();
+        for toolchain in [Toolchain::Glibc, Toolchain::Musl] {
+            let path = program("placement", toolchain);
+            let path = path.to_str().expect("a path");
+            let number = ranks.to_string();
+            let ran = cluster.run(&["-n", &number, "--ranks-per-node", &number, path, &threads]).success();
+            let text = ran.text();
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.sort_unstable();
+            // musl asks for the rank's cores where glibc asks for the node's.
+            let without_node = |line: &str| line.split(" node").next().map(str::to_owned);
+            if toolchain == Toolchain::Glibc {
+                assert_eq!(lines, expected, "{ranks} ranks on {cores} cores");
+            } else {
+                let [lines, expected]: [Vec<_>; 2] = [
+                    lines.iter().map(|line| without_node(line)).collect(),
+                    expected.iter().map(|line| without_node(line)).collect(),
+                ];
+                assert_eq!(lines, expected, "{ranks} ranks on {cores} cores");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_share_1_core() {
+    modes(1);
+}
+
+#[test]
+fn ranks_share_2_cores() {
+    modes(2);
+}
+
+#[test]
+fn ranks_share_4_cores() {
+    modes(4);
+}
+
+/// A node has as many cores after a reboot, and says so.
+#[test]
+fn the_number_of_cores_is_listed_and_kept() {
+    let cluster = cluster_of(2, 3);
+    let cores = || -> Vec<Value> {
+        let nodes = cluster.json(&["nodes"]);
+        nodes.as_array().expect("a list").iter().map(|node| node["cores"].clone()).collect()
+    };
+    assert_eq!(cores(), [3, 3]);
+    let _ = cluster.coppice(&["reboot", "1"]).success();
+    coppice_tests::cluster::wait_until("node 1 is booted again", Duration::from_secs(60), || {
+        let node = cluster.json(&["nodes"])[1].clone();
+        if node["generation"] == 2 && node["state"] == "ready" { Ok(()) } else { Err(node.to_string()) }
+    });
+    assert_eq!(cores(), [3, 3]);
+    let list = ["cat", "/sys/devices/system/cpu/online"];
+    assert_eq!(cluster.run(&[&["-n", "2", BUSYBOX], &list[..]].concat()).success().text(), "0-2\n0-2\n");
+    let count = cluster.run(&[BUSYBOX, "grep", "-c", "^processor", "/proc/cpuinfo"]).success();
+    assert_eq!(count.text(), "3\n");
+    let wide = Cluster::home();
+    for bad in ["0", "65"] {
+        let _ = wide.coppice(&["up", "--cores", bad]).refused(&["--cores", "1..=64"]);
+    }
+}
+
+#[test]
+fn an_idle_node_of_2_cores_costs_nothing() {
+    let cluster = cluster_of(1, 2);
+    // Both cores have had something to do.
+    let path = program("placement", Toolchain::Musl);
+    let _ = cluster.run(&[path.to_str().expect("a path"), "4"]).success();
+    let pid = cluster.json(&["nodes"])[0]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process");
+    let before = CpuTime::of(pid).expect("the machine runs").total();
+    std::thread::sleep(IDLE_TIME);
+    let used = CpuTime::of(pid).expect("the machine runs").total() - before;
+    assert!(used <= IDLE_CPU_TIME_MAX, "{used:?} in {IDLE_TIME:?}");
+}
