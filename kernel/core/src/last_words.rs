@@ -39,11 +39,23 @@ pub(crate) fn connected(link: &Arc<Link>) {
 }
 
 fn say(cause: &str) {
-    let link = LINK.try_lock().and_then(|link| link.upgrade());
+    let deadline_ns = executor::now_ns() + LAST_WORDS_NS_MAX;
+    // Another core may use either for a moment; this one may have done so, and then the time passes in vain.
+    let in_time = || executor::now_ns() < deadline_ns;
+    let link = loop {
+        match LINK.try_lock() {
+            Some(link) => break link.upgrade(),
+            None if in_time() => core::hint::spin_loop(),
+            None => return,
+        }
+    };
     // A network that can be moved on holds none of the locks that sending takes.
     let (Some(link), Some(move_network)) = (link, NETWORK.get()) else { return };
-    if !move_network() {
-        return;
+    while !move_network() {
+        if !in_time() {
+            return;
+        }
+        core::hint::spin_loop();
     }
     let mut text = String::from(cause);
     cut(&mut text, RAS_TEXT_BYTES_MAX);
@@ -59,6 +71,7 @@ fn say(cause: &str) {
     if !link.try_send(&ToIoNode::Ras(event)) {
         return;
     }
-    let deadline_ns = executor::now_ns() + LAST_WORDS_NS_MAX;
-    while !link.is_drained() && executor::now_ns() < deadline_ns && move_network() {}
+    while !link.is_drained() && in_time() {
+        move_network();
+    }
 }

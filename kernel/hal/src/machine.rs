@@ -12,7 +12,7 @@ pub(crate) mod control;
 pub(crate) mod core_state;
 pub mod cpu;
 mod descriptors;
-mod diagnosis;
+pub(crate) mod diagnosis;
 mod dma;
 pub mod heap;
 pub mod irq;

@@ -2,10 +2,11 @@
 //!
 //! Frames of programs are zeroed by the pool ([`crate::frames`]). Bytes of programs also pass through the kernel, and
 //! stay in what it used for that: in blocks of the heap, on its stacks, where registers are put away, in the buffers of
-//! the network card ([`crate::nic::Nic::scrub`]). [`kernel`] wipes all of that but the last.
+//! the network card ([`crate::nic::Nic::scrub`]). [`heap`] wipes the first of these, and [`core`] what belongs to the
+//! core that runs.
 
 #[cfg(target_os = "none")]
-pub use crate::machine::scrub::kernel;
+pub use crate::machine::scrub::{core, heap};
 
 /// Zeroes `bytes`.
 #[inline]
@@ -16,7 +17,11 @@ pub fn bytes(bytes: &mut [u8]) {
 
 /// There is none of it on the host.
 #[cfg(not(target_os = "none"))]
-pub fn kernel() {}
+pub fn core() {}
+
+/// There is none of it on the host.
+#[cfg(not(target_os = "none"))]
+pub fn heap() {}
 
 /// The instructions that zero `bytes` bytes from `start` on; `zero` is 0. An emulated processor takes several times as
 /// long for `rep stosq` as for stores in a row.
@@ -79,7 +84,7 @@ pub(crate) use wipe_instructions;
 pub(crate) unsafe fn wipe(start: *mut u8, bytes: usize) {
     // SAFETY: writes zeros from `start` to `start + bytes`, which the caller allows.
     unsafe {
-        core::arch::asm!(
+        ::core::arch::asm!(
             wipe_instructions!(""),
             start = inout(reg) start => _, bytes = inout(reg) bytes => _, zero = in(reg) 0_u64,
             options(nostack),
@@ -94,5 +99,5 @@ pub(crate) unsafe fn wipe(start: *mut u8, bytes: usize) {
 #[cfg(not(target_os = "none"))]
 pub(crate) unsafe fn wipe(start: *mut u8, bytes: usize) {
     // SAFETY: by the caller.
-    unsafe { core::ptr::write_bytes(start, 0, bytes) };
+    unsafe { ::core::ptr::write_bytes(start, 0, bytes) };
 }

@@ -29,6 +29,8 @@ enum Slot {
     Waiting(TaskFuture),
     /// Taken out to be polled, right now.
     Polled,
+    /// Aborted by another core, and to be dropped on its own.
+    Aborted(TaskFuture),
     /// Done or aborted.
     Gone,
 }
@@ -53,6 +55,13 @@ impl Task {
             let mut slot = self.slot.lock();
             match core::mem::replace(&mut *slot, Slot::Polled) {
                 Slot::Waiting(future) => Some(future),
+                Slot::Aborted(future) => {
+                    *slot = Slot::Gone;
+                    drop(slot);
+                    drop(future);
+                    self.core.dismiss();
+                    return;
+                }
                 other => {
                     *slot = other;
                     None
@@ -94,19 +103,29 @@ impl Wake for Task {
 pub struct TaskHandle(Arc<Task>);
 
 impl TaskHandle {
-    /// Drops the task's future where it waits, or, if it is the one that runs, as soon as it awaits.
+    /// Drops the task's future where it waits, or, if it runs, as soon as it awaits. That happens on the task's own
+    /// core, so if that is another one, it has not happened yet when this returns.
     pub fn abort(&self) {
-        let taken = core::mem::replace(&mut *self.0.slot.lock(), Slot::Gone);
-        if let Slot::Waiting(future) = taken {
-            drop(future);
-            self.0.core.dismiss();
+        let mut slot = self.0.slot.lock();
+        match core::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Waiting(future) if self.0.core.is_current() => {
+                drop(slot);
+                drop(future);
+                self.0.core.dismiss();
+            }
+            Slot::Waiting(future) | Slot::Aborted(future) => {
+                *slot = Slot::Aborted(future);
+                drop(slot);
+                self.0.wake_by_ref();
+            }
+            Slot::Polled | Slot::Gone => {}
         }
     }
 
     /// Whether the task is done or aborted.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        matches!(*self.0.slot.lock(), Slot::Gone)
+        matches!(*self.0.slot.lock(), Slot::Gone | Slot::Aborted(_))
     }
 }
 

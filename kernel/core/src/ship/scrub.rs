@@ -19,8 +19,8 @@
 //! | kernel stack | pieces of all of these | here (A) |
 //! | core | registers on the way in, vector registers | here (A) |
 //!
-//! By A [`hal::scrub::kernel`], B [`crate::net::Wire::take`], C [`crate::net::Dial::scrub_connections`],
-//! D [`crate::net::Dial::scrub_card`].
+//! By A [`hal::scrub::core`] (on every core) and [`hal::scrub::heap`], B [`crate::net::Wire::take`],
+//! C [`crate::net::Dial::scrub_connections`], D [`crate::net::Dial::scrub_card`].
 //!
 //! What stays is what the node itself says of the process: its report and its RAS events, with the program's path.
 //!
@@ -34,6 +34,7 @@
 //! [`SCRUB_WAIT_NS_MAX`], the connection is broken off, with what is queued for it and all it still might bring.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_hal as hal;
 
@@ -58,16 +59,18 @@ impl Ship {
                 executor::sleep(SCRUB_PAUSE_NS).await;
             }
         }
-        // A task of its own has little on the stack that cannot be wiped.
-        let (done, wiped) = oneshot::channel();
-        let spawned = executor::spawn(async move {
-            hal::scrub::kernel();
-            // The receiver waits.
-            let _ = done.send(());
-        });
-        match spawned {
-            Ok(_) => drop(wiped.await),
-            Err(executor::TooManyTasks) => hal::scrub::kernel(),
+        let others = (0..executor::cores()).filter(|core| *core != hal::cpu::index());
+        let mut asked = Vec::new();
+        for core in others {
+            asked.push(ask(core, hal::scrub::core).await);
+        }
+        for wiped in asked.into_iter().flatten() {
+            // It never goes away without an answer.
+            let _ = wiped.await;
+        }
+        // Last of all, since what cores still held has gone to the heap now.
+        if let Some(wiped) = ask(hal::cpu::index(), wipe_here_and_heap).await {
+            let _ = wiped.await;
         }
     }
 
@@ -129,4 +132,33 @@ impl Ship {
         let state = self.shared.state.lock();
         state.link.as_ref().is_none_or(|link| !state.requests.any_forgotten() && link.is_drained())
     }
+}
+
+/// Has a core, which is woken for it, do something, in a task of its own, which has little on the stack that cannot be
+/// wiped.
+async fn ask(core: usize, wipe: fn()) -> Option<oneshot::Receiver<()>> {
+    let deadline_ns = executor::now_ns().saturating_add(SCRUB_WAIT_NS_MAX);
+    loop {
+        let (done, wiped) = oneshot::channel();
+        let spawned = executor::spawn_on(core, async move {
+            wipe();
+            // The receiver waits.
+            let _ = done.send(());
+        });
+        match spawned {
+            Ok(_) => return Some(wiped),
+            Err(executor::TooManyTasks) if executor::now_ns() < deadline_ns => {
+                executor::sleep(SCRUB_PAUSE_NS).await;
+            }
+            Err(executor::TooManyTasks) => {
+                log::error!("ship: core {core} has no room for the task that is to wipe it");
+                return None;
+            }
+        }
+    }
+}
+
+fn wipe_here_and_heap() {
+    hal::scrub::core();
+    hal::scrub::heap();
 }

@@ -6,7 +6,7 @@ use core::arch::x86_64::__cpuid;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::core_state::{self, Core};
-use super::{apic, irq, others};
+use super::{apic, diagnosis, irq, others};
 
 /// See [`count`].
 static COUNT: AtomicUsize = AtomicUsize::new(1);
@@ -49,11 +49,15 @@ pub fn kick(core: usize) {
 /// instruction is executed meanwhile.
 pub fn wait_for_interrupt() {
     let attention = Core::current().attention;
-    if irq::is_pending() || !attention.halt() {
+    if irq::is_pending() {
         return;
+    }
+    if !attention.halt() {
+        return diagnosis::stop_if_ending();
     }
     // SAFETY: the core wakes for any interrupt; `sti` lets none in before `hlt`, so none can be missed. Handlers keep
     // all registers.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
     attention.wake();
+    diagnosis::stop_if_ending();
 }

@@ -3,13 +3,17 @@
 use core::arch::asm;
 use core::fmt;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use x86_64::registers::control::Cr2;
 
 use super::backtrace::Backtrace;
+use super::core_state::Core;
 use super::traps::{DOUBLE_FAULT, PAGE_FAULT, TrapFrame};
-use super::{panic, power, serial};
+use super::{cpu, panic, power, serial};
+
+/// Number of the core that ends the machine, counted from 1; 0 while none does.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
 
 /// How many ends have begun. Whatever goes wrong during the first is not looked into.
 static ENDS: AtomicU32 = AtomicU32::new(0);
@@ -42,6 +46,14 @@ const NAMES: [&str; 22] = [
     "virtualization exception",
     "control protection exception",
 ];
+
+/// Stops this core for good if another one ends the machine. To be called when kicked, and where no lock is held that
+/// the other one may want for its last words.
+pub(crate) fn stop_if_ending() {
+    if ENDING.load(Ordering::Acquire) != 0 {
+        power::halt();
+    }
+}
 
 /// Says something at once, whatever was being said.
 pub(super) fn emergency(text: fmt::Arguments<'_>) {
@@ -78,6 +90,13 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
 
 /// Says what is known, tells the hook, and ends the machine.
 fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: u64) -> ! {
+    let number = Core::current().index + 1;
+    match ENDING.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => (0..cpu::count()).filter(|core| core + 1 != number).for_each(cpu::kick),
+        // The machine ends already: what comes of that on other cores is no news.
+        Err(first) if first != number => power::halt(),
+        Err(_) => {}
+    }
     match ENDS.fetch_add(1, Ordering::Relaxed) {
         0 => {}
         1 => {

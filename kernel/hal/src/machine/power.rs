@@ -33,8 +33,8 @@ pub fn reboot() -> ! {
     halt()
 }
 
-/// Does nothing for good, on a machine that has no way to end.
-fn halt() -> ! {
+/// Does nothing for good, with this core.
+pub(super) fn halt() -> ! {
     x86_64::instructions::interrupts::disable();
     loop {
         x86_64::instructions::hlt();

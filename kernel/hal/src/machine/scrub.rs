@@ -3,18 +3,21 @@
 use core::arch::asm;
 
 use super::core_state::Core;
-use super::heap;
 use crate::scrub::wipe_instructions;
 
-/// Wipes what programs that are gone left in the kernel's memory: in freed blocks of the heap, in what is kept of the
-/// core's last thread, and in the unused part of the core's stacks. Those who call this are on the stack and are not
-/// wiped, so they should be few and have handled nothing of a program.
-pub fn kernel() {
+/// Wipes what programs that are gone left in the core that runs: in its registers, in what is kept of its last thread,
+/// and in the unused part of its stacks. Those who call this are on the stack and are not wiped, so they should be few
+/// and have handled nothing of a program. Gives blocks of the heap back, so it comes before [`heap`].
+pub fn core() {
     let core = Core::current();
     core.loaded.forget();
     core.scrub_entry();
-    heap::wash();
     stack(core.stack_bottom.get());
+}
+
+/// Wipes what programs that are gone left in blocks of the heap that were freed.
+pub fn heap() {
+    super::heap::wash();
 }
 
 /// Zeroes the kernel stack from `bottom` up to where it is in use.

@@ -1,6 +1,7 @@
 //! The serial line: the kernel's log, and what it says when it is about to end.
 
 use core::fmt::{self, Write};
+use core::hint;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use spin::Mutex;
@@ -47,8 +48,16 @@ pub(super) fn start() {
     }
 }
 
+/// How often it is looked whether another core is done with its line.
+const ATTEMPTS: usize = 10_000;
+
 /// Writes without regard to who holds the line: for a kernel that may have been stopped in the middle of a line.
+/// Another core is given time to end its own.
 pub(super) fn write_regardless(text: fmt::Arguments<'_>) {
+    let _line = (0..ATTEMPTS).find_map(|_| {
+        hint::spin_loop();
+        LINE.try_lock()
+    });
     if let Some(mut line) = open() {
         // Writing to the line cannot fail.
         let _ = line.write_fmt(text);

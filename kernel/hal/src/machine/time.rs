@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::acpi::TimerPort;
 use super::apic;
 use super::core_state::Core;
-use spin::Once;
+use spin::{Mutex, Once};
 
 /// Rate of the power-management timer, Hz.
 const REFERENCE_HZ: u64 = 3_579_545;
@@ -142,7 +142,13 @@ pub(super) fn start(entered: u64, port: TimerPort) {
 /// Measures the rate over all the time the kernel has run.
 #[cold]
 fn refine(now: u64) {
+    static REFINING: Mutex<()> = Mutex::new(());
     let Some((port, first)) = REFERENCE.get() else { return };
+    // Another core may have come first, and may be done.
+    let Some(_only) = REFINING.try_lock() else { return };
+    if now < REFINE_AT_NS.load(Ordering::Relaxed) {
+        return;
+    }
     let next = if now < REFINE_LAST_NS { now.saturating_mul(10) } else { u64::MAX };
     REFINE_AT_NS.store(next, Ordering::Relaxed);
     let last = read_reference(*port);

@@ -18,6 +18,8 @@ use super::fpu::FpuState;
 use crate::attention::Entry;
 #[cfg(target_os = "none")]
 use crate::machine::core_state::Core;
+#[cfg(target_os = "none")]
+use crate::machine::diagnosis;
 
 /// The exception of an instruction pointer that no program can have.
 const BAD_ADDRESS: UserExit = UserExit::Exception { vector: super::vector::GENERAL_PROTECTION, error: 0 };
@@ -102,7 +104,10 @@ impl UserThread {
         loop {
             match core.attention.enter() {
                 Entry::Granted => {}
-                Entry::Kicked => return UserExit::Interrupt,
+                Entry::Kicked => {
+                    diagnosis::stop_if_ending();
+                    return UserExit::Interrupt;
+                }
                 Entry::Stale => {
                     table.catch_up();
                     continue;
