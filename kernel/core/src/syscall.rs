@@ -146,7 +146,7 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::GETPRIORITY => thread::getpriority(caller, a),
         nr::SETPRIORITY => thread::setpriority(caller, a),
         nr::GETCPU => thread::getcpu(caller, a),
-        nr::MEMBARRIER => thread::membarrier(a),
+        nr::MEMBARRIER => thread::membarrier(caller, a),
 
         nr::GETPGRP => Ok(caller.process.identity.pid.into()),
         nr::GETPGID | nr::GETSID => identity::group_of(caller, a),

@@ -107,6 +107,13 @@ impl PageTable {
         result
     }
 
+    /// Returns when every other core that uses the table has been out of its program since the call: what it does there
+    /// then comes after all that happened on this core before.
+    pub fn fence(&self) {
+        self.hold();
+        self.let_go();
+    }
+
     /// Has all other cores that use the table leave their programs, until [`PageTable::let_go`]: something is about to
     /// be taken away from these. What is only given needs no such thing: who does not know of it yet faults, and
     /// finds it.

@@ -211,17 +211,32 @@ pub(super) fn getcpu(caller: Caller<'_>, a: &Arguments) -> Immediate {
     Ok(0)
 }
 
-/// membarrier(2): with one thread, every barrier has been passed.
-pub(super) fn membarrier(a: &Arguments) -> Immediate {
-    /// Global, global expedited, private expedited, private expedited sync-core, with their registrations.
-    const COMMANDS: u64 = 0x7f;
-    let command = a.int(0);
+/// membarrier(2). Whoever is in the kernel meanwhile passes a barrier when it goes back to its program.
+pub(super) fn membarrier(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    const QUERY: i32 = 0;
+    const GLOBAL: i32 = 1 << 0;
+    const GLOBAL_EXPEDITED: i32 = 1 << 1;
+    const REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
+    const PRIVATE_EXPEDITED: i32 = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+    const SYNC_CORE: i32 = 1 << 5;
+    const REGISTER_SYNC_CORE: i32 = 1 << 6;
     if a.uint(1) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    match u64::try_from(command) {
-        Ok(0) => Ok(COMMANDS),
-        Ok(command) if command.is_power_of_two() && command & COMMANDS != 0 => Ok(0),
+    match a.int(0) {
+        // All of these.
+        QUERY => Ok(0x7f),
+        REGISTER_GLOBAL_EXPEDITED | REGISTER_PRIVATE_EXPEDITED | REGISTER_SYNC_CORE => Ok(0),
+        PRIVATE_EXPEDITED | SYNC_CORE => {
+            caller.process.space.lock().table().fence();
+            Ok(0)
+        }
+        // Other ranks of the job may show the same memory.
+        GLOBAL | GLOBAL_EXPEDITED => {
+            caller.process.job.processes().iter().for_each(|process| process.space.lock().table().fence());
+            Ok(0)
+        }
         _ => Err(Errno::EINVAL.into()),
     }
 }

@@ -119,3 +119,16 @@ fn calls_that_are_not_there_say_so() {
     assert_eq!(bench.call(nr::PRCTL, &[15, MEMORY]), 0);
     assert_eq!(bench.call(nr::PRCTL, &[1000]), error(Errno::EINVAL));
 }
+
+#[test]
+fn barriers_there_are_can_be_asked_for() {
+    let bench = Bench::new(&[]);
+    let _sibling = bench.sibling(None);
+    let commands = bench.call(nr::MEMBARRIER, &[0, 0]);
+    for bit in 0..31 {
+        let expected = if commands & 1 << bit != 0 { 0 } else { error(Errno::EINVAL) };
+        assert_eq!(bench.call(nr::MEMBARRIER, &[1 << bit, 0]), expected, "command {bit}");
+    }
+    assert_eq!(bench.call(nr::MEMBARRIER, &[3, 0]), error(Errno::EINVAL));
+    assert_eq!(bench.call(nr::MEMBARRIER, &[1, 1]), error(Errno::EINVAL));
+}
