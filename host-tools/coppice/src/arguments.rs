@@ -78,7 +78,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(crate) nodes: u32,
-    /// Cores of each node
+    /// Cores of each node; `coppice run --help` says how ranks and threads share them
     #[arg(long, value_name = "C", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CORES_MAX)))]
     pub(crate) cores: u32,

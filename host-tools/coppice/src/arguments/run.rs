@@ -11,7 +11,12 @@ use crate::units::counted;
 #[command(after_help = "\
 The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
 Ranks: one per node, or as many as --ranks-per-node says: the first node has the first ranks, the next node those \
-that follow. A job has its nodes for itself; its ranks on a node share the node's processor. When a rank exits or is \
+that follow. A job has its nodes for itself.\n\n\
+Cores: one rank on a node has all of its cores (`up --cores C`). With R ranks on each node the first has the first C/R \
+cores, the next those that follow; with more ranks than cores they share them in turn. A rank's threads are spread \
+over its cores, each on the one with the fewest, and stay there unless the program says otherwise \
+(sched_setaffinity).\n\n\
+When a rank exits or is \
 ended by a signal the others keep running; the job is over when all are. When a node is lost, or a rank cannot be \
 started, the others are ended by SIGKILL.\n\n\
 Nodes keep the pages of the programs that they ran, and start such a program again without loading it. Nodes that \
