@@ -94,6 +94,16 @@ fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
     });
     run_tests(host, options, "host", &mut count, &mut failures)?;
 
+    // With the model checker's locks nothing but models runs.
+    if options.filter.as_ref().is_none_or(|filter| filter.contains("models")) {
+        let mut models =
+            cargo(&["test", "--no-fail-fast", "--package", "coppice-core", "--features", "model", "--lib"]);
+        if options.filter.is_none() {
+            models.arg("models::");
+        }
+        run_tests(models, options, "model", &mut count, &mut failures)?;
+    }
+
     if !options.host_only {
         build::everything()?;
     }

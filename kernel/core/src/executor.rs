@@ -25,5 +25,7 @@ pub use task::{TaskHandle, TooManyTasks, spawn, spawn_on, spawn_program, spawn_p
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};
 
+#[cfg(all(test, feature = "model"))]
+pub(crate) use core_state::check;
 #[cfg(test)]
 mod tests;

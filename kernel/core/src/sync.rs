@@ -7,8 +7,17 @@
 //!
 //! On a node the level is nothing but this rule. In tests each thread knows what it holds, and a lock that is taken out
 //! of order panics, whether or not anybody is waiting for it.
+//!
+//! With the feature `model`, tests get the locks and atomics of a model checker, which tries the ways in which cores
+//! may come between each other. What is modelled takes its atomics from here.
 
 use core::ops::{Deref, DerefMut};
+
+#[cfg(not(all(test, feature = "model")))]
+pub(crate) use core::sync::atomic;
+
+#[cfg(all(test, feature = "model"))]
+pub(crate) use shuttle::sync::atomic;
 
 /// What a lock guards, in the order in which locks are taken: those further down while those above are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,27 +62,33 @@ pub(crate) enum LockLevel {
     Queue,
     /// Who watches files.
     Watchers,
+    /// A task's future, where it waits.
+    Task,
     /// Who waits for a condition or a value.
     Waiters,
+    /// Who wants to be woken when.
+    Timers,
+    /// Tasks that are ready.
+    Ready,
 }
 
 /// A lock. See this module.
 pub(crate) struct Mutex<T: ?Sized> {
     order: order::Of,
-    lock: spin::Mutex<T>,
+    lock: raw::Mutex<T>,
 }
 
 /// Holds a lock until it is dropped.
 pub(crate) struct MutexGuard<'a, T: ?Sized> {
     // Given up before the next field says so: the other way round would do no harm either.
-    guard: spin::MutexGuard<'a, T>,
+    guard: raw::MutexGuard<'a, T>,
     _held: order::Held,
 }
 
 impl<T> Mutex<T> {
     /// A lock of this level around a value.
     pub(crate) const fn new(level: LockLevel, value: T) -> Self {
-        Self { order: order::Of::new(level), lock: spin::Mutex::new(value) }
+        Self { order: order::Of::new(level), lock: raw::Mutex::new(value) }
     }
 }
 
@@ -83,7 +98,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let held = self.order.take();
-        MutexGuard { guard: self.lock.lock(), _held: held }
+        MutexGuard { guard: raw::lock(&self.lock), _held: held }
     }
 
     /// Takes the lock although another of its level is held, which comes first where they lie.
@@ -91,18 +106,18 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub(crate) fn lock_second(&self) -> MutexGuard<'_, T> {
         let held = self.order.take_second();
-        MutexGuard { guard: self.lock.lock(), _held: held }
+        MutexGuard { guard: raw::lock(&self.lock), _held: held }
     }
 
     /// Takes the lock if nobody holds it. As this does not wait, it may be done in any order.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let guard = self.lock.try_lock()?;
+        let guard = raw::try_lock(&self.lock)?;
         Some(MutexGuard { guard, _held: self.order.have() })
     }
 
     /// The value, which nobody else can reach.
     pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.lock.get_mut()
+        raw::get_mut(&mut self.lock)
     }
 }
 
@@ -129,8 +144,47 @@ pub(crate) fn passing(level: LockLevel) -> order::Held {
     order::Of::new(level).take()
 }
 
+/// The locks themselves.
+#[cfg(not(all(test, feature = "model")))]
+mod raw {
+    pub(super) use spin::{Mutex, MutexGuard};
+
+    #[inline]
+    pub(super) fn lock<T: ?Sized>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+        lock.lock()
+    }
+
+    pub(super) fn try_lock<T: ?Sized>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        lock.try_lock()
+    }
+
+    pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
+        lock.get_mut()
+    }
+}
+
+/// Those of the model checker.
+#[cfg(all(test, feature = "model"))]
+mod raw {
+    use std::sync::PoisonError;
+
+    pub(super) use shuttle::sync::{Mutex, MutexGuard};
+
+    pub(super) fn lock<T: ?Sized>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn try_lock<T: ?Sized>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        lock.try_lock().ok()
+    }
+
+    pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
+        lock.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// On a node: nothing.
-#[cfg(not(test))]
+#[cfg(not(all(test, not(feature = "model"))))]
 mod order {
     use super::LockLevel;
 
@@ -163,7 +217,7 @@ mod order {
 }
 
 /// In tests: what each thread holds.
-#[cfg(test)]
+#[cfg(all(test, not(feature = "model")))]
 mod order {
     use alloc::vec::Vec;
     use core::cell::RefCell;
@@ -227,7 +281,7 @@ mod order {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "model")))]
 mod tests {
     use super::{LockLevel, Mutex, passing};
 

@@ -1,9 +1,7 @@
 //! One core's tasks and timers, and the loop that runs them.
 
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-use spin::Mutex;
 
 use super::platform;
 use super::ready::{Next, Ready};
@@ -11,6 +9,7 @@ use super::task::Task;
 use super::timer::Timers;
 use super::wait::Notify;
 use crate::limits::TASKS_MAX;
+use crate::sync::{LockLevel, Mutex};
 
 /// What one core has to do.
 pub(super) struct CoreState {
@@ -32,7 +31,7 @@ impl CoreState {
     const fn new(index: usize) -> Self {
         Self {
             index,
-            ready: Mutex::new(Ready::new()),
+            ready: Mutex::new(LockLevel::Ready, Ready::new()),
             wanted: AtomicBool::new(false),
             timers: Timers::new(),
             tasks_alive: AtomicUsize::new(0),
@@ -142,13 +141,19 @@ pub(super) fn numbered(core: usize) -> &'static CoreState {
 }
 
 /// The core this runs on.
-#[cfg(not(target_os = "none"))]
+#[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub(super) fn current() -> &'static CoreState {
     use alloc::boxed::Box;
     std::thread_local! {
         static CORE: &'static CoreState = Box::leak(Box::new(CoreState::new(0)));
     }
     CORE.with(|core| *core)
+}
+
+/// The core this runs on, in a model.
+#[cfg(all(test, feature = "model"))]
+pub(super) fn current() -> &'static CoreState {
+    platform::core().expect("a core of the model")
 }
 
 /// A core by its number; all of them are the thread's one.
@@ -242,3 +247,8 @@ pub fn run_to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 's
         }
     }
 }
+
+#[cfg(all(test, feature = "model"))]
+mod models;
+#[cfg(all(test, feature = "model"))]
+pub(crate) use models::check;

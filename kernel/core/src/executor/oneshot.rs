@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use spin::Mutex;
+use crate::sync::{LockLevel, Mutex};
 
 struct Shared<T> {
     value: Option<T>,
@@ -16,7 +16,10 @@ struct Shared<T> {
 /// A sender and a receiver of one value.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Mutex::new(Shared { value: None, waker: None, sender_gone: false, receiver_gone: false }));
+    let shared = Arc::new(Mutex::new(
+        LockLevel::Waiters,
+        Shared { value: None, waker: None, sender_gone: false, receiver_gone: false },
+    ));
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 

@@ -43,7 +43,7 @@ mod machine {
     }
 }
 
-#[cfg(not(target_os = "none"))]
+#[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 mod simulated {
     use core::cell::Cell;
 
@@ -90,9 +90,90 @@ mod simulated {
     }
 }
 
+/// Cores that are threads of the model checker. What halts and is kicked is a word, as on the machine.
+#[cfg(all(test, feature = "model"))]
+mod modelled {
+    use core::cell::Cell;
+
+    use coppice_hal::irq::Pending;
+    use shuttle::sync::{Condvar, Mutex};
+
+    use super::super::core_state::CoreState;
+    use crate::sync::atomic::{AtomicU64, Ordering};
+
+    /// Cores that a model may have.
+    const CORES: usize = 2;
+
+    #[derive(Default)]
+    struct Kick {
+        came: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    shuttle::lazy_static! {
+        static ref KICKS: [Kick; CORES] = [(); CORES].map(|()| Kick::default());
+        static ref NOW_NS: AtomicU64 = AtomicU64::new(1);
+    }
+
+    shuttle::thread_local! {
+        static CORE: Cell<Option<&'static CoreState>> = Cell::new(None);
+        static INDEX: Cell<usize> = Cell::new(usize::MAX);
+    }
+
+    /// The model's thread is this core from now on.
+    pub(crate) fn become_core(core: &'static CoreState, index: usize) {
+        CORE.with(|cell| cell.set(Some(core)));
+        INDEX.with(|cell| cell.set(index));
+    }
+
+    pub(crate) fn core() -> Option<&'static CoreState> {
+        CORE.with(Cell::get)
+    }
+
+    pub(crate) fn index() -> usize {
+        INDEX.with(Cell::get)
+    }
+
+    pub(crate) fn cores() -> usize {
+        CORES
+    }
+
+    pub(crate) fn interrupt(core: usize) {
+        let kick = &KICKS[core];
+        *kick.came.lock().expect("no panic") = true;
+        kick.changed.notify_all();
+    }
+
+    pub(crate) fn wait_for_interrupt() {
+        let kick = &KICKS[index()];
+        let mut came = kick.came.lock().expect("no panic");
+        while !core::mem::take(&mut *came) {
+            came = kick.changed.wait(came).expect("no panic");
+        }
+    }
+
+    pub(crate) fn now_ns() -> u64 {
+        NOW_NS.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn advance_to(now_ns: u64) {
+        NOW_NS.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_alarm(_at_ns: u64) {}
+
+    pub(crate) fn take_interrupts() -> Pending {
+        Pending::default()
+    }
+}
+
 #[cfg(target_os = "none")]
 pub(super) use machine::{cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt};
-#[cfg(not(target_os = "none"))]
+#[cfg(all(test, feature = "model"))]
+pub(super) use modelled::{
+    advance_to, become_core, core, cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt,
+};
+#[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub(super) use simulated::{
     advance_to, cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt,
 };

@@ -1,16 +1,15 @@
 //! A task: a future, whether it is queued, and the core it belongs to.
 
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-
-use spin::Mutex;
 
 use super::core_state::{CoreState, current, numbered};
 use crate::limits::TURN_NS;
+use crate::sync::{LockLevel, Mutex};
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -185,7 +184,7 @@ fn start(
     if !core.admit() {
         return Err(TooManyTasks);
     }
-    let slot = Mutex::new(Slot::Waiting(Box::pin(future)));
+    let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
     let task = Arc::new(Task { core, queued: AtomicBool::new(false), turn_left_ns, slot });
     task.wake_by_ref();
     Ok(TaskHandle(task))

@@ -1,14 +1,13 @@
 //! Timers: who wants to be woken when. Removed when their sleeper is dropped, so there are never more than sleepers.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use alloc::collections::BTreeMap;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-
-use spin::Mutex;
 
 use super::core_state::{CoreState, current};
 use super::platform;
+use crate::sync::{LockLevel, Mutex};
 
 /// When a timer rings (ns), and a number that tells those of one instant apart.
 type Key = (u64, u64);
@@ -27,7 +26,7 @@ impl Timers {
 
     pub(super) const fn new() -> Self {
         Self {
-            sleepers: Mutex::new(BTreeMap::new()),
+            sleepers: Mutex::new(LockLevel::Timers, BTreeMap::new()),
             next_ns: AtomicU64::new(Self::NEVER),
             sequence: AtomicU64::new(0),
         }

@@ -1,11 +1,10 @@
 //! Waiting for a condition that somebody else makes true.
 
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{LockLevel, Mutex};
 use alloc::vec::Vec;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
-
-use spin::Mutex;
 
 /// Tasks that wait for conditions. Whoever changes something that they wait for calls [`WaitQueue::wake_all`].
 pub struct WaitQueue {
@@ -22,7 +21,7 @@ impl WaitQueue {
     /// A queue with nobody in it.
     #[must_use]
     pub const fn new() -> Self {
-        Self { waiters: Mutex::new(Waiters { wakers: Vec::new(), next: 0 }) }
+        Self { waiters: Mutex::new(LockLevel::Waiters, Waiters { wakers: Vec::new(), next: 0 }) }
     }
 
     /// Waits until `condition` returns something. It is called under no lock of the queue, first at once and then after

@@ -9,10 +9,10 @@
 //! A file is held weakly: it leaves the set when its last descriptor is closed. Pollers are not watched by pollers
 //! (`ELOOP`); poll(2) watches them.
 
+use crate::sync::atomic::{AtomicBool, Ordering};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 
 use super::open_file::{Object, OpenFile};
@@ -334,5 +334,7 @@ impl Poller {
     }
 }
 
+#[cfg(all(test, feature = "model"))]
+mod models;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Turns at an open file: whoever reads or writes on where it was left has it to itself meanwhile, so that what two
 //! threads do comes one after the other, as on Linux. A turn may be held while its holder waits.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 use crate::executor::WaitQueue;
 

@@ -4,11 +4,11 @@
 //! may fall asleep is looked at under the lock under which others are woken, so no wake is missed. Who has slept
 //! longest is woken first. Waking allocates nothing; nor does falling asleep, once a queue has had as many sleepers.
 
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::future::poll_fn;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Poll, Waker};
 
 use crate::limits::FUTEX_QUEUES;
@@ -289,5 +289,7 @@ impl Drop for Asleep<'_> {
     }
 }
 
+#[cfg(all(test, feature = "model"))]
+mod models;
 #[cfg(test)]
 mod tests;

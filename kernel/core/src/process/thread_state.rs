@@ -1,7 +1,7 @@
 //! What a thread has besides its registers: what others may look at and change while it runs or waits.
 
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Waker;
 
 use crate::clock;

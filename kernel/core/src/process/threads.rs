@@ -6,10 +6,10 @@
 //! registers and no page table of its in use. Who waits for [`Threads::gone`] therefore knows that no core does
 //! anything for the process any more.
 
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::placement;
 use super::{End, ThreadState};
@@ -243,3 +243,6 @@ mod tests {
         assert_eq!(threads.add(NAME, 0).err(), Some(Errno::EINVAL));
     }
 }
+
+#[cfg(all(test, feature = "model"))]
+mod models;

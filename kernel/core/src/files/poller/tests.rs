@@ -8,14 +8,14 @@ use crate::files::{Event, Object, OpenFile, Ready, flags};
 use crate::quota::Quota;
 use crate::quota::tests::quota;
 
-const READ: u32 = Ready::READ.bits() as u32;
+pub(super) const READ: u32 = Ready::READ.bits() as u32;
 
 fn counter(value: u32, quota: &Arc<Quota>) -> Arc<OpenFile> {
     let event = Event::new(value, false, quota).expect("memory");
     Arc::new(OpenFile::object(Object::Event(event), flags::O_RDWR))
 }
 
-fn add(poller: &Poller, number: i32, events: u32, value: u32) -> Arc<OpenFile> {
+pub(super) fn add(poller: &Poller, number: i32, events: u32, value: u32) -> Arc<OpenFile> {
     let (quota, data) = (quota(), number.cast_unsigned().into());
     let file = counter(value, &quota);
     assert_eq!(poller.add(number, &file, (events, data), &quota), Ok(()));

@@ -10,12 +10,12 @@ use super::{Asleep, Futexes, Sleeper, Word};
 use crate::limits::FUTEX_QUEUES;
 use crate::testing::block_on;
 
-const fn word(address: u64) -> Word {
+pub(super) const fn word(address: u64) -> Word {
     Word::Own { pid: 1000, address }
 }
 
 /// A word that shares its queue with `first`, and one that does not.
-fn beside(first: Word) -> (Word, Word) {
+pub(super) fn beside(first: Word) -> (Word, Word) {
     let words = || (1..).map(|index| word(0x1000 + 4 * index)).filter(|other| *other != first);
     let same = words().find(|other| other.queue() == first.queue());
     let other = words().find(|other| other.queue() != first.queue());
