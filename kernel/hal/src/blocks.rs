@@ -50,9 +50,9 @@ impl Blocks {
         }
     }
 
-    /// Bytes handed out, and those that wait to be.
+    /// Bytes of all blocks that are somebody's.
     pub(crate) fn used(&self) -> usize {
-        self.heap.used()
+        self.heap.used() - self.classes.waiting() - self.laundry.waiting()
     }
 
     /// Takes a block. If there is none, `grow` is asked to make the region larger by at least so many bytes and to say

@@ -168,6 +168,12 @@ pub fn cores() -> usize {
     platform::cores()
 }
 
+/// Number of tasks on all cores, the kernel's and the programs' threads.
+#[must_use]
+pub fn tasks() -> usize {
+    (0..cores()).map(|core| numbered(core).tasks_alive.load(Ordering::Relaxed)).sum()
+}
+
 /// Has a core come back from the program it runs, or look once more at what there is to do before it goes into one or
 /// halts.
 pub fn interrupt(core: usize) {

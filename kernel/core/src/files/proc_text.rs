@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::heap;
 use coppice_hal::paging::Access;
 
 use super::hosts;
@@ -65,7 +66,7 @@ impl Text {
             Self::Cores => format!("{}\n", cores(placement::mask(&(0..executor::cores())))),
             Self::HostName => format!("{}\n", process.node.name),
             Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
-            Self::Load => format!("0.00 0.00 0.00 1/1 {}\n", process.identity.pid),
+            Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
             Self::Maps => maps(process),
             Self::Memory => memory(process),
             Self::Mounts => {
@@ -124,6 +125,8 @@ fn memory(process: &Process) -> String {
     let kib = |count: u32| u64::from(count) * PAGE_KIB;
     // Retained pages are what a page cache is on Linux: in use until somebody wants the memory.
     let cached = process.node.retention.bytes() / 1024;
+    let heap = heap::usage();
+    let (held_kib, used_kib) = (heap.held_bytes as u64 / 1024, heap.used_bytes as u64 / 1024);
     let rows = [
         ("MemTotal", kib(frames.total_frames())),
         ("MemFree", kib(frames.free_frames())),
@@ -133,6 +136,10 @@ fn memory(process: &Process) -> String {
         ("SwapCached", 0),
         ("SwapTotal", 0),
         ("SwapFree", 0),
+        // The kernel's heap: what it holds, what it could hand out again at once, what is somebody's.
+        ("Slab", held_kib),
+        ("SReclaimable", held_kib - used_kib),
+        ("SUnreclaim", used_kib),
     ];
     let row = |(name, kib): (&str, u64)| format!("{:<16}{kib:8} kB\n", format!("{name}:"));
     rows.into_iter().map(row).collect()

@@ -61,6 +61,11 @@ impl Classes {
         Self { first: [ptr::null_mut(); CLASSES], waiting_bytes: [0; CLASSES] }
     }
 
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting_bytes.iter().sum()
+    }
+
     /// Takes a block that waits.
     #[inline]
     pub(super) fn take(&mut self, class: Class) -> Option<NonNull<u8>> {

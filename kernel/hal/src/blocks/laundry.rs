@@ -29,6 +29,11 @@ impl Laundry {
         Self { blocks: [None; BLOCKS_MAX], count: 0, bytes: 0 }
     }
 
+    /// Bytes that wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes the block of this layout that came last, if there is one.
     pub(super) fn take(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         let waiting = self.blocks.get(..self.count)?;

@@ -174,3 +174,17 @@ proptest! {
         prop_assert_eq!(stage.secrets(), 0);
     }
 }
+
+#[test]
+fn what_waits_is_nobodys() {
+    let mut stage = Stage::new(256 * KIB);
+    let kept = stage.take(layout(4096)).unwrap();
+    for bytes in [16, 64, 2048, 3000, 20 * KIB] {
+        let block = stage.take(layout(bytes)).unwrap();
+        assert!(stage.blocks.used() >= 4096 + bytes, "{bytes}");
+        stage.give(block, layout(bytes));
+        assert_eq!(stage.blocks.used(), 4096, "{bytes}");
+    }
+    stage.give(kept, layout(4096));
+    assert_eq!(stage.blocks.used(), 0);
+}

@@ -32,9 +32,9 @@ const STACK_DISTANCE: u64 = 1 << 20;
 /// How much of the kernel's heap is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes handed out, blocks that wait to be handed out again included.
+    /// Bytes handed out; blocks that wait to be handed out again are not.
     pub used_bytes: usize,
-    /// Bytes taken from the pool.
+    /// Bytes taken from the pool, page tables and the other cores' stacks included.
     pub held_bytes: usize,
     /// Most bytes it may take.
     pub limit_bytes: usize,
@@ -52,6 +52,8 @@ struct Region {
     start: u64,
     /// Bytes that are mapped.
     held: usize,
+    /// Frames taken for them, for stacks, and for the page tables of both.
+    taken: usize,
     /// Most bytes that may be.
     limit: usize,
 }
@@ -61,7 +63,7 @@ struct KernelHeap(Mutex<Grown>);
 
 #[global_allocator]
 static HEAP: KernelHeap =
-    KernelHeap(Mutex::new(Grown { blocks: Blocks::new(), region: Region { start: 0, held: 0, limit: 0 } }));
+    KernelHeap(Mutex::new(Grown { blocks: Blocks::new(), region: Region { start: 0, held: 0, taken: 0, limit: 0 } }));
 
 /// Sets the heap up at a free place of the kernel's half. Nothing can be allocated before. Every program's page table
 /// has the kernel's top-level entries as they are when it is made, so this must come before the first.
@@ -83,7 +85,7 @@ pub(super) fn start(frames: &'static FramePool) {
 /// is no memory. Stacks lie far behind the heap, below the same top-level entry, so that every program's page table
 /// has them.
 pub(super) fn map_stack(core: usize, bytes: u64) -> Option<u64> {
-    let Grown { region, .. } = &*HEAP.0.lock();
+    let Grown { region, .. } = &mut *HEAP.0.lock();
     let bottom = region.start + STACKS_BEHIND + core as u64 * STACK_DISTANCE.max(2 * bytes);
     (0..bytes / PAGE_BYTES as u64).all(|page| region.map(bottom + page * PAGE_BYTES as u64)).then_some(bottom)
 }
@@ -92,7 +94,7 @@ pub(super) fn map_stack(core: usize, bytes: u64) -> Option<u64> {
 #[must_use]
 pub fn usage() -> Usage {
     let heap = HEAP.0.lock();
-    Usage { used_bytes: heap.blocks.used(), held_bytes: heap.region.held, limit_bytes: heap.region.limit }
+    Usage { used_bytes: heap.blocks.used(), held_bytes: heap.region.taken * PAGE_BYTES, limit_bytes: heap.region.limit }
 }
 
 /// Wipes the blocks that were given back and still are as their last user left them.
@@ -123,14 +125,15 @@ impl Region {
     }
 
     /// Maps a page of zeros. Returns whether there was memory for it.
-    fn map(&self, address: u64) -> bool {
+    fn map(&mut self, address: u64) -> bool {
         let frames = memory::frames();
         let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
-        let Some(frame) = Tables(frames).allocate_frame() else { return false };
+        let mut tables = Tables { frames, taken: &mut self.taken };
+        let Some(frame) = tables.allocate_frame() else { return false };
         let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
         // SAFETY: the heap's lock is held, and nobody else changes the kernel's half; the page was not mapped before,
         // and the frame is nobody else's. Whatever table is in use shares the kernel's top-level entries.
-        match unsafe { memory::kernel_table().map_to(page, frame, flags, &mut Tables(frames)) } {
+        match unsafe { memory::kernel_table().map_to(page, frame, flags, &mut tables) } {
             Ok(flush) => {
                 flush.ignore();
                 true
@@ -141,12 +144,17 @@ impl Region {
 }
 
 /// Frames that are the kernel's for good.
-struct Tables(&'static FramePool);
+struct Tables<'a> {
+    frames: &'static FramePool,
+    /// How many there are.
+    taken: &'a mut usize,
+}
 
 // SAFETY: the pool hands out each frame once, and these are never given back.
-unsafe impl FrameAllocator<Size4KiB> for Tables {
+unsafe impl FrameAllocator<Size4KiB> for Tables<'_> {
     fn allocate_frame(&mut self) -> Option<PhysFrame> {
-        let frame = self.0.alloc(FrameKind::Kernel)?;
+        let frame = self.frames.alloc(FrameKind::Kernel)?;
+        *self.taken += 1;
         let address = frame.address();
         core::mem::forget(frame);
         Some(PhysFrame::containing_address(PhysAddr::new_truncate(address)))
