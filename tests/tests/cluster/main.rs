@@ -13,6 +13,7 @@ mod hostile;
 mod jobs;
 mod mpi;
 mod mpi_ends;
+mod mpi_threads;
 mod names;
 mod pmi;
 mod ranks;
