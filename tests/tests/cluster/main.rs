@@ -28,4 +28,6 @@ mod shared_memory;
 mod sockets;
 mod streams;
 mod threads;
+mod threads_endurance;
+mod threads_hostile;
 mod threads_torture;
