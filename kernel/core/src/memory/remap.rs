@@ -97,19 +97,21 @@ impl AddressSpace {
         self.prepare_tables(source, place)?;
         self.areas.remove(address, address + old);
         self.areas.insert(place, Area { end: place + new, content: area.content.advanced(address - start), ..area });
-        let mut rest = source;
-        while let Some(page) = self.table.first_in(rest) {
-            let target = place + (page.address() - address);
-            let moved = self.table.take(page).zip(UserPage::containing(target));
-            if let Some(((frame, entry), target)) = moved {
-                // Its tables are there, so this cannot fail for want of one.
-                if self.table.map(target, frame, entry.access, entry.marks).is_err() {
-                    return Err(Errno::ENOMEM);
+        self.table.together(|table| {
+            let mut rest = source;
+            while let Some(page) = table.first_in(rest) {
+                let target = place + (page.address() - address);
+                let moved = table.take(page).zip(UserPage::containing(target));
+                if let Some(((frame, entry), target)) = moved {
+                    // Its tables are there, so this cannot fail for want of one.
+                    if table.map(target, frame, entry.access, entry.marks).is_err() {
+                        return Err(Errno::ENOMEM);
+                    }
                 }
+                rest = rest.after(page);
             }
-            rest = rest.after(page);
-        }
-        Ok(place)
+            Ok(place)
+        })
     }
 
     /// Makes the tables that the pages of `source` need at `place`. Nothing changes if that fails.
