@@ -10,12 +10,20 @@
 
 mod combine;
 mod core_state;
+#[cfg(test)]
+mod models;
 pub mod oneshot;
 mod platform;
+mod queued;
 mod ready;
 mod task;
 mod timer;
 mod wait;
+
+/// The atomics of [`queued`]; its model has others.
+mod atomic {
+    pub(super) use crate::sync::atomic::{AtomicBool, Ordering};
+}
 
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 #[cfg(not(target_os = "none"))]

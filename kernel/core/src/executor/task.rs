@@ -8,6 +8,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use super::core_state::{CoreState, current, numbered};
+use super::queued::Queued;
 use crate::limits::TURN_NS;
 use crate::sync::{LockLevel, Mutex};
 
@@ -17,7 +18,7 @@ type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Task {
     core: &'static CoreState,
     /// It is in the ready queue.
-    queued: AtomicBool,
+    queued: Queued,
     /// What a program has left of its turn, ns. Tasks of the kernel take none.
     turn_left_ns: Option<AtomicU64>,
     slot: Mutex<Slot>,
@@ -48,8 +49,7 @@ impl Task {
 
     /// Polls the future, outside the lock, so that it may do anything, even abort itself.
     pub(super) fn poll(self: Arc<Self>) {
-        // Not a mere store: who woke it while it was queued did something before, which the poll is to see.
-        self.queued.swap(false, Ordering::AcqRel);
+        self.queued.taken();
         let taken = {
             let mut slot = self.slot.lock();
             match core::mem::replace(&mut *slot, Slot::Polled) {
@@ -85,14 +85,14 @@ impl Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
+        if self.queued.wake() {
             let core = self.core;
             core.push(self);
         }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
+        if self.queued.wake() {
             self.core.push(Arc::clone(self));
         }
     }
@@ -185,7 +185,7 @@ fn start(
         return Err(TooManyTasks);
     }
     let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
-    let task = Arc::new(Task { core, queued: AtomicBool::new(false), turn_left_ns, slot });
+    let task = Arc::new(Task { core, queued: Queued::of(AtomicBool::new(false)), turn_left_ns, slot });
     task.wake_by_ref();
     Ok(TaskHandle(task))
 }
