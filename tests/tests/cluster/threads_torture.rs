@@ -1,4 +1,4 @@
-//! Locks under the worst that many threads on several cores can do to each other, and a checker.
+//! Locks and memory under the worst that threads on several cores can do to each other, and a checker for both.
 
 use coppice_tests::Cluster;
 use coppice_tests::guests::{Toolchain, program};
@@ -38,4 +38,30 @@ fn futexes_on_2_cores() {
 #[test]
 fn futexes_on_4_cores() {
     futexes(4);
+}
+
+/// Memory that one thread changes and the others use; as many threads as keep all cores in the program.
+#[track_caller]
+fn memory(cores: u32, threads: &str, rounds: &str) {
+    let cluster = cluster_of(1, cores);
+    let exercise = |name| format!("{name}: wrong 0, looked 1, faults as expected 1\n");
+    let expected: String = ["contents", "copies"].map(exercise).concat() + "copy on write and storms: wrong 0\n";
+    for toolchain in [Toolchain::Glibc, Toolchain::Musl] {
+        assert_eq!(run(&cluster, "memory_race", toolchain, &[threads, rounds, "whole"]), expected, "{toolchain:?}");
+    }
+}
+
+#[test]
+fn memory_that_changes_on_1_core() {
+    memory(1, "4", "60");
+}
+
+#[test]
+fn memory_that_changes_on_2_cores() {
+    memory(2, "3", "150");
+}
+
+#[test]
+fn memory_that_changes_on_4_cores() {
+    memory(4, "6", "80");
 }
