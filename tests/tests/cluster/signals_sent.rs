@@ -1,0 +1,101 @@
+//! `coppice kill --signal`: signals for jobs, and what their ranks make of them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
+
+use coppice_tests::Cluster;
+use coppice_tests::cluster::{Ran, finish_child, wait_until};
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+
+/// A `coppice run` of `signalled` whose output is read as it comes.
+struct Job {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    number: String,
+}
+
+impl Job {
+    #[track_caller]
+    fn start(cluster: &Cluster, toolchain: Toolchain, arguments: &[&str], how: &str) -> Self {
+        let path = program("signalled", toolchain);
+        let mut child = cluster
+            .command(&[&["run", "--quiet"], arguments, &[path.to_str().expect("a path"), how]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+        let mut first = String::new();
+        lines.read_line(&mut first).expect("output");
+        let jobs = cluster.json(&["jobs"]);
+        let number = jobs.as_array().and_then(|jobs| jobs.last()?["job"].as_u64()).expect("a job").to_string();
+        let mut job = Self { child, lines, number };
+        // Every rank says it.
+        let ranks = jobs.as_array().and_then(|jobs| jobs.last()?["ranks"].as_u64()).unwrap_or(1);
+        assert!(how == "count" || first == "ready\n", "{first}");
+        for _ in 1..ranks {
+            assert_eq!(job.line(), "ready");
+        }
+        job
+    }
+
+    #[track_caller]
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("output");
+        line.trim_end().to_owned()
+    }
+
+    #[track_caller]
+    fn send(&self, cluster: &Cluster, signal: &str) {
+        let sent = cluster.coppice(&["kill", "--signal", signal, &self.number]).success();
+        assert!(sent.text().starts_with(&format!("job {} was sent SIG", self.number)), "{}", sent.text());
+    }
+
+    #[track_caller]
+    fn end(self) -> Ran {
+        finish_child(self.child, "a job that was sent signals")
+    }
+}
+
+#[test]
+fn what_nobody_handles_ends_the_job() {
+    let cluster = Cluster::up(1);
+    for (signal, status) in [("TERM", 143), ("HUP", 129), ("RTMIN+5", 167), ("KILL", 137)] {
+        let job = Job::start(&cluster, Toolchain::Musl, &["-n", "2", "--ranks-per-node", "2"], "plain");
+        job.send(&cluster, signal);
+        let ran = job.end();
+        assert_eq!(ran.status, status, "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("ended by SIG{signal} on request")), "{}", ran.stderr);
+        let reports = cluster.last_job()["rank_reports"].clone();
+        assert_eq!((&reports[0]["signal"], &reports[1]["signal"]), (&(status - 128).into(), &(status - 128).into()));
+    }
+    let _ = cluster.run(&[BUSYBOX, "true"]).success();
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
+}
+
+#[test]
+fn a_job_that_waits_takes_only_what_ends_it() {
+    let cluster = Cluster::up(1);
+    let job = Job::start(&cluster, Toolchain::Musl, &[], "plain");
+    let waiting = cluster
+        .command(&["run", "--quiet", BUSYBOX, "true"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
+    wait_until("the job is queued", Duration::from_secs(30), || {
+        let jobs = cluster.json(&["jobs"]);
+        if jobs.as_array().is_some_and(|jobs| jobs.len() == 2) { Ok(()) } else { Err(jobs.to_string()) }
+    });
+    let number = cluster.last_job()["job"].to_string();
+    let _ = cluster.coppice(&["kill", "--signal", "USR1", &number]).refused(&["waits for nodes", "SIGUSR1"]);
+    for nonsense in ["SIGNONE", "0", "65", "RTMIN+31"] {
+        let _ = cluster.coppice(&["kill", "--signal", nonsense, &number]).refused(&["signal"]);
+    }
+    let _ = cluster.coppice(&["kill", &number]).success();
+    assert_eq!(finish_child(waiting, "a job that waits").status, 143);
+    job.send(&cluster, "KILL");
+    assert_eq!(job.end().status, 137);
+}
