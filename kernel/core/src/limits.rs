@@ -16,6 +16,16 @@ pub const TASKS_MAX: usize = 2048;
 /// How long a program may have the core while another wants it, ns.
 pub const TURN_NS: u64 = 5_000_000;
 
+/// Signals that a process has pending with what they say. Beyond, sigqueue(3) and its like fail with `EAGAIN`, and
+/// other signals are pending without what they say.
+pub const SIGNALS_QUEUED_MAX: usize = 1024;
+
+/// Timers of timer_create(2) that a process has. Beyond, `EAGAIN`.
+pub const TIMERS_MAX: usize = 64;
+
+/// Timers of processor time are looked at no more often than this, ns.
+pub const PROCESSOR_TIMER_NS_MIN: u64 = 1_000_000;
+
 /// Cores a node may have.
 pub use coppice_hal::CORES_MAX;
 

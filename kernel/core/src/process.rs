@@ -40,6 +40,7 @@ mod tests;
 mod thread;
 mod thread_state;
 mod threads;
+pub(crate) mod timers;
 
 pub(crate) use caller::Caller;
 pub use end::End;

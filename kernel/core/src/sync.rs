@@ -30,6 +30,8 @@ pub(crate) enum LockLevel {
     Job,
     /// Who sleeps at which word. Two queues: the one that comes first in the table first.
     Futexes,
+    /// The timers of a process.
+    ProcessTimers,
     /// The threads of a process.
     Threads,
     /// What a process does about signals, and which ones wait.

@@ -30,6 +30,7 @@ mod read;
 mod records;
 mod seek;
 mod select;
+mod send_signal;
 mod shared;
 mod signal;
 mod sleep;
@@ -41,6 +42,7 @@ pub(crate) mod system;
 mod tests;
 mod thread;
 mod time;
+mod timers;
 mod transfer;
 mod wait_signal;
 mod whereabouts;
@@ -50,6 +52,7 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 pub(crate) use self::clone::clone;
+pub(crate) use self::signal::check_stack;
 use crate::errno::Errno;
 use crate::process::{Awaited, Caller, End, Failure, Identity, Immediate};
 
@@ -166,8 +169,14 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::GETTIMEOFDAY => time::gettimeofday(caller, a),
         nr::TIME => time::time(caller, a),
         nr::TIMES => time::times(caller, a),
-        nr::GETITIMER => time::getitimer(caller, a),
-        nr::ALARM if a.uint(0) == 0 => Ok(0),
+        nr::ALARM => timers::alarm(caller, a),
+        nr::GETITIMER => timers::getitimer(caller, a),
+        nr::SETITIMER => timers::setitimer(caller, a),
+        nr::TIMER_CREATE => timers::timer_create(caller, a),
+        nr::TIMER_SETTIME => timers::timer_settime(caller, a),
+        nr::TIMER_GETTIME => timers::timer_gettime(caller, a),
+        nr::TIMER_GETOVERRUN => timers::timer_getoverrun(caller, a),
+        nr::TIMER_DELETE => timers::timer_delete(caller, a),
 
         nr::UNAME => system::uname(caller, a),
         nr::SYSINFO => system::sysinfo(caller, a),
@@ -179,10 +188,12 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::SETRLIMIT => limits::setrlimit(caller, a),
 
         nr::RT_SIGACTION => signal::rt_sigaction(caller, a),
-        nr::RT_SIGPROCMASK => signal::rt_sigprocmask(caller, a)?,
+        nr::RT_SIGPROCMASK => signal::rt_sigprocmask(caller, a),
         nr::RT_SIGPENDING => signal::rt_sigpending(caller, a),
-        nr::SIGALTSTACK => signal::sigaltstack(caller, a),
-        nr::KILL | nr::TKILL | nr::TGKILL => signal::kill(caller, number, a)?,
+        nr::SIGALTSTACK => signal::sigaltstack(caller, regs),
+        nr::KILL => send_signal::kill(caller, a),
+        nr::TKILL | nr::TGKILL => send_signal::kill_thread(caller, number, a),
+        nr::RT_SIGQUEUEINFO | nr::RT_TGSIGQUEUEINFO => send_signal::queue(caller, number, a),
 
         nr::EXIT_GROUP => Err(End::status(a.get(0)).into()),
         nr::WAIT4 | nr::WAITID => Err(Errno::ECHILD.into()),
@@ -327,7 +338,6 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::FUTEX => futex::sleep(caller, a).await,
         nr::PAUSE | nr::RT_SIGSUSPEND => wait_signal::suspend(caller, number, a).await,
         nr::RT_SIGTIMEDWAIT => wait_signal::rt_sigtimedwait(caller, a).await,
-        nr::KILL | nr::TKILL | nr::TGKILL | nr::RT_SIGPROCMASK => wait_signal::stop().await,
         _ => Err(Failure::Unknown),
     }
 }

@@ -7,7 +7,6 @@ use coppice_protocol::limits::PATH_BYTES_MAX;
 
 use crate::errno::Errno;
 use crate::memory::{CopyError, StringError};
-use crate::process::signals::{Effect, SignalSet};
 use crate::process::{Awaited, Failure, Immediate, Process, ThreadState, Trouble};
 use core::sync::atomic::Ordering;
 
@@ -112,24 +111,9 @@ impl Caller<'_> {
         }
     }
 
-    /// Signals that wait to be unblocked.
-    pub(crate) fn blocked(&self) -> SignalSet {
-        SignalSet(self.thread.blocked.load(Ordering::Relaxed))
-    }
-
     /// The call has done `bytes` so far.
     pub(crate) fn completed(&self, bytes: u64) {
         self.thread.completed.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Lets a signal that the call itself causes (`SIGPIPE`) have its effect.
-    pub(crate) async fn raise(&self, signal: u32) -> Awaited<()> {
-        let effect = self.process.signals.lock().send(signal, self.blocked())?;
-        match effect {
-            Effect::Nothing => Ok(()),
-            Effect::End(end) => Err(Failure::End(end)),
-            Effect::Stop => core::future::pending().await,
-        }
     }
 }
 

@@ -2,20 +2,23 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 
 use coppice_hal::addr::USER_END;
-use coppice_hal::user::{Registers, vector};
+use coppice_hal::user::{Registers, UserThread, extended, vector};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::{signal, syscalls};
 
 use crate::errno::Errno;
 use crate::memory::Signal;
-use crate::process::signals::{SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
+use crate::process::signals::{FaultContext, PAGE_FAULT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
 use crate::process::{End, Process};
 use crate::ras;
+use crate::syscall::abi::signal::SignalInfo;
+use crate::syscall::abi::{u16_at, u32_at};
 
 /// The signal of an exception, and what the program did, in words.
-const fn explain(number: u8) -> (u32, &'static str) {
+const fn in_words(number: u8) -> (u32, &'static str) {
     match number {
         vector::DIVIDE => (SIGFPE, "division by zero or overflow"),
         vector::DEBUG => (SIGTRAP, "single step"),
@@ -29,10 +32,81 @@ const fn explain(number: u8) -> (u32, &'static str) {
     }
 }
 
+/// What a thread is told of an exception that its own handler is to run for.
+pub(super) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalInfo, FaultContext) {
+    /// `si_code`s.
+    const FPE_INTDIV: i32 = 1;
+    const ILL_ILLOPN: i32 = 2;
+    const TRAP_TRACE: i32 = 2;
+    const BUS_ADRALN: i32 = 1;
+    const SEGV_MAPERR: i32 = 1;
+    let (signal, _) = in_words(number);
+    let rip = user.regs.rip;
+    let context = FaultContext { vector: number.into(), error, address: 0 };
+    let info = match number {
+        vector::GENERAL_PROTECTION if is_of_kernel(rip) => {
+            let context = FaultContext { vector: PAGE_FAULT, error: INSTRUCTION_FETCH, address: rip };
+            return (SignalInfo::fault(signal, SEGV_MAPERR, rip), context);
+        }
+        vector::DIVIDE => SignalInfo::fault(signal, FPE_INTDIV, rip),
+        vector::DEBUG => SignalInfo::fault(signal, TRAP_TRACE, rip),
+        vector::INVALID_OPCODE => SignalInfo::fault(signal, ILL_ILLOPN, rip),
+        vector::X87 | vector::SIMD => SignalInfo::fault(signal, floating_point_error(number, user), rip),
+        vector::ALIGNMENT => SignalInfo::fault(signal, BUS_ADRALN, 0),
+        _ => SignalInfo::kernel(signal),
+    };
+    (info, context)
+}
+
+/// Error code of fetching an instruction from the kernel: a page that is there, by a program.
+const INSTRUCTION_FETCH: u64 = 0x15;
+
+/// Whether an address is one that the kernel could have, or in the hole below [`KERNEL_START`] that no program has.
+const fn is_of_kernel(address: u64) -> bool {
+    const KERNEL_START: u64 = 0xffff_8000_0000_0000;
+    address >= KERNEL_START || USER_END <= address && address < USER_END.next_power_of_two()
+}
+
+/// What a thread's vector registers say of its floating-point exception.
+fn floating_point_error(number: u8, user: &mut UserThread) -> i32 {
+    const X87_STATUS_AT: usize = 2;
+    const MXCSR_AT: usize = 24;
+    let mut area = vec![0; extended::bytes()];
+    user.save_vector(&mut area);
+    if number == vector::X87 {
+        let masked = u16_at(&area, 0);
+        return floating_point_code(u16_at(&area, X87_STATUS_AT) & !masked);
+    }
+    let mxcsr = u32_at(&area, MXCSR_AT);
+    floating_point_code((mxcsr & !(mxcsr >> 7)) as u16)
+}
+
+/// The `si_code` of exceptions that happened and are not masked.
+const fn floating_point_code(exceptions: u16) -> i32 {
+    const FPE_FLTDIV: i32 = 3;
+    const FPE_FLTOVF: i32 = 4;
+    const FPE_FLTUND: i32 = 5;
+    const FPE_FLTRES: i32 = 6;
+    const FPE_FLTINV: i32 = 7;
+    if exceptions & 0x01 != 0 {
+        FPE_FLTINV
+    } else if exceptions & 0x04 != 0 {
+        FPE_FLTDIV
+    } else if exceptions & 0x08 != 0 {
+        FPE_FLTOVF
+    } else if exceptions & 0x12 != 0 {
+        FPE_FLTUND
+    } else if exceptions & 0x20 != 0 {
+        FPE_FLTRES
+    } else {
+        0
+    }
+}
+
 impl Process {
     /// The end of the process by an exception of the processor.
     pub(crate) fn exception(&self, number: u8, regs: &Registers) -> End {
-        let (signal, what) = explain(number);
+        let (signal, what) = in_words(number);
         if regs.rip >= USER_END {
             return self.fault(signal, Some(regs.rip), regs.rip, "jump out of the program's addresses");
         }
@@ -59,11 +133,12 @@ impl Process {
             let (rank, path, name) = (self.identity.rank, &self.identity.executable, signal::name(number));
             format!("rank {rank} ({path}): {name} {text}")
         });
-        let end = self.signals.lock().fault(number);
-        match end.reason.clone() {
-            Some(reason) => end.because(format!("{text} ({reason})")),
-            None => end.because(text),
-        }
+        End::signal(number as u8).because(text)
+    }
+
+    /// The end of the process because a handler could not be entered, or not returned from.
+    pub(crate) fn no_frame(&self, regs: &Registers) -> End {
+        self.fault(SIGSEGV, Some(regs.rsp), regs.rip, "no frame of a signal handler there, or no room for one")
     }
 
     /// The end of the process because there is no memory for it.
@@ -92,7 +167,7 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use super::explain;
+    use super::{floating_point_code, in_words};
     use crate::process::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 
     #[test]
@@ -100,7 +175,15 @@ mod tests {
         let expected =
             [(0, SIGFPE), (1, SIGTRAP), (3, SIGTRAP), (4, SIGSEGV), (6, SIGILL), (11, SIGSEGV), (12, SIGBUS)];
         for (vector, signal) in expected.into_iter().chain([(13, SIGSEGV), (16, SIGFPE), (17, SIGBUS), (19, SIGFPE)]) {
-            assert_eq!(explain(vector).0, signal, "vector {vector}");
+            assert_eq!(in_words(vector).0, signal, "vector {vector}");
+        }
+    }
+
+    #[test]
+    fn floating_point_exceptions_give_linuxs_codes() {
+        let host = [(0x01, 7), (0x04, 3), (0x08, 4), (0x10, 5), (0x02, 5), (0x20, 6), (0x21, 7), (0, 0)];
+        for (exceptions, code) in host {
+            assert_eq!(floating_point_code(exceptions), code, "exceptions {exceptions:#x}");
         }
     }
 }

@@ -65,6 +65,11 @@ impl JobsOnNode {
         job
     }
 
+    /// The job with this id.
+    pub(super) fn find(&self, id: JobId) -> Option<Arc<JobOnNode>> {
+        self.0.lock().get(&id).and_then(Weak::upgrade)
+    }
+
     /// How many there are.
     #[cfg(test)]
     fn count(&self) -> usize {

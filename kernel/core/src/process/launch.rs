@@ -19,6 +19,7 @@ use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
 use crate::process::signals::{SIGKILL, Signals};
 use crate::process::state::Account;
+use crate::process::timers::Timers;
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
@@ -84,6 +85,8 @@ impl Life {
         let identity = Identity::of(order);
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world)),
+            signals: Mutex::new(LockLevel::Signals, Signals::new(identity.pid)),
+            timers: Timers::new(),
             cores: identity.cores(&order.world, executor::cores()),
             identity,
             job,
@@ -94,7 +97,6 @@ impl Life {
             space: Mutex::new(LockLevel::Space, space),
             directory: Mutex::new(LockLevel::Fact, directory),
             umask: AtomicU32::new(order.umask & 0o777),
-            signals: Mutex::new(LockLevel::Signals, Signals::new()),
             account: Account::new(),
             counts: Counts::default(),
         });
@@ -144,6 +146,7 @@ async fn run(process: &Process, switch: &KillSwitch) -> End {
         process.files.lock().break_connections();
     }
     let end = process.threads.gone().await;
+    process.timers.stop();
     drop(watched);
     end
 }

@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::memory::{CopyError, Fetch};
 use crate::process::End;
+use crate::process::signals::Restart;
 
 /// Why a call that never waits was not done.
 #[derive(Debug)]
@@ -28,6 +29,15 @@ pub(crate) enum Failure {
     OutOfMemory,
     /// It ended the process.
     End(End),
+    /// A signal's handler runs in its place; it has had no effect.
+    Interrupted(Restart),
+}
+
+impl Failure {
+    /// Whether a call that has done a part before succeeds with that.
+    pub(crate) const fn leaves_part(&self) -> bool {
+        matches!(self, Self::Errno(_) | Self::Interrupted(_))
+    }
 }
 
 /// What a call that never waits answers.

@@ -19,6 +19,7 @@ use crate::process::counts::Counts;
 use crate::process::placement;
 use crate::process::signals::Signals;
 use crate::process::threads::Threads;
+use crate::process::timers::Timers;
 use crate::process::{End, JobOnNode};
 use crate::quota::Quota;
 use crate::ship::Client;
@@ -121,6 +122,7 @@ pub(crate) struct Process {
     pub(crate) directory: Mutex<String>,
     pub(crate) umask: AtomicU32,
     pub(crate) signals: Mutex<Signals>,
+    pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,
     /// Its threads. Whoever waits for their end holds them longer than the process.

@@ -14,9 +14,11 @@ use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
-use crate::process::{End, KillSwitch, NodeFacts, launch, report};
+use crate::process::signals::{Outcome, SIGKILL, Target};
+use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
+use crate::syscall::abi::signal::SignalInfo;
 
 /// Processes between launch and end.
 type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
@@ -87,13 +89,40 @@ impl Processes for ProcessTable {
     }
 
     fn kill(&self, job: JobId, signal: u8) {
-        self.pmi.kill(job);
-        let switches: Vec<KillSwitch> = {
+        let switches: Vec<(Rank, KillSwitch)> = {
             let running = self.running.lock();
-            running.iter().filter(|((of, _), _)| *of == job).map(|(_, switch)| switch.clone()).collect()
+            let of_job = running.iter().filter(|((of, _), _)| *of == job);
+            of_job.map(|((_, rank), switch)| (*rank, switch.clone())).collect()
         };
-        for switch in switches {
-            switch.kill(signal);
+        let processes = self.jobs.find(job).map(|job| job.processes()).unwrap_or_default();
+        let of_rank = |rank: Rank| processes.iter().find(|process| process.identity.rank == rank);
+        let ended_of = |(rank, switch): (Rank, KillSwitch)| match of_rank(rank) {
+            Some(process) if u32::from(signal) != SIGKILL && signal != 0 => {
+                ended_by(process, signal).map(|signal| (switch, signal))
+            }
+            _ => Some((switch, signal)),
+        };
+        let ended: Vec<_> = switches.into_iter().filter_map(ended_of).collect();
+        if ended.is_empty() {
+            return;
         }
+        // Before the ends, for which it does not blame the job then.
+        self.pmi.kill(job);
+        ended.into_iter().for_each(|(switch, signal)| switch.kill(signal));
+    }
+}
+
+/// Sends a process a signal of the operator's. Gives the signal that it is to be ended by, if that is what it means.
+fn ended_by(process: &Process, signal: u8) -> Option<u8> {
+    let info = SignalInfo::user(signal.into(), Identity::PARENT, 0);
+    let sent = process.signals.lock().send(Target::Process, info);
+    match sent {
+        Ok(Outcome::End(signal)) => Some(signal as u8),
+        Ok(outcome) => {
+            process.act(outcome);
+            None
+        }
+        // There is no such signal, or the process is at its end.
+        Err(_) => None,
     }
 }

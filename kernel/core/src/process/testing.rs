@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
-use coppice_hal::user::UserThread;
+use coppice_hal::user::{Registers, UserThread};
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::session::Channel;
@@ -21,6 +21,7 @@ use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
 use super::thread::{Over, Thread};
+use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::agent::Failures;
 use crate::errno::Errno;
@@ -37,7 +38,7 @@ use crate::syscall::INSTRUCTION_BYTES;
 
 mod beside;
 
-/// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it.
+/// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it. Its stack grows down from the end.
 pub(crate) const MEMORY: u64 = 0x1000_0000;
 pub(crate) const MEMORY_BYTES: u64 = 4 * 1024 * 1024;
 /// Where it has a page it may only read.
@@ -257,6 +258,8 @@ fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFact
 pub(crate) struct Bench {
     pub(crate) process: Arc<Process>,
     state: Arc<ThreadState>,
+    /// What the handlers that ran found in their registers. They did nothing but return.
+    pub(crate) handled: Arc<Mutex<Vec<Registers>>>,
     pub(crate) world: Arc<Mutex<World>>,
     ship: Ship,
     _net: Arc<Net>,
@@ -313,7 +316,7 @@ pub(crate) fn launch(
 
 /// A thread that can be made to make calls.
 fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
-    Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, 0x2000))
+    Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, MEMORY + MEMORY_BYTES))
 }
 
 /// The end of the process that this means.
@@ -335,6 +338,8 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     let identity = Identity::of(order);
     let process = Arc::new(Process {
         threads: Arc::new(identity.threads(&order.world)),
+        signals: sync::Mutex::new(LockLevel::Signals, Signals::new(identity.pid)),
+        timers: Timers::new(),
         cores: 1,
         counts: Counts::default(),
         identity,
@@ -346,7 +351,6 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         space: sync::Mutex::new(LockLevel::Space, space),
         directory: sync::Mutex::new(LockLevel::Fact, order.directory.clone()),
         umask: AtomicU32::new(order.umask),
-        signals: sync::Mutex::new(LockLevel::Signals, Signals::new()),
         account: Account::new(),
     });
     process.job.join(&process);
@@ -383,7 +387,7 @@ impl Bench {
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
         let process = process(&order, client, jobs.enter(&order, frames), node);
         let state = process.threads.add(process.identity.name(), process.cores).expect("room");
-        Self { process, state, world, ship, _net: Arc::new(net) }
+        Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }
 
     /// Another rank of the job, on the same node, with this network if it is to be another.
@@ -395,17 +399,25 @@ impl Bench {
         let client = self.ship.client(order.job, order.rank);
         let process = process(&order, client, Arc::clone(&self.process.job), node);
         let state = process.threads.add(process.identity.name(), process.cores).expect("room");
-        Self { process, state, world: Arc::clone(&self.world), ship: self.ship.clone(), _net: Arc::clone(&self._net) }
+        Self {
+            process,
+            state,
+            handled: Arc::default(),
+            world: Arc::clone(&self.world),
+            ship: self.ship.clone(),
+            _net: Arc::clone(&self._net),
+        }
     }
 
     /// Makes a call to its end: what the program would find in `rax`, or how the process ended.
     pub(crate) fn try_call(&self, number: u32, arguments: &[u64]) -> Result<i64, End> {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let handled = Arc::clone(&self.handled);
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let made = executor::run_to_end(async move {
             let mut thread = idle(&process, &state);
-            thread.make(number.into(), all).await.map_err(end_of)
+            thread.make(number.into(), all, &handled).await.map_err(end_of)
         });
         made.expect("waits for something that comes").map(u64::cast_signed)
     }
@@ -413,9 +425,10 @@ impl Bench {
     /// As [`Self::try_call`], but for a while only: `None` if the call still waits then.
     pub(crate) fn attempt(&self, number: u32, arguments: &[u64; 6]) -> Option<Result<i64, End>> {
         let (process, state, all) = (Arc::clone(&self.process), Arc::clone(&self.state), *arguments);
+        let handled = Arc::clone(&self.handled);
         let made = executor::run_to_end(async move {
             let mut thread = idle(&process, &state);
-            let made = executor::timeout(100_000_000_000, thread.make(number.into(), all)).await.ok();
+            let made = executor::timeout(100_000_000_000, thread.make(number.into(), all, &handled)).await.ok();
             made.map(|made| made.map_err(end_of))
         });
         made.expect("a time limit").map(|result| result.map(u64::cast_signed))
@@ -430,11 +443,12 @@ impl Bench {
     /// (its number, and whether they are behind the instruction), and how far it says it was.
     pub(crate) fn drop_call(&self, number: u32, arguments: &[u64]) -> (u64, bool, u64) {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let handled = Arc::clone(&self.handled);
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let dropped = executor::run_to_end(async move {
             let mut thread = idle(&process, &state);
-            let made = executor::timeout(5_000_000_000, thread.make(number.into(), all)).await;
+            let made = executor::timeout(5_000_000_000, thread.make(number.into(), all, &handled)).await;
             assert!(made.is_err(), "it was to wait");
             let (rax, rip) = thread.position();
             assert_eq!(state.in_call(), Some(number.into()));

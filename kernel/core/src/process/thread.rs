@@ -7,6 +7,8 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+#[cfg(test)]
+use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
@@ -14,16 +16,25 @@ use core::task::Poll;
 
 use coppice_hal as hal;
 use coppice_hal::paging::{Access, TableHandle};
+#[cfg(test)]
+use coppice_hal::user::Registers;
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
+#[cfg(test)]
+use spin::Mutex;
 
 use crate::errno::Errno;
 use crate::executor::{self, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
+use crate::process::signals::{Delivery, FaultContext, Restart};
 use crate::process::{Caller, End, Failure, Process, ThreadState, Trouble};
 use crate::syscall::{self, Arguments};
+
+mod signals;
+
+use signals::page_fault;
 
 /// A thread that runs.
 pub(super) struct Thread {
@@ -34,6 +45,8 @@ pub(super) struct Thread {
     user: UserThread,
     /// The process's page table.
     table: TableHandle,
+    /// Its call was interrupted by a signal, and is made again or not.
+    interrupted: Option<Restart>,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
@@ -43,8 +56,14 @@ const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::RSEQ as u64, nr::CLONE3 as u64];
 enum Wait {
     /// Others want the core, or an interrupt came and they may.
     Turn,
-    /// It touched a page.
-    Page(Fetch),
+    /// It touched a page, as the processor said so.
+    Page(Fetch, FaultContext),
+    /// A signal has a handler to run.
+    Handler(Delivery),
+    /// The process is stopped.
+    Continue,
+    /// It returns from a handler.
+    Return,
     /// A call touched a page, and is to be made again when that is there.
     PageOfCall(Fetch),
     /// It makes a call that may wait.
@@ -97,6 +116,8 @@ fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin
                 None
             }
             Some(Over::Thread(status)) => {
+                let called = thread.process.signals.lock().leave(known.tid);
+                thread.process.call_threads(called);
                 drop(thread);
                 Some(status)
             }
@@ -117,7 +138,7 @@ impl Thread {
     pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
         let table = process.space.lock().table().handle();
-        Self { process, state, counts, user, table }
+        Self { process, state, counts, user, table, interrupted: None }
     }
 
     /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
@@ -171,7 +192,10 @@ impl Thread {
                 executor::yield_now().await;
                 None
             }
-            Wait::Page(fetch) => self.bring_page(&fetch).await,
+            Wait::Page(fetch, context) => self.bring_page(&fetch, context).await,
+            Wait::Handler(delivery) => self.deliver(delivery).await,
+            Wait::Continue => self.wait_until_continued().await,
+            Wait::Return => self.return_from_handler().await,
             Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
             Wait::Call => self.call().await,
             Wait::Over(over) => Some(over),
@@ -183,9 +207,9 @@ impl Thread {
         // A call may have woken somebody, who would otherwise wait for the next interrupt.
         while !executor::others_are_ready() {
             if self.state.has_attention()
-                && let Some(over) = self.attend()
+                && let Some(wait) = self.attend()
             {
-                return Wait::Over(over);
+                return wait;
             }
             let exit = self.user.enter(&self.table);
             match exit {
@@ -196,7 +220,7 @@ impl Thread {
                         return wait;
                     }
                 }
-                UserExit::PageFault { address, write, execute, .. } => {
+                UserExit::PageFault { address, write, execute, present } => {
                     let access = if execute {
                         Access::EXECUTE
                     } else if write {
@@ -207,20 +231,17 @@ impl Thread {
                     let resolution = self.process.space.lock().fault(address, access);
                     match resolution {
                         Resolution::Ready => {}
-                        Resolution::Fetch(fetch) => return Wait::Page(fetch),
+                        Resolution::Fetch(fetch) => return Wait::Page(fetch, page_fault(address, access, present)),
                         Resolution::Signal(signal) => {
-                            let end = self.process.bad_touch(signal, None, &self.user.regs);
-                            return Wait::Over(Over::Process(end));
+                            let context = page_fault(address, access, present);
+                            return self.bad_touch(signal, None, context);
                         }
                         Resolution::OutOfMemory => {
                             return Wait::Over(self.out_of_memory());
                         }
                     }
                 }
-                UserExit::Exception { vector, .. } => {
-                    let end = self.process.exception(vector, &self.user.regs);
-                    return Wait::Over(Over::Process(end));
-                }
+                UserExit::Exception { vector, error } => return self.exception(vector, error),
                 UserExit::Interrupt => return Wait::Turn,
             }
         }
@@ -265,6 +286,7 @@ impl Thread {
     /// Makes the call in the registers if it is about the thread as a whole; `None`: it is not.
     fn call_of_thread(&mut self, number: u64) -> Option<Option<Wait>> {
         match u32::try_from(number).ok()? {
+            nr::RT_SIGRETURN => Some(Some(Wait::Return)),
             nr::EXIT => Some(Some(Wait::Over(Over::Thread(self.user.regs.rdi)))),
             nr::CLONE => {
                 let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
@@ -287,23 +309,34 @@ impl Thread {
     }
 
     /// Looks at what others changed.
-    fn attend(&mut self) -> Option<Over> {
+    fn attend(&mut self) -> Option<Wait> {
         self.state.take_attention();
+        // What becomes of the call is to be known before the thread leaves its core.
+        if self.interrupted.is_some()
+            && let Some(wait) = self.next_signal()
+        {
+            self.state.leave_attention();
+            return Some(wait);
+        }
         let affinity = self.state.affinity.load(Ordering::Acquire);
         if affinity & 1 << self.state.core() == 0
             && let Some(core) = self.process.threads.place_again(affinity)
         {
-            return Some(Over::Move(core));
+            // The other core looks at the rest.
+            self.state.leave_attention();
+            return Some(Wait::Over(Over::Move(core)));
         }
-        None
+        self.next_signal()
     }
 
-    async fn bring_page(&mut self, fetch: &Fetch) -> Option<Over> {
+    async fn bring_page(&mut self, fetch: &Fetch, context: FaultContext) -> Option<Over> {
         match self.process.fetch(fetch).await {
             Fetched::Ready => None,
-            Fetched::Failed(signal, errno) => {
-                Some(Over::Process(self.process.bad_touch(signal, errno, &self.user.regs)))
-            }
+            Fetched::Failed(signal, errno) => match self.bad_touch(signal, errno, context) {
+                Wait::Handler(delivery) => self.deliver(delivery).await,
+                Wait::Over(over) => Some(over),
+                _ => None,
+            },
             Fetched::OutOfMemory => Some(self.out_of_memory()),
         }
     }
@@ -344,6 +377,11 @@ impl Thread {
             }
             Err(Failure::OutOfMemory) => return Some(self.out_of_memory()),
             Err(Failure::End(end)) => return Some(Over::Process(end)),
+            Err(Failure::Interrupted(restart)) => {
+                self.state.end_call();
+                self.interrupted = Some(restart);
+                return None;
+            }
         };
         self.state.end_call();
         self.user.regs.rax = result;
@@ -358,8 +396,20 @@ impl Thread {
         (self.user.regs.rax, self.user.regs.rip)
     }
 
-    /// Makes one call as the program would, to its end.
-    pub(super) async fn make(&mut self, number: u64, arguments: [u64; 6]) -> Result<u64, Over> {
+    /// Makes one call as the program would, to its end. Handlers that run meanwhile do nothing but return; `handled`
+    /// gets what each found in its registers.
+    pub(super) async fn make(
+        &mut self,
+        number: u64,
+        arguments: [u64; 6],
+        handled: &Mutex<Vec<Registers>>,
+    ) -> Result<u64, Over> {
+        let state = Arc::clone(&self.state);
+        poll_fn(|context| {
+            state.runs_as(context.waker(), hal::cpu::index());
+            Poll::Ready(())
+        })
+        .await;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let regs = &mut self.user.regs;
         // As the processor leaves them: behind the instruction.
@@ -373,8 +423,22 @@ impl Thread {
             {
                 return Err(over);
             }
+            while self.state.has_attention() {
+                if let Some(wait) = self.attend()
+                    && let Some(over) = self.wait(wait).await
+                {
+                    return Err(over);
+                }
+            }
             if self.user.regs.rip == after {
                 return Ok(self.user.regs.rax);
+            }
+            if self.user.regs.rip.abs_diff(after) > syscall::INSTRUCTION_BYTES {
+                handled.lock().push(self.user.regs);
+                // Its `ret` takes the restorer's address.
+                self.user.regs.rsp += 8;
+                self.user.regs.rax = nr::RT_SIGRETURN.into();
+                continue;
             }
             // It was rewound, so the program makes it again.
             assert_eq!((self.user.regs.rip, self.user.regs.rax), (after - syscall::INSTRUCTION_BYTES, number));

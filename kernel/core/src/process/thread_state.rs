@@ -8,7 +8,6 @@ use crate::clock;
 use crate::executor;
 use crate::process::futexes::Sleeper;
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::AlternateStack;
 
 /// What a thread has besides its registers.
 pub(crate) struct ThreadState {
@@ -17,9 +16,6 @@ pub(crate) struct ThreadState {
     pub(crate) name: Mutex<[u8; 16]>,
     /// Where its end is to be announced (set_tid_address(2)), or 0.
     pub(crate) clear_tid: AtomicU64,
-    /// Blocked signals, a bit each.
-    pub(crate) blocked: AtomicU64,
-    pub(crate) alternate_stack: Mutex<AlternateStack>,
     /// Cores it may run on, a bit each.
     pub(crate) affinity: AtomicU64,
     /// The core it runs on.
@@ -50,8 +46,6 @@ impl ThreadState {
             tid,
             name: Mutex::new(LockLevel::Fact, name),
             clear_tid: AtomicU64::new(0),
-            blocked: AtomicU64::new(0),
-            alternate_stack: Mutex::new(LockLevel::Fact, AlternateStack::NONE),
             affinity: AtomicU64::new(affinity),
             core: AtomicUsize::new(core),
             waker: Mutex::new(LockLevel::Waiters, None),
@@ -100,6 +94,11 @@ impl ThreadState {
     #[inline]
     pub(crate) fn has_attention(&self) -> bool {
         self.attention.load(Ordering::Acquire)
+    }
+
+    /// The thread has looked, but not at everything.
+    pub(super) fn leave_attention(&self) {
+        self.attention.store(true, Ordering::Release);
     }
 
     /// The thread looks now.

@@ -52,7 +52,6 @@ impl<const N: usize> Record<N> {
     }
 
     /// The bytes, by value.
-    #[cfg(test)]
     pub(crate) fn into_bytes(self) -> [u8; N] {
         self.0
     }

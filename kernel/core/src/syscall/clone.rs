@@ -56,11 +56,15 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     }
     let (name, affinity) = (*caller.thread.name.lock(), caller.thread.affinity.load(Ordering::Relaxed));
     let child = process.threads.add(name, affinity)?;
-    child.blocked.store(caller.thread.blocked.load(Ordering::Relaxed), Ordering::Relaxed);
     if flags & flag::CHILD_CLEARTID != 0 {
         child.clear_tid.store(child_tid, Ordering::Relaxed);
     }
     let tid = child.tid;
+    {
+        let mut signals = process.signals.lock();
+        let blocked = signals.blocked(caller.thread.tid);
+        signals.join(tid, blocked);
+    }
     for address in told {
         // Another thread may have unmapped it meanwhile: then nobody is told, as on Linux.
         let _ = process.space.lock().write_u32(address, tid);
@@ -73,6 +77,9 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     if flags & flag::SETTLS != 0 {
         new.regs.fs_base = tls;
     }
-    start_thread(Arc::clone(process), child, new).map_err(|_| Errno::EAGAIN)?;
+    if start_thread(Arc::clone(process), child, new).is_err() {
+        process.signals.lock().leave(tid);
+        return Err(Errno::EAGAIN.into());
+    }
     Ok(tid.into())
 }

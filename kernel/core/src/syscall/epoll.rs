@@ -6,11 +6,13 @@ use super::Arguments;
 use super::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
 use super::abi::time::parse_timespec;
 use super::pipe::install;
+use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
 use crate::files::poller::{Poller, ask};
 use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 use coppice_hal::paging::Access;
 
@@ -123,7 +125,8 @@ impl Wait {
         let poller = poller(&self.file)?;
         loop {
             let any = until_or(deadline_ns, |waker| poller.watch(waker), || (poller.queued() > 0).then_some(()));
-            if any.await.is_err() {
+            if caller.interruptible(Restart::Never, any).await?.is_err() {
+                caller.unless_interrupted(Restart::Never).await?;
                 return Ok(0);
             }
             match self.tell(caller) {
@@ -156,9 +159,10 @@ pub(super) async fn wait(caller: Caller<'_>, a: &Arguments) -> Awaited {
     Wait::of(caller, a)?.wait(caller, deadline_ns).await
 }
 
-/// epoll_pwait(2). Nothing is sent to a process that waits, so its signal mask does not matter.
+/// epoll_pwait(2).
 pub(super) async fn pwait(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    wait(caller, a).await
+    let mask = read_mask(caller, a.get(4), a.get(5)).await?;
+    caller.with_mask(mask, wait(caller, a)).await
 }
 
 /// epoll_pwait2(2).
@@ -168,5 +172,6 @@ pub(super) async fn pwait2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         0 => u64::MAX,
         address => clock::monotonic_ns().saturating_add(parse_timespec(&caller.read_array(address).await?)?),
     };
-    wait.wait(caller, deadline_ns).await
+    let mask = read_mask(caller, a.get(4), a.get(5)).await?;
+    caller.with_mask(mask, wait.wait(caller, deadline_ns)).await
 }

@@ -15,8 +15,9 @@ use super::abi::time::parse_timespec;
 use super::time::Clock;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Elapsed};
 use crate::process::futexes::{Asleep, Word};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 
 /// What futex(2) is asked for.
@@ -88,7 +89,7 @@ fn at_least_one(count: i32) -> usize {
 pub(super) async fn sleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     loop {
         let fetch = match lie_down(caller, a) {
-            Ok((asleep, deadline_ns)) => return rest(asleep, deadline_ns).await,
+            Ok((asleep, deadline_ns)) => return rest(caller, asleep, deadline_ns).await,
             Err(Trouble::Fetch(fetch)) => fetch,
             Err(trouble) => return Err(trouble.into()),
         };
@@ -96,14 +97,16 @@ pub(super) async fn sleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
 }
 
-/// Waits until the thread is woken, or the monotonic clock shows `deadline_ns`.
-async fn rest(asleep: Asleep<'_>, deadline_ns: u64) -> Awaited {
-    if deadline_ns == u64::MAX {
-        asleep.woken().await;
-        return Ok(0);
-    }
-    let in_time = executor::timeout_at(deadline_ns, asleep.woken()).await.is_ok();
-    if in_time || asleep.get_up() { Ok(0) } else { Err(Errno::ETIMEDOUT.into()) }
+/// Waits until the thread is woken, the monotonic clock shows `deadline_ns`, or a signal comes.
+async fn rest(caller: Caller<'_>, asleep: Asleep<'_>, deadline_ns: u64) -> Awaited {
+    // A time limit is not kept for a call that is made again.
+    let restart = if deadline_ns == u64::MAX { Restart::IfAsked } else { Restart::Never };
+    let failure = match caller.interruptible(restart, executor::timeout_at(deadline_ns, asleep.woken())).await {
+        Ok(Ok(())) => return Ok(0),
+        Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
+        Err(failure) => failure,
+    };
+    if asleep.get_up() { Ok(0) } else { Err(failure) }
 }
 
 /// Falls asleep at a word that has the value it is to have. Also gives when to give up.

@@ -7,6 +7,7 @@ use super::abi::u64_at;
 use super::thread::only_self;
 use crate::errno::Errno;
 use crate::files::DESCRIPTORS_MAX;
+use crate::limits::SIGNALS_QUEUED_MAX;
 use crate::memory::limits::STACK_BYTES;
 use crate::process::{Caller, Immediate};
 
@@ -30,7 +31,7 @@ fn limit(resource: u32) -> Result<(u64, u64), Errno> {
         RLIMIT_STACK => Ok((STACK_BYTES, STACK_BYTES)),
         RLIMIT_NOFILE => Ok((DESCRIPTORS_MAX as u64, DESCRIPTORS_MAX as u64)),
         RLIMIT_NPROC => Ok((1, 1)),
-        RLIMIT_SIGPENDING => Ok((64, 64)),
+        RLIMIT_SIGPENDING => Ok((SIGNALS_QUEUED_MAX as u64, SIGNALS_QUEUED_MAX as u64)),
         RLIMIT_CORE | RLIMIT_MSGQUEUE | RLIMIT_NICE | RLIMIT_RTPRIO => Ok((0, 0)),
         ..RLIMITS => Ok((INFINITY, INFINITY)),
         _ => Err(Errno::EINVAL),

@@ -15,11 +15,13 @@ use coppice_hal::user::Registers;
 use super::Arguments;
 use super::abi::io::{POLLFD_BYTES, PollEntry};
 use super::abi::time::{parse_timespec, timespec};
+use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::readiness::{Level, Ready};
 use crate::files::{DESCRIPTORS_MAX, Descriptors, Input, Object, Standard};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
 /// What is told of an entry whether it was asked for or not.
@@ -139,12 +141,18 @@ impl Entries {
                         if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
                     });
                     let nothing = Found { ready: 0, unknown: None };
-                    executor::timeout_at(deadline_ns, look_again).await.unwrap_or(Ok(nothing))
+                    let waiting = executor::timeout_at(deadline_ns, look_again);
+                    caller.interruptible(Restart::Never, waiting).await?.unwrap_or(Ok(nothing))
                 }
                 looked => looked,
             };
             match looked {
-                Ok(found) => return Ok(found.ready),
+                Ok(found) => {
+                    if found.ready == 0 {
+                        caller.unless_interrupted(Restart::Never).await?;
+                    }
+                    return Ok(found.ready);
+                }
                 Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
                 Err(trouble) => return Err(Failure::from(trouble)),
             }
@@ -199,8 +207,7 @@ pub(super) async fn poll(caller: Caller<'_>, a: &Arguments) -> Awaited {
     Entries::of(a)?.wait(caller, deadline_ns).await
 }
 
-/// ppoll(2). Nothing is sent to a process that waits, so its signal mask does not matter. The time left is written
-/// back, as Linux does.
+/// ppoll(2). The time left is written back, as Linux does.
 pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let deadline_ns = match a.get(2) {
         0 => u64::MAX,
@@ -209,11 +216,13 @@ pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
             clock::monotonic_ns().saturating_add(timeout_ns)
         }
     };
-    let ready = Entries::of(a)?.wait(caller, deadline_ns).await?;
+    let mask = read_mask(caller, a.get(3), a.get(4)).await?;
+    let entries = Entries::of(a)?;
+    let ready = caller.with_mask(mask, entries.wait(caller, deadline_ns)).await;
     if a.get(2) != 0 {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.
         let _ = caller.write(a.get(2), timespec(left_ns).bytes()).await;
     }
-    Ok(ready)
+    ready
 }

@@ -15,7 +15,9 @@ use super::stream::{How, read_stream};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
+use crate::files::readiness::until;
 use crate::files::{Device, Input, Object, OpenFile, Standard, buffer};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure};
 
 /// Parts of a long transfer that are under way at once.
@@ -179,6 +181,11 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
         if reply == Reply::Count(0) {
             return Err(Errno::EAGAIN.into());
         }
+    }
+    if caller.process.signals.lock().has_handlers() {
+        // What was asked for is taken from the input whoever waits for it, so signals interrupt a wait before that.
+        let is_known = || (!input.ready().is_empty()).then_some(());
+        caller.interruptible(Restart::IfAsked, until(|waker| input.watch(waker), is_known)).await?;
     }
     let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
     input.forget();

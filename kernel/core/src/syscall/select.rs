@@ -6,10 +6,13 @@ use core::task::Poll;
 
 use super::Arguments;
 use super::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
+use super::abi::u64_at;
+use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{DESCRIPTORS_MAX, Input, Object, Ready, Standard};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller};
 
 /// select(2).
@@ -18,27 +21,35 @@ pub(super) async fn select(caller: Caller<'_>, a: &Arguments) -> Awaited {
         0 => u64::MAX,
         address => deadline(parse_timeval(&caller.read_array(address).await?)?),
     };
-    let ready = select_until(caller, a, deadline_ns).await?;
+    let ready = select_until(caller, a, deadline_ns).await;
     if a.get(4) != 0 {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.
         let _ = caller.write(a.get(4), timeval(left_ns).bytes()).await;
     }
-    Ok(ready)
+    ready
 }
 
-/// pselect6(2). Nothing is sent to a process that waits, so its signal mask does not matter.
+/// pselect6(2).
 pub(super) async fn pselect6(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let deadline_ns = match a.get(4) {
         0 => u64::MAX,
         address => deadline(parse_timespec(&caller.read_array(address).await?)?),
     };
-    let ready = select_until(caller, a, deadline_ns).await?;
+    let mask = match a.get(5) {
+        0 => None,
+        // The mask's address and length.
+        address => {
+            let place: [u8; 16] = caller.read_array(address).await?;
+            read_mask(caller, u64_at(&place, 0), u64_at(&place, 8)).await?
+        }
+    };
+    let ready = caller.with_mask(mask, select_until(caller, a, deadline_ns)).await;
     if a.get(4) != 0 {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         let _ = caller.write(a.get(4), timespec(left_ns).bytes()).await;
     }
-    Ok(ready)
+    ready
 }
 
 fn deadline(timeout_ns: u64) -> u64 {
@@ -117,13 +128,17 @@ impl Asked {
     }
 
     /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
-    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Result<Found, Errno> {
+    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited<Found> {
         let mut found = self.look(caller)?;
         if let Some(input) = &found.unknown {
             input.look().await;
             found = self.look(caller)?;
         }
-        if found.ready > 0 || clock::monotonic_ns() >= deadline_ns {
+        if found.ready > 0 {
+            return Ok(found);
+        }
+        if clock::monotonic_ns() >= deadline_ns {
+            caller.unless_interrupted(Restart::Never).await?;
             return Ok(found);
         }
         let look_again = poll_fn(|context| {
@@ -136,7 +151,8 @@ impl Asked {
             let looked = self.look(caller);
             if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
         });
-        executor::timeout_at(deadline_ns, look_again).await.unwrap_or(Ok(found))
+        let waiting = executor::timeout_at(deadline_ns, look_again);
+        Ok(caller.interruptible(Restart::Never, waiting).await?.unwrap_or(Ok(found))?)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::errno::Errno;
 use crate::files::pair::PairEnd;
 use crate::files::socket::{Socket, SocketKind};
 use crate::files::{Object, OpenFile, flags};
-use crate::process::{Awaited, Caller, Immediate};
+use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// `IPPROTO_TCP`.
 const PROTOCOL_TCP: u32 = 6;
@@ -134,9 +134,9 @@ pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
                 Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
                 other => other,
             };
-            match wait(&file, deadline_ns, waiting).await {
-                Err(Errno::EAGAIN) => Err(Errno::EINPROGRESS.into()),
-                other => Ok(other.map(|()| 0)?),
+            match wait(caller, &file, deadline_ns, waiting).await {
+                Err(Failure::Errno(Errno::EAGAIN)) => Err(Errno::EINPROGRESS.into()),
+                other => other.map(|()| 0),
             }
         }
         other => Ok(other.map(|()| 0)?),
@@ -165,7 +165,7 @@ async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awa
         caller.process.files.lock().check_room()?;
         socket.accept(&caller.process.node.quota)
     };
-    let accepted = wait(&file, deadline_ns, attempt).await?;
+    let accepted = wait(caller, &file, deadline_ns, attempt).await?;
     let peer = accepted.peer().unwrap_or((core::net::Ipv4Addr::UNSPECIFIED, 0));
     // Other threads are to see it only when nothing can go wrong any more.
     place.tell(caller, name(peer).bytes())?;

@@ -12,7 +12,7 @@ use crate::files::readiness::until_or;
 use crate::files::socket_options::Options;
 use crate::files::stream::{Shape, Stream, Taken, copy_from};
 use crate::files::{Object, OpenFile};
-use crate::process::signals::SIGPIPE;
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure, Trouble};
 
 /// How something is read or written.
@@ -57,20 +57,24 @@ pub(super) fn deadline_ns(file: &OpenFile, timeout_ns: impl Fn(&Options) -> u64)
     }
 }
 
-/// Makes attempts until one says something else than `EAGAIN`, or it is time to give up, which is `EAGAIN`.
+/// Makes attempts until one says something else than `EAGAIN`, or it is time to give up, which is `EAGAIN`. A signal
+/// ends it, too; a call with a time limit is not made again then.
 pub(super) async fn wait<T>(
+    caller: Caller<'_>,
     file: &OpenFile,
     deadline_ns: u64,
     mut attempt: impl FnMut() -> Result<T, Errno>,
-) -> Result<T, Errno> {
+) -> Awaited<T> {
     if deadline_ns == 0 {
-        return attempt();
+        return Ok(attempt()?);
     }
     let attempt = || match attempt() {
         Err(Errno::EAGAIN) => None,
         other => Some(other),
     };
-    until_or(deadline_ns, |waker| file.watch(waker), attempt).await.unwrap_or(Err(Errno::EAGAIN))
+    let waiting = until_or(deadline_ns, |waker| file.watch(waker), attempt);
+    let restart = if deadline_ns == u64::MAX { Restart::IfAsked } else { Restart::Never };
+    Ok(caller.interruptible(restart, waiting).await?.unwrap_or(Err(Errno::EAGAIN))?)
 }
 
 /// Reads into the ranges. Gives how many bytes the program got, and there were of the message, if it was one.
@@ -92,18 +96,18 @@ pub(super) async fn read_stream(
                     return Ok(Taken { copied: done, ..taken });
                 }
             }
-            Err(Failure::Errno(_)) if done > 0 => return Ok(Taken { copied: done, length: done }),
+            Err(failure) if done > 0 && failure.leaves_part() => return Ok(Taken { copied: done, length: done }),
             Err(failure) => return Err(failure),
         }
     }
 }
 
 /// Forgets up to `limit` bytes that could be read. Gives how many.
-pub(super) async fn discard(file: &OpenFile, stream: &dyn Stream, limit: u64, how: How) -> Awaited {
+pub(super) async fn discard(caller: Caller<'_>, file: &OpenFile, stream: &dyn Stream, limit: u64, how: How) -> Awaited {
     let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut done = 0;
     loop {
-        match wait(file, how.deadline_ns, || stream.take(left, false, &mut |bytes| bytes.len())).await {
+        match wait(caller, file, how.deadline_ns, || stream.take(left, false, &mut |bytes| bytes.len())).await {
             Ok(taken) => {
                 done += taken.copied as u64;
                 left -= taken.copied;
@@ -111,8 +115,8 @@ pub(super) async fn discard(file: &OpenFile, stream: &dyn Stream, limit: u64, ho
                     return Ok(done);
                 }
             }
-            Err(_) if done > 0 => return Ok(done),
-            Err(errno) => return Err(errno.into()),
+            Err(failure) if done > 0 && failure.leaves_part() => return Ok(done),
+            Err(failure) => return Err(failure),
         }
     }
 }
@@ -134,7 +138,7 @@ async fn take(
             trouble = result.err();
             copied
         };
-        let taken = wait(file, how.deadline_ns, || stream.take(limit, how.peek, &mut sink)).await?;
+        let taken = wait(caller, file, how.deadline_ns, || stream.take(limit, how.peek, &mut sink)).await?;
         // Part of a stream is a result; part of a message is none.
         let counts = taken.copied > 0 && stream.shape() == Shape::Bytes;
         match trouble {
@@ -173,8 +177,8 @@ pub(super) async fn write_stream(
                     return Ok(done);
                 }
             }
-            Err(Failure::Errno(_)) if done > 0 => return Ok(done),
-            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how).await),
+            Err(failure) if done > 0 && failure.leaves_part() => return Ok(done),
+            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how)),
             Err(failure) => return Err(failure),
         }
     }
@@ -197,7 +201,7 @@ async fn put(
             trouble = result.err();
             copied
         };
-        let written = wait(file, how.deadline_ns, || stream.put(length, &mut source)).await?;
+        let written = wait(caller, file, how.deadline_ns, || stream.put(length, &mut source)).await?;
         match trouble {
             Some(trouble) if written == 0 => {
                 ranges.reset(mark);
@@ -219,21 +223,21 @@ pub(super) async fn write_bytes(
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
-        match wait(file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await {
+        match wait(caller, file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await {
             Ok(count) if stream.shape() != Shape::Bytes => return Ok(count as u64),
             Ok(count) => done += count,
-            Err(_) if done > 0 => break,
-            Err(Errno::EPIPE) => return Err(broken(caller, how).await),
-            Err(errno) => return Err(errno.into()),
+            Err(failure) if done > 0 && failure.leaves_part() => break,
+            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how)),
+            Err(failure) => return Err(failure),
         }
     }
     Ok(done as u64)
 }
 
 /// Nobody reads what was to be written.
-async fn broken(caller: Caller<'_>, how: How) -> Failure {
+fn broken(caller: Caller<'_>, how: How) -> Failure {
     if !how.quiet
-        && let Err(end) = caller.raise(SIGPIPE).await
+        && let Err(end) = caller.raise_broken_pipe()
     {
         return end;
     }

@@ -119,12 +119,3 @@ pub(super) fn times(caller: Caller<'_>, a: &Arguments) -> Immediate {
     }
     Ok(ticks(clock::monotonic_ns()))
 }
-
-/// getitimer(2): none is ever set, because setitimer(2) is not there.
-pub(super) fn getitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    if !(0..=2).contains(&a.int(0)) {
-        return Err(Errno::EINVAL.into());
-    }
-    caller.put(a.get(1), Record::<32>::new().bytes())?;
-    Ok(0)
-}

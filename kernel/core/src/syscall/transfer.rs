@@ -147,7 +147,7 @@ async fn copy(
         };
         let (read, written) = match step.await {
             Ok(moved) => moved,
-            Err(Failure::Errno(_)) if done > 0 => break,
+            Err(failure) if done > 0 && failure.leaves_part() => break,
             Err(failure) => return Err(failure),
         };
         if input.as_shipped().is_some() {

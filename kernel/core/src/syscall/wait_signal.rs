@@ -1,45 +1,35 @@
-//! Waiting for a signal that nobody can send: for ever, that is until the job is killed, unless there is a time limit
-//! or a signal is pending already.
+//! Waiting for signals.
 
 use coppice_protocol::syscalls as nr;
 
 use super::Arguments;
-use super::abi::signal::{SIGSET_BYTES, siginfo};
+use super::abi::signal::SIGSET_BYTES;
 use super::abi::time::parse_timespec;
+use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::process::signals::{Effect, SignalSet};
+use crate::process::signals::{Restart, SignalSet};
 use crate::process::{Awaited, Caller};
-
-/// The process is stopped and nobody continues it.
-pub(super) async fn stop() -> Awaited {
-    core::future::pending().await
-}
+use core::future::{pending, poll_fn};
+use core::task::Poll;
 
 /// pause(2), rt_sigsuspend(2).
 pub(super) async fn suspend(caller: Caller<'_>, number: u32, a: &Arguments) -> Awaited {
-    if number == nr::RT_SIGSUSPEND {
-        if a.get(1) != SIGSET_BYTES as u64 {
-            return Err(Errno::EINVAL.into());
-        }
-        let mask = SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?));
-        let effect = caller.process.signals.lock().release(mask);
-        if let Effect::End(end) = effect {
-            return Err(end.into());
-        }
-    }
-    core::future::pending().await
+    let mask = match number {
+        nr::RT_SIGSUSPEND if a.get(1) != SIGSET_BYTES as u64 => return Err(Errno::EINVAL.into()),
+        nr::RT_SIGSUSPEND => Some(SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?))),
+        _ => None,
+    };
+    caller.with_mask(mask, caller.interruptible(Restart::Never, pending())).await
 }
 
 /// rt_sigtimedwait(2).
 pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    /// `SI_TKILL`: a thread sent it.
-    const SI_TKILL: i32 = -6;
-    if a.get(3) != SIGSET_BYTES as u64 {
-        return Err(Errno::EINVAL.into());
-    }
-    let wanted = SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?)).blockable();
+    let wanted = match read_mask(caller, a.get(0), a.get(3)).await? {
+        Some(wanted) => wanted.blockable(),
+        None => return Err(Errno::EFAULT.into()),
+    };
     let deadline_ns = match a.get(2) {
         0 => u64::MAX,
         address => {
@@ -47,18 +37,36 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
             clock::monotonic_ns().saturating_add(timeout_ns)
         }
     };
-    let taken = caller.process.signals.lock().take(wanted);
-    match taken {
-        Some(signal) => {
-            if a.get(1) != 0 {
-                let identity = &caller.process.identity;
-                caller.write(a.get(1), siginfo(signal, SI_TKILL, identity.pid, identity.user).bytes()).await?;
-            }
-            Ok(signal.into())
-        }
-        None => {
-            executor::sleep_until(deadline_ns).await;
-            Err(Errno::EAGAIN.into())
-        }
+    let awaits = Awaits::start(caller, wanted);
+    // The thread is woken for any signal that it is to look at.
+    let taken = poll_fn(|_| match caller.process.signals.lock().take(caller.thread.tid, wanted) {
+        Some(info) => Poll::Ready(info),
+        None => Poll::Pending,
+    });
+    let taken = caller.interruptible(Restart::Never, executor::timeout_at(deadline_ns, taken)).await;
+    drop(awaits);
+    let Ok(info) = taken? else { return Err(Errno::EAGAIN.into()) };
+    let info = caller.process.timers.taken(caller.process, info);
+    if a.get(1) != 0 {
+        caller.write(a.get(1), info.record().bytes()).await?;
+    }
+    Ok(info.signal.into())
+}
+
+/// Says which signals the thread waits for, as long as it does.
+struct Awaits<'a>(Caller<'a>);
+
+impl<'a> Awaits<'a> {
+    fn start(caller: Caller<'a>, wanted: SignalSet) -> Self {
+        let called = caller.process.signals.lock().set_awaited(caller.thread.tid, wanted);
+        caller.process.call_threads(called);
+        Self(caller)
+    }
+}
+
+impl Drop for Awaits<'_> {
+    fn drop(&mut self) {
+        let called = self.0.process.signals.lock().set_awaited(self.0.thread.tid, SignalSet::NONE);
+        self.0.process.call_threads(called);
     }
 }

@@ -21,7 +21,6 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
 use crate::files::{Object, OpenFile, Standard};
-use crate::process::signals::SIGPIPE;
 use crate::process::{Awaited, Caller, Failure};
 
 const RWF_HIPRI: u32 = 1;
@@ -217,7 +216,7 @@ async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ra
                     break;
                 }
             }
-            Err(Failure::Errno(_)) if done > 0 => break,
+            Err(failure) if done > 0 && failure.leaves_part() => break,
             Err(failure) => return Err(failure),
         }
     }
@@ -255,7 +254,7 @@ async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Aw
         }
         Ok(_) => Err(Errno::EIO.into()),
         Err(Errno::EPIPE) => {
-            caller.raise(SIGPIPE).await?;
+            caller.raise_broken_pipe()?;
             Err(Errno::EPIPE.into())
         }
         Err(errno) => Err(errno.into()),

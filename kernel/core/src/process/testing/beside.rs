@@ -10,6 +10,7 @@ impl Bench {
     /// Makes a call that waits, and others while it does. Gives its result.
     pub(crate) fn call_during(&self, number: u32, arguments: &[u64], meanwhile: &[(u32, &[u64], i64)]) -> i64 {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let handled = Arc::clone(&self.handled);
         let all = |arguments: &[u64]| {
             let mut all = [0; 6];
             all[..arguments.len()].copy_from_slice(arguments);
@@ -19,17 +20,18 @@ impl Bench {
         let others: Vec<_> = meanwhile.iter().map(|(number, of, expected)| (*number, all(of), *expected)).collect();
         let made = executor::run_to_end(async move {
             let (other_process, other_state) = (Arc::clone(&process), Arc::clone(&state));
+            let other_handled = Arc::clone(&handled);
             let (sender, done) = executor::oneshot::channel();
             let spawned = executor::spawn(async move {
                 let mut thread = idle(&process, &state);
-                let _ = sender.send(thread.make(number.into(), waiting).await.map_err(end_of));
+                let _ = sender.send(thread.make(number.into(), waiting, &handled).await.map_err(end_of));
             });
             assert!(spawned.is_ok());
             let mut done = core::pin::pin!(done);
             for (number, arguments, expected) in others {
                 assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
                 let mut thread = idle(&other_process, &other_state);
-                let result = thread.make(number.into(), arguments).await.map(u64::cast_signed);
+                let result = thread.make(number.into(), arguments, &other_handled).await.map(u64::cast_signed);
                 assert_eq!(result, Ok(expected));
             }
             done.await.expect("its end")
@@ -40,12 +42,13 @@ impl Bench {
     /// Makes a call that waits, and does something a moment later. Gives its result; `None` if it still waits then.
     pub(crate) fn wait_while(&self, number: u32, arguments: &[u64], meanwhile: impl FnOnce(&Self)) -> Option<i64> {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let handled = Arc::clone(&self.handled);
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let (sender, mut done) = executor::oneshot::channel();
         let spawned = executor::spawn(async move {
             // Nobody may wait for it any more.
-            let _ = sender.send(idle(&process, &state).make(number.into(), all).await);
+            let _ = sender.send(idle(&process, &state).make(number.into(), all, &handled).await);
         });
         assert!(spawned.is_ok());
         self.rest();
@@ -62,10 +65,10 @@ impl Bench {
             let mut all = [0; 6];
             all[..arguments.len()].copy_from_slice(arguments);
             let state = self.process.threads.add([0; 16], 1).expect("room");
-            let process = Arc::clone(&self.process);
+            let (process, handled) = (Arc::clone(&self.process), Arc::clone(&self.handled));
             let (sender, done) = executor::oneshot::channel();
             let spawned = executor::spawn(async move {
-                let made = idle(&process, &state).make(number.into(), all).await;
+                let made = idle(&process, &state).make(number.into(), all, &handled).await;
                 process.threads.remove(&state, None);
                 // Nobody may wait for it any more.
                 let _ = sender.send(made);

@@ -25,6 +25,19 @@ pub(crate) struct SignalAction {
 }
 
 impl SignalAction {
+    /// `SA_SIGINFO`: the handler wants to know what the signal says.
+    pub(crate) const SIGINFO: u64 = 4;
+    /// `SA_RESTORER`: there is a restorer. Without, no handler can return.
+    pub(crate) const RESTORER: u64 = 0x0400_0000;
+    /// `SA_ONSTACK`: the handler runs on the alternate stack, if there is one.
+    pub(crate) const ONSTACK: u64 = 0x0800_0000;
+    /// `SA_RESTART`: calls that are interrupted are made again.
+    pub(crate) const RESTART: u64 = 0x1000_0000;
+    /// `SA_NODEFER`: the signal is not blocked while its handler runs.
+    pub(crate) const NODEFER: u64 = 0x4000_0000;
+    /// `SA_RESETHAND`: the handler runs once.
+    pub(crate) const RESETHAND: u64 = 0x8000_0000;
+
     /// From the program's bytes.
     pub(crate) fn parse(bytes: &[u8; SIGACTION_BYTES]) -> Self {
         let [handler, flags, restorer, mask] = [0, 8, 16, 24].map(|offset| u64_at(bytes, offset));
@@ -49,6 +62,8 @@ pub(crate) struct AlternateStack {
 }
 
 impl AlternateStack {
+    /// `SS_ONSTACK`: the thread is on it.
+    pub(crate) const ONSTACK: u32 = 1;
     /// `SS_DISABLE`: there is none.
     pub(crate) const DISABLE: u32 = 2;
     /// `SS_AUTODISARM`.
@@ -63,15 +78,112 @@ impl AlternateStack {
         Self { address: u64_at(bytes, 0), flags: u32_at(bytes, 8), bytes: u64_at(bytes, 16) }
     }
 
+    /// Whether an address is on it.
+    pub(crate) const fn holds(&self, address: u64) -> bool {
+        address > self.address && address - self.address <= self.bytes
+    }
+
+    /// Whether a thread with this stack pointer runs on it, as far as anybody may know.
+    pub(crate) const fn is_used(&self, stack_pointer: u64) -> bool {
+        self.flags & Self::AUTODISARM == 0 && self.holds(stack_pointer)
+    }
+
     /// To the program's bytes.
     pub(crate) fn record(&self) -> Record<STACK_BYTES> {
         Record::new().u64(0, self.address).u32(8, self.flags).u64(16, self.bytes)
     }
 }
 
-/// `siginfo_t` of a signal that process `sender` of `user` sent itself.
-pub(crate) fn siginfo(signal: u32, code: i32, sender: u32, user: u32) -> Record<SIGINFO_BYTES> {
-    Record::new().u32(0, signal).u32(8, code.cast_unsigned()).u32(16, sender).u32(20, user)
+/// Sent by kill(2).
+pub(crate) const SI_USER: i32 = 0;
+/// Sent by the kernel.
+pub(crate) const SI_KERNEL: i32 = 0x80;
+/// Sent by a timer of timer_create(2).
+pub(crate) const SI_TIMER: i32 = -2;
+/// Sent by tkill(2) or tgkill(2).
+pub(crate) const SI_TKILL: i32 = -6;
+
+/// What a signal says: as much of `siginfo_t` as Linux keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SignalInfo {
+    /// The signal.
+    pub(crate) signal: u32,
+    /// `si_errno`, which nobody uses.
+    errno: i32,
+    /// `si_code`: who sent it, or what happened.
+    pub(crate) code: i32,
+    /// What else there is to say, which depends on that.
+    fields: [u8; INFO_FIELDS_BYTES],
+}
+
+/// Where the part of `siginfo_t` is that depends on who sent the signal.
+const INFO_FIELDS_AT: usize = 16;
+
+/// How much of it Linux keeps.
+const INFO_FIELDS_BYTES: usize = 32;
+
+impl SignalInfo {
+    const fn new(signal: u32, code: i32) -> Self {
+        Self { signal, errno: 0, code, fields: [0; INFO_FIELDS_BYTES] }
+    }
+
+    fn with(mut self, offset: usize, bytes: &[u8]) -> Self {
+        self.fields[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self
+    }
+
+    /// That a process sent it, to the process it is for.
+    pub(crate) fn user(signal: u32, sender: u32, user: u32) -> Self {
+        Self::new(signal, SI_USER).sent_by(sender, user)
+    }
+
+    /// That a process sent it, to the thread it is for.
+    pub(crate) fn to_thread(signal: u32, sender: u32, user: u32) -> Self {
+        Self::new(signal, SI_TKILL).sent_by(sender, user)
+    }
+
+    fn sent_by(self, sender: u32, user: u32) -> Self {
+        self.with(0, &sender.to_le_bytes()).with(4, &user.to_le_bytes())
+    }
+
+    /// That the kernel sent it.
+    pub(crate) const fn kernel(signal: u32) -> Self {
+        Self::new(signal, SI_KERNEL)
+    }
+
+    /// That its thread did what the processor does not do, and where.
+    pub(crate) fn fault(signal: u32, code: i32, address: u64) -> Self {
+        Self::new(signal, code).with(0, &address.to_le_bytes())
+    }
+
+    /// That a timer of timer_create(2) sent it, with the value it was given.
+    pub(crate) fn timer(signal: u32, timer: u32, value: u64) -> Self {
+        Self::new(signal, SI_TIMER).with(0, &timer.to_le_bytes()).with(8, &value.to_le_bytes())
+    }
+
+    /// Which timer sent it, if one did.
+    pub(crate) fn timer_id(&self) -> Option<u32> {
+        (self.code == SI_TIMER).then(|| u32_at(&self.fields, 0))
+    }
+
+    /// The same of a timer that was up so many more times since it was sent.
+    pub(crate) fn with_overruns(self, count: u32) -> Self {
+        self.with(4, &count.to_le_bytes())
+    }
+
+    /// From the program's bytes, as the signal with this number.
+    pub(crate) fn parse(bytes: &[u8; SIGINFO_BYTES], signal: u32) -> Self {
+        let mut fields = [0; INFO_FIELDS_BYTES];
+        fields.copy_from_slice(&bytes[INFO_FIELDS_AT..INFO_FIELDS_AT + INFO_FIELDS_BYTES]);
+        let [errno, code] = [4, 8].map(|offset| u32_at(bytes, offset).cast_signed());
+        Self { signal, errno, code, fields }
+    }
+
+    /// To the program's bytes.
+    pub(crate) fn record(&self) -> Record<SIGINFO_BYTES> {
+        let [errno, code] = [self.errno, self.code].map(i32::cast_unsigned);
+        Record::new().u32(0, self.signal).u32(4, errno).u32(8, code).raw(INFO_FIELDS_AT, &self.fields)
+    }
 }
 
 /// The seconds and nanoseconds are in no structure of their own, but read alike everywhere.
@@ -84,7 +196,8 @@ mod tests {
     use core::mem::{offset_of, size_of};
 
     use super::super::{u32_at, u64_at};
-    use super::{AlternateStack, SIGACTION_BYTES, SIGINFO_BYTES, STACK_BYTES, SignalAction, siginfo};
+    use super::{AlternateStack, SI_KERNEL, SI_TIMER, SI_TKILL, SI_USER, SIGACTION_BYTES, SIGINFO_BYTES, STACK_BYTES};
+    use super::{SignalAction, SignalInfo};
 
     #[test]
     fn actions_survive_the_way_through_the_programs_memory() {
@@ -110,10 +223,33 @@ mod tests {
     #[test]
     fn signal_information_has_the_hosts_layout() {
         assert_eq!(SIGINFO_BYTES, size_of::<libc::siginfo_t>());
-        let b = siginfo(6, -6, 1000, 7).into_bytes();
+        let b = SignalInfo::to_thread(6, 1000, 7).record().into_bytes();
         assert_eq!(u32_at(&b, offset_of!(libc::siginfo_t, si_signo)), 6);
-        assert_eq!(u32_at(&b, offset_of!(libc::siginfo_t, si_code)).cast_signed(), -6);
-        assert_eq!(u32_at(&b, 16), 1000);
-        assert_eq!(u32_at(&b, 20), 7);
+        assert_eq!(u32_at(&b, offset_of!(libc::siginfo_t, si_code)).cast_signed(), libc::SI_TKILL);
+        assert_eq!(u32_at(&b, offset_of!(libc::siginfo_t, si_errno)), 0);
+        assert_eq!([16, 20].map(|offset| u32_at(&b, offset)), [1000, 7]);
+        let timer = SignalInfo::timer(34, 5, 9).with_overruns(3);
+        assert_eq!(timer.timer_id(), Some(5));
+        let b = timer.record().into_bytes();
+        assert_eq!([16, 20].map(|offset| u32_at(&b, offset)), [5, 3]);
+        assert_eq!(u64_at(&b, 24), 9);
+        assert_eq!(SignalInfo::parse(&b, 34), timer);
+        assert_eq!(u64_at(&SignalInfo::fault(11, 1, 0x1234).record().into_bytes(), 16), 0x1234);
+    }
+
+    #[test]
+    fn codes_and_flags_are_the_hosts() {
+        assert_eq!([SI_USER, SI_KERNEL, SI_TIMER, SI_TKILL], [0, libc::SI_KERNEL, libc::SI_TIMER, libc::SI_TKILL]);
+        let host =
+            [libc::SA_SIGINFO, 0x0400_0000, libc::SA_ONSTACK, libc::SA_RESTART, libc::SA_NODEFER, libc::SA_RESETHAND];
+        let ours = [
+            SignalAction::SIGINFO,
+            SignalAction::RESTORER,
+            SignalAction::ONSTACK,
+            SignalAction::RESTART,
+            SignalAction::NODEFER,
+            SignalAction::RESETHAND,
+        ];
+        assert_eq!(ours, host.map(|flag| u64::from(flag.cast_unsigned())));
     }
 }

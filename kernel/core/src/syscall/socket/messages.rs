@@ -133,7 +133,7 @@ async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32
         return Ok(Received { told: 0, flags: 0, from: None });
     }
     if is_bytes && flags & msg::TRUNC != 0 && !peek {
-        let told = discard(file, stream, ranges.left(), how).await?;
+        let told = discard(caller, file, stream, ranges.left(), how).await?;
         return Ok(Received { told, flags: 0, from: None });
     }
     let taken = read_stream(caller, file, stream, ranges, how).await?;
@@ -208,7 +208,7 @@ pub(in crate::syscall) async fn send_messages(caller: Caller<'_>, a: &Arguments)
         match count(caller, address, sent.await)? {
             Ok(()) => done += 1,
             Err(_) if done > 0 => break,
-            Err(errno) => return Err(errno.into()),
+            Err(failure) => return Err(failure),
         }
     }
     Ok(done)
@@ -232,7 +232,7 @@ pub(in crate::syscall) async fn receive_messages(caller: Caller<'_>, a: &Argumen
         match count(caller, address, taken.await)? {
             Ok(()) => done += 1,
             Err(_) if done > 0 => break,
-            Err(errno) => return Err(errno.into()),
+            Err(failure) => return Err(failure),
         }
         if a.uint(3) & msg::WAITFORONE != 0 {
             flags |= msg::DONTWAIT;
@@ -245,13 +245,13 @@ pub(in crate::syscall) async fn receive_messages(caller: Caller<'_>, a: &Argumen
 }
 
 /// Writes down the bytes of one message of several.
-fn count(caller: Caller<'_>, address: u64, result: Awaited) -> Awaited<Result<(), Errno>> {
+fn count(caller: Caller<'_>, address: u64, result: Awaited) -> Awaited<Result<(), Failure>> {
     match result {
         Ok(bytes) => {
             caller.put(address + COUNT_AT, &(bytes as u32).to_le_bytes())?;
             Ok(Ok(()))
         }
-        Err(Failure::Errno(errno)) => Ok(Err(errno)),
+        Err(failure) if failure.leaves_part() => Ok(Err(failure)),
         Err(failure) => Err(failure),
     }
 }

@@ -1,0 +1,91 @@
+//! Calls that wait, and that signals interrupt.
+
+use core::future::poll_fn;
+use core::task::Poll;
+
+use super::set::{SIGPIPE, SignalSet};
+use super::state::{Next, Target};
+use crate::executor::{self, Either};
+use crate::process::{Awaited, Caller, End, Failure};
+use crate::syscall::abi::signal::SignalInfo;
+
+/// What becomes of a call when a signal's handler has run in its place (signal(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restart {
+    /// It is made again if the handler was set with `SA_RESTART`, or else fails with `EINTR`.
+    IfAsked,
+    /// It fails with `EINTR`.
+    Never,
+}
+
+impl Caller<'_> {
+    /// Waits, unless a signal comes that has a handler, or that ends the process. If both come together, the wait was
+    /// the first. One that only stops the process does not end the wait.
+    pub(crate) async fn interruptible<T>(&self, restart: Restart, waiting: impl Future<Output = T>) -> Awaited<T> {
+        match executor::race(waiting, self.interruption(restart)).await {
+            Either::First(result) => Ok(result),
+            Either::Second(failure) => Err(failure),
+        }
+    }
+
+    /// Goes on, unless a signal has come as for [`Self::interruptible`].
+    pub(crate) async fn unless_interrupted(&self, restart: Restart) -> Awaited<()> {
+        let ready = core::future::ready(());
+        match executor::race(self.interruption(restart), ready).await {
+            Either::First(failure) => Err(failure),
+            Either::Second(()) => Ok(()),
+        }
+    }
+
+    /// Waits for a signal that interrupts the call. The thread's own task is woken when there may be one.
+    async fn interruption(&self, restart: Restart) -> Failure {
+        let look = |_: &mut core::task::Context<'_>| {
+            if !self.thread.has_attention() {
+                return Poll::Pending;
+            }
+            let next = self.process.signals.lock().interrupt(self.thread.tid);
+            match next {
+                Next::Handler(_) => Poll::Ready(Failure::Interrupted(restart)),
+                Next::End(signal) => Poll::Ready(Failure::End(End::signal(signal as u8))),
+                Next::Stop { since_now } => {
+                    if since_now {
+                        self.process.call_all();
+                    }
+                    Poll::Pending
+                }
+                Next::Nothing => Poll::Pending,
+            }
+        };
+        poll_fn(look).await
+    }
+
+    /// Makes a call while other signals are blocked than the thread says, if `mask` says so.
+    pub(crate) async fn with_mask<T>(
+        &self,
+        mask: Option<SignalSet>,
+        call: impl Future<Output = Awaited<T>>,
+    ) -> Awaited<T> {
+        let Some(mask) = mask else { return call.await };
+        let called = self.process.signals.lock().block_for_call(self.thread.tid, mask);
+        self.process.call_threads(called);
+        let result = call.await;
+        let called = self.process.signals.lock().restore(self.thread.tid);
+        self.process.call_threads(called);
+        result
+    }
+
+    /// Sends the thread the signal that means that nobody reads what it writes.
+    pub(crate) fn raise_broken_pipe(&self) -> Awaited<()> {
+        let identity = &self.process.identity;
+        let info = SignalInfo::user(SIGPIPE, identity.pid, identity.user);
+        match self.process.send(Target::Thread(self.thread.tid), info)? {
+            Some(end) => Err(Failure::End(end)),
+            None => Ok(()),
+        }
+    }
+
+    /// What the thread blocks.
+    pub(crate) fn blocked(&self) -> SignalSet {
+        self.process.signals.lock().blocked(self.thread.tid)
+    }
+}

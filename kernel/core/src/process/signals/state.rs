@@ -1,0 +1,492 @@
+//! What the signals of a process do, as a state machine: dispositions, and of each thread its mask, its pending signals
+//! and where its handlers run. Nothing here waits, runs or ends anything; the methods say who is to look at its signals
+//! ([`Signals::next`]), and what comes of it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::pending::Pending;
+use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
+use crate::errno::Errno;
+use crate::limits::SIGNALS_QUEUED_MAX;
+use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
+
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+
+/// Whom a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Any thread of the process that does not block it.
+    Process,
+    /// One thread.
+    Thread(u32),
+}
+
+/// What is to be done about a signal that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing: it waits to be unblocked, or is pending already.
+    Nothing,
+    /// Nothing, for it is ignored.
+    Ignored,
+    /// A thread is to look at its signals.
+    Call(u32),
+    /// All threads are to look at their signals.
+    CallAll,
+    /// The process is at its end, by this signal.
+    End(u32),
+}
+
+/// A signal on its way to its handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// What it says.
+    pub(crate) info: SignalInfo,
+    /// What was set for it when it was taken.
+    pub(crate) action: SignalAction,
+}
+
+/// What a thread has to do next because of its signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing.
+    Nothing,
+    /// Run a handler.
+    Handler(Delivery),
+    /// The process is stopped; if it is since this moment, all threads are to look at their signals.
+    Stop { since_now: bool },
+    /// The process is at its end, by this signal.
+    End(u32),
+}
+
+/// What the processor said of a thread's last fault; 0 before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FaultContext {
+    /// The processor's number of the exception.
+    pub(crate) vector: u64,
+    /// Its error code.
+    pub(crate) error: u64,
+    /// The address of the last page fault.
+    pub(crate) address: u64,
+}
+
+/// What a thread has of its own.
+#[derive(Debug)]
+struct Thread {
+    blocked: SignalSet,
+    /// What is blocked again after the call that the thread makes.
+    saved: Option<SignalSet>,
+    /// What it waits for in rt_sigtimedwait(2): those run no handler.
+    awaited: SignalSet,
+    pending: Pending,
+    /// Interrupted the call that the thread makes.
+    taken: Option<Delivery>,
+    stack: AlternateStack,
+    fault: FaultContext,
+}
+
+/// What a frame says of the thread besides its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Context {
+    /// What is blocked when the handler returns.
+    pub(crate) mask: SignalSet,
+    pub(crate) stack: AlternateStack,
+    pub(crate) fault: FaultContext,
+}
+
+/// The signals of a process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    actions: [SignalAction; SIGNAL_MAX as usize],
+    shared: Pending,
+    /// By their ids. There is always one but before the first and after the last.
+    threads: BTreeMap<u32, Thread>,
+    /// Pending signals with what they say.
+    queued: usize,
+    stopped: bool,
+    /// Threads with a lower id had their turn to get the process's signals.
+    turn: u32,
+}
+
+impl Signals {
+    /// As a new program finds them: everything default, nothing pending, and its first thread, which blocks nothing.
+    pub(crate) fn new(first: u32) -> Self {
+        let mut signals = Self {
+            actions: [SignalAction::default(); SIGNAL_MAX as usize],
+            shared: Pending::default(),
+            threads: BTreeMap::new(),
+            queued: 0,
+            stopped: false,
+            turn: 0,
+        };
+        signals.join(first, SignalSet::NONE);
+        signals
+    }
+
+    /// A thread starts, with the signals blocked that its creator has.
+    pub(crate) fn join(&mut self, id: u32, blocked: SignalSet) {
+        let thread = Thread {
+            blocked,
+            saved: None,
+            awaited: SignalSet::NONE,
+            pending: Pending::default(),
+            taken: None,
+            stack: AlternateStack::NONE,
+            fault: FaultContext::default(),
+        };
+        self.threads.insert(id, thread);
+    }
+
+    /// A thread is at its end. Gives the threads that are to look at their signals in its place.
+    pub(crate) fn leave(&mut self, id: u32) -> Vec<u32> {
+        let Some(thread) = self.threads.remove(&id) else { return Vec::new() };
+        self.queued -= thread.pending.queued();
+        self.pass_on(thread.blocked.others())
+    }
+
+    /// Whether there is such a thread.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.threads.contains_key(&id)
+    }
+
+    /// What is set for a signal.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such signal.
+    pub(crate) fn action(&self, signal: u32) -> Result<SignalAction, Errno> {
+        check(signal).map(|index| self.actions[index])
+    }
+
+    /// Whether what a signal does can be set.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such signal, or one that cannot be caught.
+    pub(crate) fn check_settable(&self, signal: u32) -> Result<(), Errno> {
+        check(signal)?;
+        if signal == SIGKILL || signal == SIGSTOP { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// Sets what a signal does. Setting it to be ignored forgets pending ones. Says whether it is pending now.
+    ///
+    /// # Errors
+    /// `EINVAL`: no such signal, or one that cannot be caught.
+    pub(crate) fn set_action(&mut self, signal: u32, action: SignalAction) -> Result<bool, Errno> {
+        self.check_settable(signal)?;
+        self.actions[check(signal)?] = action;
+        if self.is_ignored(signal) {
+            self.forget(SignalSet::of(signal));
+        }
+        let pending = self.threads.values().fold(self.shared.set(), |all, thread| all.or(thread.pending.set()));
+        Ok(pending.contains(signal))
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// `ESRCH`: no such thread. `EINVAL`: no such signal. `EAGAIN`: [`SIGNALS_QUEUED_MAX`] are pending, and this one
+    /// cannot be sent without what it says.
+    pub(crate) fn send(&mut self, target: Target, info: SignalInfo) -> Result<Outcome, Errno> {
+        let signal = info.signal;
+        check(signal)?;
+        // Linux looks at the first thread, too, when a signal is for the process.
+        let looked_at = match target {
+            Target::Process => self.threads.values().next(),
+            Target::Thread(id) => self.threads.get(&id),
+        };
+        let Some(thread) = looked_at else { return Err(Errno::ESRCH) };
+        let is_kept = thread.blocked.or(thread.awaited).contains(signal);
+        if signal == SIGKILL {
+            return Ok(Outcome::End(SIGKILL));
+        }
+        let goes_on = signal == SIGCONT && self.stopped;
+        if signal == SIGCONT {
+            self.forget(SignalSet::STOPPING);
+            self.stopped = false;
+        } else if SignalSet::STOPPING.contains(signal) {
+            self.forget(SignalSet::of(SIGCONT));
+        }
+        let all_or = |outcome| if goes_on { Outcome::CallAll } else { outcome };
+        // One that is blocked is kept even if it is ignored: the disposition may change before it is unblocked.
+        if !is_kept && self.is_ignored(signal) {
+            return Ok(all_or(Outcome::Ignored));
+        }
+        let taker = self.taker(target, signal);
+        let awaits = |id| self.threads.get(&id).is_some_and(|thread: &Thread| thread.awaited.contains(signal));
+        if taker.is_some_and(|id| !awaits(id)) && !self.stopped && self.ends(signal) {
+            return Ok(Outcome::End(signal));
+        }
+        let is_new = self.add(target, info)?;
+        Ok(all_or(taker.filter(|_| is_new).map_or(Outcome::Nothing, Outcome::Call)))
+    }
+
+    /// Adds a signal to those that are pending. Says whether that changes anything.
+    fn add(&mut self, target: Target, info: SignalInfo) -> Result<bool, Errno> {
+        let is_room = self.queued < SIGNALS_QUEUED_MAX;
+        let pending = match target {
+            Target::Process => &mut self.shared,
+            Target::Thread(id) => &mut self.threads.get_mut(&id).ok_or(Errno::ESRCH)?.pending,
+        };
+        // There are few timers, and each is there once.
+        let is_timer = info.timer_id().is_some();
+        if pending.has(&info) {
+            return Ok(false);
+        }
+        if is_room || is_timer {
+            pending.push(info);
+            self.queued += 1;
+        } else if info.signal < REAL_TIME_MIN || info.code == SI_USER {
+            pending.mark(info.signal);
+        } else {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(true)
+    }
+
+    /// The thread that is to take a signal: of a process's, one that waits for it, else the first one, else each in
+    /// turn.
+    fn taker(&mut self, target: Target, signal: u32) -> Option<u32> {
+        let takes = |thread: &Thread| thread.awaited.contains(signal) || !thread.blocked.contains(signal);
+        if let Target::Thread(id) = target {
+            return self.threads.get(&id).filter(|thread| takes(thread)).map(|_| id);
+        }
+        if let Some((id, _)) = self.threads.iter().find(|(_, thread)| thread.awaited.contains(signal)) {
+            return Some(*id);
+        }
+        let is_free = |thread: &Thread| takes(thread) && thread.taken.is_none() && thread.saved.is_none();
+        if let Some((id, _)) = self.threads.iter().next().filter(|(_, thread)| is_free(thread)) {
+            return Some(*id);
+        }
+        let next = self.threads.range(self.turn..).chain(self.threads.range(..self.turn));
+        let id = next.clone().find(|(_, thread)| is_free(thread)).or_else(|| next.clone().find(|(_, of)| takes(of)));
+        let id = *id?.0;
+        self.turn = id + 1;
+        Some(id)
+    }
+
+    /// The threads that are to take the process's pending signals among `signals`, which another thread no longer does.
+    fn pass_on(&mut self, signals: SignalSet) -> Vec<u32> {
+        let mut left = self.shared.set().and(signals);
+        let mut takers = Vec::new();
+        while let Some(signal) = left.first() {
+            left = left.and(SignalSet::of(signal).others());
+            if let Some(id) = self.taker(Target::Process, signal)
+                && !takers.contains(&id)
+            {
+                takers.push(id);
+            }
+        }
+        takers
+    }
+
+    /// What a thread has to do next.
+    pub(crate) fn next(&mut self, id: u32) -> Next {
+        let Some(thread) = self.threads.get_mut(&id) else { return Next::Nothing };
+        if let Some(taken) = thread.taken.take() {
+            return Next::Handler(taken);
+        }
+        if self.stopped {
+            return Next::Stop { since_now: false };
+        }
+        while let Some(info) = self.take_unblocked(id) {
+            let signal = info.signal;
+            if self.is_ignored(signal) {
+                continue;
+            }
+            if self.has_handler(signal) {
+                return Next::Handler(self.take_handler(info));
+            }
+            if SignalSet::STOPPING.contains(signal) {
+                self.stopped = true;
+                return Next::Stop { since_now: true };
+            }
+            return Next::End(signal);
+        }
+        Next::Nothing
+    }
+
+    /// As [`Self::next`], of a thread that waits in a call: a handler is left for when the call has ended.
+    pub(crate) fn interrupt(&mut self, id: u32) -> Next {
+        let next = self.next(id);
+        if let (Next::Handler(delivery), Some(thread)) = (next, self.threads.get_mut(&id)) {
+            thread.taken = Some(delivery);
+        }
+        next
+    }
+
+    /// Whether [`Self::next`] has something to say.
+    pub(crate) fn concerns(&self, id: u32) -> bool {
+        let Some(thread) = self.threads.get(&id) else { return false };
+        let unblocked = thread.blocked.or(thread.awaited).others();
+        self.stopped || thread.taken.is_some() || !self.pending(id).and(unblocked).is_empty()
+    }
+
+    fn take_unblocked(&mut self, id: u32) -> Option<SignalInfo> {
+        let thread = self.threads.get(&id)?;
+        let unblocked = thread.blocked.or(thread.awaited).others();
+        self.take(id, unblocked)
+    }
+
+    /// Takes a pending signal of `wanted` that a thread may take.
+    pub(crate) fn take(&mut self, id: u32, wanted: SignalSet) -> Option<SignalInfo> {
+        let thread = self.threads.get_mut(&id)?;
+        let (info, had_room) = thread.pending.take(wanted).or_else(|| self.shared.take(wanted))?;
+        self.queued -= usize::from(had_room);
+        Some(info)
+    }
+
+    /// A signal that is to run its handler now.
+    fn take_handler(&mut self, info: SignalInfo) -> Delivery {
+        let kept = &mut self.actions[info.signal as usize - 1];
+        let action = *kept;
+        if action.flags & SignalAction::RESETHAND != 0 {
+            kept.handler = SIG_DFL;
+        }
+        Delivery { info, action }
+    }
+
+    /// A thread has caused a signal by what it did. Gives its handler, unless there is none or it is blocked: then the
+    /// process is at its end.
+    pub(crate) fn fault(&mut self, id: u32, info: SignalInfo, context: FaultContext) -> Option<Delivery> {
+        let thread = self.threads.get_mut(&id)?;
+        // As on Linux, what other faults say of the address stays.
+        let address = if context.vector == PAGE_FAULT { context.address } else { thread.fault.address };
+        thread.fault = FaultContext { address, ..context };
+        let runs = !thread.blocked.contains(info.signal) && self.has_handler(info.signal);
+        runs.then(|| self.take_handler(info))
+    }
+
+    /// A frame could not be written. Gives the handler of the `SIGSEGV` that this means, as [`Self::fault`] does.
+    pub(crate) fn bad_frame(&mut self, id: u32, of: u32) -> Option<Delivery> {
+        let thread = self.threads.get(&id)?;
+        let runs = of != SIGSEGV && !thread.blocked.contains(SIGSEGV) && self.has_handler(SIGSEGV);
+        runs.then(|| self.take_handler(SignalInfo::kernel(SIGSEGV)))
+    }
+
+    /// What the frame of a handler says of its thread.
+    pub(crate) fn context(&self, id: u32) -> Context {
+        self.threads.get(&id).map_or(
+            Context { mask: SignalSet::NONE, stack: AlternateStack::NONE, fault: FaultContext::default() },
+            |thread| Context { mask: thread.saved.unwrap_or(thread.blocked), stack: thread.stack, fault: thread.fault },
+        )
+    }
+
+    /// A thread enters a handler. Gives the threads that are to look at their signals because it blocks some now.
+    pub(crate) fn enter(&mut self, id: u32, delivery: &Delivery) -> Vec<u32> {
+        let Some(thread) = self.threads.get_mut(&id) else { return Vec::new() };
+        if thread.stack.flags & AlternateStack::AUTODISARM != 0 {
+            thread.stack = AlternateStack::NONE;
+        }
+        let own = match delivery.action.flags & SignalAction::NODEFER {
+            0 => SignalSet::of(delivery.info.signal),
+            _ => SignalSet::NONE,
+        };
+        thread.saved = None;
+        let blocked = thread.blocked.or(SignalSet(delivery.action.mask)).or(own);
+        self.set_blocked(id, blocked)
+    }
+
+    /// What a thread blocks.
+    pub(crate) fn blocked(&self, id: u32) -> SignalSet {
+        self.threads.get(&id).map_or(SignalSet::NONE, |thread| thread.blocked)
+    }
+
+    /// Sets what a thread blocks. Gives the threads that are to look at their signals, perhaps itself.
+    pub(crate) fn set_blocked(&mut self, id: u32, blocked: SignalSet) -> Vec<u32> {
+        let Some(thread) = self.threads.get_mut(&id) else { return Vec::new() };
+        let blocked = blocked.blockable();
+        let newly = blocked.and(thread.blocked.others());
+        thread.blocked = blocked;
+        let mut called = self.pass_on(newly);
+        if self.concerns(id) && !called.contains(&id) {
+            called.push(id);
+        }
+        called
+    }
+
+    /// Sets what a thread blocks until [`Self::restore`], or until a handler returns. As [`Self::set_blocked`].
+    pub(crate) fn block_for_call(&mut self, id: u32, blocked: SignalSet) -> Vec<u32> {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.saved = Some(thread.saved.unwrap_or(thread.blocked));
+        }
+        self.set_blocked(id, blocked)
+    }
+
+    /// Undoes [`Self::block_for_call`], unless a handler is to run first. As [`Self::set_blocked`].
+    pub(crate) fn restore(&mut self, id: u32) -> Vec<u32> {
+        let saved = self.threads.get_mut(&id).filter(|thread| thread.taken.is_none());
+        match saved.and_then(|thread| thread.saved.take()) {
+            Some(saved) => self.set_blocked(id, saved),
+            None => Vec::new(),
+        }
+    }
+
+    /// A thread waits for these signals now, or for none any more.
+    pub(crate) fn set_awaited(&mut self, id: u32, awaited: SignalSet) -> Vec<u32> {
+        let Some(thread) = self.threads.get_mut(&id) else { return Vec::new() };
+        let before = core::mem::replace(&mut thread.awaited, awaited);
+        self.pass_on(before.and(awaited.others()))
+    }
+
+    /// Where a thread's handlers run that ask for it.
+    pub(crate) fn stack(&self, id: u32) -> AlternateStack {
+        self.threads.get(&id).map_or(AlternateStack::NONE, |thread| thread.stack)
+    }
+
+    /// Sets where a thread's handlers run that ask for it.
+    pub(crate) fn set_stack(&mut self, id: u32, stack: AlternateStack) {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.stack = stack;
+        }
+    }
+
+    /// Signals of a thread and of its process that wait.
+    pub(crate) fn pending(&self, id: u32) -> SignalSet {
+        let own = self.threads.get(&id).map_or(SignalSet::NONE, |thread| thread.pending.set());
+        own.or(self.shared.set())
+    }
+
+    /// Whether the process is stopped.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Forgets the pending signals of a timer that is no more.
+    pub(crate) fn forget_timer(&mut self, id: u32) {
+        let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget_timer(id)).sum();
+        self.queued -= own + self.shared.forget_timer(id);
+    }
+
+    fn forget(&mut self, signals: SignalSet) {
+        let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget(signals)).sum();
+        self.queued -= own + self.shared.forget(signals);
+    }
+
+    /// Whether there is a handler for any signal.
+    pub(crate) fn has_handlers(&self) -> bool {
+        self.actions.iter().any(|action| action.handler > SIG_IGN)
+    }
+
+    /// Whether a handler is set.
+    fn has_handler(&self, signal: u32) -> bool {
+        check(signal).is_ok_and(|index| self.actions[index].handler > SIG_IGN)
+    }
+
+    fn is_ignored(&self, signal: u32) -> bool {
+        let handler = check(signal).map_or(SIG_DFL, |index| self.actions[index].handler);
+        handler == SIG_IGN || handler == SIG_DFL && SignalSet::IGNORED.contains(signal)
+    }
+
+    /// Whether a signal ends the process by default, and nothing else is set for it.
+    fn ends(&self, signal: u32) -> bool {
+        !self.is_ignored(signal) && !self.has_handler(signal) && !SignalSet::STOPPING.contains(signal)
+    }
+}
+
+/// The processor's number of a page fault.
+pub(crate) const PAGE_FAULT: u64 = 14;
+
+/// A signal's index, if there is such a signal.
+fn check(signal: u32) -> Result<usize, Errno> {
+    if (1..=SIGNAL_MAX).contains(&signal) { Ok(signal as usize - 1) } else { Err(Errno::EINVAL) }
+}
