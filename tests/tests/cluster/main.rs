@@ -25,6 +25,7 @@ mod retention_secrets;
 mod retention_worked;
 mod scale;
 mod shared_memory;
+mod signals;
 mod signals_sent;
 mod sockets;
 mod streams;
