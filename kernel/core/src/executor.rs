@@ -16,6 +16,7 @@ pub mod oneshot;
 mod platform;
 mod queued;
 mod ready;
+mod run_time;
 mod task;
 mod timer;
 mod wait;
@@ -29,6 +30,7 @@ pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, run, tasks};
+pub use run_time::RunTime;
 pub use task::{TaskHandle, TooManyTasks, spawn, spawn_on, spawn_program, spawn_program_on};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};

@@ -63,9 +63,10 @@ impl CoreState {
                 if others_wait {
                     self.arm(since_ns.saturating_add(left_ns));
                 }
+                task.begin_turn(since_ns);
                 task.poll();
                 let used_ns = platform::now_ns().saturating_sub(since_ns);
-                let waits = self.ready.lock().end_turn(left_ns.saturating_sub(used_ns));
+                let waits = self.ready.lock().end_turn(used_ns, left_ns.saturating_sub(used_ns));
                 drop(waits);
             }
             None => return false,

@@ -97,12 +97,12 @@ impl Ready {
         }
     }
 
-    /// The task that had its turn was polled and has so much left of it. It is returned if it is not ready again: where
+    /// The task that had its turn was polled for so long and has so much left of it. It is returned if it is not ready again: where
     /// it is dropped, anything may happen that wakes others.
-    pub(super) fn end_turn(&mut self, left_ns: u64) -> Option<Arc<Task>> {
+    pub(super) fn end_turn(&mut self, used_ns: u64, left_ns: u64) -> Option<Arc<Task>> {
         let Turn { task, again, given_up } = self.turn.take()?;
         let left_ns = if given_up { 0 } else { left_ns };
-        task.set_turn_left_ns(left_ns);
+        task.end_turn(used_ns, left_ns);
         match (again, left_ns) {
             (false, _) => return Some(task),
             (true, 0) => self.spent.push_back(task),

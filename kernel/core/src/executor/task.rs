@@ -9,6 +9,7 @@ use core::task::{Context, Poll, Waker};
 
 use super::core_state::{CoreState, current, numbered};
 use super::queued::Queued;
+use super::run_time::RunTime;
 use crate::limits::TURN_NS;
 use crate::sync::{LockLevel, Mutex};
 
@@ -21,6 +22,8 @@ pub(super) struct Task {
     queued: Queued,
     /// What a program has left of its turn, ns. Tasks of the kernel take none.
     turn_left_ns: Option<AtomicU64>,
+    /// Where it is noted how long the program had the processor, if somebody wants to know.
+    run_time: Option<Arc<RunTime>>,
     slot: Mutex<Slot>,
 }
 
@@ -41,9 +44,22 @@ impl Task {
         self.turn_left_ns.as_ref().map(|left_ns| left_ns.load(Ordering::Relaxed))
     }
 
-    pub(super) fn set_turn_left_ns(&self, left_ns: u64) {
+    /// Its turn begins, or goes on.
+    #[inline]
+    pub(super) fn begin_turn(&self, now_ns: u64) {
+        if let Some(run_time) = &self.run_time {
+            run_time.begin(now_ns);
+        }
+    }
+
+    /// Its turn ends, or is interrupted, after so long, with so much left of it.
+    #[inline]
+    pub(super) fn end_turn(&self, used_ns: u64, left_ns: u64) {
         if let Some(turn) = &self.turn_left_ns {
             turn.store(left_ns, Ordering::Relaxed);
+        }
+        if let Some(run_time) = &self.run_time {
+            run_time.end(used_ns);
         }
     }
 
@@ -139,7 +155,7 @@ pub struct TooManyTasks;
 /// # Errors
 /// [`TooManyTasks`] at the limit; the future is dropped.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(current(), None, future)
+    start(current(), None, None, future)
 }
 
 /// As [`spawn`], on another core.
@@ -150,7 +166,7 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHa
 /// # Panics
 /// If there is no such core: see [`super::cores`].
 pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(numbered(core), None, future)
+    start(numbered(core), None, None, future)
 }
 
 /// Starts a task that runs a program, which takes turns with others: see [`super::ready`].
@@ -158,10 +174,10 @@ pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) 
 /// # Errors
 /// As [`spawn`].
 pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(current(), Some(AtomicU64::new(TURN_NS)), future)
+    start(current(), Some(AtomicU64::new(TURN_NS)), None, future)
 }
 
-/// As [`spawn_program`], on another core.
+/// As [`spawn_program`], on another core, noting in `run_time` how long the program has it.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -170,14 +186,16 @@ pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Resul
 /// If there is no such core: see [`super::cores`].
 pub fn spawn_program_on(
     core: usize,
+    run_time: Arc<RunTime>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
-    start(numbered(core), Some(AtomicU64::new(TURN_NS)), future)
+    start(numbered(core), Some(AtomicU64::new(TURN_NS)), Some(run_time), future)
 }
 
 fn start(
     core: &'static CoreState,
     turn_left_ns: Option<AtomicU64>,
+    run_time: Option<Arc<RunTime>>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
     // Waking never allocates, so that it works whatever state the kernel is in.
@@ -185,7 +203,7 @@ fn start(
         return Err(TooManyTasks);
     }
     let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
-    let task = Arc::new(Task { core, queued: Queued::of(AtomicBool::new(false)), turn_left_ns, slot });
+    let task = Arc::new(Task { core, queued: Queued::of(AtomicBool::new(false)), turn_left_ns, run_time, slot });
     task.wake_by_ref();
     Ok(TaskHandle(task))
 }

@@ -89,8 +89,8 @@ pub(super) enum Over {
 /// [`TooManyTasks`]; the thread is none of the process's any more.
 pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), TooManyTasks> {
     let (threads, core) = (Arc::clone(&process.threads), state.core());
-    let added = Arc::clone(&state);
-    let spawned = executor::spawn_program_on(core, live(process, state, user));
+    let (added, clock) = (Arc::clone(&state), Arc::clone(&state.clock));
+    let spawned = executor::spawn_program_on(core, clock, live(process, state, user));
     if spawned.is_err() {
         threads.remove(&added, None);
     }
@@ -169,17 +169,15 @@ impl Thread {
     /// Goes on on another core.
     fn go_to(self, core: usize) -> Result<(), TooManyTasks> {
         let Self { process, state, user, .. } = self;
-        executor::spawn_program_on(core, live(process, state, user)).map(drop)
+        let clock = Arc::clone(&state.clock);
+        executor::spawn_program_on(core, clock, live(process, state, user)).map(drop)
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.
     async fn run(&mut self) -> Over {
         loop {
             let wait = self.until_waiting();
-            self.state.clock.pause();
-            let over = self.wait(wait).await;
-            self.state.clock.go_on();
-            if let Some(over) = over {
+            if let Some(over) = self.wait(wait).await {
                 return over;
             }
         }

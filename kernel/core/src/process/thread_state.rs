@@ -4,8 +4,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use alloc::sync::Arc;
 use core::task::Waker;
 
-use crate::clock;
-use crate::executor;
+use crate::executor::{self, RunTime};
 use crate::process::futexes::Sleeper;
 use crate::sync::{LockLevel, Mutex};
 
@@ -25,7 +24,7 @@ pub(crate) struct ThreadState {
     /// Somebody wants it to look at what was changed.
     attention: AtomicBool,
     /// What it has used of the processor.
-    pub(crate) clock: ThreadClock,
+    pub(crate) clock: Arc<RunTime>,
     /// Where the list of locks it holds starts (set_robust_list(2)); 0: nowhere.
     pub(crate) robust_list: AtomicU64,
     /// Its place among those that sleep at words of memory.
@@ -50,7 +49,7 @@ impl ThreadState {
             core: AtomicUsize::new(core),
             waker: Mutex::new(LockLevel::Waiters, None),
             attention: AtomicBool::new(false),
-            clock: ThreadClock::new(),
+            clock: Arc::default(),
             robust_list: AtomicU64::new(0),
             sleeper: Arc::default(),
             call: AtomicU64::new(NO_CALL),
@@ -120,46 +119,5 @@ impl ThreadState {
     /// The call it waits in.
     pub(crate) fn in_call(&self) -> Option<u64> {
         Some(self.call.load(Ordering::Relaxed)).filter(|number| *number != NO_CALL)
-    }
-}
-
-/// How long a thread had the processor: since its start, but for the time it waited.
-pub(crate) struct ThreadClock {
-    /// When it started, ns of the monotonic clock.
-    started_ns: u64,
-    /// Time it has waited since, ns.
-    waited_ns: AtomicU64,
-    /// Since when it waits, ns of the monotonic clock; 0: it runs.
-    waits_since_ns: AtomicU64,
-}
-
-impl ThreadClock {
-    /// It starts now.
-    fn new() -> Self {
-        let started_ns = clock::monotonic_ns();
-        Self { started_ns, waited_ns: AtomicU64::new(0), waits_since_ns: AtomicU64::new(0) }
-    }
-
-    /// The thread waits from now on.
-    #[inline]
-    pub(super) fn pause(&self) {
-        self.waits_since_ns.store(clock::monotonic_ns(), Ordering::Relaxed);
-    }
-
-    /// It goes on.
-    #[inline]
-    pub(super) fn go_on(&self) {
-        let waited_ns = clock::monotonic_ns().saturating_sub(self.waits_since_ns.swap(0, Ordering::Relaxed));
-        // The thread itself is the only one to write.
-        self.waited_ns.store(self.waited_ns.load(Ordering::Relaxed) + waited_ns, Ordering::Relaxed);
-    }
-
-    /// Time on the processor so far, ns.
-    pub(crate) fn cpu_ns(&self) -> u64 {
-        let until_ns = match self.waits_since_ns.load(Ordering::Relaxed) {
-            0 => clock::monotonic_ns(),
-            since_ns => since_ns,
-        };
-        until_ns.saturating_sub(self.started_ns).saturating_sub(self.waited_ns.load(Ordering::Relaxed))
     }
 }

@@ -86,7 +86,7 @@ impl Threads {
     /// A thread is at its end, by itself (with this status) or because the process is. To be called when nothing of it
     /// is left.
     pub(super) fn remove(&self, thread: &ThreadState, status: Option<u64>) {
-        self.cpu_ns.fetch_add(thread.clock.cpu_ns(), Ordering::Relaxed);
+        self.cpu_ns.fetch_add(thread.clock.ns(), Ordering::Relaxed);
         let was_last = {
             let mut table = self.table.lock();
             table.alive.remove(&thread.tid);
@@ -157,7 +157,7 @@ impl Threads {
 
     /// What all of them, gone ones included, used of the processor so far, ns.
     pub(crate) fn cpu_ns(&self) -> u64 {
-        let alive: u64 = self.all().iter().map(|thread| thread.clock.cpu_ns()).sum();
+        let alive: u64 = self.all().iter().map(|thread| thread.clock.ns()).sum();
         self.cpu_ns.load(Ordering::Relaxed) + alive
     }
 }

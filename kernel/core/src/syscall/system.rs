@@ -58,11 +58,7 @@ pub(super) fn getrusage(caller: Caller<'_>, a: &Arguments) -> Immediate {
             let memory = caller.process.space.lock().stats();
             let major_faults = caller.process.account.major_faults.load(Ordering::Relaxed);
             Usage {
-                cpu_ns: if who == RUSAGE_THREAD {
-                    caller.thread.clock.cpu_ns()
-                } else {
-                    caller.process.threads.cpu_ns()
-                },
+                cpu_ns: if who == RUSAGE_THREAD { caller.thread.clock.ns() } else { caller.process.threads.cpu_ns() },
                 resident_kib_max: memory.pages_peak * (PAGE_BYTES as u64 / 1024),
                 minor_faults: memory.faults.saturating_sub(major_faults),
                 major_faults,

@@ -70,8 +70,8 @@ impl Clock {
             Self::Real => clock::realtime_ns(),
             Self::Monotonic => clock::monotonic_ns(),
             Self::Processor => caller.process.threads.cpu_ns(),
-            Self::Thread(None) => caller.thread.clock.cpu_ns(),
-            Self::Thread(Some(tid)) => caller.process.threads.find(tid).map_or(0, |thread| thread.clock.cpu_ns()),
+            Self::Thread(None) => caller.thread.clock.ns(),
+            Self::Thread(Some(tid)) => caller.process.threads.find(tid).map_or(0, |thread| thread.clock.ns()),
         }
     }
 }
