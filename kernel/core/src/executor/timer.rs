@@ -91,12 +91,13 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Whoever waits without a limit need not know what time it is.
+        if self.deadline_ns == Timers::NEVER {
+            return Poll::Pending;
+        }
         if platform::now_ns() >= self.deadline_ns {
             self.unregister();
             return Poll::Ready(());
-        }
-        if self.deadline_ns == Timers::NEVER {
-            return Poll::Pending;
         }
         if let Some((core, key)) = self.registered {
             let known = core.timers.change(|sleepers| match sleepers.get_mut(&key) {

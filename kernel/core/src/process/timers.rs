@@ -41,7 +41,7 @@ impl TimerClock {
             Self::Real => Some(clock::realtime_ns()),
             Self::Monotonic => Some(clock::monotonic_ns()),
             Self::Process => Some(process.threads.cpu_ns()),
-            Self::Thread(id) => process.threads.find(id).map(|thread| thread.clock.cpu_ns()),
+            Self::Thread(id) => process.threads.find(id).map(|thread| thread.clock.ns()),
         }
     }
 
