@@ -14,16 +14,24 @@ use crate::process::{Awaited, Caller};
 /// open(2) of a name.
 pub(super) fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
     let files = &caller.process.job.shared;
-    let file = match files.find(name) {
-        Ok(_) if opened_with & flags::O_CREAT != 0 && opened_with & flags::O_EXCL != 0 => return Err(Errno::EEXIST),
-        Ok(_) if opened_with & flags::O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
-        Ok(file) => {
-            check(&file, opened_with)?;
-            file
+    let creates = opened_with & flags::O_CREAT != 0;
+    let is_own = creates && opened_with & flags::O_EXCL != 0;
+    let file = loop {
+        match files.find(name) {
+            Ok(_) if is_own => return Err(Errno::EEXIST),
+            Ok(_) if opened_with & flags::O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
+            Ok(file) => {
+                check(&file, opened_with)?;
+                break file;
+            }
+            Err(_) if creates => match files.make(name, masked(caller, mode), caller.process) {
+                // Another core has made it since.
+                Err(Errno::EEXIST) if !is_own => {}
+                // Whatever mode it makes a file with, its maker may use it.
+                made => break made?,
+            },
+            Err(errno) => return Err(errno),
         }
-        // Whatever mode it makes a file with, its maker may use it.
-        Err(_) if opened_with & flags::O_CREAT != 0 => files.make(name, masked(caller, mode), caller.process)?,
-        Err(errno) => return Err(errno),
     };
     let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
     if opened_with & flags::O_TRUNC != 0 && writes {
