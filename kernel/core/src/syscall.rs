@@ -52,6 +52,7 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 pub(crate) use self::clone::clone;
+pub(crate) use self::futex::{Futex, futex, rest};
 pub(crate) use self::signal::check_stack;
 use crate::errno::Errno;
 use crate::process::{Awaited, Caller, End, Failure, Identity, Immediate};
@@ -198,7 +199,6 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::EXIT_GROUP => Err(End::status(a.get(0)).into()),
         nr::WAIT4 | nr::WAITID => Err(Errno::ECHILD.into()),
 
-        nr::FUTEX => futex::now(caller, a)?,
         nr::SET_ROBUST_LIST => futex::set_robust_list(caller, a),
         nr::GET_ROBUST_LIST => futex::get_robust_list(caller, a),
 
@@ -335,7 +335,6 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::SCHED_YIELD => sleep::sched_yield().await,
         nr::NANOSLEEP => sleep::nanosleep(caller, a).await,
         nr::CLOCK_NANOSLEEP => sleep::clock_nanosleep(caller, a).await,
-        nr::FUTEX => futex::sleep(caller, a).await,
         nr::PAUSE | nr::RT_SIGSUSPEND => wait_signal::suspend(caller, number, a).await,
         nr::RT_SIGTIMEDWAIT => wait_signal::rt_sigtimedwait(caller, a).await,
         _ => Err(Failure::Unknown),

@@ -1,6 +1,5 @@
 /* Threads that change the memory others use, and a look at whether anybody ever sees what is gone: old contents, old
-   rights, an old place, somebody else's frame. Arguments: threads (4), rounds (400), "whole" for only those changes that
-   nobody can fault at.
+   rights, an old place, somebody else's frame. Arguments: threads (4), rounds (400).
 
    One thread changes, the others look all the time. Before a change it says that it begins, after it that it is done;
    who looked while a change was done and the next had not begun must have seen exactly that one. */
@@ -24,7 +23,7 @@
 
 typedef volatile uint64_t cell;
 
-static int threads = 4, rounds = 400, whole;
+static int threads = 4, rounds = 400;
 static atomic_ulong begun, done, waiting, opened, wrong, seen, faults;
 static atomic_int stop;
 static pthread_barrier_t barrier;
@@ -91,7 +90,7 @@ static void note_wrong(const char *what, uint64_t saw, uint64_t expected) {
 
 /* How a change is made that leaves zeros: by a new mapping, by advice, by two calls. */
 static void renew(unsigned long round) {
-    switch (round % (whole ? 2 : 3)) {
+    switch (round % 3) {
     case 0:
         map((void *)area, PAGES * PAGE, PROT_READ | PROT_WRITE);
         break;
@@ -299,16 +298,14 @@ static void *member(void *number) {
     else if (me == 1 && threads > 3) takes_fresh();
     else looks_at_contents(me);
     end_exercise(me, "contents", 0);
-    if (!whole) {
-        begin_exercise(me);
-        if (me == 0) changes_rights();
-        else looks_at_rights(me);
-        end_exercise(me, "rights", 1);
-        begin_exercise(me);
-        if (me == 0) changes_place();
-        else looks_at_place(me);
-        end_exercise(me, "place", 1);
-    }
+    begin_exercise(me);
+    if (me == 0) changes_rights();
+    else looks_at_rights(me);
+    end_exercise(me, "rights", 1);
+    begin_exercise(me);
+    if (me == 0) changes_place();
+    else looks_at_place(me);
+    end_exercise(me, "place", 1);
     begin_exercise(me);
     if (me == 0) changes_contents();
     else if (me % 2) copies(me);
@@ -322,7 +319,6 @@ static void *member(void *number) {
 int main(int argc, char **argv) {
     if (argc > 1) threads = atoi(argv[1]);
     if (argc > 2) rounds = atoi(argv[2]);
-    whole = argc > 3 && strcmp(argv[3], "whole") == 0;
     CHECK(threads >= 3 && threads <= THREADS_MAX);
     struct sigaction action = {.sa_sigaction = faulted, .sa_flags = SA_SIGINFO};
     CHECK(sigaction(SIGSEGV, &action, NULL) == 0);

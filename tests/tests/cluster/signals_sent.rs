@@ -8,6 +8,9 @@ use coppice_tests::Cluster;
 use coppice_tests::cluster::{Ran, finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 
+/// How long a program that is stopped is watched.
+const STOPPED_TIME: Duration = Duration::from_secs(1);
+
 /// A `coppice run` of `signalled` whose output is read as it comes.
 struct Job {
     child: Child,
@@ -60,6 +63,32 @@ impl Job {
 }
 
 #[test]
+fn handlers_run_and_ignored_signals_change_nothing() {
+    let cluster = Cluster::up(2);
+    for toolchain in [Toolchain::Glibc, Toolchain::Musl] {
+        let mut job = Job::start(&cluster, toolchain, &["-n", "4", "--ranks-per-node", "2"], "catch");
+        let every_rank_says = |job: &mut Job, text: &str| {
+            for _ in 0..4 {
+                assert_eq!(job.line(), text, "{toolchain:?}");
+            }
+        };
+        job.send(&cluster, "USR1");
+        every_rank_says(&mut job, "USR1");
+        job.send(&cluster, "SIGINT");
+        job.send(&cluster, "WINCH");
+        job.send(&cluster, "10");
+        every_rank_says(&mut job, "USR1");
+        // The C libraries keep different numbers of signals for themselves.
+        job.send(&cluster, if toolchain == Toolchain::Musl { "RTMIN+2" } else { "RTMIN+1" });
+        every_rank_says(&mut job, "RTMIN+1");
+        job.send(&cluster, "TERM");
+        every_rank_says(&mut job, "TERM");
+        assert_eq!(job.end().status, 7, "{toolchain:?}: its own exit status");
+        assert!(cluster.last_job()["reason"].is_null(), "{}", cluster.last_job());
+    }
+}
+
+#[test]
 fn what_nobody_handles_ends_the_job() {
     let cluster = Cluster::up(1);
     for (signal, status) in [("TERM", 143), ("HUP", 129), ("RTMIN+5", 167), ("KILL", 137)] {
@@ -73,6 +102,43 @@ fn what_nobody_handles_ends_the_job() {
     }
     let _ = cluster.run(&[BUSYBOX, "true"]).success();
     assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
+}
+
+#[test]
+fn a_job_is_stopped_and_continued() {
+    let cluster = Cluster::up(1);
+    let mut job = Job::start(&cluster, Toolchain::Musl, &[], "count");
+    assert_eq!(job.line(), "on 1");
+    job.send(&cluster, "STOP");
+    // What it had written before comes still; then nothing more.
+    let calls = || {
+        let running = cluster.json(&["job", &job.number]);
+        running["state"].as_str().map(str::to_owned)
+    };
+    assert_eq!(calls().as_deref(), Some("running"));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        loop {
+            let line = job.line();
+            if line.is_empty() || sender.send(line).is_err() {
+                return job;
+            }
+        }
+    });
+    wait_until("the program stops", Duration::from_secs(30), || match receiver.recv_timeout(STOPPED_TIME) {
+        Ok(line) => Err(line),
+        Err(_) => Ok(()),
+    });
+    let number = cluster.last_job()["job"].to_string();
+    let send = |signal: &str| cluster.coppice(&["kill", "--signal", signal, &number]).success();
+    let _ = send("CONT");
+    let next = receiver.recv_timeout(Duration::from_secs(60)).expect("it goes on");
+    assert!(next.starts_with("on "), "{next}");
+    // KILL ends it even while it is stopped.
+    let _ = send("STOP");
+    let _ = send("KILL");
+    let job = reader.join().expect("the reader ends with the output");
+    assert_eq!(job.end().status, 137);
 }
 
 #[test]

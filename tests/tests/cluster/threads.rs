@@ -13,12 +13,12 @@ pub(crate) fn cluster_of(nodes: u32, cores: u32) -> Cluster {
 }
 
 /// Ways to end a process that has several threads.
-const ENDS: [&str; 4] = ["main-leaves", "last-leaves", "status", "return"];
+const ENDS: [&str; 5] = ["main-leaves", "last-leaves", "status", "return", "abort"];
 
 fn all_programs(cores: u32) {
     let cluster = cluster_of(1, cores);
     for toolchain in [Toolchain::Glibc, Toolchain::Musl] {
-        for name in ["threads_posix", "threads_sync", "threads_c11"] {
+        for name in ["threads_posix", "threads_sync", "threads_c11", "threads_cancel"] {
             compare(&cluster, name, toolchain, &[]);
         }
         for end in ENDS {

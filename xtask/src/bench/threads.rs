@@ -1,4 +1,5 @@
-//! Threads: what waking, making and joining one costs, how little disturbs a busy core, and what a second core is worth.
+//! Threads: what waking, making and joining one costs, how little disturbs a busy core, and what a second core is
+//! worth.
 
 use std::path::Path;
 
@@ -14,7 +15,8 @@ use crate::command::{command, output};
 /// Wakes and threads measured.
 const ROUNDS: &str = "2000";
 
-/// Rounds of 10,000 pieces of work, about a second each. The I/O node pings every two seconds: some rounds see no traffic.
+/// Rounds of 10,000 pieces of work, about a second each. The I/O node pings every two seconds: some rounds see no
+/// traffic.
 const WORK_ROUNDS: &str = "6";
 
 /// Threads of the programs that are to get faster, and cores they have.

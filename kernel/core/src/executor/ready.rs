@@ -97,8 +97,8 @@ impl Ready {
         }
     }
 
-    /// The task that had its turn was polled for so long and has so much left of it. It is returned if it is not ready again: where
-    /// it is dropped, anything may happen that wakes others.
+    /// The task that had its turn was polled for so long and has so much left of it. It is returned if it is not ready
+    /// again: where it is dropped, anything may happen that wakes others.
     pub(super) fn end_turn(&mut self, used_ns: u64, left_ns: u64) -> Option<Arc<Task>> {
         let Turn { task, again, given_up } = self.turn.take()?;
         let left_ns = if given_up { 0 } else { left_ns };

@@ -20,7 +20,7 @@ use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 pub(crate) enum Text {
     /// `/proc/self/cmdline`.
     CommandLine,
-    /// `/sys/devices/system/cpu/online` and its like: those of the node, as on Linux, of which the rank may have a part.
+    /// `/sys/devices/system/cpu/online` and its like: the node's, as on Linux, of which the rank may have a part.
     Cores,
     /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
     HostName,

@@ -1,6 +1,6 @@
 //! What `/dev`, `/proc` and `/sys` hold: the few entries that programs really need, made by the kernel. The job's root
-//! has none of them, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes the
-//! files that say how nodes are called ([`super::hosts`]); a listing of `/etc` is the root's.
+//! has none of them, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes
+//! the files that say how nodes are called ([`super::hosts`]); a listing of `/etc` is the root's.
 //!
 //! The entries are one table of normalised paths. A path leads here if its first real component is `dev`, `proc` or
 //! `sys`, or if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its

@@ -156,24 +156,30 @@ impl Two<'_> {
 }
 
 impl Futexes {
-    /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits.
+    /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits. It
+    /// lies there until it is woken, or what [`Self::asleep`] gives is dropped.
     ///
     /// # Errors
     /// What `may` says.
-    pub(crate) fn lie_down<'a, E>(
-        &'a self,
-        sleeper: &'a Arc<Sleeper>,
+    pub(crate) fn lie_down<E>(
+        &self,
+        sleeper: &Arc<Sleeper>,
         word: Word,
         bits: u32,
         may: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Asleep<'a>, E> {
+    ) -> Result<(), E> {
         let index = word.queue();
         let mut queue = self.0[index].lock();
         may()?;
         sleeper.queue.store(index, Ordering::Relaxed);
         sleeper.woken.store(false, Ordering::Relaxed);
         queue.0.push_back(Entry { word, bits, sleeper: Arc::clone(sleeper) });
-        Ok(Asleep { futexes: self, sleeper })
+        Ok(())
+    }
+
+    /// A thread that has lain down.
+    pub(crate) fn asleep<'a>(&'a self, sleeper: &'a Arc<Sleeper>) -> Asleep<'a> {
+        Asleep { futexes: self, sleeper }
     }
 
     /// Wakes up to `count` threads that sleep at a word for one of these bits. Returns how many.

@@ -29,8 +29,8 @@ use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
 use crate::process::signals::{Delivery, FaultContext, Restart};
-use crate::process::{Caller, End, Failure, Process, ThreadState, Trouble};
-use crate::syscall::{self, Arguments};
+use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadState, Trouble};
+use crate::syscall::{self, Arguments, Futex};
 
 mod signals;
 
@@ -59,7 +59,8 @@ enum Wait {
     /// It touched a page, as the processor said so.
     Page(Fetch, FaultContext),
     /// A signal has a handler to run.
-    Handler(Delivery),
+    /// (It is large, and there is one seldom.)
+    Handler(Box<Delivery>),
     /// The process is stopped.
     Continue,
     /// It returns from a handler.
@@ -68,6 +69,8 @@ enum Wait {
     PageOfCall(Fetch),
     /// It makes a call that may wait.
     Call,
+    /// It sleeps at a word of memory, until this time of the monotonic clock, ns.
+    Sleep(u64),
     /// Nothing: it does not go on here.
     Over(Over),
 }
@@ -191,11 +194,12 @@ impl Thread {
                 None
             }
             Wait::Page(fetch, context) => self.bring_page(&fetch, context).await,
-            Wait::Handler(delivery) => self.deliver(delivery).await,
+            Wait::Handler(delivery) => self.deliver(*delivery).await,
             Wait::Continue => self.wait_until_continued().await,
             Wait::Return => self.return_from_handler().await,
             Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
             Wait::Call => self.call().await,
+            Wait::Sleep(until_ns) => self.sleep(until_ns).await,
             Wait::Over(over) => Some(over),
         }
     }
@@ -269,14 +273,20 @@ impl Thread {
         }
         let caller = Caller { process: &self.process, thread: &self.state };
         match syscall::immediate(caller, number, &mut self.user.regs) {
-            Some(Ok(value)) => self.user.regs.rax = value,
-            Some(Err(Trouble::Errno(errno))) => self.user.regs.rax = errno.to_rax(),
-            Some(Err(Trouble::Fetch(fetch))) => return Some(Wait::PageOfCall(fetch)),
-            Some(Err(Trouble::OutOfMemory)) => {
-                return Some(Wait::Over(self.out_of_memory()));
-            }
-            Some(Err(Trouble::End(end))) => return Some(Wait::Over(Over::Process(end))),
-            None => return Some(Wait::Call),
+            Some(result) => self.settle(result),
+            None => Some(Wait::Call),
+        }
+    }
+
+    /// Goes on after a call that was made without waiting.
+    #[inline]
+    fn settle(&mut self, result: Immediate) -> Option<Wait> {
+        match result {
+            Ok(value) => self.user.regs.rax = value,
+            Err(Trouble::Errno(errno)) => self.user.regs.rax = errno.to_rax(),
+            Err(Trouble::Fetch(fetch)) => return Some(Wait::PageOfCall(fetch)),
+            Err(Trouble::OutOfMemory) => return Some(Wait::Over(self.out_of_memory())),
+            Err(Trouble::End(end)) => return Some(Wait::Over(Over::Process(end))),
         }
         None
     }
@@ -288,18 +298,15 @@ impl Thread {
             nr::EXIT => Some(Some(Wait::Over(Over::Thread(self.user.regs.rdi)))),
             nr::CLONE => {
                 let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
-                Some(match result {
-                    Ok(tid) => {
-                        self.user.regs.rax = tid;
-                        None
-                    }
-                    Err(Trouble::Errno(errno)) => {
-                        self.user.regs.rax = errno.to_rax();
-                        None
-                    }
-                    Err(Trouble::Fetch(fetch)) => Some(Wait::PageOfCall(fetch)),
-                    Err(Trouble::OutOfMemory) => Some(Wait::Over(self.out_of_memory())),
-                    Err(Trouble::End(end)) => Some(Wait::Over(Over::Process(end))),
+                Some(self.settle(result))
+            }
+            // What threads wait for each other with is to be quick.
+            nr::FUTEX => {
+                let caller = Caller { process: &self.process, thread: &self.state };
+                Some(match syscall::futex(caller, &Arguments::of(&self.user.regs)) {
+                    Ok(Futex::Done(value)) => self.settle(Ok(value)),
+                    Ok(Futex::Sleeps { until_ns }) => Some(Wait::Sleep(until_ns)),
+                    Err(trouble) => self.settle(Err(trouble)),
                 })
             }
             _ => None,
@@ -331,7 +338,7 @@ impl Thread {
         match self.process.fetch(fetch).await {
             Fetched::Ready => None,
             Fetched::Failed(signal, errno) => match self.bad_touch(signal, errno, context) {
-                Wait::Handler(delivery) => self.deliver(delivery).await,
+                Wait::Handler(delivery) => self.deliver(*delivery).await,
                 Wait::Over(over) => Some(over),
                 _ => None,
             },
@@ -364,7 +371,20 @@ impl Thread {
         let number = self.user.regs.rax;
         self.state.begin_call(number);
         let caller = Caller { process: &self.process, thread: &self.state };
-        let result = match syscall::awaited(caller, number, Arguments::of(&self.user.regs)).await {
+        let result = syscall::awaited(caller, number, Arguments::of(&self.user.regs)).await;
+        self.end_call(number, result)
+    }
+
+    /// Sleeps at the word that the call in the registers is about.
+    async fn sleep(&mut self, until_ns: u64) -> Option<Over> {
+        self.state.begin_call(nr::FUTEX.into());
+        let result = syscall::rest(Caller { process: &self.process, thread: &self.state }, until_ns).await;
+        self.end_call(nr::FUTEX.into(), result)
+    }
+
+    /// Goes on after a call that waited.
+    fn end_call(&mut self, number: u64, result: Awaited) -> Option<Over> {
+        let result = match result {
             Ok(value) => value,
             Err(Failure::Errno(errno)) => errno.to_rax(),
             Err(Failure::Unknown) => {

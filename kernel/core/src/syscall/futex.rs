@@ -16,31 +16,45 @@ use super::time::Clock;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Elapsed};
-use crate::process::futexes::{Asleep, Word};
+use crate::process::futexes::Word;
 use crate::process::signals::Restart;
-use crate::process::{Awaited, Caller, Immediate, Trouble};
+use crate::process::{Awaited, Caller, Immediate};
 
 /// What futex(2) is asked for.
 fn command_of(a: &Arguments) -> u32 {
     a.uint(1) & !(flag::PRIVATE | flag::REAL_TIME)
 }
 
-/// futex(2), if it need not sleep.
-pub(super) fn now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+/// What came of futex(2) so far.
+pub(crate) enum Futex {
+    /// It is done, with this result.
+    Done(u64),
+    /// The thread sleeps: it is to [`rest`].
+    Sleeps {
+        /// When its time is up by the monotonic clock, ns.
+        until_ns: u64,
+    },
+}
+
+/// futex(2), but for the sleep itself. To be made again if a page is missing.
+pub(crate) fn futex(caller: Caller<'_>, a: &Arguments) -> Immediate<Futex> {
     let command = command_of(a);
     if a.uint(1) & flag::REAL_TIME != 0 && command != command::WAIT_BITSET {
-        return Some(Err(Errno::ENOSYS.into()));
+        return Err(Errno::ENOSYS.into());
     }
-    Some(match command {
-        command::WAIT | command::WAIT_BITSET => return None,
-        command::WAKE => wake(caller, a, u32::MAX),
-        command::WAKE_BITSET => wake(caller, a, a.uint(5)),
-        command::REQUEUE => requeue(caller, a, None),
-        command::CMP_REQUEUE => requeue(caller, a, Some(a.uint(5))),
-        command::WAKE_OP => wake_op(caller, a),
+    let value = match command {
+        command::WAIT | command::WAIT_BITSET => {
+            return lie_down(caller, a).map(|until_ns| Futex::Sleeps { until_ns });
+        }
+        command::WAKE => wake(caller, a, u32::MAX)?,
+        command::WAKE_BITSET => wake(caller, a, a.uint(5))?,
+        command::REQUEUE => requeue(caller, a, None)?,
+        command::CMP_REQUEUE => requeue(caller, a, Some(a.uint(5)))?,
+        command::WAKE_OP => wake_op(caller, a)?,
         // Those with priorities among them.
-        _ => Err(Errno::ENOSYS.into()),
-    })
+        _ => return Err(Errno::ENOSYS.into()),
+    };
+    Ok(Futex::Done(value))
 }
 
 fn wake(caller: Caller<'_>, a: &Arguments, bits: u32) -> Immediate {
@@ -85,32 +99,27 @@ fn at_least_one(count: i32) -> usize {
     usize::try_from(count).unwrap_or(0).max(1)
 }
 
-/// futex(2) that sleeps: until it is woken, or its time is up.
-pub(super) async fn sleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    loop {
-        let fetch = match lie_down(caller, a) {
-            Ok((asleep, deadline_ns)) => return rest(caller, asleep, deadline_ns).await,
-            Err(Trouble::Fetch(fetch)) => fetch,
-            Err(trouble) => return Err(trouble.into()),
-        };
-        caller.process.fetch_for_copy(&fetch).await?;
-    }
-}
-
-/// Waits until the thread is woken, the monotonic clock shows `deadline_ns`, or a signal comes.
-async fn rest(caller: Caller<'_>, asleep: Asleep<'_>, deadline_ns: u64) -> Awaited {
-    // A time limit is not kept for a call that is made again.
-    let restart = if deadline_ns == u64::MAX { Restart::IfAsked } else { Restart::Never };
-    let failure = match caller.interruptible(restart, executor::timeout_at(deadline_ns, asleep.woken())).await {
-        Ok(Ok(())) => return Ok(0),
-        Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
-        Err(failure) => failure,
+/// Waits until the thread, which sleeps, is woken, the monotonic clock shows `until_ns`, or a signal comes.
+pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64) -> Awaited {
+    let asleep = caller.process.job.futexes.asleep(&caller.thread.sleeper);
+    let failure = if until_ns == u64::MAX {
+        match caller.interruptible(Restart::IfAsked, asleep.woken()).await {
+            Ok(()) => return Ok(0),
+            Err(failure) => failure,
+        }
+    } else {
+        // A time limit is not kept for a call that is made again.
+        match caller.interruptible(Restart::Never, executor::timeout_at(until_ns, asleep.woken())).await {
+            Ok(Ok(())) => return Ok(0),
+            Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
+            Err(failure) => failure,
+        }
     };
     if asleep.get_up() { Ok(0) } else { Err(failure) }
 }
 
-/// Falls asleep at a word that has the value it is to have. Also gives when to give up.
-fn lie_down<'a>(caller: Caller<'a>, a: &Arguments) -> Immediate<(Asleep<'a>, u64)> {
+/// Falls asleep at a word that has the value it is to have. Gives when to give up.
+fn lie_down(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let is_plain = command_of(a) == command::WAIT;
     let bits = if is_plain { u32::MAX } else { a.uint(5) };
     if bits == 0 {
@@ -119,8 +128,8 @@ fn lie_down<'a>(caller: Caller<'a>, a: &Arguments) -> Immediate<(Asleep<'a>, u64
     let deadline_ns = deadline_ns(caller, a)?;
     let word = word(caller, a.get(0), a, Access::READ)?;
     let may = || check(caller, a.get(0), a.uint(2));
-    let asleep = caller.process.job.futexes.lie_down(&caller.thread.sleeper, word, bits, may)?;
-    Ok((asleep, deadline_ns))
+    caller.process.job.futexes.lie_down(&caller.thread.sleeper, word, bits, may)?;
+    Ok(deadline_ns)
 }
 
 /// # Errors

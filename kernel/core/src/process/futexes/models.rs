@@ -28,7 +28,8 @@ impl Shared {
     fn wait_for_value(&self) {
         let sleeper = Arc::<Sleeper>::default();
         let may = || if self.value.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(()) };
-        while let Ok(asleep) = self.futexes.lie_down(&sleeper, HERE, 1, may) {
+        while self.futexes.lie_down(&sleeper, HERE, 1, may).is_ok() {
+            let asleep = self.futexes.asleep(&sleeper);
             block_on(asleep.woken());
         }
     }
@@ -36,7 +37,8 @@ impl Shared {
     /// Sleeps once; gets up by itself if `impatient`.
     fn sleep(&self, at: Word, impatient: bool) {
         let sleeper = Arc::<Sleeper>::default();
-        let asleep = self.futexes.lie_down(&sleeper, at, 1, || Ok::<_, Infallible>(())).expect("it may");
+        self.futexes.lie_down(&sleeper, at, 1, || Ok::<_, Infallible>(())).expect("it may");
+        let asleep = self.futexes.asleep(&sleeper);
         self.lying.fetch_add(1, Ordering::Relaxed);
         let was_woken = if impatient {
             asleep.get_up()

@@ -27,7 +27,8 @@ fn sleepers<const N: usize>() -> [Arc<Sleeper>; N] {
 }
 
 fn lie_down<'a>(futexes: &'a Futexes, sleeper: &'a Arc<Sleeper>, at: Word, bits: u32) -> Asleep<'a> {
-    futexes.lie_down(sleeper, at, bits, || Ok::<_, Infallible>(())).expect("it may")
+    futexes.lie_down(sleeper, at, bits, || Ok::<_, Infallible>(())).expect("it may");
+    futexes.asleep(sleeper)
 }
 
 fn requeue(futexes: &Futexes, from: (Word, usize), to: (Word, usize)) -> usize {

@@ -1,5 +1,6 @@
 //! A thread and its signals: handlers it goes to and returns from, faults, and being stopped.
 
+use alloc::boxed::Box;
 use core::future::poll_fn;
 use core::task::Poll;
 
@@ -36,7 +37,9 @@ impl Thread {
     pub(super) fn next_signal(&mut self) -> Option<Wait> {
         let next = self.process.signals.lock().next(self.state.tid);
         match next {
-            Next::Handler(delivery) => Some(Wait::Handler(self.process.timers.noticed(&self.process, delivery))),
+            Next::Handler(delivery) => {
+                Some(Wait::Handler(Box::new(self.process.timers.noticed(&self.process, delivery))))
+            }
             Next::End(signal) => Some(Wait::Over(Over::Process(End::signal(signal as u8)))),
             Next::Stop { since_now } => {
                 if since_now {
@@ -167,7 +170,7 @@ impl Thread {
         let info = SignalInfo::fault(signal.number.into(), signal.code, signal.address);
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
-            Some(delivery) => Wait::Handler(delivery),
+            Some(delivery) => Wait::Handler(Box::new(delivery)),
             None => Wait::Over(Over::Process(self.process.bad_touch(signal, error, &self.user.regs))),
         }
     }
@@ -177,7 +180,7 @@ impl Thread {
         let (info, context) = crate::process::fault::explain(vector, error, &mut self.user);
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
-            Some(delivery) => Wait::Handler(delivery),
+            Some(delivery) => Wait::Handler(Box::new(delivery)),
             None => Wait::Over(Over::Process(self.process.exception(vector, &self.user.regs))),
         }
     }
