@@ -77,7 +77,7 @@ fn reading_standard_input_is_interrupted() {
     let cluster = Cluster::up(1);
     let path = program("signals_wait", Toolchain::Glibc);
     let mut child = cluster
-        .command(&["run", "--quiet", "--input", "0", &path.to_string_lossy(), "input"])
+        .command(&["run", "--quiet", &path.to_string_lossy(), "input"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -104,33 +104,4 @@ fn torture() {
         let ran = cluster.run(&[&*path.to_string_lossy(), "12", "400"]).success();
         assert_eq!(ran.text(), "sent 4800, taken 4800, wrong 0, standard ones 1\n", "{cores} cores");
     }
-}
-
-/// What the operator sends runs handlers, too; without one it ends the job.
-#[test]
-fn the_operator_sends_signals() {
-    let cluster = Cluster::up(1);
-    let path = program("signals_sent", Toolchain::Glibc);
-    let mut child = cluster
-        .command(&["run", "--quiet", &path.to_string_lossy()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut next = move || lines.next().expect("a line").expect("a line");
-    assert_eq!(next(), "ready");
-    let job = cluster.last_job()["id"].to_string();
-    let kill = |signal: &str| drop(cluster.coppice(&["kill", "--signal", signal, &job]).success());
-    for (signal, number) in [("USR1", 10), ("TERM", 15), ("USR1", 10)] {
-        kill(signal);
-        assert_eq!(next(), format!("signal {number}"));
-    }
-    kill("STOP");
-    kill("USR1");
-    kill("CONT");
-    assert_eq!(next(), "signal 10");
-    kill("INT");
-    let ran = finish_child(child, "a job that was sent signals");
-    assert_eq!(ran.status, 130, "{}", ran.stderr);
 }
