@@ -57,7 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     setup::everything()?;
     // Much of MPICH's build keeps one processor busy only. It is waited for in any case: it would not end with us.
     let mpich = (!options.host_only).then(|| std::thread::spawn(mpich::suite::build_fast));
-    let tested = before_clusters(options);
+    let tested = before_clusters(options)
+        .inspect_err(|error| eprintln!("xtask: {error:#}\nxtask: that ends it, as soon as MPICH's build does"));
     let built = mpich.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
     let (mut count, mut failures) = tested?;
     built.map_err(|_| anyhow!("building MPICH panicked"))??;

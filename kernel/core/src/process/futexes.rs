@@ -156,8 +156,8 @@ impl Two<'_> {
 }
 
 impl Futexes {
-    /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits. It
-    /// lies there until it is woken, or what [`Self::asleep`] gives is dropped.
+    /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits.
+    /// It lies there until it is woken, or what [`Self::asleep`] gives is dropped.
     ///
     /// # Errors
     /// What `may` says.
