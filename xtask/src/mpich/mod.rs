@@ -1,8 +1,8 @@
 //! `cargo xtask mpich`: an MPICH that makes static programs, in `target/mpich`.
 //!
 //! It is Debian's source, unmodified, configured for TCP sockets between all ranks and nothing else: no shared memory,
-//! no threads of its own, no topology library. What it was built from and how is written beside it; a build with another
-//! version, other options or another place is made anew, any other call does nothing.
+//! no threads of its own, no topology library. What it was built from and how is written beside it; a build with
+//! another version, other options or another place is made anew, any other call does nothing.
 
 mod install;
 mod source;
