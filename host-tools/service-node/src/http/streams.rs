@@ -17,7 +17,7 @@ use coppice_protocol::ship::Stream;
 use hyper::body::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Answered, Api, Number};
+use super::{Answered, Api, Number, going_down};
 use crate::controller::{Refused, Request};
 use crate::feed::Piece;
 use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
@@ -25,14 +25,20 @@ use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
 /// A job's output and events, in frames.
 pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
     let job = JobId(job);
-    let feed = api.ask(|answer| Request::Attach(job, answer)).await?;
-    let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
-    tokio::spawn(async move {
-        if pump(&api, job, feed, &pieces).await.is_none() {
-            let _ = api.tell(Request::Detached(job)).await;
-        }
+    // In a task of its own: a request may be given up at any moment, also when the job has just handed its output over.
+    // Then the body is dropped, and the reader is found to be gone.
+    let attached = tokio::spawn(async move {
+        let feed = api.ask(|answer| Request::Attach(job, answer)).await?;
+        let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
+        tokio::spawn(async move {
+            if pump(&api, job, feed, &pieces).await.is_none() {
+                let _ = api.tell(Request::Detached(job)).await;
+            }
+        });
+        Ok(body)
     });
-    Ok(Body::new(body).into_response())
+    let body: Result<_, Refused> = attached.await.unwrap_or_else(|_| Err(going_down()));
+    Ok(Body::new(body?).into_response())
 }
 
 /// Passes pieces on until the job has ended; nothing if the reader is gone before.
