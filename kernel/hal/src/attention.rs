@@ -5,7 +5,6 @@
 //! same time whether the core is away, so that it has to be interrupted. So nothing is missed, and nobody is
 //! interrupted in vain. All of it is a few bits and their order; the models in `models.rs` look at every order there
 //! is.
-
 //!
 //! **Page tables** that several cores use are changed while those are out of the program ([`Users::pause`]): the kernel
 //! never uses a program's addresses, so a core that is in the kernel needs only to forget what its processor remembers

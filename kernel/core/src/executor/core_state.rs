@@ -116,7 +116,6 @@ impl CoreState {
 }
 
 #[cfg(target_os = "none")]
-#[cfg(target_os = "none")]
 static CORES: [CoreState; crate::limits::CORES_MAX] = {
     let mut index = 0;
     let mut cores = [const { CoreState::new(0) }; crate::limits::CORES_MAX];

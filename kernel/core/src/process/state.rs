@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
@@ -146,7 +146,7 @@ impl Process {
 /// What a process has used, as far as its parts do not count it themselves.
 pub(crate) struct Account {
     /// First instruction, ns of the monotonic clock.
-    started_ns: AtomicU64,
+    started_ns: u64,
     /// Faults that waited for pages.
     pub(crate) major_faults: AtomicU64,
     /// Bytes read by shipped calls.
@@ -159,7 +159,7 @@ impl Account {
     /// Nothing used yet; the process starts now.
     pub(crate) fn new() -> Self {
         Self {
-            started_ns: AtomicU64::new(clock::monotonic_ns()),
+            started_ns: clock::monotonic_ns(),
             major_faults: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
@@ -168,6 +168,6 @@ impl Account {
 
     /// Time since the first instruction, ns.
     pub(crate) fn run_ns(&self) -> u64 {
-        clock::monotonic_ns().saturating_sub(self.started_ns.load(Ordering::Relaxed))
+        clock::monotonic_ns().saturating_sub(self.started_ns)
     }
 }

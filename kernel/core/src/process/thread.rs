@@ -58,8 +58,7 @@ enum Wait {
     Turn,
     /// It touched a page, as the processor said so.
     Page(Fetch, FaultContext),
-    /// A signal has a handler to run.
-    /// (It is large, and there is one seldom.)
+    /// A signal has a handler to run. In a box, so that this much rarer wait does not make all others as large.
     Handler(Box<Delivery>),
     /// The process is stopped.
     Continue,
@@ -111,6 +110,7 @@ fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin
         let status = match over {
             Some(Over::Move(core)) => match thread.go_to(core) {
                 Ok(()) => return,
+                // Never so: who has several cores has them alone, and has fewer threads than a core has room for.
                 Err(TooManyTasks) => None,
             },
             Some(Over::Process(end)) => {
