@@ -1,8 +1,9 @@
-//! What tests with real threads need.
+//! What tests with wakers need.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::pin::pin;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{Context, Poll, Waker};
 
 struct Parked(std::thread::Thread);
@@ -22,5 +23,28 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
             Poll::Ready(output) => return output,
             Poll::Pending => std::thread::park(),
         }
+    }
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+pub(crate) struct WakeCounter(AtomicU32);
+
+impl WakeCounter {
+    /// A counter, and what it counts the wakes of.
+    pub(crate) fn new() -> (Arc<Self>, Waker) {
+        let counter = Arc::<Self>::default();
+        (Arc::clone(&counter), counter.into())
+    }
+
+    /// How often it was woken.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for WakeCounter {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -40,36 +40,10 @@ impl Line {
     }
 }
 
-#[test]
-fn no_kick_is_lost_before_a_halt() {
-    loom::model(|| {
-        let shared = Arc::new((Attention::of(AtomicU32::new(0)), Line::new(), AtomicBool::new(false)));
-        let other = Arc::clone(&shared);
-        let kicker = thread::spawn(move || {
-            let (core, line, queue) = &*other;
-            queue.store(true, Ordering::Relaxed);
-            if core.kick() {
-                line.raise();
-            }
-        });
-        let (core, line, queue) = &*shared;
-        loop {
-            core.look();
-            if queue.load(Ordering::Relaxed) {
-                break;
-            }
-            if core.halt() {
-                line.wait();
-                core.wake();
-            }
-        }
-        kicker.join().expect("no panic");
-    });
-}
-
-#[test]
-fn no_kick_is_lost_before_a_program() {
-    loom::model(|| {
+/// A core that looks at its queue again and again until there is something, and `rests` in between, while another
+/// puts something there and kicks it.
+fn kicked(rests: fn(&Attention, &Line)) {
+    loom::model(move || {
         let shared = Arc::new((Attention::of(AtomicU32::new(0)), Line::new(), AtomicBool::new(false)));
         let other = Arc::clone(&shared);
         let kicker = thread::spawn(move || {
@@ -82,13 +56,31 @@ fn no_kick_is_lost_before_a_program() {
         let (core, line, queue) = &*shared;
         core.look();
         while !queue.load(Ordering::Relaxed) {
-            // The program computes for ever.
-            if core.enter() == Entry::Granted {
-                line.wait();
-                core.leave();
-            }
+            rests(core, line);
         }
         kicker.join().expect("no panic");
+    });
+}
+
+#[test]
+fn no_kick_is_lost_before_a_halt() {
+    kicked(|core, line| {
+        if core.halt() {
+            line.wait();
+            core.wake();
+        }
+        core.look();
+    });
+}
+
+#[test]
+fn no_kick_is_lost_before_a_program() {
+    kicked(|core, line| {
+        // The program computes for ever.
+        if core.enter() == Entry::Granted {
+            line.wait();
+            core.leave();
+        }
     });
 }
 

@@ -110,35 +110,21 @@ impl Input {
 
 #[cfg(test)]
 mod tests {
-    use alloc::sync::Arc;
-    use alloc::task::Wake;
-    use core::sync::atomic::{AtomicU32, Ordering};
-    use core::task::Waker;
-
     use coppice_protocol::ids::{JobId, Rank};
 
     use super::Input;
     use crate::ship::Ship;
-
-    #[derive(Default)]
-    struct Counter(AtomicU32);
-
-    impl Wake for Counter {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::testing::WakeCounter;
 
     #[test]
     fn whoever_waits_asks_again_after_another_has_read() {
         let input = Input::new(Ship::new().client(JobId(1), Rank(0)));
-        let counter = Arc::<Counter>::default();
-        let waker = Waker::from(Arc::clone(&counter));
+        let (counter, waker) = WakeCounter::new();
         input.watch(&waker);
-        assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+        assert_eq!(counter.count(), 0);
         input.forget();
-        assert_eq!(counter.0.load(Ordering::Relaxed), 1, "its question is forgotten");
+        assert_eq!(counter.count(), 1, "its question is forgotten");
         input.forget();
-        assert_eq!(counter.0.load(Ordering::Relaxed), 1);
+        assert_eq!(counter.count(), 1);
     }
 }

@@ -169,29 +169,20 @@ pub(crate) async fn until_or<T>(
 #[cfg(test)]
 mod tests {
     use alloc::sync::Arc;
-    use alloc::task::Wake;
     use alloc::vec::Vec;
     use core::sync::atomic::{AtomicU32, Ordering};
     use core::task::Waker;
 
     use super::{Elapsed, Ready, WATCHERS_MAX, Watchers, until, until_or};
     use crate::executor;
+    use crate::testing::WakeCounter;
 
-    #[derive(Default)]
-    struct Counter(AtomicU32);
-
-    impl Wake for Counter {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
+    fn counters(count: usize) -> Vec<(Arc<WakeCounter>, Waker)> {
+        (0..count).map(|_| WakeCounter::new()).collect()
     }
 
-    fn counters(count: usize) -> Vec<(Arc<Counter>, Waker)> {
-        (0..count).map(|_| Arc::<Counter>::default()).map(|counter| (Arc::clone(&counter), counter.into())).collect()
-    }
-
-    fn counts(counters: &[(Arc<Counter>, Waker)]) -> Vec<u32> {
-        counters.iter().map(|(counter, _)| counter.0.load(Ordering::Relaxed)).collect()
+    fn counts(counters: &[(Arc<WakeCounter>, Waker)]) -> Vec<u32> {
+        counters.iter().map(|(counter, _)| counter.count()).collect()
     }
 
     #[test]
