@@ -103,19 +103,24 @@ static void renew(unsigned long round) {
     }
 }
 
-static void changes_contents(void) {
+/* Makes one change after the other, and gives the others time to look after each. */
+static void changes(void (*change)(unsigned long)) {
     for (unsigned long round = 1; round <= (unsigned long)rounds; round++) {
         atomic_store(&begun, round);
-        renew(round);
-        for (int page = 0; page < PAGES; page++) {
-            if (area[page * WORDS] != 0) note_wrong("new memory", area[page * WORDS], 0);
-            area[page * WORDS] = round;
-        }
+        change(round);
         atomic_store(&done, round);
         unsigned long until = atomic_load(&seen) + 2;
         for (int i = 0; i < 200 && atomic_load(&seen) < until; i++) sched_yield();
     }
     atomic_store(&stop, 1);
+}
+
+static void change_contents(unsigned long round) {
+    renew(round);
+    for (int page = 0; page < PAGES; page++) {
+        if (area[page * WORDS] != 0) note_wrong("new memory", area[page * WORDS], 0);
+        area[page * WORDS] = round;
+    }
 }
 
 static void looks_at_contents(int me) {
@@ -150,15 +155,8 @@ static void takes_fresh(void) {
 
 static const int rights[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE};
 
-static void changes_rights(void) {
-    for (unsigned long round = 1; round <= (unsigned long)rounds; round++) {
-        atomic_store(&begun, round);
-        CHECK(mprotect((void *)area, PAGES * PAGE, rights[round % 3]) == 0);
-        atomic_store(&done, round);
-        unsigned long until = atomic_load(&seen) + 2;
-        for (int i = 0; i < 200 && atomic_load(&seen) < until; i++) sched_yield();
-    }
-    atomic_store(&stop, 1);
+static void change_rights(unsigned long round) {
+    CHECK(mprotect((void *)area, PAGES * PAGE, rights[round % 3]) == 0);
 }
 
 static void looks_at_rights(int me) {
@@ -178,17 +176,10 @@ static void looks_at_rights(int me) {
 }
 
 /* The pages go to another place and back, contents and all. */
-static void changes_place(void) {
+static void change_place(unsigned long round) {
     char *there = (char *)area + 16 * PAGE, *here = (char *)area;
-    for (unsigned long round = 1; round <= (unsigned long)rounds; round++) {
-        atomic_store(&begun, round);
-        char *from = round % 2 ? here : there, *to = round % 2 ? there : here;
-        CHECK(mremap(from, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
-        atomic_store(&done, round);
-        unsigned long until = atomic_load(&seen) + 2;
-        for (int i = 0; i < 200 && atomic_load(&seen) < until; i++) sched_yield();
-    }
-    atomic_store(&stop, 1);
+    char *from = round % 2 ? here : there, *to = round % 2 ? there : here;
+    CHECK(mremap(from, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
 }
 
 static void looks_at_place(int me) {
@@ -294,20 +285,20 @@ static void storms(int me) {
 static void *member(void *number) {
     int me = (int)(long)number;
     begin_exercise(me);
-    if (me == 0) changes_contents();
+    if (me == 0) changes(change_contents);
     else if (me == 1 && threads > 3) takes_fresh();
     else looks_at_contents(me);
     end_exercise(me, "contents", 0);
     begin_exercise(me);
-    if (me == 0) changes_rights();
+    if (me == 0) changes(change_rights);
     else looks_at_rights(me);
     end_exercise(me, "rights", 1);
     begin_exercise(me);
-    if (me == 0) changes_place();
+    if (me == 0) changes(change_place);
     else looks_at_place(me);
     end_exercise(me, "place", 1);
     begin_exercise(me);
-    if (me == 0) changes_contents();
+    if (me == 0) changes(change_contents);
     else if (me % 2) copies(me);
     else looks_at_contents(me);
     end_exercise(me, "copies", 0);
