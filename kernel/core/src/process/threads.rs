@@ -6,7 +6,7 @@
 //! registers and no page table of its in use. Who waits for [`Threads::gone`] therefore knows that no core does
 //! anything for the process any more.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,8 +23,6 @@ pub(crate) struct Threads {
     table: Mutex<Table>,
     /// An end was said.
     ending: AtomicBool,
-    /// What threads that are gone used of the processor, ns.
-    cpu_ns: AtomicU64,
     /// Told when the last one is gone.
     last: WaitQueue,
     /// Id of the first thread.
@@ -39,6 +37,10 @@ struct Table {
     next: u32,
     /// The core that got a thread last.
     last_core: usize,
+    /// What threads that are gone used of the processor, ns.
+    gone_cpu_ns: u64,
+    /// The most that was ever said to have been used, ns.
+    told_cpu_ns: u64,
     /// What the first thread said when it ended without ending the process.
     first_status: Option<u64>,
     end: Option<End>,
@@ -47,11 +49,18 @@ struct Table {
 impl Threads {
     /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on.
     pub(crate) fn new(first: u32, others: u32) -> Self {
-        let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, first_status: None, end: None };
+        let table = Table {
+            alive: BTreeMap::new(),
+            next: 0,
+            last_core: 0,
+            gone_cpu_ns: 0,
+            told_cpu_ns: 0,
+            first_status: None,
+            end: None,
+        };
         Self {
             table: Mutex::new(LockLevel::Threads, table),
             ending: AtomicBool::new(false),
-            cpu_ns: AtomicU64::new(0),
             last: WaitQueue::new(),
             first,
             others,
@@ -86,10 +95,11 @@ impl Threads {
     /// A thread is at its end, by itself (with this status) or because the process is. To be called when nothing of it
     /// is left.
     pub(super) fn remove(&self, thread: &ThreadState, status: Option<u64>) {
-        self.cpu_ns.fetch_add(thread.clock.ns(), Ordering::Relaxed);
         let was_last = {
             let mut table = self.table.lock();
-            table.alive.remove(&thread.tid);
+            if table.alive.remove(&thread.tid).is_some() {
+                table.gone_cpu_ns += thread.clock.ns();
+            }
             if thread.tid == self.first {
                 table.first_status = status;
             }
@@ -155,10 +165,13 @@ impl Threads {
         self.table.lock().alive.len()
     }
 
-    /// What all of them, gone ones included, used of the processor so far, ns.
+    /// What all of them, gone ones included, used of the processor so far, ns. Never less than before, although a turn
+    /// that ends on another core is not seen for a moment.
     pub(crate) fn cpu_ns(&self) -> u64 {
-        let alive: u64 = self.all().iter().map(|thread| thread.clock.ns()).sum();
-        self.cpu_ns.load(Ordering::Relaxed) + alive
+        let mut table = self.table.lock();
+        let used_ns = table.gone_cpu_ns + table.alive.values().map(|thread| thread.clock.ns()).sum::<u64>();
+        table.told_cpu_ns = table.told_cpu_ns.max(used_ns);
+        table.told_cpu_ns
     }
 }
 
