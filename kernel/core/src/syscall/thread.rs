@@ -117,8 +117,8 @@ pub(super) fn sched_setaffinity(caller: Caller<'_>, a: &Arguments) -> Immediate 
     let thread = thread_of(caller, a.int(0))?;
     let length = (a.uint(1) as usize).min(MASK_BYTES as usize);
     let mut bytes = [0; MASK_BYTES as usize];
-    for (byte, address) in bytes.iter_mut().zip(a.get(2)..).take(length) {
-        let [read] = caller.get::<1>(address)?;
+    for (index, byte) in bytes.iter_mut().take(length).enumerate() {
+        let [read] = caller.get::<1>(a.get(2).checked_add(index as u64).ok_or(Errno::EFAULT)?)?;
         *byte = read;
     }
     let affinity = u64::from_le_bytes(bytes) & caller.process.cores;
