@@ -1,5 +1,7 @@
 //! Timers that send signals: alarm(2), setitimer(2), timer_create(2).
 
+use coppice_hal::paging::Access;
+
 use super::Arguments;
 use super::abi::Record;
 use super::abi::signal::SignalInfo;
@@ -96,8 +98,8 @@ pub(super) fn timer_create(caller: Caller<'_>, a: &Arguments) -> Immediate {
         0 => None,
         address => Some(caller.get::<EVENT_BYTES>(address)?),
     };
-    // The id is written before there is a timer: the call may be made again.
-    caller.put(a.get(2), &0_u32.to_le_bytes())?;
+    // Made sure of before there is a timer: the call may be made again.
+    caller.process.space.lock().touch(a.get(2), size_of::<u32>(), Access::WRITE)?;
     let (how, signal, thread) = match &event {
         None => (SIGNAL, SIGALRM, 0),
         Some(event) => (u32_at(event, 12).cast_signed(), u32_at(event, 8), u32_at(event, 16)),
@@ -115,7 +117,10 @@ pub(super) fn timer_create(caller: Caller<'_>, a: &Arguments) -> Immediate {
         let value = event.as_ref().map_or(id.into(), |event| u64_at(event, 0));
         target.map(|target| (target, SignalInfo::timer(signal, id, value)))
     })?;
-    caller.put(a.get(2), &id.to_le_bytes())?;
+    caller.put(a.get(2), &id.to_le_bytes()).inspect_err(|_| {
+        // Another thread took the memory away meanwhile: nobody would ever know the timer.
+        let _ = caller.process.timers.delete(TimerName::Made(id));
+    })?;
     Ok(0)
 }
 
