@@ -3,6 +3,7 @@
 use coppice_protocol::control::{Exit, JobFailure, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::Retain;
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::{Call, Location, Owner, Reply, Stream};
@@ -173,6 +174,24 @@ fn signals_are_numbered_and_sent_again_to_a_node_that_comes_back() {
     });
 }
 
+/// Waits until the I/O node has taken everything that the node said so far.
+async fn heard_out(pset: &mut Pset, node: &Node) {
+    let event = RasEvent {
+        severity: Severity::Info,
+        kind: RasKind::UnknownSyscall,
+        job: None,
+        rank: None,
+        address: None,
+        instruction: None,
+        text: "heard out".into(),
+    };
+    node.control.send(0, &ToIoNode::Ras(event.clone()), &[]);
+    match pset.receive().await {
+        FromPset::Ras { event: said, .. } => assert_eq!(said, event),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
     run(async {
@@ -185,6 +204,7 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         stranger.control.send(0, &ToIoNode::Failed(failure(JOB, 1)), &[]);
         // Had that been passed on it would be the next message.
         stranger.control.send(0, &ended(2), &[]);
+        heard_out(&mut pset, &stranger).await;
         node.control.send(0, &ToIoNode::Failed(failure(JobId(7), 2)), &[]);
         node.control.send(0, &ToIoNode::Failed(failure(JOB, 3)), &[]);
         match pset.receive().await {
@@ -199,6 +219,8 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         pset.send(ToPset::Forget { job: JOB }).await;
         assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
         node.control.send(0, &ToIoNode::Failed(failure(JOB, 5)), &[]);
+        // Of the job of before, not of the next one with that number.
+        heard_out(&mut pset, &node).await;
         pset.send(ToPset::Start(job(&pset, false))).await;
         launched(&node.control, 2..5).await;
         node.control.send(0, &ToIoNode::Launched { job: JOB, rank: Rank(2) }, &[]);
