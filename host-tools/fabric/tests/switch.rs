@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use coppice_fabric::command::{Command, Direction, Event, Message, Outcome, Shape};
 use coppice_fabric::limits::{FRAME_BYTES_MAX, OUT_QUEUE_FRAMES_MAX};
-use support::{Fabric, PATIENCE, SILENCE, frame, link, mac, receive, send, tag};
+use support::{Fabric, PATIENCE, SILENCE, close, frame, link, mac, receive, send, tag};
 
 #[test]
 fn forwards_by_address_and_floods_the_rest() {
@@ -143,7 +143,7 @@ fn stations_come_go_and_come_again() {
         send(&one, &frame(2, 1, 60, round));
         assert_eq!(receive(&two, PATIENCE).map(|frame| tag(&frame)), Some(round));
         fabric.wait_event(|event| *event == Event::StationUp { link: link(2) });
-        drop(two);
+        close(two);
         send(&one, &frame(2, 1, 60, round));
         fabric.wait_event(|event| *event == Event::StationDown { link: link(2) });
     }
@@ -151,7 +151,7 @@ fn stations_come_go_and_come_again() {
     let two = fabric.open(2);
     send(&one, &frame(2, 1, 60, 8));
     assert!(receive(&two, PATIENCE).is_some());
-    drop(two);
+    close(two);
     let two = fabric.open(2);
     send(&two, &frame(1, 2, 60, 9));
     assert!(receive(&one, PATIENCE).is_some());
@@ -203,7 +203,7 @@ fn a_station_whose_socket_is_connected_is_served_too() {
         }
         two.send(&frame(1, 2, 60, 5)).unwrap();
         assert_eq!(receive(&one, PATIENCE).map(|frame| tag(&frame)), Some(5));
-        drop(two);
+        close(two);
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command as Process, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use coppice_fabric::command::{Command, Event, LinkCounters, Message, Outcome, Request, Shape};
@@ -18,6 +19,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a frame that must not come is waited for.
 pub(crate) const SILENCE: Duration = Duration::from_millis(80);
+
+/// Held while a process is made: until it runs its program it has all sockets of this one, and they stay open.
+static SPAWNING: Mutex<()> = Mutex::new(());
 
 /// A switch process, ended when dropped.
 pub(crate) struct Fabric {
@@ -35,6 +39,7 @@ impl Fabric {
     }
 
     pub(crate) fn start_in(directory: TempDir, seed: u64) -> Self {
+        let spawning = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut process = Process::new(env!("CARGO_BIN_EXE_coppice-fabric"))
             .arg("--directory")
             .arg(directory.path())
@@ -44,6 +49,7 @@ impl Fabric {
             .stdout(Stdio::piped())
             .spawn()
             .expect("start");
+        drop(spawning);
         let (sender, messages) = channel();
         let output = BufReader::new(process.stdout.take().expect("piped"));
         std::thread::spawn(move || {
@@ -190,6 +196,12 @@ pub(crate) fn frame(to: u8, from: u8, bytes: usize, tag: u32) -> Vec<u8> {
 
 pub(crate) fn tag(frame: &[u8]) -> u32 {
     u32::from_le_bytes(*frame[14..].first_chunk().expect("a frame of ours"))
+}
+
+/// Closes a station, so that nobody has its sockets any more.
+pub(crate) fn close<S>(station: S) {
+    let _spawning = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(station);
 }
 
 /// Sends, waiting for room.
