@@ -98,7 +98,10 @@ pub const JOBS_KEPT_MAX: u64 = 100_000;
 pub const ROWS_BETWEEN_TRIMS: u64 = 1000;
 
 /// Bytes of a console's end that go into the RAS event of a lost node.
-pub const CONSOLE_TAIL_BYTES: u64 = 300;
+pub const CONSOLE_TAIL_BYTES: usize = 300;
+
+/// Bytes of a console's end in which a panic of the kernel is looked for: its cause, registers and callers take less.
+pub const LAST_WORDS_BYTES: u64 = 8192;
 
 /// Size at which the service node's log is put aside at its start (one older log is kept), bytes.
 pub const LOG_BYTES_MAX: u64 = 16 << 20;

@@ -139,7 +139,18 @@ pub enum MachineEvent {
     Ended {
         /// How, one line.
         reason: String,
-        /// The end of what it printed on its console, one line.
-        console: String,
+        /// What its console says of it.
+        last_words: LastWords,
     },
+}
+
+/// What the console of a machine that ended says of its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastWords {
+    /// Nothing.
+    None,
+    /// Why the kernel panicked, one line.
+    Panic(String),
+    /// No panic; the end of what it printed, one line.
+    Tail(String),
 }

@@ -7,6 +7,7 @@
 mod fabric;
 mod helper;
 mod io_node;
+mod last_words;
 mod machine;
 
 use std::collections::BTreeMap;

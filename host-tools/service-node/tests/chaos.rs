@@ -15,7 +15,7 @@ use coppice_protocol::retain::{Discarded, RetainOutcome, Retained, RetainedProgr
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::database::Database;
 use coppice_service_node::limits::{BOOT_TIME_MAX, KILL_TIME_MAX};
-use coppice_service_node::plant::{HelperEvent, MachineEvent};
+use coppice_service_node::plant::{HelperEvent, LastWords, MachineEvent};
 use proptest::prelude::{
     ProptestConfig, Strategy, TestCaseError, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
@@ -133,7 +133,7 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
             cluster.event(event);
         }
         Happening::MachineDies { node } => {
-            let ended = MachineEvent::Ended { reason: "died".into(), console: String::new() };
+            let ended = MachineEvent::Ended { reason: "died".into(), last_words: LastWords::None };
             let event = cluster.behaviour.machine(NodeId(node), ended);
             cluster.event(event);
         }

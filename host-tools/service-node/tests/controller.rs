@@ -17,7 +17,7 @@ use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::feed::Piece;
 use coppice_service_node::limits::{ATTACH_TIME_MAX, BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX, KILL_TIME_MAX};
-use coppice_service_node::plant::HelperEvent;
+use coppice_service_node::plant::{HelperEvent, LastWords};
 use support::{Cluster, Order, job};
 
 fn nodes(cluster: &mut Cluster) -> Vec<NodeView> {
@@ -111,6 +111,24 @@ fn a_lost_node_ends_its_job_and_comes_back() {
     assert_eq!((lost.len(), lost[0].node, lost[0].job), (1, Some(1), Some(id.0)));
     assert!(all_ready(&mut cluster));
     assert_eq!(nodes(&mut cluster).iter().map(|node| node.generation).collect::<Vec<_>>(), [1, 2, 1]);
+}
+
+#[test]
+fn a_panic_is_an_event_and_the_reason_of_the_jobs_end() {
+    let mut cluster = Cluster::up(2, 2);
+    let id = cluster.submit(job(2)).expect("accepted");
+    let cause = LastWords::Panic("index out of bounds (src/x.rs:1:2)".into());
+    cluster.end_machine(1, "the guest ended the machine with status 2", cause);
+    let reason = detail(&mut cluster, id).job.reason.expect("a reason");
+    assert!(reason.contains("status 2; kernel panic: index out of bounds (src/x.rs:1:2)"), "{reason}");
+    let panics = events(&mut cluster, "kernel-panic");
+    assert_eq!((panics.len(), panics[0].node, panics[0].job), (1, Some(1), Some(id.0)));
+    assert_eq!((panics[0].text.as_str(), panics[0].severity.as_str()), ("index out of bounds (src/x.rs:1:2)", "fatal"));
+    // Also of one without a job.
+    assert!(all_ready(&mut cluster));
+    cluster.end_machine(0, "the guest ended the machine with status 2", LastWords::Panic("again".into()));
+    let panics = events(&mut cluster, "kernel-panic");
+    assert_eq!((panics.len(), panics[1].node, panics[1].job), (2, Some(0), None));
 }
 
 #[test]

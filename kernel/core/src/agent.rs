@@ -26,7 +26,6 @@ use self::conversation::Conversation;
 use self::jobs::Jobs;
 use self::outbox::Outbox;
 use crate::executor::{self, WaitQueue};
-use crate::last_words;
 use crate::net::{Backoff, BoxFuture, Credentials, Dial, Link};
 use crate::ras::RasQueue;
 use crate::ship::{Client, Ship};
@@ -80,7 +79,6 @@ pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial
             Ok(link) => {
                 backoff.reset();
                 let link = Arc::new(link);
-                last_words::connected(&link);
                 // Ready is said at every connection; how long the boot took does not change.
                 let (boot_ns, boot_idle_ns) =
                     *boot_times.get_or_insert_with(|| (executor::now_ns(), executor::idle_ns()));

@@ -10,7 +10,6 @@ pub mod clock;
 pub mod errno;
 pub mod executor;
 mod files;
-mod last_words;
 pub mod limits;
 pub mod memory;
 pub mod net;

@@ -84,9 +84,6 @@ pub const DELIVER_NS_MAX: u64 = 30_000_000_000;
 /// Longest pause between looks whether they have, ns.
 pub const DELIVER_PAUSE_NS_MAX: u64 = 10_000_000;
 
-/// How long a dying kernel waits for its last words to be acknowledged, ns.
-pub const LAST_WORDS_NS_MAX: u64 = 100_000_000;
-
 /// The line in a process's report that says why it ended, bytes; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 512;
 

@@ -20,7 +20,7 @@ use crate::pmi::Pmi;
 use crate::process::{NodeFacts, ProcessTable};
 use crate::quota::Quota;
 use crate::ship::Ship;
-use crate::{agent, clock, last_words, random, ras};
+use crate::{agent, clock, random, ras};
 
 /// Why a machine cannot become a node.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +63,6 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let config = Config { mac, address, prefix, seed: u64::from_le_bytes(random::bytes()) };
     let stack = Stack::new(NicDevice::new(nic), config, executor::now_ns());
     executor::spawn(drive(stack.clone(), executor::nic_interrupt))?;
-    let moved = stack.clone();
-    last_words::prepare(move || moved.try_poll(executor::now_ns()).is_some());
 
     let credentials = Credentials { identity: Identity { node, generation }, key };
     let ship = Ship::new();

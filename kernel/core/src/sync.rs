@@ -111,12 +111,6 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { guard: raw::lock(&self.lock), _held: held }
     }
 
-    /// Takes the lock if nobody holds it. As this does not wait, it may be done in any order.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let guard = raw::try_lock(&self.lock)?;
-        Some(MutexGuard { guard, _held: self.order.have() })
-    }
-
     /// The value, which nobody else can reach.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         raw::get_mut(&mut self.lock)
@@ -156,10 +150,6 @@ mod raw {
         lock.lock()
     }
 
-    pub(super) fn try_lock<T: ?Sized>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        lock.try_lock()
-    }
-
     pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
         lock.get_mut()
     }
@@ -174,10 +164,6 @@ mod raw {
 
     pub(super) fn lock<T: ?Sized>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
         lock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn try_lock<T: ?Sized>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        lock.try_lock().ok()
     }
 
     pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
@@ -208,11 +194,6 @@ mod order {
 
         #[inline]
         pub(super) fn take_second(&self) -> Held {
-            Held
-        }
-
-        #[inline]
-        pub(super) fn have(&self) -> Held {
             Held
         }
     }
@@ -257,7 +238,7 @@ mod order {
         }
 
         #[track_caller]
-        pub(super) fn have(&self) -> Held {
+        fn have(&self) -> Held {
             let taken = (self.0, Location::caller());
             HELD.with_borrow_mut(|held| held.push(taken));
             Held(taken)
@@ -314,11 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn a_second_one_may_be_and_an_attempt_is_free() {
+    fn a_second_one_may_be() {
         let (one, other) = (Mutex::new(LockLevel::Futexes, 1), Mutex::new(LockLevel::Futexes, 2));
         let _held = one.lock();
         assert_eq!(*other.lock_second(), 2);
-        assert!(other.try_lock().is_some() && one.try_lock().is_none());
-        assert!(Mutex::new(LockLevel::Jobs, 3).try_lock().is_some());
     }
 }

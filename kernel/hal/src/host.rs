@@ -4,7 +4,6 @@ pub mod cpu;
 pub mod heap;
 pub mod irq;
 pub mod nic;
-pub mod panic;
 pub mod power;
 pub mod random;
 pub mod time;

@@ -40,12 +40,12 @@ pub const CORES_MAX: usize = 64;
 #[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
-pub use machine::{BOOTLOADER_CONFIG, cpu, heap, irq, nic, panic, power, random, start, time};
+pub use machine::{BOOTLOADER_CONFIG, cpu, heap, irq, nic, power, random, start, time};
 
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(not(target_os = "none"))]
-pub use host::{cpu, heap, irq, nic, panic, power, random, time};
+pub use host::{cpu, heap, irq, nic, power, random, time};
 
 /// What the kernel above finds when the machine is set up.
 pub struct Machine {

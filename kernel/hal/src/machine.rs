@@ -21,7 +21,7 @@ mod memory;
 mod msix;
 pub mod nic;
 mod others;
-pub mod panic;
+mod panic;
 mod pci;
 pub mod power;
 pub mod random;

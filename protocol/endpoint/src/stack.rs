@@ -169,12 +169,6 @@ impl<D: Device> Stack<D> {
         f(&mut self.shared.state.lock().device.device)
     }
 
-    /// Like [`Self::poll`], but gives up when the stack is in use: for a dying kernel's last words.
-    pub fn try_poll(&self, now_ns: u64) -> Option<()> {
-        self.shared.state.try_lock()?.poll(now_ns);
-        Some(())
-    }
-
     /// Wakes `driver` once an application has queued work since the last [`Self::poll`], which may be at once.
     pub fn on_work(&self, driver: &Waker) {
         let mut work = self.shared.work.lock();

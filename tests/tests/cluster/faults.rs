@@ -14,9 +14,14 @@ const NOTICED_MAX: Duration = Duration::from_secs(5);
 
 /// A job that spins on all nodes, once every rank runs.
 fn spinning(cluster: &Cluster, ranks: usize) -> Child {
+    spinning_on(cluster, ranks, 1)
+}
+
+fn spinning_on(cluster: &Cluster, ranks: usize, per_node: usize) -> Child {
     let path = program("spin", Toolchain::Musl);
+    let [count, per_node] = [ranks, per_node].map(|number| number.to_string());
     let mut child = cluster
-        .command(&["run", "-n", &ranks.to_string(), &path.to_string_lossy()])
+        .command(&["run", "-n", &count, "--ranks-per-node", &per_node, &path.to_string_lossy()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -107,15 +112,16 @@ fn lossy_links_give_right_results() {
     assert!(std::fs::read(cluster.root().join("copy")).expect("copy") == data);
 }
 
-/// Lets QEMU report an uncorrected machine check to the first node's processor: an end of the kernel from outside.
-fn inject_machine_check(cluster: &Cluster) {
+/// Lets QEMU report an uncorrected machine check to a core of the first node: an end of the kernel from outside.
+fn inject_machine_check(cluster: &Cluster, core: u32) {
     let socket = UnixStream::connect(cluster.home_path().join("run/default/n0.qmp")).expect("the node's QMP");
     let mut lines = BufReader::new(socket.try_clone().expect("socket")).lines();
     let greeting = lines.next().expect("a greeting").expect("a greeting");
     assert!(greeting.contains("QMP"), "{greeting}");
+    let mce = format!("mce {core} 0 0xb200000000000000 5 0 0");
     for order in [
-        r#"{"execute": "qmp_capabilities"}"#,
-        r#"{"execute": "human-monitor-command", "arguments": {"command-line": "mce 0 0 0xb200000000000000 5 0 0"}}"#,
+        r#"{"execute": "qmp_capabilities"}"#.to_owned(),
+        format!(r#"{{"execute": "human-monitor-command", "arguments": {{"command-line": "{mce}"}}}}"#),
     ] {
         writeln!(&socket, "{order}").expect("order");
         // Until it has been taken: an order of somebody who hangs up is dropped. The last may end QEMU instead.
@@ -123,31 +129,36 @@ fn inject_machine_check(cluster: &Cluster) {
     }
 }
 
-/// A kernel that panics says why, with registers and back-trace, reports it, and ends its machine with a status.
+/// A kernel that panics says why, with back-trace, whichever core it was and whatever that one did; its machine ends
+/// with a status, and both are events and the reason of the job's end.
 #[test]
 fn kernel_panic_is_diagnosed() {
-    let cluster = Cluster::up(1);
+    let cluster = Cluster::up_with(&["--nodes", "1", "--cores", "2"]);
     let console = cluster.json(&["nodes"])[0]["console"].as_str().expect("a path").to_owned();
-    let child = spinning(&cluster, 1);
-    inject_machine_check(&cluster);
-    let ran = finish_child(child, "run on a node whose kernel panics");
-    assert_ne!(ran.status, 0);
-    assert!(ran.stderr.contains("node 0"), "{}", ran.stderr);
-    cluster.wait_until_ready();
-    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 2);
+    for core in [0, 1] {
+        let child = spinning_on(&cluster, 2, 2);
+        inject_machine_check(&cluster, core);
+        let ran = finish_child(child, "run on a node whose kernel panics");
+        assert_eq!(ran.status, 125);
+        assert!(ran.stderr.contains("node 0") && ran.stderr.contains("machine check"), "{}", ran.stderr);
+        cluster.wait_until_ready();
+        assert_eq!(cluster.json(&["nodes"])[0]["generation"], core + 2);
 
-    let events = cluster.json(&["ras"]);
-    let of_kind = |kind: &str| {
-        let found = events.as_array().and_then(|events| events.iter().find(|event| event["kind"] == kind));
-        found.unwrap_or_else(|| panic!("no {kind} in {events}"))["text"].as_str().expect("text").to_owned()
-    };
-    let cause = of_kind("kernel-panic");
-    assert!(cause.contains("exception 18") || cause.contains("machine check"), "{cause}");
-    assert!(of_kind("node-lost").contains("status 2"), "{events}");
-    // The console of the boot before this one.
-    let said = std::fs::read_to_string(format!("{console}.1")).expect("console");
-    for word in ["panic", "called from"] {
-        assert!(said.contains(word), "no “{word}” in {said}");
+        let events = cluster.json(&["ras"]);
+        let of_kind = |kind: &str| -> Vec<&str> {
+            let events = events.as_array().expect("events").iter().filter(|event| event["kind"] == kind);
+            events.map(|event| event["text"].as_str().expect("text")).collect()
+        };
+        let (causes, losses) = (of_kind("kernel-panic"), of_kind("node-lost"));
+        let count = core as usize + 1;
+        assert_eq!((causes.len(), losses.len()), (count, count), "{events}");
+        assert!(causes.iter().all(|cause| cause.starts_with("machine check")), "{causes:?}");
+        assert!(losses.iter().all(|text| text.contains("status 2; kernel panic: machine check")), "{losses:?}");
+        // The console of the boot before this one.
+        let said = std::fs::read_to_string(format!("{console}.1")).expect("console");
+        for word in ["kernel panic: machine check", "  called from 0x"] {
+            assert!(said.contains(word), "no “{word}” in {said}");
+        }
     }
     let _ = cluster.run(&[BUSYBOX, "true"]).success();
 }

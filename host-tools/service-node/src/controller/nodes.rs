@@ -10,7 +10,7 @@ use super::holdings::Holdings;
 use super::node::Phase;
 use super::{Controller, Now, complain, ras};
 use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX};
-use crate::plant::{MTU, MachineEvent, Plant};
+use crate::plant::{LastWords, MTU, MachineEvent, Plant};
 
 /// Most verbose level that nodes log on their consoles, as `log::LevelFilter` counts: informative.
 const CONSOLE_LOG_LEVEL: u8 = 3;
@@ -70,10 +70,17 @@ impl<P: Plant> Controller<P> {
         }
         match event {
             MachineEvent::Started { pid } => node.pid = Some(pid),
-            MachineEvent::Ended { reason, console } => {
+            MachineEvent::Ended { reason, last_words } => {
                 node.pid = None;
-                let phase = node.phase;
-                let text = if console.is_empty() { reason } else { format!("{reason}; its console ends: {console}") };
+                let (phase, job) = (node.phase, node.job());
+                let text = match last_words {
+                    LastWords::None => reason,
+                    LastWords::Tail(tail) => format!("{reason}; its console ends: {tail}"),
+                    LastWords::Panic(cause) => {
+                        self.record_ras(Some(id), &ras(Severity::Fatal, RasKind::KernelPanic, job, cause.clone()), now);
+                        format!("{reason}; kernel panic: {cause}")
+                    }
+                };
                 self.plant.forget_personality(id);
                 match phase {
                     Phase::Booting { .. } => self.boot_failed(id, &text, now),

@@ -1,9 +1,8 @@
 //! One node's QEMU, from its start to its end.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::Personality;
@@ -11,11 +10,10 @@ use coppice_qemu::launch::{Exit, Running};
 use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
 use tokio::sync::{mpsc, watch};
 
-use super::Setup;
 use super::fabric::Port;
+use super::{Setup, last_words};
 use crate::controller::Event;
-use crate::limits::CONSOLE_TAIL_BYTES;
-use crate::plant::{MachineEvent, PlantEvent};
+use crate::plant::{LastWords, MachineEvent, PlantEvent};
 use crate::store::plain;
 
 /// Starts a machine and a task that watches it.
@@ -40,8 +38,8 @@ pub(super) fn boot(
             }
             Err(reason) => (reason, false),
         };
-        let console = if has_said { tail(&console).unwrap_or_default() } else { String::new() };
-        report.send(MachineEvent::Ended { reason, console }).await;
+        let last_words = if has_said { last_words::read(&console) } else { LastWords::None };
+        report.send(MachineEvent::Ended { reason, last_words }).await;
     });
 }
 
@@ -118,18 +116,4 @@ fn machine(setup: &Setup, personality: &Personality, accelerator: Accelerator) -
     machine.serial = Serial::File { path: paths.console(node.0), append: false };
     machine.qmp = QmpChannel::Socket(paths.qmp_socket(node.0));
     machine
-}
-
-/// The end of a console on one line.
-fn tail(console: &Path) -> io::Result<String> {
-    let mut file = File::open(console)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(CONSOLE_TAIL_BYTES)))?;
-    let mut bytes = Vec::new();
-    file.take(CONSOLE_TAIL_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // The first is cut in the middle, unless it is the only one.
-    let whole = if lines.len() > 1 && length > CONSOLE_TAIL_BYTES { lines.get(1..) } else { lines.get(..) };
-    Ok(whole.unwrap_or_default().join(" | "))
 }

@@ -8,7 +8,7 @@ use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::retain::{RankRetention, RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
-use coppice_service_node::plant::{HelperEvent, Incarnation, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 
 use super::Order;
 use super::memory::Memory;
@@ -125,7 +125,7 @@ impl Behaviour {
             }
             Order::KillMachine(_) if !self.machines_end => vec![],
             Order::KillMachine(node) => {
-                vec![self.machine(*node, MachineEvent::Ended { reason: "killed".into(), console: String::new() })]
+                vec![self.machine(*node, MachineEvent::Ended { reason: "killed".into(), last_words: LastWords::None })]
             }
             Order::Tell(pset, message) => self.told(*pset, message),
         }
@@ -181,7 +181,7 @@ impl Behaviour {
                 // Nodes power off, then the I/O node ends.
                 let nodes = (0..).map(NodeId).take(self.generations.len());
                 let off = nodes.map(|node| {
-                    self.machine(node, MachineEvent::Ended { reason: "off".into(), console: String::new() })
+                    self.machine(node, MachineEvent::Ended { reason: "off".into(), last_words: LastWords::None })
                 });
                 off.chain([self.pset(pset, HelperEvent::Ended("told to".into()))]).collect()
             }

@@ -10,7 +10,7 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
-use coppice_service_node::plant::MachineEvent;
+use coppice_service_node::plant::{LastWords, MachineEvent};
 use coppice_service_node::store::ProgramStore;
 use tokio::sync::oneshot;
 
@@ -209,7 +209,12 @@ impl Cluster {
 
     /// A node's machine is gone all of a sudden.
     pub(crate) fn lose_machine(&mut self, node: u32) {
-        let ended = MachineEvent::Ended { reason: "QEMU was ended by signal 9".into(), console: "last words".into() };
+        self.end_machine(node, "QEMU was ended by signal 9", LastWords::Tail("last words".into()));
+    }
+
+    /// A node's machine ends by itself.
+    pub(crate) fn end_machine(&mut self, node: u32, reason: &str, last_words: LastWords) {
+        let ended = MachineEvent::Ended { reason: reason.into(), last_words };
         let event = self.behaviour.machine(NodeId(node), ended);
         self.event(event);
     }

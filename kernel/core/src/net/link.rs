@@ -96,22 +96,7 @@ impl Link {
     /// # Errors
     /// [`SendError`] if the message is too long or the session is over; nothing was queued then.
     pub fn send<T: Serialize>(&self, id: u64, message: &T, bulk: Vec<u8>) -> Result<(), SendError> {
-        self.send_in(&mut self.session.lock(), id, message, bulk)
-    }
-
-    /// Sends a message without bulk bytes if the session is not in use. False: it did not go.
-    pub(crate) fn try_send<T: Serialize>(&self, message: &T) -> bool {
-        let session = self.session.try_lock();
-        session.is_some_and(|mut session| self.send_in(&mut session, 0, message, Vec::new()).is_ok())
-    }
-
-    fn send_in<T: Serialize>(
-        &self,
-        session: &mut Session,
-        id: u64,
-        message: &T,
-        bulk: Vec<u8>,
-    ) -> Result<(), SendError> {
+        let mut session = self.session.lock();
         session.send_owned(id, message, bulk)?;
         // An error shows when the receiver looks.
         while let Ok(written @ 1..) = self.wire.try_write(session.transmit()) {

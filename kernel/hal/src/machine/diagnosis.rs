@@ -1,4 +1,8 @@
-//! The kernel's last words: cause, registers, back-trace. Then the hook, and the end of the machine.
+//! The kernel's last words: cause, registers, back-trace. Then the end of the machine.
+//!
+//! They go to the console and nowhere else: whatever a message would need may be what broke, or what another core
+//! holds. The service node reads them there (`host-tools/service-node/src/processes/last_words.rs`) and makes the RAS
+//! event.
 
 use core::arch::asm;
 use core::fmt;
@@ -10,16 +14,13 @@ use x86_64::registers::control::Cr2;
 use super::backtrace::Backtrace;
 use super::core_state::Core;
 use super::traps::{DOUBLE_FAULT, PAGE_FAULT, TrapFrame};
-use super::{cpu, panic, power, serial};
+use super::{cpu, power, serial};
 
 /// Number of the core that ends the machine, counted from 1; 0 while none does.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
 
 /// How many ends have begun. Whatever goes wrong during the first is not looked into.
 static ENDS: AtomicU32 = AtomicU32::new(0);
-
-/// Longest cause that is told to the hook, bytes.
-const CAUSE_BYTES_MAX: usize = 256;
 
 /// Names of the processor's exceptions.
 const NAMES: [&str; 22] = [
@@ -47,8 +48,8 @@ const NAMES: [&str; 22] = [
     "control protection exception",
 ];
 
-/// Stops this core for good if another one ends the machine. To be called when kicked, and where no lock is held that
-/// the other one may want for its last words.
+/// Stops this core for good if another one ends the machine. To be called when kicked, and not in the middle of a line
+/// on the console.
 pub(crate) fn stop_if_ending() {
     if ENDING.load(Ordering::Acquire) != 0 {
         power::halt();
@@ -60,9 +61,14 @@ pub(super) fn emergency(text: fmt::Arguments<'_>) {
     serial::write_regardless(format_args!("\n{text}\n"));
 }
 
+/// What an exception is called.
+pub(crate) fn name(vector: u8) -> &'static str {
+    NAMES.get(usize::from(vector)).copied().unwrap_or("reserved exception")
+}
+
 /// The end, by an exception in the kernel.
 pub(super) fn exception(frame: &TrapFrame) -> ! {
-    let name = NAMES.get(frame.vector as usize).unwrap_or(&"reserved exception");
+    let name = name(frame.vector as u8);
     let address = Cr2::read_raw();
     let (error, rip) = (frame.error, frame.rip);
     let cause = match frame.vector as u8 {
@@ -88,7 +94,7 @@ pub(super) fn panicked(info: &PanicInfo<'_>) -> ! {
     }
 }
 
-/// Says what is known, tells the hook, and ends the machine.
+/// Says what is known, and ends the machine.
 fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: u64) -> ! {
     let number = Core::current().index + 1;
     match ENDING.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
@@ -112,10 +118,6 @@ fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: 
     for address in Backtrace::from(frame_pointer) {
         serial::write_regardless(format_args!("  called from {address:#018x}\n"));
     }
-    let mut text = Text { bytes: [0; CAUSE_BYTES_MAX], length: 0 };
-    // A cause that is too long is cut.
-    let _ = fmt::write(&mut text, cause);
-    panic::tell(text.as_str());
     power::exit(power::STATUS_PANIC)
 }
 
@@ -134,32 +136,5 @@ impl fmt::Display for Listing<'_> {
             "  r14 {:016x}  r15 {:016x}  cs {:04x}  ss {:04x}  error {:x}",
             at.r14, at.r15, at.cs, at.ss, at.error
         )
-    }
-}
-
-/// A text of limited length.
-struct Text {
-    bytes: [u8; CAUSE_BYTES_MAX],
-    length: usize,
-}
-
-impl Text {
-    /// What was written, up to the last whole character.
-    fn as_str(&self) -> &str {
-        let bytes = &self.bytes[..self.length];
-        match core::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.length..];
-        let taken = text.len().min(room.len());
-        room[..taken].copy_from_slice(&text.as_bytes()[..taken]);
-        self.length += taken;
-        if taken == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }

@@ -16,7 +16,7 @@ use x86_64::registers::control::Cr2;
 
 use super::{Registers, UserExit, UserThread};
 use crate::machine::core_state::Core;
-use crate::machine::{irq, traps};
+use crate::machine::{diagnosis, irq, traps};
 
 /// What [`enter_user`] returns for a system call; otherwise it returns [`TRAP`] plus the vector.
 pub(super) const SYSCALL: u64 = 0;
@@ -83,7 +83,7 @@ pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> Option<Us
             traps::report_nmi("a program", regs.rip);
             UserExit::Interrupt
         }
-        traps::DOUBLE_FAULT | traps::MACHINE_CHECK => panic!("exception {vector} while a program ran"),
+        traps::DOUBLE_FAULT | traps::MACHINE_CHECK => panic!("{} while a program ran", diagnosis::name(vector)),
         ..=traps::EXCEPTION_LAST => UserExit::Exception { vector, error: trap.error },
         _ => {
             irq::handle(vector);
