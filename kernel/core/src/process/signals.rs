@@ -22,5 +22,6 @@ mod tests;
 pub(crate) use interrupt::Restart;
 pub(crate) use set::{
     SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SignalSet,
+    ends_by_default,
 };
 pub(crate) use state::{Delivery, FaultContext, Next, Outcome, PAGE_FAULT, Signals, Target};

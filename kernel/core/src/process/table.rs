@@ -14,7 +14,7 @@ use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
-use crate::process::signals::{Outcome, SIGKILL, Target};
+use crate::process::signals::{Outcome, SIGKILL, Target, ends_by_default};
 use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
@@ -96,11 +96,8 @@ impl Processes for ProcessTable {
         };
         let processes = self.jobs.find(job).map(|job| job.processes()).unwrap_or_default();
         let of_rank = |rank: Rank| processes.iter().find(|process| process.identity.rank == rank);
-        let ended_of = |(rank, switch): (Rank, KillSwitch)| match of_rank(rank) {
-            Some(process) if u32::from(signal) != SIGKILL && signal != 0 => {
-                ended_by(process, signal).map(|signal| (switch, signal))
-            }
-            _ => Some((switch, signal)),
+        let ended_of = |(rank, switch): (Rank, KillSwitch)| {
+            ended_by(of_rank(rank).map(Arc::as_ref), signal).map(|signal| (switch, signal))
         };
         let ended: Vec<_> = switches.into_iter().filter_map(ended_of).collect();
         if ended.is_empty() {
@@ -112,8 +109,13 @@ impl Processes for ProcessTable {
     }
 }
 
-/// Sends a process a signal of the operator's. Gives the signal that it is to be ended by, if that is what it means.
-fn ended_by(process: &Process, signal: u8) -> Option<u8> {
+/// Sends a process, if it has come to be one, a signal of the operator's. Gives the signal that it is to be ended by,
+/// if that is what it means.
+fn ended_by(process: Option<&Process>, signal: u8) -> Option<u8> {
+    let Some(process) = process.filter(|_| signal != 0 && u32::from(signal) != SIGKILL) else {
+        // What is still being launched has set nothing for its signals yet.
+        return (signal == 0 || ends_by_default(signal.into())).then_some(signal);
+    };
     let info = SignalInfo::user(signal.into(), Identity::PARENT, 0);
     let sent = process.signals.lock().send(Target::Process, info);
     match sent {
@@ -124,5 +126,21 @@ fn ended_by(process: &Process, signal: u8) -> Option<u8> {
         }
         // There is no such signal, or the process is at its end.
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ended_by;
+
+    #[test]
+    fn a_launch_is_ended_only_by_what_ends_a_program_that_set_nothing() {
+        let (kill, user, terminate, child, go_on, terminal_stop, stop, window) = (9, 10, 15, 17, 18, 20, 19, 28);
+        for signal in [0, kill, user, terminate, 64] {
+            assert_eq!(ended_by(None, signal), Some(signal));
+        }
+        for signal in [child, go_on, stop, terminal_stop, window] {
+            assert_eq!(ended_by(None, signal), None, "{signal}");
+        }
     }
 }

@@ -32,6 +32,11 @@ const SIGSYS: u32 = 31;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SignalSet(pub(crate) u64);
 
+/// Whether a signal ends a process that has set nothing for it.
+pub(crate) const fn ends_by_default(signal: u32) -> bool {
+    !SignalSet::STOPPING.or(SignalSet::IGNORED).contains(signal)
+}
+
 impl SignalSet {
     /// No signal.
     pub(crate) const NONE: Self = Self(0);
