@@ -204,6 +204,20 @@ fn a_blocked_signal_finds_another_thread() {
 }
 
 #[test]
+fn a_signal_that_nobody_waits_for_any_more_finds_another_thread() {
+    let mut signals = Signals::new(FIRST);
+    signals.join(SECOND, SignalSet::NONE);
+    assert_eq!(signals.set_action(SIGUSR1, handled(0)), Ok(false));
+    assert!(signals.set_blocked(FIRST, SignalSet::of(SIGUSR1)).is_empty());
+    assert!(signals.set_awaited(FIRST, SignalSet::of(SIGUSR1)).is_empty());
+    assert_eq!(signals.send(Target::Process, info(SIGUSR1)), Ok(Outcome::Call(FIRST)));
+    // Its time is up before it looks.
+    assert_eq!(signals.set_awaited(FIRST, SignalSet::NONE), [SECOND]);
+    assert_eq!(signals.next(FIRST), Next::Nothing);
+    assert_eq!(taken(signals.next(SECOND)), SIGUSR1);
+}
+
+#[test]
 fn a_stopped_process_goes_on_when_told_to() {
     let mut signals = Signals::new(FIRST);
     signals.join(SECOND, SignalSet::NONE);
