@@ -154,7 +154,8 @@ static long bits(struct group *g, int me) {
         for (int i = 0; i < rounds; i++) {
             for (int to = 1; to < g->members; to++) {
                 atomic_store(&g->turn, (uint32_t)to);
-                futex(&g->turn, wake, INT_MAX, NULL, NULL, 1u << (to % 31));
+                long gave = futex(&g->turn, wake, INT_MAX, NULL, NULL, 1u << (to % 31));
+                CHECK(gave >= 0 && gave <= (g->members + 29) / 31);
                 wait_while(&g->conductor, (uint32_t)woken);
                 woken++;
             }
@@ -252,7 +253,7 @@ static long timed(struct group *g, int me) {
         if (me % 2) {
             if (i % 8 == 0) pause_ns(100000);
             atomic_fetch_add(&g->credit, 1);
-            futex_wake(&g->credit, 1);
+            CHECK(futex_wake(&g->credit, 1) <= 1);
             continue;
         }
         for (uint32_t there;;) {
