@@ -13,6 +13,8 @@
 
 #include "team.h"
 
+#include "futex.h"
+
 #define THREADS 64
 
 static void *square(void *number) {
@@ -188,6 +190,50 @@ static void named_and_placed(void) {
     puts("named and placed");
 }
 
+/* What a thread finds that the C library does not prepare. */
+struct bare {
+    word alive;
+    uint64_t mask;
+    cpu_set_t cores;
+    long gave[2];
+};
+
+static int bare_thread(void *memory) {
+    struct bare *mine = memory;
+    struct timespec while_others_wait = {0, 20000000};
+    mine->gave[0] = syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mine->mask, sizeof mine->mask);
+    mine->gave[1] = syscall(SYS_sched_getaffinity, 0, sizeof mine->cores, &mine->cores);
+    syscall(SYS_nanosleep, &while_others_wait, NULL);
+    return 0;
+}
+
+/* It has its maker's mask and cores. Its end is announced in memory that others could show: there one waits as they
+   would. */
+static void without_library(void) {
+    static char stack[1 << 14] __attribute__((aligned(16)));
+    cpu_set_t all, one;
+    sigset_t blocked, before;
+    struct bare *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED && sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    GIVES(0, pthread_sigmask(SIG_BLOCK, &blocked, &before));
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    atomic_store(&shared->alive, 1);
+    int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+    CHECK(clone(bare_thread, stack + sizeof stack, flags, shared, NULL, NULL, &shared->alive) > 0);
+    struct timespec limit = {60, 0};
+    while (atomic_load(&shared->alive)) CHECK(futex(&shared->alive, FUTEX_WAIT, 1, &limit, NULL, 0) != -ETIMEDOUT);
+    CHECK(shared->gave[0] == 0 && shared->mask == 1u << (SIGUSR2 - 1));
+    CHECK(shared->gave[1] > 0 && CPU_EQUAL(&shared->cores, &one));
+    CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+    GIVES(0, pthread_sigmask(SIG_SETMASK, &before, NULL));
+    puts("without the library");
+}
+
 /* What is shared: files, the directory, memory that one maps and another uses. */
 static void *shares(void *number) {
     int file = (int)(long)number;
@@ -279,6 +325,7 @@ int main(int argc, char **argv) {
     on_own_stack();
     own();
     named_and_placed();
+    without_library();
     shared();
     puts("all well");
     return 0;
