@@ -1,8 +1,9 @@
 /* Does what it is sent signals for. Sets handlers for SIGUSR1, SIGRTMIN + 1 and SIGTERM, ignores SIGINT, and says
    `ready`; then prints the name of each signal that a handler was called for, in the order of the calls. SIGTERM makes it
-   exit with status 7 if the argument is `catch`; otherwise it has no handler. With the argument `count` it does nothing
-   but count and print `on N` about ten times a second. */
+   exit with status 7 if the argument is `catch`; otherwise it has no handler. With the argument `count` its two threads do
+   nothing but count and print `one N` and `other N` about ten times a second. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,22 @@ static void say(int signal) {
     if (signal == SIGTERM) _exit(7);
 }
 
+static void *counts(void *name) {
+    struct timespec pause = {.tv_nsec = 100000000};
+    for (int i = 0;; i++) {
+        printf("%s %d\n", (const char *)name, i);
+        nanosleep(&pause, NULL);
+    }
+    return name;
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!strcmp(how, "count")) {
-        struct timespec pause = {.tv_nsec = 100000000};
-        for (int i = 0;; i++) {
-            printf("on %d\n", i);
-            nanosleep(&pause, NULL);
-        }
+        pthread_t other;
+        if (pthread_create(&other, NULL, counts, "other")) return 97;
+        counts("one");
     }
     struct sigaction action = {.sa_handler = say};
     sigaction(SIGUSR1, &action, NULL);

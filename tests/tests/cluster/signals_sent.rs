@@ -8,6 +8,8 @@ use coppice_tests::Cluster;
 use coppice_tests::cluster::{Ran, finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 
+use crate::threads::cluster_of;
+
 /// How long a program that is stopped is watched.
 const STOPPED_TIME: Duration = Duration::from_secs(1);
 
@@ -104,18 +106,13 @@ fn what_nobody_handles_ends_the_job() {
     assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
 }
 
+/// All its threads stop and go on, on all cores.
 #[test]
 fn a_job_is_stopped_and_continued() {
-    let cluster = Cluster::up(1);
+    let cluster = cluster_of(1, 2);
     let mut job = Job::start(&cluster, Toolchain::Musl, &[], "count");
-    assert_eq!(job.line(), "on 1");
-    job.send(&cluster, "STOP");
-    // What it had written before comes still; then nothing more.
-    let calls = || {
-        let running = cluster.json(&["job", &job.number]);
-        running["state"].as_str().map(str::to_owned)
-    };
-    assert_eq!(calls().as_deref(), Some("running"));
+    let number = job.number.clone();
+    let send = |signal: &str| cluster.coppice(&["kill", "--signal", signal, &number]).success();
     let (sender, receiver) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         loop {
@@ -125,15 +122,20 @@ fn a_job_is_stopped_and_continued() {
             }
         }
     });
-    wait_until("the program stops", Duration::from_secs(30), || match receiver.recv_timeout(STOPPED_TIME) {
-        Ok(line) => Err(line),
-        Err(_) => Ok(()),
-    });
-    let number = cluster.last_job()["job"].to_string();
-    let send = |signal: &str| cluster.coppice(&["kill", "--signal", signal, &number]).success();
-    let _ = send("CONT");
-    let next = receiver.recv_timeout(Duration::from_secs(60)).expect("it goes on");
-    assert!(next.starts_with("on "), "{next}");
+    for signal in ["STOP", "TSTP"] {
+        let _ = send(signal);
+        // What it had written before comes still; then nothing more.
+        wait_until("the program stops", Duration::from_secs(30), || match receiver.recv_timeout(STOPPED_TIME) {
+            Ok(line) => Err(line),
+            Err(_) => Ok(()),
+        });
+        assert_eq!(cluster.json(&["job", &number])["state"], "running", "{signal}");
+        let _ = send("CONT");
+        for thread in ["one ", "other "] {
+            let comes = || receiver.recv_timeout(Duration::from_secs(60)).expect("it goes on");
+            while !comes().starts_with(thread) {}
+        }
+    }
     // KILL ends it even while it is stopped.
     let _ = send("STOP");
     let _ = send("KILL");
