@@ -1,8 +1,10 @@
 /* OpenMP inside, MPI between. Arguments: "funneled" or "multiple", threads (4). Funneled: all threads compute, the
    first one talks. Multiple: every thread of every rank talks at the same time, to the same thread of the others. */
+#define _GNU_SOURCE
 #include "check.h"
 
 #include <omp.h>
+#include <sched.h>
 #include <string.h>
 
 #define COUNT 4096
@@ -68,6 +70,21 @@ static long multiple(int threads) {
     return agreed;
 }
 
+/* On how many cores a rank's threads are, at least. */
+static int cores_used(int threads) {
+    cpu_set_t used;
+    CPU_ZERO(&used);
+#pragma omp parallel num_threads(threads)
+    {
+        int core = sched_getcpu();
+#pragma omp critical
+        CPU_SET(core, &used);
+    }
+    int mine = CPU_COUNT(&used), least;
+    MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return least;
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "funneled";
     int threads = argc > 2 ? atoi(argv[2]) : 4, provided;
@@ -76,13 +93,15 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     CHECK(provided >= wanted);
+    int cores = cores_used(threads);
     if (wanted == MPI_THREAD_MULTIPLE) {
         CHECK(multiple(threads) == (long)threads * ROUNDS);
-        if (rank == 0) printf("multiple: %d ranks of %d threads agree\n", size, threads);
+        if (rank == 0) printf("multiple: %d ranks of %d threads on %d cores agree\n", size, threads, cores);
     } else {
         double total = funneled(threads);
         CHECK(total == expected());
-        if (rank == 0) printf("funneled: %d ranks of %d threads agree on %.0f\n", size, threads, total);
+        if (rank == 0)
+            printf("funneled: %d ranks of %d threads on %d cores agree on %.0f\n", size, threads, cores, total);
     }
     MPI_Finalize();
     return 0;
