@@ -7,12 +7,20 @@ use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
 
+use crate::threads::cluster_of;
+
 /// Pages that `secrets.c` fills at least: data, bss, heap, anonymous and file mappings, stack, text.
 const FILLED_PAGES: usize = 3 + 16 + 256 + 24 + 16 + 8 + 4 + 40 + 2;
 
+/// Pages that each of its threads fills at least: stack and what is the thread's own.
+const FILLED_PAGES_OF_THREAD: usize = 8 + 2;
+
 /// A cluster of one node, with the file that `secrets.c` maps.
 fn cluster() -> Cluster {
-    let cluster = Cluster::up(1);
+    with_file(Cluster::up(1))
+}
+
+fn with_file(cluster: Cluster) -> Cluster {
     std::fs::write(cluster.root().join("mapped"), vec![0; 16 * PAGE_BYTES]).expect("file");
     cluster
 }
@@ -20,12 +28,25 @@ fn cluster() -> Cluster {
 /// A job that has filled its memory with the pattern of a seed, and that is seen from outside.
 #[track_caller]
 fn filled(cluster: &Cluster, seed: u64, how: &str) -> (Waiting, Pattern) {
-    let path: PathBuf = program("secrets", Toolchain::Glibc);
-    let arguments = [path.to_str().expect("a path"), &seed.to_string(), how];
+    filled_by_threads(cluster, Toolchain::Glibc, seed, how, 0)
+}
+
+/// The same, with so many threads besides the first.
+#[track_caller]
+fn filled_by_threads(
+    cluster: &Cluster,
+    toolchain: Toolchain,
+    seed: u64,
+    how: &str,
+    threads: usize,
+) -> (Waiting, Pattern) {
+    let path: PathBuf = program("secrets", toolchain);
+    let arguments = [path.to_str().expect("a path"), &seed.to_string(), how, "/mapped", &threads.to_string()];
     let waiting = Waiting::start(cluster, &arguments, "filled");
     let pattern = Pattern::of_seed(seed);
     let seen = memory_of(cluster, 0).pages_with(&pattern).len();
-    assert!(seen >= FILLED_PAGES, "only {seen} pages are filled");
+    let least = FILLED_PAGES + threads * FILLED_PAGES_OF_THREAD;
+    assert!(seen >= least, "only {seen} pages of {least} are filled");
     (waiting, pattern)
 }
 
@@ -69,6 +90,32 @@ fn nothing_is_left_of_a_job_that_ended() {
         memory_of(&cluster, 0).assert_none(&pattern, "exit");
     }
     assert!(cluster.last_rank(0).count("pages_retained") > 100);
+}
+
+/// Threads on every core, one half of which runs and the other half sleeps, whatever ends them: the first thread, a
+/// fault of another one, or the operator.
+#[test]
+fn nothing_is_left_of_threads_on_several_cores() {
+    const THREADS: usize = 16;
+    let cluster = with_file(cluster_of(1, 4));
+    for (seed, toolchain) in [(36_000, Toolchain::Glibc), (36_100, Toolchain::Musl)] {
+        let filled = |number: u64, how| filled_by_threads(&cluster, toolchain, seed + number, how, THREADS);
+        let (job, pattern) = filled(1, "exit");
+        let _ = job.go_on().success();
+        assert_clean(&cluster, &pattern, "the end of all threads");
+
+        let (job, pattern) = filled(2, "fault");
+        assert_eq!(job.go_on().status, 139);
+        assert_clean(&cluster, &pattern, "a thread's fault");
+
+        for (number, how) in [(3, "exit"), (4, "spin")] {
+            let (job, pattern) = filled(number, how);
+            let _ = cluster.coppice(&["kill", &running_job(&cluster)]).success();
+            assert!(job.end().status > 128);
+            assert_clean(&cluster, &pattern, "a kill of all threads");
+        }
+    }
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
 }
 
 /// A node whose I/O node dies is booted afresh: what it had in its memory goes with the machine.
