@@ -69,12 +69,22 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Boots the machine; the control connection it makes comes from [`Rig::connected`].
+    /// Boots the machine, with as many cores as other tests' nodes have; the control connection it makes comes from
+    /// [`Rig::connected`].
     ///
     /// # Panics
     /// If it cannot be started.
     #[must_use]
     pub fn boot() -> Self {
+        Self::boot_with_cores(cores())
+    }
+
+    /// The same with so many cores.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn boot_with_cores(cores: u16) -> Self {
         // Sockets' paths are limited to 107 bytes.
         let directory = tempfile::Builder::new().prefix("rig").tempdir_in("/tmp").expect("temporary directory");
         let at = |name: &str| directory.path().join(name);
@@ -99,7 +109,7 @@ impl Rig {
         std::fs::write(at("personality"), personality().encode()).expect("personality");
         let launcher =
             Launcher { qemu: find_qemu().expect("QEMU"), tether: Tether::Through(binaries().join("coppiced")) };
-        let machine = launcher.start(&machine(directory.path())).expect("a machine");
+        let machine = launcher.start(&machine(directory.path(), cores)).expect("a machine");
         Self { directory, _machine: machine, shared, accepted, _tasks: tasks }
     }
 
@@ -223,11 +233,11 @@ fn personality() -> Personality {
     }
 }
 
-fn machine(directory: &Path) -> Machine {
+fn machine(directory: &Path, cores: u16) -> Machine {
     let image = binaries().join("coppice-node.elf");
     let mut machine = Machine::new("rig", image, NODE_BYTES as u64, Accelerator::Tcg);
     let at = |name: &str| directory.join(name);
-    machine.cpus = cores();
+    machine.cpus = cores;
     machine.initrd = Some(at("personality"));
     machine.nic = Some(Nic { mac: MacAddress::of(NODE.address()).0, mtu: MTU, local: at("node"), remote: at("io") });
     machine.serial = Serial::File { path: at("console"), append: false };

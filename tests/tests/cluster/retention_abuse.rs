@@ -20,20 +20,28 @@ struct Stage {
 
 impl Stage {
     async fn set_up() -> Self {
-        let mut rig = Rig::boot();
+        Self::on(Rig::boot()).await
+    }
+
+    async fn on(mut rig: Rig) -> Self {
         let [p0, p1] = ["worked_p0", "worked_p1"].map(|name| rig.add_program(&program(name, Toolchain::Bare)));
         let (control, _) = rig.connected().await;
         Self { rig, control, p0, p1, connections: 0 }
     }
 
-    /// Starts a program and waits until it is.
+    /// Starts a program of the worked example and waits until it is ready.
     async fn start(&self, job: u64, program: ProgramId, use_retained: bool, arguments: &[&str]) {
+        self.start_until("ready\n", job, program, use_retained, arguments).await;
+    }
+
+    /// Starts a program and waits until it has written this.
+    async fn start_until(&self, text: &str, job: u64, program: ProgramId, use_retained: bool, arguments: &[&str]) {
         self.control.order(&ToNode::Launch(self.rig.launch(job, program, use_retained, arguments))).await;
         match self.control.next().await {
             Some(ToIoNode::Launched { job: launched, .. }) => assert_eq!(launched, JobId(job)),
             other => panic!("{other:?} for a launch"),
         }
-        self.rig.wait_for_output("ready\n").await;
+        self.rig.wait_for_output(text).await;
     }
 
     /// The report of a job that is about to end.
@@ -162,6 +170,37 @@ fn every_order_to_retain_has_a_defined_answer() {
         assert_eq!((again.given_back, again.still_held), (vec![], vec![]));
         assert_eq!(stage.retain(12, GENERATION, p0).await, RetainOutcome::Absent);
         assert_eq!(stage.run(12, p0, true).await.retention.found, 0);
+    });
+}
+
+/// Orders come while every core has a thread that never calls: first one, which no other's turn ends, then several.
+#[test]
+fn orders_are_answered_while_threads_spin_on_every_core() {
+    rig::run(async {
+        let stage = Stage::on(Rig::boot_with_cores(2)).await;
+        let spins = stage.rig.add_program(&program("hostile_threads", Toolchain::Glibc));
+        let p0 = stage.p0;
+        stage.run(1, p0, true).await;
+        let mut kept = 0;
+        for (job, threads, others) in [(2, "2", vec![p0]), (3, "8", vec![])] {
+            stage.start_until("spinning\n", job, spins, true, &["spin", threads]).await;
+            for program in [spins, p0] {
+                assert_eq!(stage.retain(10 + job, GENERATION, program).await, RetainOutcome::Busy(JobId(job)));
+            }
+            assert_eq!(stage.discard(job, Some(spins)).await.given_back, []);
+            assert_eq!(stage.held().await, others);
+            stage.control.order(&ToNode::Kill { job: JobId(job) }).await;
+            let report = stage.end(job).await;
+            // The second time it ran on what was kept.
+            assert_eq!((report.exit, report.retention.found), (Exit::Signal(9), kept), "{report:?}");
+            assert_eq!(stage.held().await, [&[spins], &others[..]].concat());
+
+            let outcome = stage.retain(20 + job, GENERATION, spins).await;
+            let RetainOutcome::Kept(counts) = outcome else { panic!("{outcome:?}") };
+            assert!(counts.kept > 0 && counts.discarded == others.len() as u64, "{counts:?}");
+            kept = counts.kept;
+        }
+        assert_eq!(stage.held().await, [spins]);
     });
 }
 
