@@ -56,6 +56,8 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Processors, 1 to [`CPUS_MAX`].
     pub cpus: u16,
+    /// Processors that its firmware lists, if those are more: the rest is not there.
+    pub cpus_listed: Option<u16>,
     /// What executes its instructions.
     pub accelerator: Accelerator,
     /// The image that is entered first: an ELF with a PVH note.
@@ -68,6 +70,8 @@ pub struct Machine {
     pub serial: Serial,
     /// Where QMP is offered.
     pub qmp: QmpChannel,
+    /// The unix socket of a debugger, before which no processor runs.
+    pub debugger: Option<PathBuf>,
     /// Make its clock count instructions, so that figures do not move with the host's load. Only under TCG.
     pub icount: bool,
     /// Translated code kept, MiB. Only under TCG.
@@ -152,12 +156,14 @@ impl Machine {
             name: name.into(),
             memory_bytes,
             cpus: 1,
+            cpus_listed: None,
             accelerator,
             kernel: kernel.into(),
             initrd: None,
             nic: None,
             serial: Serial::Null,
             qmp: QmpChannel::None,
+            debugger: None,
             icount: false,
             translation_cache_mib: TRANSLATION_CACHE_MIB_DEFAULT,
             sandbox: true,
@@ -172,7 +178,7 @@ impl Machine {
             QmpChannel::Socket(path) => Some(path.clone()),
             QmpChannel::None | QmpChannel::Stdio => None,
         };
-        nic.chain(qmp).collect()
+        nic.chain(qmp).chain(self.debugger.clone()).collect()
     }
 
     /// QEMU's arguments for this machine, without the program itself.
@@ -247,7 +253,8 @@ impl Machine {
         if self.icount {
             arguments.option("-icount", "shift=0");
         }
-        arguments.option("-smp", format!("cpus={}", self.cpus));
+        let listed = self.cpus_listed.map(|listed| format!(",maxcpus={listed}")).unwrap_or_default();
+        arguments.option("-smp", format!("cpus={}{listed}", self.cpus));
     }
 
     fn channels(&self, arguments: &mut Arguments) -> Result<(), MachineError> {
@@ -266,6 +273,10 @@ impl Machine {
                 );
                 arguments.option("-serial", "chardev:serial");
             }
+        }
+        if let Some(path) = &self.debugger {
+            let socket = Value::text("socket,id=debugger,path=").path(path)?.and(",server=on,wait=off");
+            arguments.option("-chardev", socket).option("-gdb", "chardev:debugger").flag("-S");
         }
         match &self.qmp {
             QmpChannel::None => return Ok(()),
@@ -351,6 +362,19 @@ mod tests {
         let mut machine = Machine::new("fast", "k", 1024 * MIB, Accelerator::Kvm);
         (machine.cpus, machine.serial) = (2, Serial::Stdio);
         insta::assert_snapshot!(text(&machine));
+    }
+
+    #[test]
+    fn a_machine_in_a_debugger_with_processors_that_are_not_there() {
+        let mut machine = node();
+        (machine.cpus, machine.cpus_listed, machine.debugger) = (2, Some(4), Some("/run/debugger".into()));
+        let text = text(&machine);
+        for part in
+            ["-smp cpus=2,maxcpus=4\n", "socket,id=debugger,path=/run/debugger,server", "\n-gdb chardev", "\n-S\n"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(machine.leftovers().contains(&"/run/debugger".into()));
     }
 
     #[test]

@@ -4,12 +4,13 @@
 //! test. Both of the node's connections are accepted whenever it makes them. The one for shipped calls is served as far
 //! as simple programs need it ([`Rig::add_program`], [`Rig::output`]); the control connection is the test's ([`Wire`]).
 
+mod debugger;
 mod ship;
 mod wire;
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
+pub use self::debugger::Debugger;
 pub use self::wire::Wire;
 use crate::cluster::{binaries, cores};
 use crate::physical::{Memory, Monitor, NODE_BYTES};
@@ -44,6 +46,8 @@ pub const GENERATION: Generation = Generation(7);
 const KEY: NodeKey = NodeKey([0x5a; 32]);
 const PSET: PsetId = PsetId(0);
 const MTU: u16 = 9000;
+/// The debugger's socket in the machine's directory.
+const DEBUGGER: &str = "debugger";
 /// As `log::LevelFilter` counts.
 const LOG_LEVEL_INFO: u8 = 3;
 const BUFFERS: BufferSizes = BufferSizes { receive: 256 * 1024, transmit: 256 * 1024 };
@@ -85,6 +89,23 @@ impl Rig {
     /// If it cannot be started.
     #[must_use]
     pub fn boot_with_cores(cores: u16) -> Self {
+        Self::boot_with(cores, |_, _| {})
+    }
+
+    /// The same, with firmware that lists `listed` cores, of which none runs the image before the debugger lets it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn boot_in_debugger(cores: u16, listed: u16) -> (Self, Debugger) {
+        let rig = Self::boot_with(cores, |machine, directory| {
+            (machine.cpus_listed, machine.debugger) = (Some(listed), Some(directory.join(DEBUGGER)));
+        });
+        let debugger = Debugger::at_start(&rig.directory.path().join(DEBUGGER), &image());
+        (rig, debugger)
+    }
+
+    fn boot_with(cores: u16, change: impl FnOnce(&mut Machine, &Path)) -> Self {
         // Sockets' paths are limited to 107 bytes.
         let directory = tempfile::Builder::new().prefix("rig").tempdir_in("/tmp").expect("temporary directory");
         let at = |name: &str| directory.path().join(name);
@@ -109,7 +130,9 @@ impl Rig {
         std::fs::write(at("personality"), personality().encode()).expect("personality");
         let launcher =
             Launcher { qemu: find_qemu().expect("QEMU"), tether: Tether::Through(binaries().join("coppiced")) };
-        let machine = launcher.start(&machine(directory.path(), cores)).expect("a machine");
+        let mut machine = machine(directory.path(), cores);
+        change(&mut machine, directory.path());
+        let machine = launcher.start(&machine).expect("a machine");
         Self { directory, _machine: machine, shared, accepted, _tasks: tasks }
     }
 
@@ -233,9 +256,12 @@ fn personality() -> Personality {
     }
 }
 
+fn image() -> PathBuf {
+    binaries().join("coppice-node.elf")
+}
+
 fn machine(directory: &Path, cores: u16) -> Machine {
-    let image = binaries().join("coppice-node.elf");
-    let mut machine = Machine::new("rig", image, NODE_BYTES as u64, Accelerator::Tcg);
+    let mut machine = Machine::new("rig", image(), NODE_BYTES as u64, Accelerator::Tcg);
     let at = |name: &str| directory.join(name);
     machine.cpus = cores;
     machine.initrd = Some(at("personality"));

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use coppice_protocol::control::{Exit, ToIoNode, ToNode};
+use coppice_protocol::ids::JobId;
 use coppice_qemu::cpu_time::CpuTime;
 use coppice_tests::Cluster;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::rig::{self, Rig};
 use serde_json::Value;
 
 use crate::threads::cluster_of;
@@ -96,6 +99,29 @@ fn the_number_of_cores_is_listed_and_kept() {
     for bad in ["0", "65"] {
         let _ = wide.coppice(&["up", "--cores", bad]).refused(&["--cores", "1..=64"]);
     }
+}
+
+/// The firmware lists six processors; four are there, and the second of these never runs.
+#[test]
+fn cores_that_do_not_come_up_are_left_out() {
+    rig::run(async {
+        let (mut rig, mut debugger) = Rig::boot_in_debugger(4, 6);
+        debugger.let_run(&[0, 2, 3]);
+        let (control, status) = rig.connected().await;
+        let console = rig.console();
+        assert_eq!(status.cores, 3, "{console}");
+        assert_eq!(console.matches("does not come up").count(), 1, "{console}");
+        // The others do what cores do.
+        let spins = rig.add_program(&program("hostile_threads", Toolchain::Glibc));
+        control.order(&ToNode::Launch(rig.launch(1, spins, false, &["spin", "6"]))).await;
+        assert!(matches!(control.next().await, Some(ToIoNode::Launched { .. })));
+        rig.wait_for_output("spinning\n").await;
+        control.order(&ToNode::Kill { job: JobId(1) }).await;
+        match control.next().await {
+            Some(ToIoNode::Ended(report)) => assert_eq!(report.exit, Exit::Signal(9), "{report:?}"),
+            other => panic!("{other:?} where the job should end"),
+        }
+    });
 }
 
 #[test]

@@ -123,9 +123,10 @@ static BOOT_CORE: BootCore = BootCore(Core::new(0));
 
 static BOOT_STACKS: Stacks = Stacks::new();
 
-/// State for another core, with a number and stacks of its own. `None` if there is no memory.
-pub(super) fn for_another(index: usize) -> Option<&'static Core> {
-    let bottom = heap::map_stack(index, KERNEL_STACK_BYTES)?;
+/// State for another core, with a number and stacks of its own, the kernel stack being the one with number `stack`: a
+/// core that does not come up leaves its number to the next one, but not its stack. `None` if there is no memory.
+pub(super) fn for_another(index: usize, stack: usize) -> Option<&'static Core> {
+    let bottom = heap::map_stack(stack, KERNEL_STACK_BYTES)?;
     let core: &'static Core = Box::leak(Box::new(Core::new(index)));
     core.stack_bottom.set(bottom);
     core.stacks.set(Some(Stacks::take()));

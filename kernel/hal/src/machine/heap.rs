@@ -81,12 +81,12 @@ pub(super) fn start(frames: &'static FramePool) {
     assert!(region.grow(blocks, GROWTH_BYTES), "memory for the kernel's heap");
 }
 
-/// Maps `bytes` as the stack of core number `core`, with a hole below it. Returns its lowest address; `None` if there
-/// is no memory. Stacks lie far behind the heap, below the same top-level entry, so that every program's page table
-/// has them.
-pub(super) fn map_stack(core: usize, bytes: u64) -> Option<u64> {
+/// Maps `bytes` as the stack with that number, which has none yet, with a hole below it. Returns its lowest address;
+/// `None` if there is no memory. Stacks lie far behind the heap, below the same top-level entry, so that every
+/// program's page table has them.
+pub(super) fn map_stack(number: usize, bytes: u64) -> Option<u64> {
     let Grown { region, .. } = &mut *HEAP.0.lock();
-    let bottom = region.start + STACKS_BEHIND + core as u64 * STACK_DISTANCE.max(2 * bytes);
+    let bottom = region.start + STACKS_BEHIND + number as u64 * STACK_DISTANCE.max(2 * bytes);
     (0..bytes / PAGE_BYTES as u64).all(|page| region.map(bottom + page * PAGE_BYTES as u64)).then_some(bottom)
 }
 

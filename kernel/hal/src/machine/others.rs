@@ -73,8 +73,8 @@ pub(super) fn start(entry: fn() -> !, counted: impl Fn(usize)) {
         return;
     };
     let mut running = 1;
-    for id in others {
-        match core_state::for_another(running) {
+    for (stack, id) in (1..).zip(others) {
+        match core_state::for_another(running, stack) {
             None => {
                 log::error!("no memory for the stack of core {running}");
                 return;
