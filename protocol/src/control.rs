@@ -41,8 +41,8 @@ pub enum ToNode {
     PowerOff,
 }
 
-/// A signal for all processes of a job on a node. They do about it what they have said, as on Linux; one that has not
-/// come to its first instruction does it then.
+/// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
+/// being launched has said nothing: it is ended if the signal ends such a program, and not told of it otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     /// The job.
