@@ -334,6 +334,31 @@ static void *watch(void *unused) {
     return unused;
 }
 
+static word bed = 5;
+
+static void *sleeps(void *unused) {
+    wait_while(&bed, 5);
+    return unused;
+}
+
+/* Each comparison of FUTEX_WAKE_OP wakes who sleeps at the second word, or lets him sleep. */
+static void comparisons(void) {
+    static word nobody;
+    static const struct { uint32_t compare, with; int wakes; } cases[] = {
+        {CMP_EQ, 4, 0}, {CMP_EQ, 5, 1}, {CMP_NE, 5, 0}, {CMP_NE, 4, 1}, {CMP_LT, 5, 0}, {CMP_LT, 6, 1},
+        {CMP_LE, 4, 0}, {CMP_LE, 5, 1}, {CMP_GT, 5, 0}, {CMP_GT, 4, 1}, {CMP_GE, 6, 0}, {CMP_GE, 5, 1}};
+    pthread_t sleeper = begin(sleeps, 0);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        /* Moved from the word to the same word, he is counted. */
+        while (futex(&bed, FUTEX_REQUEUE | FUTEX_PRIVATE, 0, (void *)1L, &bed, 0) != 1) sched_yield();
+        uint32_t op = wake_op(OP_OR, 0, cases[i].compare, cases[i].with);
+        GIVES(cases[i].wakes, futex(&nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE, 1, (void *)1L, &bed, op));
+    }
+    atomic_store(&bed, 6);
+    futex_wake(&bed, 1);
+    finish(sleeper);
+}
+
 /* What is refused, and that waking finds nobody. */
 static void refusals(void) {
     static word at, other;
@@ -366,6 +391,7 @@ int main(int argc, char **argv) {
     if (argc > 3) limit_s = atoi(argv[3]);
     CHECK(threads % GROUP == 0 && threads <= MEMBERS_MAX);
     refusals();
+    comparisons();
     pthread_detach(begin(watch, 0));
     prepare(&all, threads);
     for (int i = 0; i < threads / GROUP; i++) prepare(&groups[i], GROUP);

@@ -50,9 +50,9 @@ pub(crate) enum Comparison {
     Equal(i32),
     NotEqual(i32),
     Less(i32),
-    GreaterOrEqual(i32),
     LessOrEqual(i32),
     Greater(i32),
+    GreaterOrEqual(i32),
 }
 
 impl Change {
@@ -79,9 +79,9 @@ impl Change {
             0 => Some(Comparison::Equal(compared)),
             1 => Some(Comparison::NotEqual(compared)),
             2 => Some(Comparison::Less(compared)),
-            3 => Some(Comparison::GreaterOrEqual(compared)),
-            4 => Some(Comparison::LessOrEqual(compared)),
-            5 => Some(Comparison::Greater(compared)),
+            3 => Some(Comparison::LessOrEqual(compared)),
+            4 => Some(Comparison::Greater(compared)),
+            5 => Some(Comparison::GreaterOrEqual(compared)),
             _ => None,
         };
         Self { operation, comparison }
@@ -109,9 +109,9 @@ impl Comparison {
             Self::Equal(other) => word == other,
             Self::NotEqual(other) => word != other,
             Self::Less(other) => word < other,
-            Self::GreaterOrEqual(other) => word >= other,
             Self::LessOrEqual(other) => word <= other,
             Self::Greater(other) => word > other,
+            Self::GreaterOrEqual(other) => word >= other,
         }
     }
 }
@@ -146,9 +146,9 @@ mod tests {
             (0, [false, true, false]),
             (1, [true, false, true]),
             (2, [true, false, false]),
-            (3, [false, true, true]),
-            (4, [true, true, false]),
-            (5, [false, false, true]),
+            (3, [true, true, false]),
+            (4, [false, false, true]),
+            (5, [false, true, true]),
         ] {
             assert_eq!([4, 5, 6].map(|word| holds(code, 5, word)), expected.map(Some), "{code}");
         }
