@@ -13,6 +13,7 @@ use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeI
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode, encode};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::ship::Owner;
 use coppice_protocol::world::{JobKey, World};
@@ -218,6 +219,19 @@ impl Pset {
             members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
         }
+    }
+}
+
+/// An event that a node may report.
+pub(crate) fn event(text: &str) -> RasEvent {
+    RasEvent {
+        severity: Severity::Info,
+        kind: RasKind::UnknownSyscall,
+        job: None,
+        rank: None,
+        address: None,
+        instruction: None,
+        text: text.into(),
     }
 }
 

@@ -12,7 +12,7 @@ use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, ToPset};
-use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::ras::RasKind;
 use coppice_protocol::retain::RankRetention;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Stream};
@@ -89,15 +89,7 @@ fn job_from_launch_to_end() {
         // The end frees the files; a repeated report is not passed on.
         node.control.send(0, &ToIoNode::Ended(report()), &[]);
         node.control.send(0, &ToIoNode::Ended(report()), &[]);
-        let event = RasEvent {
-            severity: Severity::Info,
-            kind: RasKind::UnknownSyscall,
-            job: None,
-            rank: None,
-            address: None,
-            instruction: None,
-            text: "ö".repeat(1000),
-        };
+        let event = common::event(&"ö".repeat(1000));
         node.control.send(0, &ToIoNode::Ras(event), &[]);
         assert!(
             matches!(pset.receive().await, FromPset::Ended { node: NODE, report } if report.exit == Exit::Status(3))

@@ -3,12 +3,11 @@
 use coppice_protocol::control::{Exit, JobFailure, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
-use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::Retain;
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::{Call, Location, Owner, Reply, Stream};
 
-use crate::common::{JOB, NODE, PROGRAM, Pset, identity, run};
+use crate::common::{JOB, NODE, PROGRAM, Pset, event, identity, run};
 use crate::node::{Node, Wire};
 use crate::report;
 
@@ -176,15 +175,7 @@ fn signals_are_numbered_and_sent_again_to_a_node_that_comes_back() {
 
 /// Waits until the I/O node has taken everything that the node said so far.
 async fn heard_out(pset: &mut Pset, node: &Node) {
-    let event = RasEvent {
-        severity: Severity::Info,
-        kind: RasKind::UnknownSyscall,
-        job: None,
-        rank: None,
-        address: None,
-        instruction: None,
-        text: "heard out".into(),
-    };
+    let event = event("heard out");
     node.control.send(0, &ToIoNode::Ras(event.clone()), &[]);
     match pset.receive().await {
         FromPset::Ras { event: said, .. } => assert_eq!(said, event),
