@@ -341,7 +341,7 @@ static void *sleeps(void *unused) {
     return unused;
 }
 
-/* Each comparison of FUTEX_WAKE_OP wakes who sleeps at the second word, or lets him sleep. */
+/* Each comparison of FUTEX_WAKE_OP wakes the sleeper at the second word, or lets it sleep. */
 static void comparisons(void) {
     static word nobody;
     static const struct { uint32_t compare, with; int wakes; } cases[] = {
@@ -349,7 +349,7 @@ static void comparisons(void) {
         {CMP_LE, 4, 0}, {CMP_LE, 5, 1}, {CMP_GT, 5, 0}, {CMP_GT, 4, 1}, {CMP_GE, 6, 0}, {CMP_GE, 5, 1}};
     pthread_t sleeper = begin(sleeps, 0);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        /* Moved from the word to the same word, he is counted. */
+        /* Moved from the word to the same word, the sleeper is counted. */
         while (futex(&bed, FUTEX_REQUEUE | FUTEX_PRIVATE, 0, (void *)1L, &bed, 0) != 1) sched_yield();
         uint32_t op = wake_op(OP_OR, 0, cases[i].compare, cases[i].with);
         GIVES(cases[i].wakes, futex(&nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE, 1, (void *)1L, &bed, op));
