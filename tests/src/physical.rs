@@ -20,10 +20,23 @@ pub const NODE_BYTES: usize = 64 * 1024 * 1024;
 pub const PAGE_BYTES: usize = 4096;
 
 /// Longest that QEMU may take for a command.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long somebody else may take to leave the one place there is at a machine's monitor.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A connection to one of a machine's sockets, as soon as it takes one. Nobody waits for ever for what comes there.
+#[track_caller]
+pub(crate) fn connect_when_served(socket: &Path, limit: Duration) -> UnixStream {
+    let mut stream = None;
+    wait_until("the machine takes a client", limit, || {
+        stream = Some(UnixStream::connect(socket).map_err(|error| error.to_string())?);
+        Ok(())
+    });
+    let stream = stream.expect("waited for");
+    stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time limit");
+    stream
+}
 
 /// QEMU's monitor of one machine.
 pub struct Monitor {
@@ -55,18 +68,25 @@ impl Monitor {
     #[must_use]
     #[track_caller]
     pub fn connect(socket: &Path, directory: &Path) -> Self {
-        let mut stream = None;
-        wait_until("the machine's monitor takes a client", CONNECT_TIME_MAX, || {
-            stream = Some(UnixStream::connect(socket).map_err(|error| error.to_string())?);
-            Ok(())
-        });
-        let stream = stream.expect("waited for");
-        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time limit");
+        let stream = connect_when_served(socket, CONNECT_TIME_MAX);
         let mut monitor = Self { lines: BufReader::new(stream), directory: directory.to_owned() };
         let greeting = monitor.line();
         assert!(greeting.get("QMP").is_some(), "{greeting}");
         monitor.command("qmp_capabilities", &json!({}));
         monitor
+    }
+
+    /// Reports an uncorrected machine check to a core: an end of the kernel from outside.
+    pub fn inject_machine_check(&mut self, core: u32) {
+        let line = format!("mce {core} 0 0xb200000000000000 5 0 0");
+        self.say("human-monitor-command", &json!({ "command-line": line }));
+        // Until it has been taken: an order of somebody who hangs up is dropped. The machine may end without an answer.
+        let _ = self.lines.read_line(&mut String::new());
+    }
+
+    fn say(&mut self, name: &str, arguments: &Value) {
+        let order = json!({ "execute": name, "arguments": arguments });
+        self.lines.get_mut().write_all(format!("{order}\n").as_bytes()).expect("order");
     }
 
     fn line(&mut self) -> Value {
@@ -81,8 +101,7 @@ impl Monitor {
     /// If it refuses.
     #[track_caller]
     pub fn command(&mut self, name: &str, arguments: &Value) -> Value {
-        let order = json!({ "execute": name, "arguments": arguments });
-        self.lines.get_mut().write_all(format!("{order}\n").as_bytes()).expect("order");
+        self.say(name, arguments);
         loop {
             let mut answer = self.line();
             if let Some(value) = answer.get_mut("return") {

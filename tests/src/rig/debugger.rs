@@ -3,12 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::cluster::wait_until;
-
-/// How long QEMU may take to open the socket, and for an answer.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+use crate::physical::{ANSWER_TIME_MAX, connect_when_served};
 
 /// Where an ELF says at which address it starts.
 const ELF_START_AT: usize = 24;
@@ -19,14 +15,7 @@ pub struct Debugger(BufReader<UnixStream>);
 impl Debugger {
     /// Lets the firmware, which needs all cores, come to the first instruction of the image, where all stop.
     pub(super) fn at_start(socket: &Path, image: &Path) -> Self {
-        let mut stream = None;
-        wait_until("the debugger's stub takes a client", ANSWER_TIME_MAX, || {
-            stream = Some(UnixStream::connect(socket).map_err(|error| error.to_string())?);
-            Ok(())
-        });
-        let stream = stream.expect("waited for");
-        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time limit");
-        let mut debugger = Self(BufReader::new(stream));
+        let mut debugger = Self(BufReader::new(connect_when_served(socket, ANSWER_TIME_MAX)));
         let image = std::fs::read(image).expect("image");
         let start = u64::from_le_bytes(image[ELF_START_AT..][..8].try_into().expect("eight bytes"));
         assert_eq!(debugger.ask(&format!("Z1,{start:x},1")), "OK");

@@ -1,13 +1,13 @@
 //! Parts that die at the worst moment: the others notice, say so, and go on.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::physical::Monitor;
 
 /// How soon a lost node must end its job.
 const NOTICED_MAX: Duration = Duration::from_secs(5);
@@ -112,23 +112,6 @@ fn lossy_links_give_right_results() {
     assert!(std::fs::read(cluster.root().join("copy")).expect("copy") == data);
 }
 
-/// Lets QEMU report an uncorrected machine check to a core of the first node: an end of the kernel from outside.
-fn inject_machine_check(cluster: &Cluster, core: u32) {
-    let socket = UnixStream::connect(cluster.home_path().join("run/default/n0.qmp")).expect("the node's QMP");
-    let mut lines = BufReader::new(socket.try_clone().expect("socket")).lines();
-    let greeting = lines.next().expect("a greeting").expect("a greeting");
-    assert!(greeting.contains("QMP"), "{greeting}");
-    let mce = format!("mce {core} 0 0xb200000000000000 5 0 0");
-    for order in [
-        r#"{"execute": "qmp_capabilities"}"#.to_owned(),
-        format!(r#"{{"execute": "human-monitor-command", "arguments": {{"command-line": "{mce}"}}}}"#),
-    ] {
-        writeln!(&socket, "{order}").expect("order");
-        // Until it has been taken: an order of somebody who hangs up is dropped. The last may end QEMU instead.
-        let _ = lines.next();
-    }
-}
-
 /// A kernel that panics says why, with back-trace, whichever core it was and whatever that one did; its machine ends
 /// with a status, and both are events and the reason of the job's end.
 #[test]
@@ -137,7 +120,7 @@ fn kernel_panic_is_diagnosed() {
     let console = cluster.json(&["nodes"])[0]["console"].as_str().expect("a path").to_owned();
     for core in [0, 1] {
         let child = spinning_on(&cluster, 2, 2);
-        inject_machine_check(&cluster, core);
+        Monitor::of_node(&cluster, 0).inject_machine_check(core);
         let ran = finish_child(child, "run on a node whose kernel panics");
         assert_eq!(ran.status, 125);
         assert!(ran.stderr.contains("node 0") && ran.stderr.contains("machine check"), "{}", ran.stderr);
