@@ -22,8 +22,8 @@ use spin::Mutex;
 use self::buddy::FreeLists;
 pub use self::buddy::ORDER_MAX;
 pub use self::frame::Frame;
-use self::info::FrameInfo;
 pub use self::info::FrameKind;
+use self::info::{Counts, FrameInfo};
 use crate::addr::{LARGE_BYTES, PAGE_BYTES};
 
 mod buddy;
@@ -58,6 +58,8 @@ pub struct FramePool {
     info_frames: u32,
     /// Frames only the kernel may take.
     reserve: u32,
+    /// How many frames are handed out for what.
+    counts: Counts,
     /// The free blocks.
     free: Mutex<FreeLists>,
 }
@@ -113,6 +115,7 @@ impl FramePool {
             }
         }
         self.info[index as usize].hand_out(kind, order);
+        self.counts.add(kind, 1 << order);
         Some(Frame { pool: self, index })
     }
 
@@ -140,25 +143,17 @@ impl FramePool {
         self.reserve
     }
 
-    /// Who has how many frames. Looks at every block: for reports, not for fast paths.
+    /// Who has how many frames. While frames are taken and freed the numbers may be of different moments.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let lists = self.free.lock();
-        let mut usage =
-            Usage { total: self.total, free: lists.free_frames(), kernel: self.info_frames, ..Usage::default() };
-        let mut index = 0;
-        while let Some(info) = self.info.get(index) {
-            let (kind, frames) = info.block();
-            match kind {
-                Some(FrameKind::Kernel) => usage.kernel += frames,
-                Some(FrameKind::Table) => usage.tables += frames,
-                Some(FrameKind::User) => usage.user += frames,
-                Some(FrameKind::Pristine) => usage.pristine += frames,
-                None => {}
-            }
-            index += frames as usize;
+        Usage {
+            total: self.total,
+            free: self.free_frames(),
+            kernel: self.info_frames + self.counts.of(FrameKind::Kernel),
+            tables: self.counts.of(FrameKind::Table),
+            user: self.counts.of(FrameKind::User),
+            pristine: self.counts.of(FrameKind::Pristine),
         }
-        usage
     }
 
     /// Physical address of memory of this pool that [`Frame::into_memory`] gave away; `None` for any other memory.
@@ -210,7 +205,8 @@ impl FramePool {
 
     /// Zeroes a block whose last handle is gone and makes it free.
     fn release(&self, index: u32) {
-        let order = self.info[index as usize].take_back();
+        let (kind, order) = self.info[index as usize].take_back();
+        self.counts.remove(kind, 1 << order);
         for number in index..index + (1 << order) {
             // SAFETY: the last handle is gone, no page table maps the frame (its entries hold handles), so nobody else
             // can reach these bytes.

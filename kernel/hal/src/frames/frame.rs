@@ -38,7 +38,9 @@ impl Frame {
 
     /// Says what it is used for from now on.
     pub fn set_kind(&self, kind: FrameKind) {
-        self.info().set_kind(kind);
+        let frames = 1 << self.info().order();
+        self.pool.counts.add(kind, frames);
+        self.pool.counts.remove(self.info().set_kind(kind), frames);
     }
 
     /// The owner's note on this frame; 0 at first.

@@ -17,9 +17,37 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
+    /// All of them, in the order of their numbers, which begin with 1.
+    const ALL: [Self; 4] = [Self::Kernel, Self::Table, Self::User, Self::Pristine];
+
     /// The kind a record's byte means; `None` if the frame is not handed out.
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Kernel, Self::Table, Self::User, Self::Pristine].into_iter().find(|kind| *kind as u8 == byte)
+        Self::ALL.get(usize::from(byte).checked_sub(1)?).copied()
+    }
+}
+
+/// How many frames are handed out for what. Kept as that changes, so that nobody has to look at all the records for it.
+pub(super) struct Counts([AtomicU32; FrameKind::ALL.len()]);
+
+impl Counts {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self([const { AtomicU32::new(0) }; FrameKind::ALL.len()])
+    }
+
+    /// So many frames more.
+    pub(super) fn add(&self, kind: FrameKind, frames: u32) {
+        self.0[kind as usize - 1].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// So many frames fewer.
+    pub(super) fn remove(&self, kind: FrameKind, frames: u32) {
+        self.0[kind as usize - 1].fetch_sub(frames, Ordering::Relaxed);
+    }
+
+    /// How many there are.
+    pub(super) fn of(&self, kind: FrameKind) -> u32 {
+        self.0[kind as usize - 1].load(Ordering::Relaxed)
     }
 }
 
@@ -54,10 +82,11 @@ impl FrameInfo {
         self.references.store(1, Ordering::Relaxed);
     }
 
-    /// The record says: nobody's. Returns the block's order.
-    pub(super) fn take_back(&self) -> u8 {
+    /// The record says: nobody's. Returns what the block was used for, and its order.
+    pub(super) fn take_back(&self) -> (FrameKind, u8) {
+        let kind = self.kind();
         self.kind.store(0, Ordering::Relaxed);
-        self.order.load(Ordering::Relaxed)
+        (kind, self.order.load(Ordering::Relaxed))
     }
 
     /// Says that the frame is all zeros.
@@ -101,6 +130,7 @@ impl FrameInfo {
     }
 
     /// Kind and length in frames of the block that starts here; kind `None` if it is free or not the pool's.
+    #[cfg(test)]
     pub(super) fn block(&self) -> (Option<FrameKind>, u32) {
         let kind = FrameKind::from_byte(self.kind.load(Ordering::Relaxed));
         let order = match (kind, self.free_order.load(Ordering::Relaxed)) {
@@ -116,9 +146,10 @@ impl FrameInfo {
         FrameKind::from_byte(self.kind.load(Ordering::Relaxed)).unwrap_or(FrameKind::Kernel)
     }
 
-    /// Changes the kind.
-    pub(super) fn set_kind(&self, kind: FrameKind) {
-        self.kind.store(kind as u8, Ordering::Relaxed);
+    /// Changes the kind of a frame that is handed out, and returns what it was.
+    pub(super) fn set_kind(&self, kind: FrameKind) -> FrameKind {
+        let before = self.kind.swap(kind as u8, Ordering::Relaxed);
+        FrameKind::from_byte(before).unwrap_or(FrameKind::Kernel)
     }
 
     /// Order of the block handed out.

@@ -6,7 +6,7 @@ use core::{ptr, slice};
 use spin::Mutex;
 
 use super::buddy::{FreeLists, ORDER_MAX};
-use super::info::FrameInfo;
+use super::info::{Counts, FrameInfo};
 use super::{FramePool, RESERVE_BYTES_MAX};
 use crate::addr::PAGE_BYTES;
 
@@ -63,7 +63,8 @@ impl FramePool {
         }
         let total = free.free_frames() + info_frames as u32;
         let reserve = (total / 8).min((RESERVE_BYTES_MAX / PAGE_BYTES) as u32);
-        Some(Self { direct_map, first, info, total, info_frames: info_frames as u32, reserve, free: Mutex::new(free) })
+        let (counts, free) = (Counts::new(), Mutex::new(free));
+        Some(Self { direct_map, first, info, total, info_frames: info_frames as u32, reserve, counts, free })
     }
 }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::vec::Vec;
 
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
-use super::{Frame, FrameKind, FramePool, ORDER_LARGE, ORDER_MAX, PhysicalRange};
+use super::{Frame, FrameKind, FramePool, ORDER_LARGE, ORDER_MAX, PhysicalRange, Usage};
 use crate::addr::PAGE_BYTES;
 
 const MIB: usize = 1024 * 1024;
@@ -148,9 +148,32 @@ fn holes_are_never_handed_out() {
     }
 }
 
+/// Who has how many frames, as the records say.
+fn usage_by_records(pool: &'static FramePool) -> Usage {
+    let mut usage = Usage { total: pool.total, free: pool.free_frames(), kernel: pool.info_frames, ..Usage::default() };
+    let mut index = 0;
+    while let Some(info) = pool.info.get(index) {
+        let (kind, frames) = info.block();
+        match kind {
+            Some(FrameKind::Kernel) => usage.kernel += frames,
+            Some(FrameKind::Table) => usage.tables += frames,
+            Some(FrameKind::User) => usage.user += frames,
+            Some(FrameKind::Pristine) => usage.pristine += frames,
+            None => {}
+        }
+        index += frames as usize;
+    }
+    usage
+}
+
+fn kind() -> impl Strategy<Value = FrameKind> {
+    prop_oneof![Just(FrameKind::Kernel), Just(FrameKind::Table), Just(FrameKind::User), Just(FrameKind::Pristine)]
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Alloc(u8),
+    Alloc(FrameKind, u8),
+    Kind(usize, FrameKind),
     Clone(usize),
     Drop(usize),
     Write(usize, u8),
@@ -158,7 +181,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0_u8..6).prop_map(Step::Alloc),
+        3 => (kind(), 0_u8..6).prop_map(|(kind, order)| Step::Alloc(kind, order)),
+        1 => (any::<usize>(), kind()).prop_map(|(which, kind)| Step::Kind(which, kind)),
         1 => any::<usize>().prop_map(Step::Clone),
         3 => any::<usize>().prop_map(Step::Drop),
         2 => (any::<usize>(), any::<u8>()).prop_map(|(which, value)| Step::Write(which, value)),
@@ -176,8 +200,8 @@ proptest! {
         let mut model: BTreeMap<u64, (u64, u8, u32)> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Alloc(order) => {
-                    let Some(frame) = pool.alloc_block(FrameKind::User, order) else { continue };
+                Step::Alloc(kind, order) => {
+                    let Some(frame) = pool.alloc_block(kind, order) else { continue };
                     let (start, length) = (frame.address(), frame.len() as u64);
                     prop_assert_eq!(length, (PAGE_BYTES as u64) << order);
                     prop_assert_eq!(start % length, 0);
@@ -205,11 +229,13 @@ proptest! {
                     frame.write(0, &std::vec![value; frame.len()]);
                     model.get_mut(&frame.address()).expect("held").1 = value;
                 }
-                Step::Clone(_) | Step::Drop(_) | Step::Write(..) => {}
+                Step::Kind(which, kind) if !held.is_empty() => held[which % held.len()].set_kind(kind),
+                Step::Clone(_) | Step::Drop(_) | Step::Write(..) | Step::Kind(..) => {}
             }
             let out: u64 = model.values().map(|(length, ..)| length / PAGE_BYTES as u64).sum();
             prop_assert_eq!(u64::from(pool.free_frames()) + out, u64::from(free));
         }
+        prop_assert_eq!(pool.usage(), usage_by_records(pool));
         for frame in &held {
             let (_, value, handles) = model[&frame.address()];
             prop_assert!(bytes(frame).iter().all(|byte| *byte == value));
@@ -217,6 +243,7 @@ proptest! {
         }
         drop(held);
         prop_assert_eq!(pool.free_frames(), free);
+        prop_assert_eq!(pool.usage(), usage_by_records(pool));
         // Everything has merged again.
         prop_assert_eq!(blocks(pool), whole);
     }
