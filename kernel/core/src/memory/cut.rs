@@ -17,7 +17,7 @@ use core::mem;
 
 use coppice_hal::addr::PageRange;
 use coppice_hal::frames::FramePool;
-use coppice_hal::paging::{Access, PageTable, Verdict};
+use coppice_hal::paging::{PageTable, Verdict};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
@@ -116,7 +116,7 @@ impl AddressSpace {
             counts.zeroed += self.aside.drain(|page, frame| {
                 let Some(segment) = image.segment(page.address()) else { return };
                 // Without memory for a table on the way the page is given up, and fetched when it is wanted.
-                if let Ok(before) = table.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE) {
+                if let Ok(before) = table.map(page, frame, rights(segment).read_only(), PROGRAM_PAGE) {
                     put_back += u64::from(before.is_none());
                 }
             });
@@ -143,7 +143,7 @@ impl AddressSpace {
         let mut at = start;
         while at < area.end {
             let (end, keep) = match image.and_then(|image| image.segment(at)) {
-                Some(segment) => (area.end.min(segment.end_page()), Some(rights(segment) - Access::WRITE)),
+                Some(segment) => (area.end.min(segment.end_page()), Some(rights(segment).read_only())),
                 None => (area.end, None),
             };
             let Some(range) = PageRange::covering(at, end) else { return };

@@ -110,7 +110,7 @@ impl AddressSpace {
             }
             Content::Shared { memory, offset, private } => {
                 let (memory, offset, private) = (Arc::clone(memory), offset + inside, *private);
-                let rights = if private { rights - Access::WRITE } else { rights };
+                let rights = if private { rights.read_only() } else { rights };
                 match self.place_shared(page, &memory, offset, rights, private) {
                     Ok(()) if private && access.contains(Access::WRITE) => {
                         self.make_writable(page, rights | Access::WRITE).into()
@@ -150,7 +150,7 @@ impl AddressSpace {
         let rights = self.areas.find(page.address())?.1.access;
         let frame = self.image_page(page).and_then(|origin| self.aside.take(origin))?;
         self.stats.pages -= 1;
-        Some(self.place(page, frame, rights - Access::WRITE, PROGRAM_PAGE))
+        Some(self.place(page, frame, rights.read_only(), PROGRAM_PAGE))
     }
 
     /// Maps a page of zeros.

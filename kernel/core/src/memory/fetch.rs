@@ -5,7 +5,7 @@ use core::fmt;
 
 use coppice_hal::addr::{PAGE_BYTES, UserPage};
 use coppice_hal::frames::FrameKind;
-use coppice_hal::paging::{Access, Marks};
+use coppice_hal::paging::Marks;
 use coppice_protocol::ids::ProgramId;
 
 use super::area::{Content, FileSource};
@@ -194,7 +194,7 @@ impl AddressSpace {
                 if part.len() < piece.length {
                     return Ok(Installed::Missing);
                 }
-                let rights = area.access - Access::WRITE;
+                let rights = area.access.read_only();
                 (piece.page_offset, part, rights, PROGRAM_PAGE, FrameKind::Pristine)
             }
             (Source::File(wanted), Content::File { file, offset }) if Arc::ptr_eq(wanted, file) => {

@@ -51,7 +51,7 @@ impl AddressSpace {
             self.table.walk(range, |_, entry| {
                 let marks = entry.get().marks;
                 let allowed = match marks.contains(Marks::COPY_ON_WRITE) {
-                    true => access - Access::WRITE,
+                    true => access.read_only(),
                     false => access,
                 };
                 entry.set(allowed, marks);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{Frame, FramePool};
-use coppice_hal::paging::{Access, Marks, PageTable};
+use coppice_hal::paging::{Marks, PageTable};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::ProgramImage;
 
@@ -65,7 +65,7 @@ impl AddressSpace {
             while let Some(segment) = image.segment(at).filter(|_| at < area.end) {
                 let end = area.end.min(segment.end_page());
                 if let Some(range) = PageRange::covering(at, end) {
-                    let access = rights(segment) - Access::WRITE;
+                    let access = rights(segment).read_only();
                     shared += self.table.share_marked(range, PROGRAM_PAGE, access, with);
                 }
                 at = end;
@@ -79,7 +79,7 @@ impl AddressSpace {
         let mut shared = 0;
         self.aside.each(|page, frame| {
             let Some(segment) = image.segment(page.address()) else { return };
-            let mapped = with.map(page, frame, rights(segment) - Access::WRITE, PROGRAM_PAGE);
+            let mapped = with.map(page, frame, rights(segment).read_only(), PROGRAM_PAGE);
             shared += u64::from(matches!(mapped, Ok(None)));
         });
         shared
@@ -117,7 +117,7 @@ impl AddressSpace {
             return;
         }
         let Some((_, area)) = self.areas.find(page.address()) else { return };
-        let access = area.access - Access::WRITE;
+        let access = area.access.read_only();
         // It is asked for again otherwise, and then fails for good.
         let _ = self.place(page, frame, access, PROGRAM_PAGE);
     }

@@ -15,6 +15,18 @@ bitflags! {
     }
 }
 
+impl Access {
+    /// What is left of these rights where the kernel must see each first write: all but writing. Reading stays, even of
+    /// what may only be written, because the processor grants it with writing.
+    #[must_use]
+    pub const fn read_only(self) -> Self {
+        match self.is_empty() {
+            true => self,
+            false => self.difference(Self::WRITE).union(Self::READ),
+        }
+    }
+}
+
 bitflags! {
     /// What the kernel notes about a page in its entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

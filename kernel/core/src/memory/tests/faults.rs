@@ -64,6 +64,26 @@ fn faults_are_counted_by_kind_and_copies_are_not_faults() {
     assert_eq!((stats.faults, stats.instruction_faults), (2, 1));
 }
 
+/// The processor lets a program read what it may write, so reading needs no copy of the page, whatever took the right
+/// to write out of its entry.
+#[test]
+fn what_may_only_be_written_is_read_without_a_copy() {
+    let mut world = World::new(FramePool::for_host(2 * MIB));
+    world.touch(TEXT, Access::READ).expect("text");
+    world.space.protect(TEXT, 2 * PAGE, 2).expect("mapped");
+    // Both that were mapped before and one that is fetched now.
+    world.space.protect(DATA & !(PAGE - 1), PAGE, 2).expect("mapped");
+    for address in [TEXT, TEXT + PAGE, DATA] {
+        world.touch(address, Access::READ).expect("reading comes with writing");
+        let entry = world.space.table().entry(page(address)).expect("just touched");
+        assert_eq!((entry.access, entry.marks), (Access::READ, Marks::all()), "{address:#x}");
+    }
+    world.touch(TEXT, Access::WRITE).expect("it may be written");
+    assert!(world.space.table().entry(page(TEXT)).is_some_and(|entry| entry.access.contains(Access::WRITE)));
+    world.space.protect(TEXT, 2 * PAGE, 0).expect("mapped");
+    assert_eq!(kind(world.touch(TEXT + PAGE, Access::READ)), Some((11, 2)));
+}
+
 #[test]
 fn partial_pages_end_in_zeros() {
     let mut world = World::new(FramePool::for_host(2 * MIB));

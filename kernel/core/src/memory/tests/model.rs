@@ -363,6 +363,16 @@ impl Check {
     }
 }
 
+/// Seen once: the pages put back were not readable, as if what may only be written could not be read.
+#[test]
+fn a_page_put_back_can_be_read_if_it_may_only_be_written() {
+    let mut check = Check::new(FramePool::for_host(8 * MIB));
+    for step in [Step::Protect(6, 4, 2), Step::Write(26530, 10335, 0), Step::DontNeed(6, 4), Step::Touch(24576, 1)] {
+        check.step(step).expect("as the model says");
+    }
+    check.invariants().expect("as the model says");
+}
+
 proptest! {
     #[test]
     fn memory_reads_as_file_and_writes_say(steps in proptest::collection::vec(step(), 1..60)) {
