@@ -19,6 +19,7 @@ use coppice_service_node::plant::{HelperEvent, LastWords, MachineEvent};
 use proptest::prelude::{
     ProptestConfig, Strategy, TestCaseError, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
+use proptest::test_runner::FileFailurePersistence;
 use support::Cluster;
 
 const NODES: u32 = 5;
@@ -225,7 +226,12 @@ fn view(held: &RetainedProgram) -> RetainedView {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        // Beside this file: there is no lib.rs here that the default looks for.
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn nothing_is_forgotten(happenings in proptest::collection::vec(happening(), 1..80)) {

@@ -45,7 +45,7 @@ fn pset_round_trip<T: Serialize + DeserializeOwned + Debug>(message: &T) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn to_node_round_trips(message in strategies::to_node()) {

@@ -215,7 +215,7 @@ fn run(counts: &[u32], barriers: usize, seed: u64, bad: usize, silent_loss: bool
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn few_nodes(counts in counts(9), barriers in 1..6_usize, seed in any::<u64>(), silent_loss in any::<bool>()) {
@@ -224,7 +224,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(4))]
 
     #[test]
     fn many_nodes(counts in counts(64), seed in any::<u64>(), silent_loss in any::<bool>()) {

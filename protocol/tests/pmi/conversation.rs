@@ -5,7 +5,7 @@ use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_LINE_BYTES_MAX, PMI_VALUE_BYTES_MAX};
 use coppice_protocol::pmi::{Conversation, Event, Server};
 use proptest::collection::vec;
-use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use crate::cluster::{Cluster, JOB, KEY};
@@ -188,8 +188,6 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn any_split_is_answered_the_same(lines in vec(line(), 1..20), cuts in vec(1..200_usize, 1..50)) {
         let bytes: Vec<u8> = lines.join(&b'\n');

@@ -4,7 +4,7 @@ use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::PMI_FRAME_BODY_BYTES_MAX;
 use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server};
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any};
+use proptest::prelude::any;
 use proptest::sample::Index;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -107,8 +107,6 @@ fn foreign_bytes_are_refused_early() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn any_split_gives_the_same_frames(cuts in vec(1..100_usize, 1..20)) {
         let (_, frame) = waiting();

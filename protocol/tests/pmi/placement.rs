@@ -4,7 +4,6 @@ use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::PMI_MAPPING_BYTES_MAX;
 use coppice_protocol::pmi::{Place, Placement, PlacementError};
 use proptest::collection::vec;
-use proptest::prelude::ProptestConfig;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 /// Ranks in blocks of these sizes on nodes 100, 101, …
@@ -41,8 +40,6 @@ fn read_mapping(text: &str) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn mappings_and_placements_agree(counts in vec(1..6_u32, 1..70)) {
         let placement = blocks(&counts);

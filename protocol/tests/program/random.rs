@@ -74,7 +74,7 @@ fn check(file: &ElfFile) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..400), elf in any::<bool>(), file_bytes in any::<u64>()) {

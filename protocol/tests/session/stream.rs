@@ -53,7 +53,7 @@ fn channels() -> impl Strategy<Value = Channel> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn any_split_gives_the_same_messages(

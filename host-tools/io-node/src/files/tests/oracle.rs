@@ -226,7 +226,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn paths_lead_where_they_do_in_a_chroot(items in items(), paths in prop::collection::vec(path(), 1..40)) {

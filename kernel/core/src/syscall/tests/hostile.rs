@@ -45,7 +45,7 @@ fn make(memory: &[u8], calls: Vec<(u32, [u64; 6])>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn no_call_panics(

@@ -381,7 +381,7 @@ fn compare(steps: Vec<(u8, usize, bool)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// What level-triggered epoll tells is what poll tells, whatever happened before.
     #[test]

@@ -370,7 +370,7 @@ fn run(kind: u64, steps: Vec<(bool, usize)>) -> (Vec<u8>, Vec<u8>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn streams_keep_their_bytes_whatever_is_asked(
