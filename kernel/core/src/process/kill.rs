@@ -1,4 +1,4 @@
-//! Ending a process from outside.
+//! Ending a process from outside, and stopping one that has not begun.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -13,12 +13,14 @@ pub struct KillSwitch(Arc<Shared>);
 struct Shared {
     /// The signal, 0 as long as nobody wants the process to end.
     signal: AtomicU8,
+    /// The signal that the process is to be stopped by when it begins, 0 for none.
+    stop: AtomicU8,
     changed: WaitQueue,
 }
 
 impl KillSwitch {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Shared { signal: AtomicU8::new(0), changed: WaitQueue::new() }))
+        Self(Arc::new(Shared { signal: AtomicU8::new(0), stop: AtomicU8::new(0), changed: WaitQueue::new() }))
     }
 
     /// Ends the process by this signal (0 is taken for `SIGKILL`). Only the first call counts.
@@ -27,6 +29,16 @@ impl KillSwitch {
         // The first one stays, whoever comes later.
         let _ = self.0.signal.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
         self.0.changed.wake_all();
+    }
+
+    /// The process, which has not begun, is to be stopped by this signal when it does; 0: it is not.
+    pub(crate) fn stop(&self, signal: u8) {
+        self.0.stop.store(signal, Ordering::Release);
+    }
+
+    /// The signal that the process is to be stopped by now that it begins.
+    pub(crate) fn take_stop(&self) -> Option<u8> {
+        Some(self.0.stop.swap(0, Ordering::AcqRel)).filter(|signal| *signal != 0)
     }
 
     /// Waits until somebody wants the process to end; the signal.

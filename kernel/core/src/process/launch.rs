@@ -17,12 +17,13 @@ use crate::memory::Retention;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
-use crate::process::signals::{SIGKILL, Signals};
+use crate::process::signals::{SIGKILL, Signals, Target};
 use crate::process::state::Account;
 use crate::process::timers::Timers;
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
+use crate::syscall::abi::signal::SignalInfo;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.
@@ -41,7 +42,8 @@ pub(crate) fn launch(
     async move {
         let order = Launch { environment: seat.environment(&order.environment), ..order };
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
-        let starting = life.start(&order, client, job, node, ordered_ns, started);
+        let facts = Facts { client, job, node, ordered_ns };
+        let starting = life.start(&order, facts, &switch, started);
         let end = match executor::race(switch.killed(), starting).await {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,
@@ -56,6 +58,15 @@ pub(crate) fn launch(
         life.into_seat().leave().await;
         report
     }
+}
+
+/// What a process starts with.
+struct Facts {
+    client: Client,
+    job: Arc<JobOnNode>,
+    node: NodeFacts,
+    /// When the launch was ordered, ns.
+    ordered_ns: u64,
 }
 
 /// A process from beginning to end, as far as it came.
@@ -73,10 +84,8 @@ impl Life {
     async fn start(
         &mut self,
         order: &Launch,
-        client: Client,
-        job: Arc<JobOnNode>,
-        node: NodeFacts,
-        ordered_ns: u64,
+        Facts { client, job, node, ordered_ns }: Facts,
+        switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
         let Prepared { image, directory } =
@@ -102,6 +111,11 @@ impl Life {
         });
         process.job.join(&process);
         self.process = Some(Arc::clone(&process));
+        // From here on signals go to the process; what came before is in the switch. It looks when it begins.
+        if let Some(signal) = switch.take_stop() {
+            let info = SignalInfo::user(signal.into(), Identity::PARENT, 0);
+            let _ = process.signals.lock().send(Target::Process, info);
+        }
         self.launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
         let first = process.threads.add(process.identity.name(), process.cores);
         let first = first.map_err(|errno| End::not_started(format!("its first thread cannot be made: {errno}")))?;

@@ -21,7 +21,7 @@ mod tests;
 
 pub(crate) use interrupt::Restart;
 pub(crate) use set::{
-    SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SignalSet,
-    ends_by_default,
+    SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SignalSet,
+    ends_by_default, stops_by_default,
 };
 pub(crate) use state::{Delivery, FaultContext, Next, Outcome, PAGE_FAULT, Signals, Target};

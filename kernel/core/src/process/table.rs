@@ -14,7 +14,7 @@ use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
-use crate::process::signals::{Outcome, SIGKILL, Target, ends_by_default};
+use crate::process::signals::{Outcome, SIGCONT, SIGKILL, Target, ends_by_default, stops_by_default};
 use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
@@ -97,7 +97,7 @@ impl Processes for ProcessTable {
         let processes = self.jobs.find(job).map(|job| job.processes()).unwrap_or_default();
         let of_rank = |rank: Rank| processes.iter().find(|process| process.identity.rank == rank);
         let ended_of = |(rank, switch): (Rank, KillSwitch)| {
-            ended_by(of_rank(rank).map(Arc::as_ref), signal).map(|signal| (switch, signal))
+            ended_by(of_rank(rank).map(Arc::as_ref), &switch, signal).map(|signal| (switch, signal))
         };
         let ended: Vec<_> = switches.into_iter().filter_map(ended_of).collect();
         if ended.is_empty() {
@@ -111,9 +111,14 @@ impl Processes for ProcessTable {
 
 /// Sends a process, if it has come to be one, a signal of the operator's. Gives the signal that it is to be ended by,
 /// if that is what it means.
-fn ended_by(process: Option<&Process>, signal: u8) -> Option<u8> {
+fn ended_by(process: Option<&Process>, switch: &KillSwitch, signal: u8) -> Option<u8> {
     let Some(process) = process.filter(|_| signal != 0 && u32::from(signal) != SIGKILL) else {
-        // What is still being launched has set nothing for its signals yet.
+        // What is still being launched has set nothing for its signals yet. It is stopped when it begins.
+        match u32::from(signal) {
+            SIGCONT => switch.stop(0),
+            stops @ 1.. if stops_by_default(stops) => switch.stop(signal),
+            _ => {}
+        }
         return (signal == 0 || ends_by_default(signal.into())).then_some(signal);
     };
     let info = SignalInfo::user(signal.into(), Identity::PARENT, 0);
@@ -132,15 +137,21 @@ fn ended_by(process: Option<&Process>, signal: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::ended_by;
+    use crate::process::KillSwitch;
 
     #[test]
     fn a_launch_is_ended_only_by_what_ends_a_program_that_set_nothing() {
         let (kill, user, terminate, child, go_on, terminal_stop, stop, window) = (9, 10, 15, 17, 18, 20, 19, 28);
+        let switch = KillSwitch::new();
         for signal in [0, kill, user, terminate, 64] {
-            assert_eq!(ended_by(None, signal), Some(signal));
+            assert_eq!(ended_by(None, &switch, signal), Some(signal));
         }
         for signal in [child, go_on, stop, terminal_stop, window] {
-            assert_eq!(ended_by(None, signal), None, "{signal}");
+            assert_eq!(ended_by(None, &switch, signal), None, "{signal}");
         }
+        assert_eq!(switch.take_stop(), Some(terminal_stop), "it is stopped when it begins");
+        assert_eq!(switch.take_stop(), None);
+        assert_eq!([stop, go_on].map(|signal| ended_by(None, &switch, signal)), [None; 2]);
+        assert_eq!(switch.take_stop(), None, "it was to go on");
     }
 }

@@ -37,6 +37,11 @@ pub(crate) const fn ends_by_default(signal: u32) -> bool {
     !SignalSet::STOPPING.or(SignalSet::IGNORED).contains(signal)
 }
 
+/// Whether a signal stops a process that has set nothing for it.
+pub(crate) const fn stops_by_default(signal: u32) -> bool {
+    SignalSet::STOPPING.contains(signal)
+}
+
 impl SignalSet {
     /// No signal.
     pub(crate) const NONE: Self = Self(0);
