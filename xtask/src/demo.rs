@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::run;
+use crate::guard::Guard;
 use crate::{build, setup};
 
 /// The cluster the demo uses, so that it does not meet one that the user has up.
@@ -27,6 +28,8 @@ fn show(coppice: &Path) -> Result<()> {
         command
     };
 
+    // However this ends.
+    let guard = Guard::new(&tool(&["down"]), files.path())?;
     eprintln!("\n-- boot four compute nodes");
     run(&mut tool(&["up", "--nodes", "4"]))?;
     let shown = (|| {
@@ -43,6 +46,7 @@ fn show(coppice: &Path) -> Result<()> {
     })();
     eprintln!("\n-- and down again");
     let ended = run(&mut tool(&["down"]));
+    drop(guard);
     shown.and(ended)
 }
 

@@ -15,6 +15,7 @@ mod bench;
 mod build;
 mod command;
 mod demo;
+mod guard;
 mod mpich;
 mod setup;
 mod test;

@@ -1,6 +1,6 @@
-//! A cluster for one measurement, in a home of its own, down again when it is over.
+//! A cluster for one measurement, in a home of its own, down again when it is over, however that comes about.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::build::Built;
+use crate::guard::Guard;
 
 /// A cluster that is up.
 pub(crate) struct Cluster {
+    /// Takes it down. Dropped before its files.
+    guard: Option<Guard>,
     coppice: PathBuf,
-    home: TempDir,
-    root: TempDir,
+    files: TempDir,
     /// How long `up` took until all nodes were ready.
     pub(crate) up_time: Duration,
 }
@@ -25,9 +27,13 @@ impl Cluster {
     /// # Errors
     /// If it does not come up.
     pub(crate) fn up(built: &Built, arguments: &[&str]) -> Result<Self> {
-        let home = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp")?;
-        let mut cluster =
-            Self { coppice: built.coppice.clone(), home, root: tempfile::tempdir()?, up_time: Duration::ZERO };
+        // Sockets live in there, and their paths must be short.
+        let files = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp")?;
+        let mut cluster = Self { guard: None, coppice: built.coppice.clone(), files, up_time: Duration::ZERO };
+        for directory in ["h", "root"] {
+            std::fs::create_dir(cluster.files.path().join(directory))?;
+        }
+        cluster.guard = Some(Guard::new(&cluster.command(&["down"]), cluster.files.path())?);
         let start = Instant::now();
         cluster.output(&[&["up", "--accel", "tcg"], arguments].concat())?;
         cluster.up_time = start.elapsed();
@@ -35,8 +41,8 @@ impl Cluster {
     }
 
     /// The directory that jobs see as `/`.
-    pub(crate) fn root(&self) -> &Path {
-        self.root.path()
+    pub(crate) fn root(&self) -> PathBuf {
+        self.files.path().join("root")
     }
 
     /// Runs the control tool and returns what it printed.
@@ -84,8 +90,8 @@ impl Cluster {
         let mut command = Command::new(&self.coppice);
         command
             .args(arguments)
-            .env("COPPICE_HOME", self.home.path())
-            .current_dir(self.root.path())
+            .env("COPPICE_HOME", self.files.path().join("h"))
+            .current_dir(self.root())
             .stdin(Stdio::null());
         command
     }
@@ -97,10 +103,4 @@ impl Cluster {
 /// If there is none of that name.
 pub(crate) fn field(value: &Value, name: &str) -> Result<u64> {
     value[name].as_u64().with_context(|| format!("no number `{name}` in {value}"))
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.command(&["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    }
 }
