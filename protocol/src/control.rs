@@ -42,7 +42,7 @@ pub enum ToNode {
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
-/// being launched has said nothing: it is ended if the signal ends such a program, and not told of it otherwise.
+/// being launched has said nothing: it is ended or, when it begins, stopped if the signal does that to such a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     /// The job.
@@ -76,6 +76,8 @@ pub enum ToIoNode {
     Ended(RankReport),
     /// A job cannot go on: it is to be ended. Said once by a node for a job, before the ranks of it that end for that.
     Failed(JobFailure),
+    /// Ranks of a job have waited in a barrier for a while. Said once for a barrier that takes long.
+    Waits(Waiting),
     /// Answer to an order to retain.
     Retained(Retained),
     /// Answer to an order to discard.
@@ -123,6 +125,15 @@ pub struct JobFailure {
     pub code: u8,
     /// One line for the user.
     pub reason: String,
+}
+
+/// Ranks that wait for others in a barrier of PMI. A rank that ended before that barrier ends their job: it never comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Their job.
+    pub job: JobId,
+    /// The barrier, counted from 0.
+    pub barrier: u64,
 }
 
 /// One process to start.
@@ -201,6 +212,8 @@ pub struct RankReport {
     pub syscalls: Vec<SyscallCount>,
     /// What was found of the program at its launch, and what is kept of it now.
     pub retention: RankRetention,
+    /// Barriers of PMI that it has left: it never comes to the one after.
+    pub barriers: u64,
 }
 
 /// How often a rank made one system call.

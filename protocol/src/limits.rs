@@ -127,6 +127,9 @@ pub const PMI_PARTS_MAX: u32 = 256;
 /// Frames without a body that wait to be sent, of a node about a job; further ones are lost, as if on the way.
 pub const PMI_SHORT_FRAMES_MAX: usize = 256;
 
+/// A rank that waits in a barrier for this long has that said to those who know which ranks have ended, ns.
+pub const PMI_TELL_NS: u64 = 200_000_000;
+
 /// How often a node that waits in a barrier asks the one that it waits for, ns.
 pub const PMI_ASK_NS: u64 = 2_000_000_000;
 

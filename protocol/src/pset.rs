@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{JobFailure, NodeStatus, RankReport};
+use crate::control::{JobFailure, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
@@ -18,7 +18,7 @@ use crate::ship::Stream;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -192,6 +192,8 @@ pub enum FromPset {
         /// Why.
         failure: JobFailure,
     },
+    /// Ranks of a job have waited in a barrier for a while. Said once by an I/O node for a barrier.
+    Waits(Waiting),
     /// A node's answer to the order to retain that came before a launch.
     Retained {
         /// The node.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, ToNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::pset::FromPset;
@@ -70,6 +70,7 @@ async fn handle(server: &Server, identity: Identity, message: ToIoNode) {
         ToIoNode::Launched { job, rank } => launched(server, identity, job, rank).await,
         ToIoNode::Ended(report) => ended(server, identity, report).await,
         ToIoNode::Failed(failure) => failed(server, identity, failure).await,
+        ToIoNode::Waits(waiting) => waits(server, identity, waiting).await,
         ToIoNode::Retained(answer) => retained(server, identity, answer).await,
         ToIoNode::Discarded(answer) => {
             let node = identity.node;
@@ -93,6 +94,14 @@ async fn failed(server: &Server, Identity { node, .. }: Identity, failure: JobFa
         server.outbox.send(FromPset::Failed { node, failure }).await;
     } else {
         tracing::debug!(%node, ?failure, "of a job that has no rank there");
+    }
+}
+
+/// The first of the pset's nodes that says so speaks for all.
+async fn waits(server: &Server, Identity { node, .. }: Identity, waiting: Waiting) {
+    let job = server.jobs.borrow().get(waiting.job);
+    if job.is_some_and(|job| job.ranks().any(|rank| rank.node() == node) && job.is_new_wait(waiting.barrier)) {
+        server.outbox.send(FromPset::Waits(waiting)).await;
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     /// It was killed.
     pub killed: Cell<bool>,
     signals: RefCell<Signals>,
+    /// Barriers that ranks were said to wait in or have left.
+    waited: Cell<u64>,
 }
 
 /// The signals that a job was sent.
@@ -123,6 +125,7 @@ impl Job {
             input: Input::default(),
             killed: Cell::new(false),
             signals: RefCell::default(),
+            waited: Cell::new(0),
         }
     }
 
@@ -161,6 +164,13 @@ impl Job {
     #[must_use]
     pub(crate) fn rank(&self, rank: Rank) -> Option<&Rc<RankState>> {
         self.ranks.get(&rank)
+    }
+
+    /// Whether it was not said before that ranks wait in this barrier or a later one.
+    pub(crate) fn is_new_wait(&self, barrier: u64) -> bool {
+        let is_new = barrier >= self.waited.get();
+        self.waited.set(self.waited.get().max(barrier.saturating_add(1)));
+        is_new
     }
 
     /// Numbers a signal that it is sent. At [`SIGNALS_KEPT_MAX`] the oldest is forgotten.

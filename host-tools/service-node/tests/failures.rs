@@ -3,7 +3,7 @@
 mod support;
 
 use coppice_api::job::{EXIT_COPPICE, JobState, RankOutcome, Submission};
-use coppice_protocol::control::{Exit, JobFailure};
+use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_service_node::controller::Request;
@@ -70,6 +70,36 @@ fn a_node_whose_ranks_have_ended_may_say_so() {
     end(&mut cluster, id, 0, Exit::Signal(9));
     end(&mut cluster, id, 1, Exit::Signal(9));
     assert_eq!(end_of(&mut cluster, id), ended_as(1, "rank 2 ended in a barrier"));
+}
+
+/// It cannot come any more, whoever is heard of first; ranks that do not wait for it may go on without it.
+#[test]
+fn a_job_whose_ranks_wait_for_one_that_is_gone_ends() {
+    let waits = |barrier| move |job| FromPset::Waits(Waiting { job, barrier });
+    let reason = "rank 2 on node 1 exited with status 4, and other ranks wait for it in a PMI barrier";
+    for first_waits in [true, false] {
+        let (mut cluster, id) = stubborn();
+        if first_waits {
+            cluster.said(0, waits(0)(id));
+        }
+        end(&mut cluster, id, 2, Exit::Status(4));
+        if !first_waits {
+            assert!(!cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
+            cluster.said(0, waits(0)(id));
+        }
+        for rank in [0, 1, 3] {
+            end(&mut cluster, id, rank, Exit::Signal(9));
+        }
+        assert_eq!(end_of(&mut cluster, id), ended_as(4, reason));
+    }
+    // The ranks that wait, wait in a barrier that this one had left.
+    let (mut cluster, id) = stubborn();
+    cluster.said(0, waits(6)(id));
+    cluster.behaviour.barriers = 7;
+    end(&mut cluster, id, 2, Exit::Status(4));
+    assert_eq!(cluster.job(id).job.state, JobState::Running);
+    cluster.said(0, waits(7)(id));
+    assert!(cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
 }
 
 #[test]

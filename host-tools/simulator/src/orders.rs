@@ -94,6 +94,7 @@ impl Orders {
             | ToIoNode::Pong { .. }
             | ToIoNode::Launched { .. }
             | ToIoNode::Failed(_)
+            | ToIoNode::Waits(_)
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_) => {}
         }

@@ -179,5 +179,6 @@ fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_read: 0,
         syscalls: Vec::new(),
         retention: RankRetention::default(),
+        barriers: 0,
     }
 }

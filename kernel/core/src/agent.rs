@@ -20,7 +20,7 @@ use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 
-pub use self::outbox::{Failures, Started};
+pub use self::outbox::{Failures, Started, Trouble};
 
 use self::conversation::Conversation;
 use self::jobs::Jobs;

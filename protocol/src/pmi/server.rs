@@ -16,6 +16,7 @@ use super::space::{OutOfMemory, PutError, Space};
 use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
+use crate::limits::PMI_TELL_NS;
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,12 @@ pub enum Event {
     },
     /// The job cannot go on.
     Failed(Failure),
+    /// Ranks here have waited in a barrier for [`PMI_TELL_NS`]: whoever knows of a rank that ended before it, anywhere,
+    /// is to say so. Comes once for a barrier.
+    Waits {
+        /// Its number, from 0.
+        barrier: u64,
+    },
 }
 
 /// Where a rank is.
@@ -71,6 +78,8 @@ pub struct Server {
     events: VecDeque<Event>,
     /// The job ends, and why was said.
     has_failed: bool,
+    /// When it is to be said that ranks wait in the next barrier, ns. `None`: none does, or it was said.
+    tell_ns: Option<u64>,
 }
 
 impl Server {
@@ -93,6 +102,7 @@ impl Server {
             placement,
             events: VecDeque::new(),
             has_failed: false,
+            tell_ns: None,
         })
     }
 
@@ -108,7 +118,7 @@ impl Server {
         &self.placement
     }
 
-    /// What the owner has to do next. At most one thing for each rank, and one for the job, waits here.
+    /// What the owner has to do next. At most one thing for each rank, and two for the job, wait here.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -154,6 +164,11 @@ impl Server {
         let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
         let Some(local) = entered else { return false };
         local.phase = Phase::InBarrier;
+        // On a single node, whoever is missing is found here.
+        let is_first = self.ranks.iter().filter(|local| local.phase == Phase::InBarrier).count() == 1;
+        if is_first && self.placement.nodes() > 1 {
+            self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
+        }
         self.go_on(now_ns);
         true
     }
@@ -229,6 +244,7 @@ impl Server {
         }
         if let Some(Completed { generation, gathered }) = self.spread.advance(now_ns).map_err(|_| OutOfMemory)? {
             self.space.commit(generation, &gathered)?;
+            self.tell_ns = None;
             for local in &mut self.ranks {
                 local.phase = Phase::Released;
                 self.events.push_back(Event::Released(local.rank));
@@ -322,13 +338,17 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called, ns.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        if self.has_failed { None } else { self.spread.poll_timeout() }
+        let timeouts = [self.tell_ns, self.spread.poll_timeout()];
+        if self.has_failed { None } else { timeouts.into_iter().flatten().min() }
     }
 
     /// Says what time it is.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         if self.poll_timeout().is_none_or(|at_ns| now_ns < at_ns) {
             return;
+        }
+        if self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
+            self.events.push_back(Event::Waits { barrier: self.barriers() });
         }
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);

@@ -4,7 +4,7 @@
 use core::fmt::Write;
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
@@ -57,6 +57,7 @@ fn report() -> RankReport {
         bytes_read: 8,
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
         retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
+        barriers: 12,
     }
 }
 
@@ -143,6 +144,7 @@ fn control() {
     line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &ToIoNode::Ended(report()));
     line(&mut table, "Failed", &ToIoNode::Failed(failure()));
+    line(&mut table, "Waits", &ToIoNode::Waits(Waiting { job: JOB, barrier: 13 }));
     let outcomes = [
         ("Retained Kept", RetainOutcome::Kept(WALK)),
         ("Retained Absent", RetainOutcome::Absent),
@@ -273,6 +275,7 @@ fn pset() {
     line(&mut table, "Launched", &FromPset::Launched { job: JOB, rank: RANK });
     line(&mut table, "Ended", &FromPset::Ended { node, report: report() });
     line(&mut table, "Failed", &FromPset::Failed { node, failure: failure() });
+    line(&mut table, "Waits", &FromPset::Waits(Waiting { job: JOB, barrier: 13 }));
     line(&mut table, "Retained", &FromPset::Retained { node, answer: retained(RetainOutcome::Kept(WALK)) });
     line(&mut table, "Discarded", &FromPset::Discarded { node, answer: discarded() });
     line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });

@@ -18,8 +18,10 @@ pub(crate) struct Cluster {
     pub(crate) servers: Vec<Server>,
     conversations: BTreeMap<Rank, (usize, Conversation)>,
     pub(crate) now_ns: u64,
-    /// What came out of the servers, but for who is released.
+    /// What came out of the servers, but for who is released and who waits.
     pub(crate) events: Vec<Event>,
+    /// Barriers in which ranks wait that had it said.
+    pub(crate) waits: Vec<u64>,
 }
 
 impl Cluster {
@@ -36,6 +38,7 @@ impl Cluster {
             conversations: conversations.collect(),
             now_ns: 0,
             events: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -70,7 +73,9 @@ impl Cluster {
     fn settle_events(&mut self) {
         for server in &mut self.servers {
             while let Some(event) = server.poll_event() {
-                if !matches!(event, Event::Released(_)) {
+                if let Event::Waits { barrier } = event {
+                    self.waits.push(barrier);
+                } else if !matches!(event, Event::Released(_)) {
                     self.events.push(event);
                 }
             }

@@ -150,6 +150,25 @@ fn a_node_that_does_not_answer() {
     assert_eq!(failure.rank(), Rank(2));
 }
 
+/// Whoever knows of ranks that ended elsewhere hears of those who wait, once for a barrier, wherever they wait.
+#[test]
+fn a_long_wait_is_told_once() {
+    let mut cluster = Cluster::new(&[2, 1]);
+    for barrier in 0..2 {
+        cluster.ask(1, "cmd=barrier_in");
+        wait(&mut cluster, PMI_ASK_NS);
+        assert_eq!(cluster.waits, (0..=barrier).collect::<Vec<u64>>(), "one of two ranks waits on its node");
+        for rank in [0, 2] {
+            cluster.ask(rank, "cmd=barrier_in");
+        }
+        cluster.settle();
+        for rank in 0..3 {
+            assert_eq!(cluster.hear(rank), "cmd=barrier_out\n");
+        }
+    }
+    assert!(cluster.servers.iter().all(|server| server.barriers() == 2 && server.poll_timeout().is_none()));
+}
+
 /// Ranks that compute for long are no failure.
 #[test]
 fn a_rank_that_takes_its_time() {

@@ -23,7 +23,7 @@ fn a_rank_that_goes_away_ends_the_job() {
     for (how, said) in [
         ("signal", "rank 1 on node 1 was ended by signal 11 without finalizing MPI"),
         ("exit", "rank 1 on node 1 exited with status 4 without finalizing MPI"),
-        ("before", "node 1"),
+        ("before", "rank 1 on node 1 exited with status 4, and other ranks wait for it in a PMI barrier"),
     ] {
         let ran = run(&cluster, &["-n", "2"], "crash", &["1", how]);
         assert_ne!(ran.status, 0, "{how}: {}", ran.text());

@@ -42,6 +42,7 @@ fn report() -> RankReport {
         bytes_read: 0,
         syscalls: Vec::new(),
         retention: RankRetention::default(),
+        barriers: 0,
     }
 }
 

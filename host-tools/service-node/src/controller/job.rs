@@ -8,6 +8,7 @@ use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
+use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
@@ -26,6 +27,14 @@ pub(super) struct RankState {
     pub(super) retain: Option<RetainAnswer>,
     pub(super) launched: bool,
     pub(super) report: Option<RankView>,
+}
+
+/// A rank that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    pub(super) rank: Rank,
+    pub(super) node: NodeId,
+    pub(super) how: Departure,
 }
 
 /// A job from its submission to its end.
@@ -50,6 +59,10 @@ pub(super) struct Job {
     pub(super) early_input: Vec<Vec<u8>>,
     /// Signals that somebody had it sent.
     pub(super) asked: BTreeSet<u8>,
+    /// The barrier of PMI that ranks are known to wait in, or were.
+    waited_in: Option<u64>,
+    /// The rank that ended before all others as barriers count, and how many of them it had left.
+    first_gone: Option<(u64, Missing)>,
     /// Why it ends, if not by itself; the first reason counts.
     pub(super) reason: Option<String>,
     /// What it exits with if that is not for its ranks to say.
@@ -86,6 +99,8 @@ impl Job {
             input_opened: false,
             early_input: Vec::new(),
             asked: BTreeSet::new(),
+            waited_in: None,
+            first_gone: None,
             reason: None,
             exit_status: None,
             started: None,
@@ -148,6 +163,25 @@ impl Job {
         if self.reason.is_none() {
             self.exit_status = Some(exit_status);
         }
+    }
+
+    /// A rank has ended after so many barriers.
+    pub(super) fn gone_after(&mut self, barriers: u64, rank: Missing) {
+        if self.first_gone.is_none_or(|(first, _)| barriers < first) {
+            self.first_gone = Some((barriers, rank));
+        }
+    }
+
+    /// Ranks wait in this barrier.
+    pub(super) fn wait_in(&mut self, barrier: u64) {
+        self.waited_in = self.waited_in.max(Some(barrier));
+    }
+
+    /// A rank that others wait for in a barrier, and that ended before it. `None` also if the job is being ended.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        let is_ending = self.reason.is_some() || self.ended_as_asked().is_some();
+        let (barriers, rank) = self.first_gone.filter(|_| !is_ending)?;
+        (barriers <= self.waited_in?).then_some(rank)
     }
 
     /// The signal that somebody had it sent, if that is what ended one of its ranks.

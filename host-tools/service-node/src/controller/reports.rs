@@ -1,11 +1,13 @@
 //! What I/O nodes report.
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
-use coppice_protocol::control::{Exit, JobFailure, RankReport};
+use coppice_protocol::control::{Exit, JobFailure, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pmi::{Departure, Failure};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::syscalls;
 
+use super::job::Missing;
 use super::jobs::empty_report;
 use super::{Controller, Now, complain};
 use crate::plant::Plant;
@@ -24,6 +26,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank, now),
             FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
             FromPset::Failed { node, failure } => self.job_failed(pset, node, failure, now),
+            FromPset::Waits(waiting) => self.ranks_wait(pset, waiting, now),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
@@ -88,7 +91,27 @@ impl<P: Plant> Controller<P> {
             return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
         }
         self.set_held(node, &report.retention.held, now);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.gone_after(report.barriers, Missing { rank, node, how: Departure::Ended(report.exit) });
+        }
         self.rank_ended(id, rank, view(node, report), now);
+        self.end_if_stuck(id, now);
+    }
+
+    /// Ranks have waited for a while in a barrier.
+    fn ranks_wait(&mut self, pset: PsetId, Waiting { job: id, barrier }: Waiting, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.psets().contains(&pset)) else { return };
+        job.wait_in(barrier);
+        self.end_if_stuck(id, now);
+    }
+
+    /// Ends a job whose ranks wait for one that has ended: it can no longer come.
+    fn end_if_stuck(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(Missing { rank, node, how }) = job.missing() else { return };
+        let failure = Failure::Missing { rank, node, how };
+        job.failed(failure.code());
+        self.kill_job(id, Some(failure.to_string()), now);
     }
 
     /// A rank ended its job, or its node found that the job cannot go on. The reason goes to the user as it is.

@@ -33,6 +33,8 @@ pub(crate) struct Behaviour {
     pub(crate) exits: Option<u8>,
     /// Killed processes of a job end.
     pub(crate) obeys_kill: bool,
+    /// Barriers that ranks have left when they end.
+    pub(crate) barriers: u64,
     /// Processes of a job that are sent a signal are ended by it.
     pub(crate) obeys_signals: bool,
     /// Nodes answer orders to discard.
@@ -59,6 +61,7 @@ impl Default for Behaviour {
             boots: true,
             exits: None,
             obeys_kill: true,
+            barriers: 0,
             obeys_signals: true,
             discards: true,
             launches: true,
@@ -199,7 +202,13 @@ impl Behaviour {
     /// A rank ends; it leaves its program in the node's memory if it ran there.
     pub(crate) fn ended(&mut self, pset: PsetId, job: JobId, rank: Rank, node: NodeId, exit: Exit) -> Event {
         let retention = self.memory.end(job, rank, node).unwrap_or_default();
-        self.said(pset, FromPset::Ended { node, report: RankReport { retention, ..report(job, rank, exit) } })
+        self.said(
+            pset,
+            FromPset::Ended {
+                node,
+                report: RankReport { retention, barriers: self.barriers, ..report(job, rank, exit) },
+            },
+        )
     }
 
     /// A node answers an order to discard, if it owes an answer.
@@ -234,5 +243,6 @@ pub(crate) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_read: 8,
         syscalls: vec![],
         retention: RankRetention::default(),
+        barriers: 0,
     }
 }

@@ -154,6 +154,7 @@ impl<P: Processes> Jobs<P> {
             bytes_read: 0,
             syscalls: Vec::new(),
             retention: RankRetention { held: self.processes.held(), ..RankRetention::default() },
+            barriers: 0,
         }
     }
 }

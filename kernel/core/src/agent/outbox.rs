@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use coppice_protocol::control::{JobFailure, RankReport, ToIoNode};
+use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
 
 use crate::executor::WaitQueue;
@@ -93,11 +93,14 @@ impl Started {
         Self { outbox: Arc::clone(outbox), job, rank }
     }
 
-    /// What the process, and what serves it, say if the job cannot go on.
+    /// What the process, and what serves it, say if the job cannot go on, or may not.
     #[must_use]
     pub fn failures(&self) -> Failures {
         let outbox = Arc::clone(&self.outbox);
-        Failures::new(move |failure| outbox.failed(failure))
+        Failures::new(move |trouble| match trouble {
+            Trouble::Failed(failure) => outbox.failed(failure),
+            Trouble::Waits(waiting) => outbox.push(ToIoNode::Waits(waiting)),
+        })
     }
 
     /// The process's first instruction is about to run.
@@ -106,18 +109,32 @@ impl Started {
     }
 }
 
-/// Says that a job cannot go on.
+/// What is wrong with a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It cannot go on.
+    Failed(JobFailure),
+    /// Its ranks here wait for others. If one of those has ended, the job cannot go on.
+    Waits(Waiting),
+}
+
+/// Says that a job cannot go on, or may not.
 #[derive(Clone)]
-pub struct Failures(Arc<dyn Fn(JobFailure) + Send + Sync>);
+pub struct Failures(Arc<dyn Fn(Trouble) + Send + Sync>);
 
 impl Failures {
     /// Says it to whoever this is.
-    pub fn new(told: impl Fn(JobFailure) + Send + Sync + 'static) -> Self {
+    pub fn new(told: impl Fn(Trouble) + Send + Sync + 'static) -> Self {
         Self(Arc::new(told))
     }
 
     /// The job is to be ended for this; only the first reason counts.
     pub fn report(&self, failure: JobFailure) {
-        (self.0)(failure);
+        (self.0)(Trouble::Failed(failure));
+    }
+
+    /// Ranks of the job have waited for a while.
+    pub fn waits(&self, waiting: Waiting) {
+        (self.0)(Trouble::Waits(waiting));
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
         bytes_read: 8,
         syscalls: Vec::new(),
         retention: RankRetention::default(),
+        barriers: 0,
     }
 }
 

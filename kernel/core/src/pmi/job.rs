@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use core::task::Waker;
 
-use coppice_protocol::control::{Exit, JobFailure};
+use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
 use coppice_protocol::world::JobKey;
@@ -203,6 +203,7 @@ impl Job {
                 Event::Abort { rank, code, message } => {
                     self.fail(rank, status_of(code), reason_of(rank, code, &message))
                 }
+                Event::Waits { barrier } => self.failures.waits(Waiting { job: self.id, barrier }),
                 Event::Failed(failure) => self.fail(failure.rank(), failure.code(), format!("{failure}")),
             }
         }
@@ -272,6 +273,11 @@ impl Job {
     /// A rank's process is gone.
     pub(super) fn rank_ended(self: &Arc<Self>, rank: Rank, exit: Exit) {
         self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
+    }
+
+    /// Barriers that the ranks here have left.
+    pub(super) fn barriers(&self) -> u64 {
+        self.state.lock().server.as_ref().map_or(0, Server::barriers)
     }
 
     /// A rank gives up its place. Whether it was the last one that was ever to come here.

@@ -64,6 +64,11 @@ impl Seat {
         self.job.rank_ended(self.rank, exit);
     }
 
+    /// Barriers that the rank has left, when it has ended.
+    pub(crate) fn barriers(&self) -> u64 {
+        self.job.barriers()
+    }
+
     /// Gives the place up, after [`Self::ended`] and when nothing is left of the process. With the last rank's, all
     /// there is of the job goes.
     pub(crate) async fn leave(mut self) {

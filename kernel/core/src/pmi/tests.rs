@@ -19,7 +19,7 @@ use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
 use super::{Endpoint, Pmi, Seat};
-use crate::agent::Failures;
+use crate::agent::{Failures, Trouble};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::readiness::until;
@@ -44,6 +44,8 @@ struct Cluster {
     fabric: Fabric,
     nodes: Vec<Node>,
     failures: Arc<Mutex<Vec<JobFailure>>>,
+    /// Barriers in which ranks were said to wait.
+    waits: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Cluster {
@@ -57,7 +59,7 @@ impl Cluster {
             assert!(executor::spawn(pmi.clone().serve(Arc::new(stack.clone()))).is_ok());
             Node { id, pmi, stack }
         };
-        Self { nodes: (0..nodes).map(node).collect(), fabric, failures: Arc::default() }
+        Self { nodes: (0..nodes).map(node).collect(), fabric, failures: Arc::default(), waits: Arc::default() }
     }
 
     fn launch_order(&self, rank: u32, size: u32, per_node: u32) -> Launch {
@@ -68,8 +70,11 @@ impl Cluster {
     /// Starts a rank of a job, where its place is.
     fn start(&self, rank: u32, size: u32, per_node: u32) -> Player {
         let node = &self.nodes[(rank / per_node) as usize];
-        let failures = Arc::clone(&self.failures);
-        let told = Failures::new(move |failure| failures.lock().push(failure));
+        let (failures, waits) = (Arc::clone(&self.failures), Arc::clone(&self.waits));
+        let told = Failures::new(move |trouble| match trouble {
+            Trouble::Failed(failure) => failures.lock().push(failure),
+            Trouble::Waits(waiting) => waits.lock().push(waiting.barrier),
+        });
         let seat = node.pmi.join(&self.launch_order(rank, size, per_node), told).expect("a place");
         Player { rank, size, endpoint: Some(seat.endpoint()), seat }
     }

@@ -54,7 +54,7 @@ pub(crate) fn launch(
         }
         // Before its descriptors are closed: that it ended says more.
         life.seat.ended(end.exit);
-        let report = life.report(&order, end, &retention);
+        let report = RankReport { barriers: life.seat.barriers(), ..life.report(&order, end, &retention) };
         life.into_seat().leave().await;
         report
     }

@@ -10,7 +10,8 @@ use crate::process::{End, Process};
 use crate::ras;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 
-/// The report of a process that ended after it ran for `run_ns`; without what is retained of it.
+/// The report of a process that ended after it ran for `run_ns`; without what is retained of it and what PMI
+/// knows.
 pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> RankReport {
     let memory = process.space.lock().stats();
     let mut reason = end.reason;
@@ -32,6 +33,7 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
         syscalls: process.counts.report(),
         retention: RankRetention::default(),
+        barriers: 0,
     }
 }
 
@@ -52,5 +54,6 @@ pub(super) fn of_nothing(order: &Launch, end: End, held: Vec<RetainedProgram>) -
         bytes_read: 0,
         syscalls: Vec::new(),
         retention: RankRetention { held, ..RankRetention::default() },
+        barriers: 0,
     }
 }

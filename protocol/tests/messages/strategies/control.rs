@@ -1,7 +1,7 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -111,7 +111,7 @@ fn exit() -> impl Strategy<Value = Exit> {
 
 pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
     let count = any::<(i32, u64, u64)>().prop_map(|(number, calls, unknown)| SyscallCount { number, calls, unknown });
-    (job(), rank(), exit(), any::<Option<String>>(), any::<[u64; 8]>(), vec(count, 0..6), rank_retention()).prop_map(
+    (job(), rank(), exit(), any::<Option<String>>(), any::<[u64; 9]>(), vec(count, 0..6), rank_retention()).prop_map(
         |(job, rank, exit, reason, numbers, syscalls, retention)| {
             let [
                 launch_ns,
@@ -122,6 +122,7 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 pages_peak,
                 bytes_written,
                 bytes_read,
+                barriers,
             ] = numbers;
             RankReport {
                 job,
@@ -138,9 +139,14 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 bytes_read,
                 syscalls,
                 retention,
+                barriers,
             }
         },
     )
+}
+
+pub(super) fn waiting() -> impl Strategy<Value = Waiting> {
+    (job(), any::<u64>()).prop_map(|(job, barrier)| Waiting { job, barrier })
 }
 
 /// Messages of the control protocol to a node.
@@ -168,6 +174,7 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         (job(), rank()).prop_map(|(job, rank)| ToIoNode::Launched { job, rank }),
         rank_report().prop_map(ToIoNode::Ended),
         job_failure().prop_map(ToIoNode::Failed),
+        waiting().prop_map(ToIoNode::Waits),
         retained().prop_map(ToIoNode::Retained),
         discarded().prop_map(ToIoNode::Discarded),
         ras_event().prop_map(ToIoNode::Ras),

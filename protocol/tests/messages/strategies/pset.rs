@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{job_failure, launch, node_status, rank_report, ras_event};
+use super::control::{job_failure, launch, node_status, rank_report, ras_event, waiting};
 use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::{generation, job, key, node, program, rank};
@@ -82,6 +82,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (job(), rank()).prop_map(|(job, rank)| FromPset::Launched { job, rank }),
         (node(), rank_report()).prop_map(|(node, report)| FromPset::Ended { node, report }),
         (node(), job_failure()).prop_map(|(node, failure)| FromPset::Failed { node, failure }),
+        waiting().prop_map(FromPset::Waits),
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (job(), rank(), any::<String>()).prop_map(|(job, rank, reason)| FromPset::Refused { job, rank, reason }),

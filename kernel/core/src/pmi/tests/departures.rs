@@ -8,6 +8,7 @@ use coppice_protocol::control::Exit;
 use coppice_protocol::limits::PMI_SILENCE_NS;
 
 use super::{Cluster, MS_NS, Player, SECOND_NS, all};
+use crate::agent::Trouble;
 use crate::executor::{self, run_to_end};
 use crate::limits::PMI_SETTLE_NS_MAX;
 use crate::net::testing::fabric::Faults;
@@ -99,6 +100,23 @@ fn a_killed_job_goes_quietly_and_at_once() {
     assert_eq!(failures, []);
 }
 
+/// Its node has nothing of the job any more, so nobody there can say that the rank does not come.
+#[test]
+fn who_waits_for_a_rank_that_is_gone_says_so() {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let (one, other) = (cluster.start(0, 2, 1), cluster.start(1, 2, 1));
+    let ran = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        assert_eq!(other.seat.barriers(), 0);
+        other.end(Exit::Status(4)).await;
+        one.init().await;
+        let _ = executor::timeout(SECOND_NS, one.barrier()).await;
+        assert_eq!((&*ran.waits.lock(), ran.failures()), (&alloc::vec![0], Vec::new()));
+        core::mem::forget(one);
+    });
+    assert_eq!(done, Ok(()));
+}
+
 #[test]
 fn a_node_that_is_cut_off_in_a_barrier_is_named() {
     let cluster = Arc::new(Cluster::new(2, Faults::default()));
@@ -175,7 +193,11 @@ fn a_node_without_memory_says_so() {
     let pmi = crate::pmi::Pmi::new(id, Arc::new(crate::net::testing::Nowhere), Arc::clone(&quota));
     let cluster = Cluster::new(1, Faults::default());
     let told = Arc::clone(&cluster.failures);
-    let report = crate::agent::Failures::new(move |failure| told.lock().push(failure));
+    let report = crate::agent::Failures::new(move |trouble| {
+        if let Trouble::Failed(failure) = trouble {
+            told.lock().push(failure);
+        }
+    });
     let seat = pmi.join(&cluster.launch_order(0, 1, 1), report).expect("a place");
     let player = Player { rank: 0, size: 1, endpoint: Some(seat.endpoint()), seat };
     // All but a little is taken by others.
