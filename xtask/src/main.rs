@@ -9,12 +9,14 @@
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
 //! | `test` – everything CI runs | [`test`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
+//! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
 //! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
 
 mod bench;
 mod build;
 mod command;
 mod demo;
+mod document;
 mod guard;
 mod mpich;
 mod setup;
@@ -49,6 +51,8 @@ enum Task {
     Test(test::Options),
     /// Measure; prints each figure with what it is compared to
     Bench(bench::Options),
+    /// Write the table of system calls in docs/linux.md anew, from the code
+    LinuxTable,
     /// Check formatting, lints, dependency arrows and file sizes
     Tidy,
 }
@@ -72,6 +76,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::LinuxTable => document::linux_table(),
         Task::Tidy => tidy::run(),
     }
 }

@@ -27,11 +27,13 @@ mod atomic {
 }
 
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
+pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, run, tasks};
 pub use run_time::RunTime;
 pub use task::{TaskHandle, TooManyTasks, spawn, spawn_on, spawn_program, spawn_program_on};
+pub(crate) use timer::{Alarm, alarm};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};
 

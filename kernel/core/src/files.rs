@@ -15,20 +15,25 @@ mod device;
 mod event;
 pub(crate) mod hosts;
 mod input;
+mod link;
 mod open_file;
 pub(crate) mod pair;
 mod path;
 pub(crate) mod pipe;
 pub(crate) mod pipeline;
 pub(crate) mod poller;
+mod proc_self;
 mod proc_text;
+mod program;
 pub(crate) mod readiness;
 mod ring;
 pub(crate) mod shared;
+mod signal_file;
 pub(crate) mod socket;
 pub(crate) mod socket_options;
 pub(crate) mod special;
 pub(crate) mod stream;
+mod timer;
 mod turns;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +47,8 @@ pub(crate) use input::Input;
 pub(crate) use open_file::{Object, OpenFile, S_IFREG, Standard, flags};
 pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
+pub(crate) use signal_file::SignalFile;
+pub(crate) use timer::TimerFile;
 pub(crate) use turns::Turn;
 
 /// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.

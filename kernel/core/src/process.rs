@@ -28,6 +28,7 @@ mod launch;
 mod load;
 mod outcome;
 pub(crate) mod placement;
+pub(crate) mod remembered;
 mod report;
 mod robust;
 pub(crate) mod signals;

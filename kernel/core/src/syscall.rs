@@ -17,7 +17,7 @@ mod epoll;
 mod futex;
 mod identity;
 mod io_control;
-mod limits;
+pub(crate) mod limits;
 mod memory;
 mod names;
 mod open;
@@ -25,23 +25,29 @@ mod ownership;
 mod pipe;
 mod place;
 mod poll;
+mod process_control;
 mod ranges;
 mod read;
 mod records;
+mod schedule;
 mod seek;
 mod select;
 mod send_signal;
 mod shared;
 mod signal;
+mod signal_file;
 mod sleep;
 mod socket;
 mod stat;
 mod stream;
+#[cfg(test)]
+mod support;
 pub(crate) mod system;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod time;
+mod timer_file;
 mod timers;
 mod transfer;
 mod wait_signal;
@@ -130,25 +136,31 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::MPROTECT => memory::mprotect(caller, a),
         nr::MREMAP => memory::mremap(caller, a),
         nr::MADVISE => memory::madvise(caller, a),
-        nr::MINCORE => memory::mincore(caller, a),
         nr::MSYNC => memory::msync(caller, a),
         nr::MLOCK | nr::MUNLOCK | nr::MLOCK2 => memory::lock(caller, a),
         nr::MLOCKALL | nr::MUNLOCKALL => Ok(0),
 
         nr::ARCH_PRCTL => thread::arch_prctl(caller, regs),
         nr::SET_TID_ADDRESS => Ok(thread::set_tid_address(caller, a)),
-        nr::PRCTL => thread::prctl(caller, a),
+        nr::PRCTL => process_control::prctl(caller, a),
         nr::SCHED_GETAFFINITY => thread::sched_getaffinity(caller, a),
         nr::SCHED_SETAFFINITY => thread::sched_setaffinity(caller, a),
-        nr::SCHED_GETSCHEDULER => thread::sched_getscheduler(caller, a),
-        nr::SCHED_SETSCHEDULER => thread::sched_setscheduler(caller, a),
-        nr::SCHED_GETPARAM => thread::sched_getparam(caller, a),
-        nr::SCHED_SETPARAM => thread::sched_setparam(caller, a),
-        nr::SCHED_GET_PRIORITY_MAX => thread::sched_get_priority(a, 99),
-        nr::SCHED_GET_PRIORITY_MIN => thread::sched_get_priority(a, 1),
-        nr::SCHED_RR_GET_INTERVAL => thread::sched_rr_get_interval(caller, a),
-        nr::GETPRIORITY => thread::getpriority(caller, a),
-        nr::SETPRIORITY => thread::setpriority(caller, a),
+        nr::SCHED_GETSCHEDULER => schedule::sched_getscheduler(caller, a),
+        nr::SCHED_SETSCHEDULER => schedule::sched_setscheduler(caller, a),
+        nr::SCHED_GETPARAM => schedule::sched_getparam(caller, a),
+        nr::SCHED_SETPARAM => schedule::sched_setparam(caller, a),
+        nr::SCHED_GET_PRIORITY_MAX => schedule::sched_get_priority(a, 99),
+        nr::SCHED_GET_PRIORITY_MIN => schedule::sched_get_priority(a, 1),
+        nr::SCHED_RR_GET_INTERVAL => schedule::sched_rr_get_interval(caller, a),
+        nr::GETPRIORITY => schedule::getpriority(caller, a),
+        nr::SETPRIORITY => schedule::setpriority(caller, a),
+        nr::SCHED_SETATTR => schedule::sched_setattr(caller, a),
+        nr::SCHED_GETATTR => schedule::sched_getattr(caller, a),
+        nr::IOPRIO_SET => schedule::io_priority(caller, a, Some(a.uint(2))),
+        nr::IOPRIO_GET => schedule::io_priority(caller, a, None),
+        nr::CAPGET => process_control::capget(caller, a),
+        nr::CAPSET => process_control::capset(caller, a),
+        nr::PERSONALITY => Ok(process_control::personality(caller, a)),
         nr::GETCPU => thread::getcpu(caller, a),
         nr::MEMBARRIER => thread::membarrier(caller, a),
 
@@ -208,6 +220,11 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::PIPE2 => pipe::pipe2(caller, a),
         nr::EVENTFD => pipe::eventfd(caller, a),
         nr::EVENTFD2 => pipe::eventfd2(caller, a),
+        nr::TIMERFD_CREATE => timer_file::create(caller, a),
+        nr::TIMERFD_SETTIME => timer_file::settime(caller, a),
+        nr::TIMERFD_GETTIME => timer_file::gettime(caller, a),
+        nr::SIGNALFD => signal_file::signalfd(caller, a),
+        nr::SIGNALFD4 => signal_file::signalfd4(caller, a),
         nr::SOCKETPAIR => pipe::socketpair(caller, a),
         nr::SOCKET => socket::socket(caller, a),
         nr::BIND => socket::bind(caller, a),
@@ -260,6 +277,7 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
 
         nr::OPEN => open::open(caller, a).await,
         nr::OPENAT => open::openat(caller, a).await,
+        nr::MEMFD_CREATE => shared::memfd_create(caller, a).await,
         nr::CREAT => open::creat(caller, a).await,
         nr::FCNTL => records::set_flags(caller, a).await,
         nr::IOCTL => io_control::bytes_readable(caller, a).await,
@@ -331,6 +349,7 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::SENDMMSG => socket::send_messages(caller, a).await,
         nr::RECVMMSG => socket::receive_messages(caller, a).await,
 
+        nr::MINCORE => memory::mincore(caller, a).await,
         nr::GETRANDOM => system::getrandom_long(caller, a).await,
         nr::SCHED_YIELD => sleep::sched_yield().await,
         nr::NANOSLEEP => sleep::nanosleep(caller, a).await,

@@ -107,7 +107,7 @@ impl CoreState {
 
     /// Sets the alarm, if it would ring too late: a task may stay in user mode until an interrupt. One that rings too
     /// early does no harm and is cheaper than to be set again: most timers are put off over and over and never ring.
-    fn arm(&self, next_ns: u64) {
+    pub(super) fn arm(&self, next_ns: u64) {
         if next_ns < self.alarm_ns.load(Ordering::Relaxed) {
             self.alarm_ns.store(next_ns, Ordering::Relaxed);
             platform::set_alarm(next_ns);
@@ -190,6 +190,12 @@ pub fn now_ns() -> u64 {
 #[must_use]
 pub fn idle_ns() -> u64 {
     current().idle_ns.load(Ordering::Relaxed)
+}
+
+/// The same of any core, without the halt it may be in.
+#[must_use]
+pub(crate) fn idle_ns_of(core: usize) -> u64 {
+    numbered(core).idle_ns.load(Ordering::Relaxed)
 }
 
 /// Whether another task came to want this core while the present one is polled. A task that runs for long without

@@ -62,6 +62,27 @@ impl Timers {
     }
 }
 
+/// Wakes a waker at a time. It is forgotten when this is dropped.
+pub(crate) struct Alarm {
+    core: &'static CoreState,
+    key: Key,
+}
+
+/// Has `waker` woken when the monotonic clock shows `deadline_ns`, by the core that runs, whatever that does then.
+pub(crate) fn alarm(deadline_ns: u64, waker: Waker) -> Alarm {
+    let core = current();
+    let key = core.timers.insert(deadline_ns, waker);
+    // The core may go back to its program without looking at its timers.
+    core.arm(deadline_ns);
+    Alarm { core, key }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.core.timers.change(|sleepers| sleepers.remove(&self.key));
+    }
+}
+
 /// Waits until the monotonic clock shows `deadline_ns` ([`u64::MAX`]: for ever).
 pub fn sleep_until(deadline_ns: u64) -> Sleep {
     Sleep { deadline_ns, registered: None }

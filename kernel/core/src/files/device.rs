@@ -28,6 +28,17 @@ impl Device {
         }
     }
 
+    /// Its path.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Null => "/dev/null",
+            Self::Zero => "/dev/zero",
+            Self::Full => "/dev/full",
+            Self::Random { urgent: false } => "/dev/random",
+            Self::Random { urgent: true } => "/dev/urandom",
+        }
+    }
+
     /// The major number of memory devices.
     pub(crate) const MAJOR: u32 = 1;
 

@@ -18,11 +18,14 @@ use super::pair::PairEnd;
 use super::pipe::PipeEnd;
 use super::poller::Poller;
 use super::proc_text::Text;
+use super::program::read_program;
 use super::readiness::{Level, Ready};
 use super::shared::SharedFile;
+use super::signal_file::SignalFile;
 use super::socket::Socket;
 use super::special::{MODE_PIPE, Node};
 use super::stream::Stream;
+use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
 use crate::memory::FileSource;
@@ -127,6 +130,10 @@ pub(crate) enum Object {
     Socket(Socket),
     /// A counter.
     Event(Event),
+    /// A timer.
+    Timer(TimerFile),
+    /// Signals that are read.
+    Signals(SignalFile),
     /// A set of open files to wait for.
     Poller(Poller),
     /// Where a rank speaks with PMI.
@@ -157,7 +164,9 @@ impl Object {
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
-            Self::Stream(Standard::Input(_)) | Self::Poller(_) | Self::Pmi(_) => Level::new(Level::LOOK_CLOSER),
+            Self::Stream(Standard::Input(_)) | Self::Poller(_) | Self::Pmi(_) | Self::Timer(_) | Self::Signals(_) => {
+                Level::new(Level::LOOK_CLOSER)
+            }
             Self::Stream(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
             | Self::Device(_)
@@ -253,6 +262,8 @@ impl OpenFile {
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
             Object::Pmi(endpoint) => endpoint.ready(),
+            Object::Timer(timer) => timer.ready(),
+            Object::Signals(signals) => signals.ready(),
             _ => Ready::empty(),
         }
     }
@@ -273,13 +284,15 @@ impl OpenFile {
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
             Object::Pmi(endpoint) => endpoint.watch(waker),
+            Object::Timer(timer) => timer.watch(waker),
+            Object::Signals(signals) => signals.watch(waker),
             _ => {}
         }
     }
 
     /// Whether it ever makes anybody wait, so that there is something to watch.
     pub(crate) fn makes_wait(&self) -> bool {
-        matches!(self.object, Object::Stream(_) | Object::Poller(_)) || self.as_stream().is_some()
+        matches!(self.object, Object::Stream(_) | Object::Poller(_) | Object::Signals(_)) || self.as_stream().is_some()
     }
 
     /// What is read and written without offsets, if it is that.
@@ -289,6 +302,7 @@ impl OpenFile {
             Object::Pair(end) => Some(end),
             Object::Socket(socket) => Some(socket),
             Object::Event(event) => Some(event),
+            Object::Timer(timer) => Some(timer),
             Object::Pmi(endpoint) => Some(endpoint),
             _ => None,
         }
@@ -423,37 +437,13 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
         Object::Pmi(endpoint) => Node::object_status(MODE_SOCKET, endpoint.serial, process),
-        Object::Event(_) | Object::Poller(_) => Node::object_status(MODE_ANONYMOUS, 0, process),
+        Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => {
+            Node::object_status(MODE_ANONYMOUS, 0, process)
+        }
         Object::Device(device) => Node::device_status(*device),
         Object::Shared(file) => file.status(),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),
     }
-}
-
-/// Reads the program's own file, by its pages.
-async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
-    const PAGE: u64 = coppice_hal::addr::PAGE_BYTES as u64;
-    let identity = &process.identity;
-    if offset >= identity.program_bytes {
-        return Ok(Vec::new());
-    }
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
-    while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
-        let at = offset + bytes.len() as u64;
-        let first = u32::try_from(at / PAGE).map_err(|_| Errno::EOVERFLOW)?;
-        let skipped = (at % PAGE) as usize;
-        let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
-        let count = wanted.min(coppice_protocol::limits::PAGES_PER_REQUEST_MAX.into()) as u16;
-        let call = Call::Pages { program: identity.program, first, count };
-        let (_, pages) = process.client.call(call, Vec::new()).await?;
-        let part = pages.get(skipped..).unwrap_or_default();
-        if part.is_empty() {
-            break;
-        }
-        bytes.extend_from_slice(&part[..part.len().min(length - bytes.len())]);
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

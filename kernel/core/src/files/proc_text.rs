@@ -7,45 +7,60 @@ use core::fmt::Write;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap;
-use coppice_hal::paging::Access;
 
-use super::hosts;
+use super::{hosts, proc_self};
 use crate::clock;
 use crate::executor;
+use crate::memory::limits::AREAS_MAX;
 use crate::process::{Process, placement};
+use crate::syscall::abi::time::{SECOND_NS, ticks};
 use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
+    /// `/proc/sys/vm/max_map_count`.
+    AreasMax,
+    /// `/proc/self/auxv`.
+    Auxiliary,
+    /// `/proc/sys/kernel/version`.
+    Build,
     /// `/proc/self/cmdline`.
     CommandLine,
     /// `/sys/devices/system/cpu/online` and its like: the node's, as on Linux, of which the rank may have a part.
     Cores,
+    /// One that is always the same.
+    Fixed(&'static str),
     /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
     HostName,
     /// `/etc/hosts`.
     Hosts,
+    /// `/proc/self/limits`.
+    Limits,
     /// `/proc/loadavg`.
     Load,
+    /// `/proc/stat`.
+    Machine,
     /// `/proc/self/maps`.
     Maps,
     /// `/proc/meminfo`.
     Memory,
     /// `/proc/mounts`.
     Mounts,
-    /// `/proc/self/comm`.
-    Name,
-    /// `/proc/sys/vm/overcommit_memory`.
-    Overcommit,
-    /// `/proc/sys/kernel/pid_max`.
-    ProcessIdMax,
+    /// `/proc/self/mountinfo`.
+    MountInformation,
+    /// `/proc/self/comm`, or a thread's.
+    Name(Option<u32>),
+    /// `/proc/self/statm`.
+    Pages,
     /// `/proc/cpuinfo`.
     Processors,
     /// `/proc/sys/kernel/osrelease`.
     Release,
-    /// `/proc/self/status`.
-    Status,
+    /// `/proc/self/stat`, or a thread's.
+    Stat(Option<u32>),
+    /// `/proc/self/status`, or a thread's.
+    Status(Option<u32>),
     /// `/proc/sys/kernel/ostype`.
     System,
     /// `/proc/uptime`.
@@ -54,12 +69,23 @@ pub(crate) enum Text {
     Version,
 }
 
-const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
+pub(super) const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
 impl Text {
     /// The text as it is now.
     fn make(self, process: &Process) -> Vec<u8> {
         let text = match self {
+            Self::AreasMax => format!("{AREAS_MAX}\n"),
+            Self::Auxiliary => return process.space.lock().start().auxiliary.clone(),
+            Self::Build => format!("{VERSION}\n"),
+            Self::Fixed(text) => String::from(text),
+            Self::Limits => crate::syscall::limits::text(process),
+            Self::Machine => machine(),
+            Self::MountInformation => String::from(
+                "1 1 0:1 / / rw,nosuid,nodev - coppice coppice rw\n\
+                 2 1 0:25 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw\n",
+            ),
+            Self::Pages => proc_self::pages(process),
             Self::CommandLine => {
                 return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
             }
@@ -67,17 +93,16 @@ impl Text {
             Self::HostName => format!("{}\n", process.node.name),
             Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
-            Self::Maps => maps(process),
+            Self::Maps => proc_self::maps(process),
             Self::Memory => memory(process),
             Self::Mounts => {
                 String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
             }
-            Self::Name => format!("{}\n", name(process)),
-            Self::Overcommit => String::from("0\n"),
-            Self::ProcessIdMax => String::from("4194304\n"),
+            Self::Name(thread) => format!("{}\n", proc_self::name(process, thread)),
             Self::Processors => processors(executor::cores()),
             Self::Release => format!("{RELEASE}\n"),
-            Self::Status => status(process),
+            Self::Stat(thread) => proc_self::stat(process, thread),
+            Self::Status(thread) => proc_self::status(process, thread),
             Self::System => format!("{SYSTEM}\n"),
             Self::Uptime => uptime(process),
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),
@@ -102,12 +127,6 @@ impl Text {
             _ => self.make(process).len() as u64,
         }
     }
-}
-
-fn name(process: &Process) -> String {
-    let name = process.name();
-    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..length]).into_owned()
 }
 
 fn hundredths(ns: u64) -> String {
@@ -145,26 +164,6 @@ fn memory(process: &Process) -> String {
     rows.into_iter().map(row).collect()
 }
 
-fn status(process: &Process) -> String {
-    let identity = &process.identity;
-    let stats = process.space.lock().stats();
-    let (user, group) = (identity.user, identity.group);
-    format!(
-        "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{}\nTracerPid:\t0\n\
-         Uid:\t{user}\t{user}\t{user}\t{user}\nGid:\t{group}\t{group}\t{group}\t{group}\n\
-         VmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\nCpus_allowed:\t{:x}\nCpus_allowed_list:\t{}\n",
-        name(process),
-        process.umask.load(core::sync::atomic::Ordering::Relaxed),
-        crate::process::Identity::PARENT,
-        stats.pages_peak * PAGE_KIB,
-        stats.pages * PAGE_KIB,
-        process.threads.count(),
-        process.cores,
-        cores(process.cores),
-        pid = identity.pid,
-    )
-}
-
 fn processors(count: usize) -> String {
     let of_one = |core| {
         format!(
@@ -175,22 +174,28 @@ fn processors(count: usize) -> String {
     (0..count).map(of_one).collect()
 }
 
-/// Cores, which follow one another, as a list of ranges.
-fn cores(mask: u64) -> String {
-    let (first, count) = (mask.trailing_zeros(), mask.count_ones());
-    if count <= 1 { format!("{first}") } else { format!("{first}-{}", first + count - 1) }
+/// What the cores did since boot. The kernel's own work is not told from programs'.
+fn machine() -> String {
+    let now_ns = clock::monotonic_ns();
+    let times = |core| {
+        let idle_ns = executor::idle_ns_of(core).min(now_ns);
+        (ticks(now_ns - idle_ns), ticks(idle_ns))
+    };
+    let all: Vec<(u64, u64)> = (0..executor::cores()).map(times).collect();
+    let sum = all.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let row = |name: String, (busy, idle): (u64, u64)| format!("{name} {busy} 0 0 {idle} 0 0 0 0 0 0\n");
+    let mut text = row(String::from("cpu "), sum);
+    text.extend(all.into_iter().enumerate().map(|(core, times)| row(format!("cpu{core}"), times)));
+    let boot_s = clock::realtime_ns().saturating_sub(now_ns) / SECOND_NS;
+    // Writing to a string does not fail.
+    let _ = write!(text, "btime {boot_s}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
+    text
 }
 
-/// As Linux lays it out, without the names of files: the kernel does not keep them.
-fn maps(process: &Process) -> String {
-    let mut text = String::new();
-    for (start, end, access) in process.space.lock().mapped() {
-        let flag = |which, letter| if access.contains(which) { letter } else { '-' };
-        let (r, w, x) = (flag(Access::READ, 'r'), flag(Access::WRITE, 'w'), flag(Access::EXECUTE, 'x'));
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{start:08x}-{end:08x} {r}{w}{x}p 00000000 00:00 0");
-    }
-    text
+/// Cores, which follow one another, as a list of ranges.
+pub(super) fn cores(mask: u64) -> String {
+    let (first, count) = (mask.trailing_zeros(), mask.count_ones());
+    if count <= 1 { format!("{first}") } else { format!("{first}-{}", first + count - 1) }
 }
 
 #[cfg(test)]

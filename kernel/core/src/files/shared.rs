@@ -1,10 +1,12 @@
 //! The files in `/dev/shm`: memory that ranks of a job on one node share by name.
 //!
 //! They are a job's own and lie in this node's memory: other nodes of the job have others by the same names. There are
-//! no directories and no symbolic links; link(2) gives a file a second name. What no name, descriptor or mapping refers
-//! to any more is zeroed and free, and so is all of it at the end of the job's last rank on the node.
+//! no directories and no symbolic links; link(2) gives a file a second name, and those of memfd_create(2) have none.
+//! What no name, descriptor or mapping refers to any more is zeroed and free, and so is all of it at the end of the
+//! job's last rank on the node.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,6 +43,24 @@ struct Facts {
     accessed: Timestamp,
     modified: Timestamp,
     changed: Timestamp,
+    /// What may not be done any more: bits of [`seals`].
+    seals: u32,
+}
+
+/// `F_SEAL_*` of fcntl(2).
+pub(crate) mod seals {
+    /// There are no more seals to come.
+    pub(crate) const SEAL: u32 = 1;
+    /// It does not get shorter.
+    pub(crate) const SHRINK: u32 = 2;
+    /// It does not get longer.
+    pub(crate) const GROW: u32 = 4;
+    /// It is not written.
+    pub(crate) const WRITE: u32 = 8;
+    /// It is not written but by those who show it already.
+    pub(crate) const FUTURE_WRITE: u32 = 16;
+    /// All of them.
+    pub(crate) const ALL: u32 = SEAL | SHRINK | GROW | WRITE | FUTURE_WRITE;
 }
 
 /// A file.
@@ -51,6 +71,8 @@ pub(crate) struct SharedFile {
     user: u32,
     group: u32,
     facts: Mutex<Facts>,
+    /// What memfd_create(2) called it, if that made it.
+    label: Option<String>,
     /// What it takes of the kernel's heap.
     _charge: Charge,
 }
@@ -90,11 +112,17 @@ impl SharedFile {
         }
     }
 
+    /// What the link of its descriptors says, if that is known.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.label.as_ref().map(|label| format!("/memfd:{label} (deleted)"))
+    }
+
     /// Writes at an offset or, for `None`, at the end. Gives how many bytes and the offset behind them.
     ///
     /// # Errors
-    /// `EFBIG`, `ENOSPC`, `ENOMEM`: not one byte was written.
+    /// `EFBIG`, `ENOSPC`, `ENOMEM`, `EPERM` (sealed): not one byte was written.
     pub(crate) fn write(&self, offset: Option<u64>, bytes: &[u8]) -> Result<(u64, u64), Errno> {
+        let bytes = &bytes[..self.writable(offset, bytes.len())?];
         let (done, end, result) = self.memory.write(offset, bytes);
         if done == 0
             && let Err(error) = result
@@ -105,13 +133,66 @@ impl SharedFile {
         Ok((done as u64, end))
     }
 
+    /// How many of `length` bytes may be written at an offset: as on Linux, no page beyond the end if it is not to grow.
+    fn writable(&self, offset: Option<u64>, length: usize) -> Result<usize, Errno> {
+        let seals = self.seals();
+        if seals & (seals::WRITE | seals::FUTURE_WRITE) != 0 && length > 0 {
+            return Err(Errno::EPERM);
+        }
+        let end = self.memory.length();
+        let offset = offset.unwrap_or(end);
+        if seals & seals::GROW == 0 || offset.saturating_add(length as u64) <= end {
+            return Ok(length);
+        }
+        let whole_pages = end / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let room = whole_pages.checked_sub(offset).filter(|room| *room > 0).ok_or(Errno::EPERM)?;
+        Ok(usize::try_from(room).map_or(length, |room| room.min(length)))
+    }
+
+    /// What may not be done any more, bits of [`seals`].
+    pub(crate) fn seals(&self) -> u32 {
+        self.facts.lock().seals
+    }
+
+    /// Forbids more. What shows it to be written keeps it from being sealed against that.
+    ///
+    /// # Errors
+    /// `EPERM`: no more may be forbidden. `EBUSY`: a rank's memory shows it, and may be written.
+    pub(crate) fn seal(&self, more: u32, job: &JobOnNode) -> Result<(), Errno> {
+        let before = {
+            let mut facts = self.facts.lock();
+            if facts.seals & seals::SEAL != 0 {
+                return Err(Errno::EPERM);
+            }
+            let before = facts.seals;
+            facts.seals |= more;
+            before
+        };
+        // Who maps it from now on finds the seal.
+        let is_shown = || job.processes().iter().any(|process| process.space.lock().may_write(&self.memory));
+        if more & !before & seals::WRITE != 0 && is_shown() {
+            self.facts.lock().seals = before;
+            return Err(Errno::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// Whether a shared mapping of it may be written.
+    pub(crate) fn may_be_shown_to_be_written(&self) -> bool {
+        self.seals() & (seals::WRITE | seals::FUTURE_WRITE) == 0
+    }
+
     /// ftruncate(2). What was cut off is gone from the memory of all ranks.
     ///
     /// # Errors
-    /// `EFBIG`.
+    /// `EFBIG`, `EPERM` (sealed).
     pub(crate) fn set_length(&self, length: u64, job: &JobOnNode) -> Result<(), Errno> {
         if length > SHARED_BYTES_MAX {
             return Err(Errno::EFBIG);
+        }
+        let (seals, before) = (self.seals(), self.memory.length());
+        if seals & seals::SHRINK != 0 && length < before || seals & seals::GROW != 0 && length > before {
+            return Err(Errno::EPERM);
         }
         if let Some(first) = self.memory.set_length(length) {
             for process in job.processes() {
@@ -125,11 +206,14 @@ impl SharedFile {
     /// A part of fallocate(2), and the `last` one or not.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for what is not plain allocation; `EFBIG`, `ENOSPC`, `ENOMEM`.
+    /// `EOPNOTSUPP` for what is not plain allocation; `EPERM` (sealed), `EFBIG`, `ENOSPC`, `ENOMEM`.
     pub(crate) fn allocate(&self, mode: u32, offset: u64, length: u64, last: bool) -> Result<(), Errno> {
         const FALLOC_FL_KEEP_SIZE: u32 = 1;
         if mode & !FALLOC_FL_KEEP_SIZE != 0 {
             return Err(Errno::EOPNOTSUPP);
+        }
+        if self.seals() & seals::GROW != 0 && offset.saturating_add(length) > self.memory.length() {
+            return Err(Errno::EPERM);
         }
         self.memory.allocate(offset, length, last && mode == 0).map_err(errno_of)?;
         self.touched();
@@ -206,23 +290,45 @@ impl SharedFiles {
     /// # Errors
     /// `EEXIST`; `ENOSPC` at [`SHARED_FILES_MAX`]; `ENOMEM`; `ENAMETOOLONG`.
     pub(crate) fn make(&self, name: &str, mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
+        let file = self.file(mode, process, None)?;
+        self.insert(name, Arc::clone(&file))?;
+        Ok(file)
+    }
+
+    /// Makes an empty file that has no name, which may be sealed if `sealable`; `label` is what its maker calls it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn make_nameless(
+        &self,
+        label: String,
+        sealable: bool,
+        process: &Process,
+    ) -> Result<Arc<SharedFile>, Errno> {
+        let file = self.file(0o777, process, Some(label))?;
+        let mut facts = file.facts.lock();
+        facts.links = 0;
+        facts.seals = if sealable { 0 } else { seals::SEAL };
+        drop(facts);
+        Ok(file)
+    }
+
+    fn file(&self, mode: u32, process: &Process, label: Option<String>) -> Result<Arc<SharedFile>, Errno> {
         let NodeFacts { frames, retention, quota, .. } = &process.node;
         let charge = quota.charge(OBJECT_BYTES)?;
         let memory = SharedMemory::new(frames, Arc::clone(retention), 0, Some(Arc::clone(&self.budget)));
         let now = now();
-        let file = Arc::new(SharedFile {
+        let facts =
+            Facts { mode: mode & 0o7777, links: 1, accessed: now, modified: now, changed: now, seals: seals::SEAL };
+        Ok(Arc::new(SharedFile {
             memory: Arc::new(memory),
             inode: serial(),
             user: process.identity.user,
             group: process.identity.group,
-            facts: Mutex::new(
-                LockLevel::Fact,
-                Facts { mode: mode & 0o7777, links: 1, accessed: now, modified: now, changed: now },
-            ),
+            facts: Mutex::new(LockLevel::Fact, facts),
+            label,
             _charge: charge,
-        });
-        self.insert(name, Arc::clone(&file))?;
-        Ok(file)
+        }))
     }
 
     fn insert(&self, name: &str, file: Arc<SharedFile>) -> Result<(), Errno> {

@@ -6,6 +6,8 @@
 //! `sys`, or if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
 //! directories.
 
+mod entries;
+
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -14,9 +16,10 @@ use alloc::vec::Vec;
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus};
 
+use self::entries::ENTRIES;
 use super::device::Device;
 use super::path::absolute;
-use super::proc_text::Text;
+pub(crate) use super::proc_text::Text;
 use crate::errno::Errno;
 use crate::process::Process;
 use crate::syscall::abi::io::push_dirent;
@@ -41,62 +44,19 @@ pub(crate) enum Kind {
     Descriptors,
     /// An open descriptor.
     Descriptor(i32),
+    /// The directory of the process's threads.
+    Threads,
+    /// The directory of one of them, by its id.
+    Thread(u32),
 }
 
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Its place in the table; descriptors come behind it.
+    /// Its place in the table; descriptors come behind it, and threads behind those.
     index: u32,
     pub(crate) kind: Kind,
 }
-
-const ENTRIES: &[(&str, Kind)] = &[
-    ("/dev", Kind::Directory),
-    ("/dev/fd", Kind::Descriptors),
-    ("/dev/full", Kind::Device(Device::Full)),
-    ("/dev/null", Kind::Device(Device::Null)),
-    ("/dev/random", Kind::Device(Device::Random { urgent: false })),
-    ("/dev/shm", Kind::Shared),
-    ("/dev/stderr", Kind::Descriptor(2)),
-    ("/dev/stdin", Kind::Descriptor(0)),
-    ("/dev/stdout", Kind::Descriptor(1)),
-    ("/dev/tty", Kind::Terminal),
-    ("/dev/urandom", Kind::Device(Device::Random { urgent: true })),
-    ("/dev/zero", Kind::Device(Device::Zero)),
-    ("/etc/hostname", Kind::Text(Text::HostName)),
-    ("/etc/hosts", Kind::Text(Text::Hosts)),
-    ("/proc", Kind::Directory),
-    ("/proc/cpuinfo", Kind::Text(Text::Processors)),
-    ("/proc/loadavg", Kind::Text(Text::Load)),
-    ("/proc/meminfo", Kind::Text(Text::Memory)),
-    ("/proc/mounts", Kind::Text(Text::Mounts)),
-    ("/proc/self", Kind::Directory),
-    ("/proc/self/cmdline", Kind::Text(Text::CommandLine)),
-    ("/proc/self/comm", Kind::Text(Text::Name)),
-    ("/proc/self/exe", Kind::Program),
-    ("/proc/self/fd", Kind::Descriptors),
-    ("/proc/self/maps", Kind::Text(Text::Maps)),
-    ("/proc/self/mounts", Kind::Text(Text::Mounts)),
-    ("/proc/self/status", Kind::Text(Text::Status)),
-    ("/proc/sys", Kind::Directory),
-    ("/proc/sys/kernel", Kind::Directory),
-    ("/proc/sys/kernel/hostname", Kind::Text(Text::HostName)),
-    ("/proc/sys/kernel/osrelease", Kind::Text(Text::Release)),
-    ("/proc/sys/kernel/ostype", Kind::Text(Text::System)),
-    ("/proc/sys/kernel/pid_max", Kind::Text(Text::ProcessIdMax)),
-    ("/proc/sys/vm", Kind::Directory),
-    ("/proc/sys/vm/overcommit_memory", Kind::Text(Text::Overcommit)),
-    ("/proc/uptime", Kind::Text(Text::Uptime)),
-    ("/proc/version", Kind::Text(Text::Version)),
-    ("/sys", Kind::Directory),
-    ("/sys/devices", Kind::Directory),
-    ("/sys/devices/system", Kind::Directory),
-    ("/sys/devices/system/cpu", Kind::Directory),
-    ("/sys/devices/system/cpu/online", Kind::Text(Text::Cores)),
-    ("/sys/devices/system/cpu/possible", Kind::Text(Text::Cores)),
-    ("/sys/devices/system/cpu/present", Kind::Text(Text::Cores)),
-];
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +132,10 @@ fn find(names: &[&str]) -> Result<Node, Errno> {
     if let Ok(index) = ENTRIES.binary_search_by_key(&path.as_str(), |(path, _)| *path) {
         return Ok(Node { index: index as u32, kind: ENTRIES[index].1 });
     }
+    if let ["proc", "self", "task", id, rest @ ..] = names {
+        let id = id.parse().map_err(|_| Errno::ENOENT)?;
+        return of_thread(id, rest);
+    }
     let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"));
     match number.and_then(|number| number.parse::<u16>().ok()) {
         Some(number) => {
@@ -181,10 +145,32 @@ fn find(names: &[&str]) -> Result<Node, Errno> {
     }
 }
 
+/// The first place behind those of descriptors.
+const THREADS_AT: u32 = 0x10_0000;
+
+/// What there is of each thread.
+const OF_THREAD: [&str; 3] = ["comm", "stat", "status"];
+
+/// An entry of a thread's, if there is such a thread.
+fn of_thread(id: u32, rest: &[&str]) -> Result<Node, Errno> {
+    let base = id.wrapping_mul(OF_THREAD.len() as u32 + 1).wrapping_add(THREADS_AT);
+    let kind = match rest {
+        [] => return Ok(Node { index: base, kind: Kind::Thread(id) }),
+        ["comm"] => Text::Name(Some(id)),
+        ["stat"] => Text::Stat(Some(id)),
+        ["status"] => Text::Status(Some(id)),
+        _ => return Err(Errno::ENOENT),
+    };
+    let place = OF_THREAD.iter().position(|name| *name == rest[0]).unwrap_or(0) as u32;
+    Ok(Node { index: base.wrapping_add(1 + place), kind: Kind::Text(kind) })
+}
+
 const MODE_DIRECTORY: u32 = 0o040_555;
 const MODE_SHARED: u32 = 0o041_777;
 const MODE_DEVICE: u32 = 0o020_666;
 const MODE_TEXT: u32 = 0o100_444;
+/// What may be written by the process itself.
+const MODE_NAME: u32 = 0o100_644;
 const MODE_PROGRAM: u32 = 0o100_755;
 const MODE_LINK: u32 = 0o120_777;
 pub(super) const MODE_PIPE: u32 = 0o010_600;
@@ -194,15 +180,27 @@ const PIPES: u64 = device(0, 13);
 const SPECIAL: u64 = device(0, 5);
 
 impl Node {
-    /// Its path. Of descriptors by number, that of their directory.
+    /// Its path. Of descriptors by number, that of their directory; of what a thread has, that of the thread.
     pub(crate) fn path(self) -> String {
+        if let Some(id) = self.thread() {
+            return format!("/proc/self/task/{id}");
+        }
         let entry = ENTRIES.get(self.index as usize);
         entry.map_or("/proc/self/fd", |(path, _)| path).to_owned()
     }
 
+    /// The thread it is about, if it is about one.
+    pub(crate) const fn thread(self) -> Option<u32> {
+        match self.kind {
+            Kind::Thread(id) => Some(id),
+            Kind::Text(Text::Name(id) | Text::Stat(id) | Text::Status(id)) => id,
+            _ => None,
+        }
+    }
+
     /// Whether it is a directory.
     pub(crate) const fn is_directory(self) -> bool {
-        matches!(self.kind, Kind::Directory | Kind::Shared | Kind::Descriptors)
+        matches!(self.kind, Kind::Directory | Kind::Shared | Kind::Descriptors | Kind::Threads | Kind::Thread(_))
     }
 
     /// What it links to, if it is a link.
@@ -219,7 +217,8 @@ impl Node {
     /// What it is, links followed. Of descriptors, the link itself.
     pub(crate) fn status(self, process: &Process) -> FileStatus {
         let (mode, size) = match self.kind {
-            Kind::Directory | Kind::Descriptors => (MODE_DIRECTORY, 0),
+            Kind::Directory | Kind::Descriptors | Kind::Threads | Kind::Thread(_) => (MODE_DIRECTORY, 0),
+            Kind::Text(Text::Name(_)) => (MODE_NAME, 0),
             Kind::Shared => (MODE_SHARED, 0),
             Kind::Device(device) => return Self::device_status(device),
             Kind::Terminal => {
@@ -292,6 +291,16 @@ impl Node {
             names.extend(files.numbers().map(|number| (format!("{number}"), LINK_TYPE, number as u64 + 1)));
         } else if self.kind == Kind::Shared {
             names.extend(process.job.shared.list());
+        } else if self.kind == Kind::Threads {
+            names.extend(process.threads.all().iter().filter_map(|thread| {
+                let node = of_thread(thread.tid, &[]).ok()?;
+                Some((format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1))
+            }));
+        } else if let Kind::Thread(id) = self.kind {
+            names.extend(OF_THREAD.iter().filter_map(|name| {
+                let node = of_thread(id, &[name]).ok()?;
+                Some((String::from(*name), REGULAR_TYPE, u64::from(node.index) + 1))
+            }));
         } else {
             let children = ENTRIES.iter().enumerate().filter(|(_, (child, _))| {
                 child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/')).is_some_and(is_one_name)
@@ -331,8 +340,9 @@ impl Node {
     }
 }
 
-/// `DT_DIR` and `DT_LNK`.
+/// `DT_DIR`, `DT_REG` and `DT_LNK`.
 const DIRECTORY_TYPE: u8 = 4;
+const REGULAR_TYPE: u8 = 8;
 const LINK_TYPE: u8 = 10;
 
 fn is_one_name(path: &str) -> bool {

@@ -47,5 +47,5 @@ pub use self::image::LoadError;
 pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
 pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
-pub use self::space::{AddressSpace, MemoryStats, OutOfMemory};
+pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
 pub use self::stack::StartInfo;

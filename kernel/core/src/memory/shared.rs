@@ -284,6 +284,15 @@ impl AddressSpace {
         }
     }
 
+    /// Whether a shared mapping of that memory is or may become writable.
+    #[must_use]
+    pub fn may_write(&self, memory: &Arc<SharedMemory>) -> bool {
+        self.areas.overlapping(0, u64::MAX).any(|(_, area)| match &area.content {
+            Content::Shared { memory: shown, private: false, .. } => area.may_write && Arc::ptr_eq(memory, shown),
+            _ => false,
+        })
+    }
+
     /// Forgets the pages that show shared memory from its page number `first` on, copies of them included: it was cut.
     pub fn forget_shared(&mut self, memory: &Arc<SharedMemory>, first: u64) {
         let cut = first * PAGE;

@@ -1,10 +1,13 @@
 //! The address space itself and its accounting of frames.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
+
+use coppice_protocol::program::Segment;
 
 use super::areas::Areas;
 use super::aside::Aside;
@@ -54,6 +57,17 @@ pub struct AddressSpace {
     pub(super) break_end: u64,
     /// The accounting.
     pub(super) stats: MemoryStats,
+    /// What the program found when it started.
+    pub(super) start: Start,
+}
+
+/// What a program finds when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The stack pointer.
+    pub stack: u64,
+    /// The auxiliary vector, as it lies on the stack.
+    pub auxiliary: Vec<u8>,
 }
 
 impl AddressSpace {
@@ -89,6 +103,7 @@ impl AddressSpace {
             break_start: 0,
             break_end: 0,
             stats: MemoryStats::default(),
+            start: Start::default(),
         }
     }
 
@@ -102,6 +117,29 @@ impl AddressSpace {
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         self.stats
+    }
+
+    /// What the program found when it started.
+    #[must_use]
+    pub fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// Where the program's heap starts and ends.
+    #[must_use]
+    pub fn heap(&self) -> (u64, u64) {
+        (self.break_start, self.break_end)
+    }
+
+    /// The lowest and the highest end of the program's segments that can be run, and of those that can be written.
+    #[must_use]
+    pub fn program_bounds(&self) -> [(u64, u64); 2] {
+        let segments = self.image.iter().flat_map(|image| &image.layout.segments);
+        let bounds = |wanted: fn(&&Segment) -> bool| {
+            let ends = segments.clone().filter(wanted).map(|segment| (segment.address, segment.end_page()));
+            ends.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default()
+        };
+        [bounds(|segment| segment.execute), bounds(|segment| segment.write)]
     }
 
     /// Whether every byte of a range is mapped, with whatever rights.

@@ -10,7 +10,7 @@ use coppice_protocol::program::PROGRAM_HEADER_BYTES;
 use super::area::{Area, Content};
 use super::copy::CopyError;
 use super::limits::{ARGUMENT_STRING_BYTES_MAX, PAGE, STACK_BYTES, STACK_TOP, START_STACK_BYTES_MAX};
-use super::space::AddressSpace;
+use super::space::{AddressSpace, Start};
 use crate::errno::Errno;
 
 /// Numbers of the auxiliary vector's entries, as Linux has them.
@@ -155,6 +155,7 @@ impl AddressSpace {
             [auxiliary::CLKTCK, CLOCK_TICKS],
             [auxiliary::NULL, 0],
         ]);
+        let auxiliary: Vec<u8> = vector.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
         let words = [arguments.len() as u64]
             .into_iter()
             .chain(arguments)
@@ -169,6 +170,8 @@ impl AddressSpace {
             .checked_sub(bytes.len() as u64)
             .map(|pointer| pointer / 16 * 16 + bytes.len() as u64)
             .ok_or(Errno::E2BIG)?;
-        stack.push(&bytes)
+        let pointer = stack.push(&bytes)?;
+        self.start = Start { stack: pointer, auxiliary };
+        Ok(pointer)
     }
 }

@@ -107,6 +107,7 @@ impl Life {
             directory: Mutex::new(LockLevel::Fact, directory),
             umask: AtomicU32::new(order.umask & 0o777),
             account: Account::new(),
+            remembered: Default::default(),
             counts: Counts::default(),
         });
         process.job.join(&process);

@@ -10,8 +10,10 @@
 //! While a process is stopped, no thread of it enters the program. A signal that ends a process does so at once,
 //! wherever its threads are.
 
+mod board;
 pub(crate) mod frame;
 mod interrupt;
+mod outcome;
 mod pending;
 mod send;
 mod set;
@@ -19,9 +21,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use board::Board;
 pub(crate) use interrupt::Restart;
+pub(crate) use outcome::{Delivery, Next, Outcome, Target};
 pub(crate) use set::{
     SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SignalSet,
     ends_by_default, stops_by_default,
 };
-pub(crate) use state::{Delivery, FaultContext, Next, Outcome, PAGE_FAULT, Signals, Target};
+pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

@@ -17,6 +17,7 @@ use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
 use crate::process::counts::Counts;
 use crate::process::placement;
+use crate::process::remembered::OfProcess;
 use crate::process::signals::Signals;
 use crate::process::threads::Threads;
 use crate::process::timers::Timers;
@@ -125,6 +126,7 @@ pub(crate) struct Process {
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,
+    pub(crate) remembered: OfProcess,
     /// Its threads. Whoever waits for their end holds them longer than the process.
     pub(crate) threads: Arc<Threads>,
     /// Its cores, a bit each.
@@ -164,6 +166,11 @@ impl Account {
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         }
+    }
+
+    /// First instruction, ns of the monotonic clock.
+    pub(crate) fn started_ns(&self) -> u64 {
+        self.started_ns
     }
 
     /// Time since the first instruction, ns.

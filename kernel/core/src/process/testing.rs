@@ -352,6 +352,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         directory: sync::Mutex::new(LockLevel::Fact, order.directory.clone()),
         umask: AtomicU32::new(order.umask),
         account: Account::new(),
+        remembered: Default::default(),
     });
     process.job.join(&process);
     process

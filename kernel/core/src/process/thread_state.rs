@@ -6,6 +6,7 @@ use core::task::Waker;
 
 use crate::executor::{self, RunTime};
 use crate::process::futexes::Sleeper;
+use crate::process::remembered::OfThread;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a thread has besides its registers.
@@ -29,6 +30,8 @@ pub(crate) struct ThreadState {
     pub(crate) robust_list: AtomicU64,
     /// Its place among those that sleep at words of memory.
     pub(crate) sleeper: Arc<Sleeper>,
+    /// What it set that changes nothing.
+    pub(crate) remembered: OfThread,
     /// Number of the call it waits in, or [`NO_CALL`].
     call: AtomicU64,
     /// How far that call is, bytes, if it is one that is done in parts.
@@ -52,6 +55,7 @@ impl ThreadState {
             clock: Arc::default(),
             robust_list: AtomicU64::new(0),
             sleeper: Arc::default(),
+            remembered: OfThread::default(),
             call: AtomicU64::new(NO_CALL),
             completed: AtomicU64::new(0),
         }

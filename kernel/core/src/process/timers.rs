@@ -46,7 +46,7 @@ impl TimerClock {
     }
 
     /// How long it takes at least until it shows `left_ns` more, ns.
-    fn earliest_ns(self, process: &Process, left_ns: u64) -> u64 {
+    pub(crate) fn earliest_ns(self, process: &Process, left_ns: u64) -> u64 {
         match self {
             Self::Real | Self::Monotonic => left_ns,
             Self::Process => (left_ns / process.threads.all().len().max(1) as u64).max(PROCESSOR_TIMER_NS_MIN),

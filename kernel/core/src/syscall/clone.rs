@@ -56,6 +56,7 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     }
     let (name, affinity) = (*caller.thread.name.lock(), caller.thread.affinity.load(Ordering::Relaxed));
     let child = process.threads.add(name, affinity)?;
+    child.remembered.inherit(&caller.thread.remembered);
     if flags & flag::CHILD_CLEARTID != 0 {
         child.clear_tid.store(child_tid, Ordering::Relaxed);
     }

@@ -1,6 +1,9 @@
 //! Resource limits: getrlimit(2), setrlimit(2), prlimit64(2). They say what is so; setting one to less is accepted and
 //! remembered by nobody, setting one to more is refused.
 
+use alloc::format;
+use alloc::string::String;
+
 use super::Arguments;
 use super::abi::system::{RLIMIT_BYTES, rlimit};
 use super::abi::u64_at;
@@ -9,7 +12,7 @@ use crate::errno::Errno;
 use crate::files::DESCRIPTORS_MAX;
 use crate::limits::SIGNALS_QUEUED_MAX;
 use crate::memory::limits::STACK_BYTES;
-use crate::process::{Caller, Immediate};
+use crate::process::{Caller, Immediate, Process};
 
 const INFINITY: u64 = u64::MAX;
 
@@ -36,6 +39,35 @@ fn limit(resource: u32) -> Result<(u64, u64), Errno> {
         ..RLIMITS => Ok((INFINITY, INFINITY)),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// `/proc/self/limits`.
+pub(crate) fn text(_process: &Process) -> String {
+    const ROWS: [(&str, &str); 16] = [
+        ("Max cpu time", "seconds"),
+        ("Max file size", "bytes"),
+        ("Max data size", "bytes"),
+        ("Max stack size", "bytes"),
+        ("Max core file size", "bytes"),
+        ("Max resident set", "bytes"),
+        ("Max processes", "processes"),
+        ("Max open files", "files"),
+        ("Max locked memory", "bytes"),
+        ("Max address space", "bytes"),
+        ("Max file locks", "locks"),
+        ("Max pending signals", "signals"),
+        ("Max msgqueue size", "bytes"),
+        ("Max nice priority", ""),
+        ("Max realtime priority", ""),
+        ("Max realtime timeout", "us"),
+    ];
+    let value = |value: u64| if value == INFINITY { String::from("unlimited") } else { format!("{value}") };
+    let row = |(resource, (name, unit)): (usize, &(&str, &str))| {
+        let (soft, hard) = limit(resource as u32).unwrap_or((0, 0));
+        format!("{name:<25} {:<20} {:<20} {unit:<10}\n", value(soft), value(hard))
+    };
+    let head = format!("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+    ROWS.iter().enumerate().map(row).fold(head, |all, row| all + &row)
 }
 
 fn get(caller: Caller<'_>, resource: u32, address: u64) -> Immediate<()> {

@@ -2,22 +2,23 @@
 
 use alloc::sync::Arc;
 
-use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::addr::{PAGE_BYTES, USER_END, UserPage};
 
 use super::Arguments;
 use crate::errno::Errno;
-use crate::files::{Device, Object, buffer};
+use crate::executor;
+use crate::files::{Device, Object, OpenFile, buffer};
 use crate::memory::Backing;
-use crate::process::{Caller, Immediate, Trouble};
+use crate::process::{Awaited, Caller, Immediate};
 
 const MAP_SHARED: u64 = 0x01;
-const MAP_PRIVATE: u64 = 0x02;
+const MAP_SHARED_VALIDATE: u64 = 0x03;
 const MAP_TYPE: u64 = 0x0f;
 const MAP_ANONYMOUS: u64 = 0x20;
 const PROT_WRITE: u64 = 2;
 
-/// Pages that mincore(2) looks at in one call. It answers `EINVAL` beyond, because it never waits.
-const MINCORE_PAGES_MAX: u64 = 65_536;
+/// Pages that mincore(2) looks at before others get the core.
+const MINCORE_PAGES_AT_ONCE: u64 = 4096;
 
 /// brk(2).
 pub(super) fn brk(caller: Caller<'_>, a: &Arguments) -> u64 {
@@ -30,26 +31,45 @@ pub(super) fn mmap(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if !offset.is_multiple_of(PAGE_BYTES as u64) {
         return Err(Errno::EINVAL.into());
     }
-    let backing = if flags & MAP_ANONYMOUS != 0 { Backing::Zero } else { file_backing(caller, a, flags)? };
-    Ok(caller.process.space.lock().map(a.get(0), a.get(1), protection, flags, backing)?)
+    if flags & MAP_ANONYMOUS != 0 {
+        return Ok(caller.process.space.lock().map(a.get(0), a.get(1), protection, flags, Backing::Zero)?);
+    }
+    let file = caller.process.files.lock().get(a.int(4))?;
+    let backing = file_backing(&file, a, flags)?;
+    let may_write = matches!(backing, Backing::Shared { may_write: true, .. });
+    let address = caller.process.space.lock().map(a.get(0), a.get(1), protection, flags, backing)?;
+    // Another thread may have sealed it meanwhile, and was not to be kept from it by a mapping that came too late.
+    if may_write && shows_shared(flags) && file.as_shared().is_some_and(|file| !file.may_be_shown_to_be_written()) {
+        caller.process.space.lock().unmap(address, a.get(1))?;
+        return Err(Errno::EPERM.into());
+    }
+    Ok(address)
 }
 
-fn file_backing(caller: Caller<'_>, a: &Arguments, flags: u64) -> Result<Backing, Errno> {
-    let file = caller.process.files.lock().get(a.int(4))?;
+/// Whether a mapping with these flags shows what others write.
+fn shows_shared(flags: u64) -> bool {
+    matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE)
+}
+
+fn file_backing(file: &Arc<OpenFile>, a: &Arguments, flags: u64) -> Result<Backing, Errno> {
     if file.is_path() {
         return Err(Errno::EBADF);
     }
-    let kind = flags & MAP_TYPE;
-    let shared_write = kind & MAP_SHARED != 0 && kind != MAP_PRIVATE && a.get(2) & PROT_WRITE != 0;
+    let shared_write = shows_shared(flags) && a.get(2) & PROT_WRITE != 0;
     if !file.is_readable() || shared_write && !file.is_writable() {
         return Err(Errno::EACCES);
     }
     match &file.object {
         Object::Device(Device::Zero) => Ok(Backing::Zero),
         Object::Shared(shared) => {
-            Ok(Backing::Shared { memory: Arc::clone(&shared.memory), offset: a.get(5), may_write: file.is_writable() })
+            let is_open = shared.may_be_shown_to_be_written();
+            if shared_write && !is_open {
+                return Err(Errno::EPERM);
+            }
+            let may_write = file.is_writable() && is_open;
+            Ok(Backing::Shared { memory: Arc::clone(&shared.memory), offset: a.get(5), may_write })
         }
-        _ if file.is_regular() => Ok(Backing::File { file: Arc::clone(&file) as _, offset: a.get(5) }),
+        _ if file.is_regular() => Ok(Backing::File { file: Arc::clone(file) as _, offset: a.get(5) }),
         _ => Err(Errno::ENODEV),
     }
 }
@@ -78,20 +98,28 @@ pub(super) fn madvise(caller: Caller<'_>, a: &Arguments) -> Immediate {
     Ok(0)
 }
 
-/// mincore(2): which pages are there without being touched. Only what was never mapped is told apart (`ENOMEM`): every
-/// page a program has touched stays, so all that are mapped are reported as there.
-pub(super) fn mincore(caller: Caller<'_>, a: &Arguments) -> Immediate {
+/// mincore(2): which pages are in memory. In parts, with the core free for others in between.
+pub(super) async fn mincore(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let (address, length) = page_range(a)?;
-    let pages = length / PAGE_BYTES as u64;
-    if pages > MINCORE_PAGES_MAX {
-        return Err(Errno::EINVAL.into());
+    let end = address.checked_add(length).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
+    let mut at = address;
+    while at < end {
+        let part = (end - at).min(MINCORE_PAGES_AT_ONCE * PAGE_BYTES as u64);
+        let mut there = buffer((part / PAGE_BYTES as u64) as usize)?;
+        {
+            let space = caller.process.space.lock();
+            if !space.is_mapped(at, part) {
+                return Err(Errno::ENOMEM.into());
+            }
+            for (page, there) in there.iter_mut().enumerate() {
+                let page = UserPage::containing(at + (page * PAGE_BYTES) as u64);
+                *there = page.is_some_and(|page| space.table().lookup(page).is_some()).into();
+            }
+        }
+        caller.write(a.get(2).wrapping_add((at - address) / PAGE_BYTES as u64), &there).await?;
+        at += part;
+        executor::yield_now().await;
     }
-    if !caller.process.space.lock().is_mapped(address, length) {
-        return Err(Errno::ENOMEM.into());
-    }
-    let mut there = buffer(pages as usize)?;
-    there.fill(1);
-    caller.put(a.get(2), &there)?;
     Ok(0)
 }
 
@@ -118,10 +146,10 @@ pub(super) fn lock(caller: Caller<'_>, a: &Arguments) -> Immediate {
 }
 
 /// Address and length of whole pages.
-fn page_range(a: &Arguments) -> Result<(u64, u64), Trouble> {
+fn page_range(a: &Arguments) -> Result<(u64, u64), Errno> {
     let address = a.get(0);
     if !address.is_multiple_of(PAGE_BYTES as u64) {
-        return Err(Errno::EINVAL.into());
+        return Err(Errno::EINVAL);
     }
     let length = a.get(1).checked_next_multiple_of(PAGE_BYTES as u64).ok_or(Errno::ENOMEM)?;
     Ok((address, length))

@@ -12,6 +12,7 @@ use super::place::{
 };
 use super::shared;
 use crate::errno::Errno;
+use crate::files::special::{Kind, Node};
 use crate::process::{Awaited, Caller};
 
 /// unlink(2).
@@ -143,11 +144,17 @@ async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, 
     Ok(text.len() as u64)
 }
 
-/// Where a link that the kernel makes leads. That of a descriptor's own entry is not known: `ENOENT`.
-fn read_special(caller: Caller<'_>, node: crate::files::special::Node) -> Result<Vec<u8>, Errno> {
+/// Where a link that the kernel makes leads. Of a descriptor it is said what that stands for; the names of files at the
+/// I/O node are not known: `ENOENT`.
+fn read_special(caller: Caller<'_>, node: Node) -> Result<Vec<u8>, Errno> {
     match node.target(caller.process) {
         Some(target) => Ok(target.into_bytes()),
-        None if matches!(node.kind, crate::files::special::Kind::Descriptor(_)) => Err(Errno::ENOENT),
-        None => Err(Errno::EINVAL),
+        None => match node.kind {
+            Kind::Descriptor(number) => {
+                let file = caller.process.files.lock().get(number).map_err(|_| Errno::ENOENT)?;
+                file.name().map(String::into_bytes).ok_or(Errno::ENOENT)
+            }
+            _ => Err(Errno::EINVAL),
+        },
     }
 }

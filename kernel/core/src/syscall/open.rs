@@ -12,7 +12,7 @@ use super::Arguments;
 use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
 use crate::errno::Errno;
-use crate::files::special::{Kind, Node};
+use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, Object, OpenFile, flags};
 use crate::limits::OBJECT_BYTES;
 use crate::process::{Awaited, Caller};
@@ -115,13 +115,13 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
     }
     let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
     match node.kind {
-        Kind::Directory | Kind::Shared | Kind::Descriptors if writes || opened_with & flags::O_CREAT != 0 => {
-            Err(Errno::EISDIR)
+        _ if node.is_directory() && (writes || opened_with & flags::O_CREAT != 0) => Err(Errno::EISDIR),
+        Kind::Directory | Kind::Shared | Kind::Descriptors | Kind::Threads | Kind::Thread(_) => {
+            open(Object::Special(node))
         }
-        Kind::Directory | Kind::Shared | Kind::Descriptors => open(Object::Special(node)),
         Kind::Device(device) => open(Object::Device(device)),
         Kind::Terminal => Err(Errno::ENXIO),
-        Kind::Text(_) if writes => Err(Errno::EACCES),
+        Kind::Text(text) if writes && !matches!(text, Text::Name(_)) => Err(Errno::EACCES),
         Kind::Text(text) => open(Object::Text(text, node)),
         Kind::Program if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
         Kind::Program if writes => Err(Errno::ETXTBSY),
@@ -131,8 +131,8 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
     }
 }
 
-/// Opens what a descriptor refers to. Streams get an open file of their own; others share the descriptor's, offset
-/// included, unlike on Linux.
+/// Opens what a descriptor refers to. Streams and memory get an open file of their own; others share the descriptor's,
+/// offset included, unlike on Linux.
 fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenFile>, Errno> {
     let file = caller.process.files.lock().get(number).map_err(|_| Errno::ENOENT)?;
     let access = opened_with & flags::O_ACCMODE;
@@ -141,6 +141,7 @@ fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenF
     }
     Ok(match &file.object {
         Object::Stream(stream) => Arc::new(OpenFile::stream(stream.clone())),
+        Object::Shared(file) => Arc::new(OpenFile::new(Object::Shared(Arc::clone(file)), opened_with)),
         _ => file,
     })
 }

@@ -68,6 +68,9 @@ pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: String) -> Resul
     };
     Ok(match place {
         Place::Shipped(path) => Target::Shipped(Location { directory: None, path }),
+        Place::Special(node) if node.thread().is_some_and(|id| process.threads.find(id).is_none()) => {
+            return Err(Errno::ENOENT);
+        }
         Place::Special(node) => Target::Special(node),
         Place::Shared(name) => Target::Shared(name),
     })

@@ -3,11 +3,13 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use coppice_hal::paging::Access;
+
 use super::abi::io::{IOVEC_BYTES, parse_iovec};
 use crate::errno::Errno;
 use crate::files::buffer;
 use crate::memory::{AddressSpace, CopyError};
-use crate::process::{Awaited, Caller, Failure, Immediate};
+use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
 /// Most ranges in one call, as on Linux: `EINVAL`.
 const IOV_MAX: u64 = 1024;
@@ -129,6 +131,20 @@ impl Ranges {
         self.copy(bytes.len(), |address, range| {
             caller.process.space.lock().write_bytes(address, bytes.get(range).unwrap_or_default())
         })
+    }
+
+    /// Sees to it that the next `length` bytes, not more than are left, can be put into the ranges without waiting.
+    pub(super) async fn make_ready(&mut self, caller: Caller<'_>, length: usize) -> Awaited<()> {
+        loop {
+            let mark = self.mark();
+            let (_, result) = self
+                .copy(length, |address, range| caller.process.space.lock().touch(address, range.len(), Access::WRITE));
+            self.reset(mark);
+            match result {
+                Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
+                result => return Ok(result?),
+            }
+        }
     }
 
     /// Takes bytes, not more than are left, from the ranges without waiting. Gives how many, and what stopped it.

@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Reply};
 
-use super::Arguments;
 use super::ranges::Ranges;
 use super::stream::{How, read_stream};
+use super::{Arguments, signal_file};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
@@ -54,15 +54,23 @@ pub(super) async fn preadv(caller: Caller<'_>, a: &Arguments) -> Awaited {
     read_into(caller, &file, Some(offset), ranges).await
 }
 
-/// preadv2(2). Of its flags, only "high priority" is taken, which changes nothing here.
+/// preadv2(2). Of its flags, only "do not wait" changes anything: what comes from the I/O node would have to be waited
+/// for, so there it is not taken.
 pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    const RWF_HIPRI: u32 = 1;
+    const RWF_NOWAIT: u32 = 8;
+    const RWF_ALL: u32 = 31;
     let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
     let file = open_for_reading(caller, a)?;
-    if a.uint(5) & !RWF_HIPRI != 0 {
+    let at_once = a.uint(5) & RWF_NOWAIT != 0;
+    let may_wait = !matches!(file.object, Object::Shared(_)) && file.as_stream().is_none();
+    if a.uint(5) & !RWF_ALL != 0 || at_once && may_wait {
         return Err(Errno::EOPNOTSUPP.into());
     }
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    if let Some(stream) = file.as_stream().filter(|_| at_once && offset.is_none() && ranges.left() > 0) {
+        let how = How { deadline_ns: 0, ..How::reading(&file) };
+        return read_stream(caller, &file, stream, ranges, how).await.map(|taken| taken.copied as u64);
+    }
     read_into(caller, &file, offset, ranges).await
 }
 
@@ -88,12 +96,14 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
     match &file.object {
         Object::Stream(Standard::Input(input)) => read_input(caller, file, input, ranges).await,
         Object::Stream(_) => Err(Errno::EBADF.into()),
+        Object::Signals(signals) => signal_file::read(caller, file, signals, ranges).await,
         Object::Device(device) => read_device(caller, *device, ranges).await,
         Object::Special(_) => Err(Errno::EISDIR.into()),
         Object::Pipe(_)
         | Object::Pair(_)
         | Object::Socket(_)
         | Object::Event(_)
+        | Object::Timer(_)
         | Object::Poller(_)
         | Object::Pmi(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {

@@ -10,6 +10,7 @@ use super::Arguments;
 use super::abi::{Record, u16_at};
 use super::descriptors::copy;
 use crate::errno::Errno;
+use crate::files::shared::seals;
 use crate::files::{DESCRIPTORS_MAX, Object, flags};
 use crate::limits::PIPE_BYTES_MAX;
 use crate::process::{Awaited, Caller, Immediate};
@@ -30,6 +31,9 @@ const F_OFD_SETLKW: u32 = 38;
 const F_DUPFD_CLOEXEC: u32 = 1030;
 const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
+
+const F_ADD_SEALS: u32 = 1033;
+const F_GET_SEALS: u32 = 1034;
 
 const FD_CLOEXEC: u64 = 1;
 
@@ -80,6 +84,18 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             Ok(0)
         }
         F_SETOWN | F_GETOWN => Ok(0),
+        F_ADD_SEALS => {
+            let shared = file.as_shared().ok_or(Errno::EINVAL)?;
+            if !file.is_writable() {
+                return Err(Errno::EPERM.into());
+            }
+            if a.uint(2) & !seals::ALL != 0 {
+                return Err(Errno::EINVAL.into());
+            }
+            shared.seal(a.uint(2), &caller.process.job)?;
+            Ok(0)
+        }
+        F_GET_SEALS => Ok(file.as_shared().ok_or(Errno::EINVAL)?.seals().into()),
         F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Stream(_) | Object::Pipe(_)) => {
             Err(Errno::EBADF.into())
         }

@@ -4,12 +4,13 @@ use alloc::sync::Arc;
 
 use coppice_protocol::ship::FileStatus;
 
+use super::Arguments;
 use super::open::masked;
 use super::place::Target;
 use crate::errno::Errno;
 use crate::files::shared::SharedFile;
-use crate::files::{Object, OpenFile, flags};
-use crate::process::{Awaited, Caller};
+use crate::files::{Descriptor, Object, OpenFile, flags};
+use crate::process::{Awaited, Caller, Failure};
 
 /// open(2) of a name.
 pub(super) fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
@@ -50,6 +51,29 @@ fn check(file: &SharedFile, opened_with: u32) -> Result<(), Errno> {
         _ => READ | WRITE,
     };
     if file.allows(wanted) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// memfd_create(2). Its names are for those who look at their descriptors; there are no huge pages (`EINVAL`).
+pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    const MFD_CLOEXEC: u32 = 1;
+    const MFD_ALLOW_SEALING: u32 = 2;
+    const LABEL_BYTES_MAX: usize = 249;
+    let how = a.uint(1);
+    if how & !(MFD_CLOEXEC | MFD_ALLOW_SEALING) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let label = match caller.read_path(a.get(0)).await {
+        Err(Failure::Errno(Errno::ENAMETOOLONG)) => return Err(Errno::EINVAL.into()),
+        label => label?,
+    };
+    if label.len() > LABEL_BYTES_MAX {
+        return Err(Errno::EINVAL.into());
+    }
+    let file = caller.process.job.shared.make_nameless(label, how & MFD_ALLOW_SEALING != 0, caller.process)?;
+    let close_on_exec = how & MFD_CLOEXEC != 0;
+    let file = Arc::new(OpenFile::new(Object::Shared(file), flags::O_RDWR));
+    let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
+    Ok(number.cast_unsigned().into())
 }
 
 /// truncate(2) of a name.

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::process::signals::Restart;
+use crate::process::timers::TimerClock;
 use crate::process::{Awaited, Caller, Failure};
 
 /// sched_yield(2).
@@ -36,16 +37,39 @@ async fn sleep(caller: Caller<'_>, deadline_ns: u64, rest: u64) -> Awaited {
 /// clock_nanosleep(2).
 pub(super) async fn clock_nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const TIMER_ABSTIME: i32 = 1;
-    let clock = match Clock::of(caller, a.int(0))? {
-        // Only other threads could let this time pass.
-        Clock::Processor | Clock::Thread(_) => return Err(Errno::EINVAL.into()),
-        clock => clock,
-    };
+    let clock = Clock::of(caller, a.int(0))?;
+    // Its own time does not pass while a thread sleeps.
+    if matches!(clock, Clock::Thread(tid) if tid.is_none_or(|tid| tid == caller.thread.tid)) {
+        return Err(Errno::EINVAL.into());
+    }
     let time_ns = parse_timespec(&caller.read_array(a.get(2)).await?)?;
     // Who sleeps until a certain time knows how long that is.
-    let (duration_ns, rest) = match a.int(1) & TIMER_ABSTIME {
-        0 => (time_ns, a.get(3)),
-        _ => (time_ns.saturating_sub(clock.now_ns(caller)), 0),
+    let is_absolute = a.int(1) & TIMER_ABSTIME != 0;
+    let (from_ns, rest) = if is_absolute { (0, 0) } else { (clock.now_ns(caller), a.get(3)) };
+    let until_ns = from_ns.saturating_add(time_ns);
+    match clock {
+        Clock::Processor => sleep_by(caller, TimerClock::Process, until_ns, rest).await,
+        Clock::Thread(tid) => sleep_by(caller, TimerClock::Thread(tid.unwrap_or(0)), until_ns, rest).await,
+        Clock::Real | Clock::Monotonic => {
+            let duration_ns = until_ns.saturating_sub(clock.now_ns(caller));
+            sleep(caller, clock::monotonic_ns().saturating_add(duration_ns), rest).await
+        }
+    }
+}
+
+/// Sleeps until other threads have used so much of the processor, or the one that was to is gone.
+async fn sleep_by(caller: Caller<'_>, clock: TimerClock, until_ns: u64, rest: u64) -> Awaited {
+    let left_ns = || Some(until_ns.saturating_sub(clock.now_ns(caller.process)?)).filter(|left_ns| *left_ns > 0);
+    let waiting = async {
+        while let Some(left_ns) = left_ns() {
+            executor::sleep(clock.earliest_ns(caller.process, left_ns)).await;
+        }
     };
-    sleep(caller, clock::monotonic_ns().saturating_add(duration_ns), rest).await
+    let slept = caller.interruptible(Restart::Never, waiting).await;
+    if let Err(Failure::Interrupted(_)) = slept
+        && rest != 0
+    {
+        caller.write(rest, timespec(left_ns().unwrap_or(0)).bytes()).await?;
+    }
+    slept.map(|()| 0)
 }

@@ -1,4 +1,4 @@
-//! What belongs to a thread: segment bases, its name, and scheduling, of which there is little to choose: the cores.
+//! What belongs to a thread: segment bases, its name, its cores.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -7,7 +7,6 @@ use coppice_hal::addr::USER_END;
 use coppice_hal::user::Registers;
 
 use super::Arguments;
-use super::abi::time::timespec;
 use crate::errno::Errno;
 use crate::process::{Caller, Immediate, ThreadState};
 
@@ -36,46 +35,19 @@ pub(super) fn set_tid_address(caller: Caller<'_>, a: &Arguments) -> u64 {
     caller.thread.tid.into()
 }
 
-/// prctl(2): the thread's name; that nobody gains privileges is true and may be asked for; everything else is `EINVAL`,
-/// as on a Linux without that feature.
-pub(super) fn prctl(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    const PR_GET_DUMPABLE: i32 = 3;
-    const PR_SET_DUMPABLE: i32 = 4;
-    const PR_SET_NAME: i32 = 15;
-    const PR_GET_NAME: i32 = 16;
-    const PR_SET_NO_NEW_PRIVS: i32 = 38;
-    const PR_GET_NO_NEW_PRIVS: i32 = 39;
-    match a.int(0) {
-        PR_SET_NAME => {
-            let name = read_name(caller, a.get(1))?;
-            *caller.thread.name.lock() = name;
-            Ok(0)
-        }
-        PR_GET_NAME => {
-            let name = *caller.thread.name.lock();
-            caller.put(a.get(1), &name)?;
-            Ok(0)
-        }
-        PR_GET_DUMPABLE => Ok(0),
-        PR_SET_DUMPABLE if a.get(1) <= 1 => Ok(0),
-        PR_SET_NO_NEW_PRIVS if a.get(1) == 1 && a.get(2) | a.get(3) | a.get(4) == 0 => Ok(0),
-        PR_GET_NO_NEW_PRIVS => Ok(1),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-/// Up to 15 bytes before a zero; what lies behind the zero need not be mapped.
-fn read_name(caller: Caller<'_>, address: u64) -> Immediate<[u8; 16]> {
+/// Names a thread of the process, or its first.
+///
+/// # Errors
+/// `ESRCH`: there is none.
+pub(super) fn set_name(caller: Caller<'_>, tid: Option<u32>, text: &[u8]) -> Result<(), Errno> {
+    let tid = tid.unwrap_or(caller.process.identity.pid);
+    let thread = caller.process.threads.find(tid).ok_or(Errno::ESRCH)?;
     let mut name = [0; 16];
-    for (index, byte) in name.iter_mut().take(15).enumerate() {
-        let at = address.checked_add(index as u64).ok_or(Errno::EFAULT)?;
-        let [read] = caller.get::<1>(at)?;
-        if read == 0 {
-            break;
-        }
-        *byte = read;
+    for (to, from) in name.iter_mut().zip(text.iter().take(15).take_while(|byte| **byte != 0)) {
+        *to = *from;
     }
-    Ok(name)
+    *thread.name.lock() = name;
+    Ok(())
 }
 
 /// Whether `pid` is this process (0 or its number) or a thread of it.
@@ -87,7 +59,7 @@ pub(super) fn only_self(caller: Caller<'_>, pid: i32) -> Result<(), Errno> {
 }
 
 /// The thread of this process with this id, 0 for the one that asks.
-fn thread_of(caller: Caller<'_>, tid: i32) -> Result<Option<Arc<ThreadState>>, Errno> {
+pub(super) fn thread_of(caller: Caller<'_>, tid: i32) -> Result<Option<Arc<ThreadState>>, Errno> {
     let tid = u32::try_from(tid).map_err(|_| Errno::EINVAL)?;
     // The process is known by its first thread's id, also when that thread is gone.
     if tid == 0 || tid == caller.thread.tid || tid == caller.process.identity.pid {
@@ -129,75 +101,6 @@ pub(super) fn sched_setaffinity(caller: Caller<'_>, a: &Arguments) -> Immediate 
     thread.affinity.store(affinity, Ordering::Release);
     thread.call_attention();
     Ok(0)
-}
-
-/// sched_getscheduler(2): `SCHED_OTHER`.
-pub(super) fn sched_getscheduler(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
-    Ok(0)
-}
-
-/// sched_setscheduler(2): the ordinary policies change nothing; real-time ones are not for users.
-pub(super) fn sched_setscheduler(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    const SCHED_RESET_ON_FORK: u32 = 0x4000_0000;
-    only_self(caller, a.int(0))?;
-    let priority = u32::from_le_bytes(caller.get(a.get(2))?);
-    match (a.uint(1) & !SCHED_RESET_ON_FORK, priority) {
-        (0 | 3 | 5, 0) => Ok(0),
-        (1 | 2, 1..=99) => Err(Errno::EPERM.into()),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-/// sched_getparam(2): priority 0.
-pub(super) fn sched_getparam(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
-    caller.put(a.get(1), &0_u32.to_le_bytes())?;
-    Ok(0)
-}
-
-/// sched_setparam(2): priority 0.
-pub(super) fn sched_setparam(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
-    if u32::from_le_bytes(caller.get(a.get(1))?) == 0 { Ok(0) } else { Err(Errno::EINVAL.into()) }
-}
-
-/// sched_get_priority_max(2) and _min: `real_time` for the real-time policies, 0 for the others.
-pub(super) fn sched_get_priority(a: &Arguments, real_time: u64) -> Immediate {
-    match a.int(0) {
-        1 | 2 => Ok(real_time),
-        0 | 3 | 5 | 6 => Ok(0),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-/// sched_rr_get_interval(2): no slices.
-pub(super) fn sched_rr_get_interval(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    only_self(caller, a.int(0))?;
-    caller.put(a.get(1), timespec(0).bytes())?;
-    Ok(0)
-}
-
-/// getpriority(2): nice value 0, which the system call gives as 20.
-pub(super) fn getpriority(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    check_whom(caller, a)?;
-    Ok(20)
-}
-
-/// setpriority(2): being nicer changes nothing; being less nice is not for users.
-pub(super) fn setpriority(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    check_whom(caller, a)?;
-    if a.int(2) < 0 { Err(Errno::EACCES.into()) } else { Ok(0) }
-}
-
-fn check_whom(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
-    const PRIO_USER: i32 = 2;
-    match a.int(0) {
-        0 | 1 => only_self(caller, a.int(1)).map_err(|_| Errno::ESRCH),
-        PRIO_USER if a.uint(1) == 0 || a.uint(1) == caller.process.identity.user => Ok(()),
-        PRIO_USER => Err(Errno::ESRCH),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 /// getcpu(2): the core, of memory node 0.

@@ -128,16 +128,25 @@ fn made_timer(a: &Arguments) -> TimerName {
     TimerName::Made(a.uint(0))
 }
 
-fn itimerspec(setting: Setting) -> Record<SETTING_BYTES> {
+/// `struct itimerspec`.
+pub(super) fn itimerspec(setting: Setting) -> Record<SETTING_BYTES> {
     let (interval, value) = (timespec(setting.interval_ns), timespec(setting.value_ns));
     Record::new().raw(0, interval.bytes()).raw(TIME_BYTES, value.bytes())
+}
+
+/// The times of a `struct itimerspec`.
+///
+/// # Errors
+/// `EINVAL`.
+pub(super) fn parse_itimerspec(bytes: &[u8; SETTING_BYTES]) -> Result<Setting, Errno> {
+    let [interval, value] = times(bytes);
+    Ok(Setting { value_ns: parse_timespec(&value)?, interval_ns: parse_timespec(&interval)? })
 }
 
 /// timer_settime(2).
 pub(super) fn timer_settime(caller: Caller<'_>, a: &Arguments) -> Immediate {
     const TIMER_ABSTIME: i32 = 1;
-    let [interval, value] = times(&caller.get(a.get(2))?);
-    let new = Setting { value_ns: parse_timespec(&value)?, interval_ns: parse_timespec(&interval)? };
+    let new = parse_itimerspec(&caller.get(a.get(2))?)?;
     let before = caller.process.timers.setting(caller.process, made_timer(a))?;
     if a.get(3) != 0 {
         caller.put(a.get(3), itimerspec(before).bytes())?;

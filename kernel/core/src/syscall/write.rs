@@ -13,15 +13,19 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Handle, Reply, Stream};
 
-use super::Arguments;
 use super::ranges::Ranges;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress};
 use super::stream::{How, write_bytes, write_stream};
+use super::{Arguments, thread};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
+use crate::files::special::Text;
 use crate::files::{Object, OpenFile, Standard};
 use crate::process::{Awaited, Caller, Failure};
+
+/// Longest name of a thread, bytes, as on Linux: what is behind is not looked at.
+const THREAD_NAME_BYTES_MAX: usize = 15;
 
 const RWF_HIPRI: u32 = 1;
 const RWF_DSYNC: u32 = 2;
@@ -127,11 +131,19 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
                 Ok(()) => Ok(done),
             }
         }
+        Object::Text(Text::Name(thread), _) => {
+            let length = ranges.left();
+            let name = ranges.gather(caller, THREAD_NAME_BYTES_MAX).await?;
+            thread::set_name(caller, *thread, &name)?;
+            Ok(length)
+        }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
         Object::Pipe(_)
         | Object::Pair(_)
         | Object::Socket(_)
         | Object::Event(_)
+        | Object::Timer(_)
+        | Object::Signals(_)
         | Object::Poller(_)
         | Object::Pmi(_) => Err(Errno::EINVAL.into()),
     }
@@ -293,6 +305,8 @@ pub(super) async fn write_once(
         | Object::Pair(_)
         | Object::Socket(_)
         | Object::Event(_)
+        | Object::Timer(_)
+        | Object::Signals(_)
         | Object::Poller(_)
         | Object::Pmi(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;

@@ -13,8 +13,9 @@ use alloc::vec::Vec;
 
 use coppice_hal::user::{Registers, UserThread, extended};
 
+use super::outcome::Delivery;
 use super::set::SignalSet;
-use super::state::{Context, Delivery};
+use super::state::Context;
 use crate::syscall::abi::signal::{AlternateStack, SIGINFO_BYTES, STACK_BYTES, SignalAction};
 use crate::syscall::abi::{Record, u16_at, u32_at, u64_at};
 

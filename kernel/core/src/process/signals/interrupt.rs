@@ -3,8 +3,8 @@
 use core::future::poll_fn;
 use core::task::Poll;
 
+use super::outcome::{Next, Target};
 use super::set::{SIGPIPE, SignalSet};
-use super::state::{Next, Target};
 use crate::executor::{self, Either};
 use crate::process::{Awaited, Caller, End, Failure};
 use crate::syscall::abi::signal::SignalInfo;

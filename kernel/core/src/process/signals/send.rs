@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::state::{Outcome, Target};
+use super::outcome::{Outcome, Target};
 use crate::errno::Errno;
 use crate::process::{End, Process};
 use crate::syscall::abi::signal::SignalInfo;

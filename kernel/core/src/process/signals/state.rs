@@ -3,8 +3,11 @@
 //! ([`Signals::next`]), and what comes of it.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::board::Board;
+use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
 use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
 use crate::errno::Errno;
@@ -13,52 +16,6 @@ use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalI
 
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
-
-/// Whom a signal is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Any thread of the process that does not block it.
-    Process,
-    /// One thread.
-    Thread(u32),
-}
-
-/// What is to be done about a signal that was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing: it waits to be unblocked, or is pending already.
-    Nothing,
-    /// Nothing, for it is ignored.
-    Ignored,
-    /// A thread is to look at its signals.
-    Call(u32),
-    /// All threads are to look at their signals.
-    CallAll,
-    /// The process is at its end, by this signal.
-    End(u32),
-}
-
-/// A signal on its way to its handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Delivery {
-    /// What it says.
-    pub(crate) info: SignalInfo,
-    /// What was set for it when it was taken.
-    pub(crate) action: SignalAction,
-}
-
-/// What a thread has to do next because of its signals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing.
-    Nothing,
-    /// Run a handler.
-    Handler(Delivery),
-    /// The process is stopped; if it is since this moment, all threads are to look at their signals.
-    Stop { since_now: bool },
-    /// The process is at its end, by this signal.
-    End(u32),
-}
 
 /// What the processor said of a thread's last fault; 0 before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +64,8 @@ pub(crate) struct Signals {
     stopped: bool,
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
+    /// Where those look that read signals, once there are any.
+    board: Option<Arc<Board>>,
 }
 
 impl Signals {
@@ -119,6 +78,7 @@ impl Signals {
             queued: 0,
             stopped: false,
             turn: 0,
+            board: None,
         };
         signals.join(first, SignalSet::NONE);
         signals
@@ -142,6 +102,7 @@ impl Signals {
     pub(crate) fn leave(&mut self, id: u32) -> Vec<u32> {
         let Some(thread) = self.threads.remove(&id) else { return Vec::new() };
         self.queued -= thread.pending.queued();
+        self.post(false);
         self.pass_on(thread.blocked.others())
     }
 
@@ -240,7 +201,22 @@ impl Signals {
         } else {
             return Err(Errno::EAGAIN);
         }
+        self.post(true);
         Ok(true)
+    }
+
+    /// Where it is said what is pending, for those that read signals.
+    pub(crate) fn board(&mut self) -> Arc<Board> {
+        let board = Arc::clone(self.board.get_or_insert_with(|| Arc::new(Board::new())));
+        self.post(false);
+        board
+    }
+
+    /// Says what is pending; a signal `came`, or went.
+    fn post(&self, came: bool) {
+        if let Some(board) = &self.board {
+            board.post(self.threads.values().fold(self.shared.set(), |all, thread| all.or(thread.pending.set())), came);
+        }
     }
 
     /// The thread that is to take a signal: of a process's, one that waits for it, else the first one, else each in
@@ -332,6 +308,7 @@ impl Signals {
         let thread = self.threads.get_mut(&id)?;
         let (info, had_room) = thread.pending.take(wanted).or_else(|| self.shared.take(wanted))?;
         self.queued -= usize::from(had_room);
+        self.post(false);
         Some(info)
     }
 
@@ -455,11 +432,27 @@ impl Signals {
     pub(crate) fn forget_timer(&mut self, id: u32) {
         let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget_timer(id)).sum();
         self.queued -= own + self.shared.forget_timer(id);
+        self.post(false);
     }
 
     fn forget(&mut self, signals: SignalSet) {
         let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget(signals)).sum();
         self.queued -= own + self.shared.forget(signals);
+        self.post(false);
+    }
+
+    /// Signals that wait for any thread.
+    pub(crate) const fn pending_shared(&self) -> SignalSet {
+        self.shared.set()
+    }
+
+    /// Signals that are set to be ignored, and those that have handlers.
+    pub(crate) fn handled(&self) -> (SignalSet, SignalSet) {
+        let set = |wanted: fn(u64) -> bool| {
+            let signals = (1..=SIGNAL_MAX).filter(|signal| wanted(self.actions[*signal as usize - 1].handler));
+            signals.fold(SignalSet::NONE, |set, signal| set.or(SignalSet::of(signal)))
+        };
+        (set(|handler| handler == SIG_IGN), set(|handler| handler > SIG_IGN))
     }
 
     /// Whether there is a handler for any signal.

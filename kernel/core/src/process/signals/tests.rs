@@ -2,7 +2,8 @@
 
 use proptest::prelude::{any, proptest};
 
-use super::state::{Context, Delivery, Next, Outcome, Signals, Target};
+use super::outcome::{Delivery, Next, Outcome, Target};
+use super::state::{Context, Signals};
 use super::{SIGKILL, SIGSEGV, SignalSet};
 use crate::errno::Errno;
 use crate::limits::SIGNALS_QUEUED_MAX;

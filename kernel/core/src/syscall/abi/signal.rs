@@ -8,6 +8,8 @@ pub(crate) const SIGACTION_BYTES: usize = 32;
 pub(crate) const STACK_BYTES: usize = 24;
 /// Length of `siginfo_t`, bytes.
 pub(crate) const SIGINFO_BYTES: usize = 128;
+/// Length of `struct signalfd_siginfo`, bytes.
+pub(crate) const SIGNALFD_BYTES: usize = 128;
 /// Length of a signal set as the kernel has it, bytes.
 pub(crate) const SIGSET_BYTES: usize = 8;
 
@@ -186,6 +188,23 @@ impl SignalInfo {
     }
 }
 
+impl SignalInfo {
+    /// `struct signalfd_siginfo`: what signalfd(2) gives.
+    pub(crate) fn read_record(&self) -> Record<SIGNALFD_BYTES> {
+        let [errno, code] = [self.errno, self.code].map(i32::cast_unsigned);
+        let record = Record::new().u32(0, self.signal).u32(4, errno).u32(8, code);
+        let [one, other] = [0, 4].map(|offset| u32_at(&self.fields, offset));
+        let value = u64_at(&self.fields, 8);
+        let with_value = |record: Record<SIGNALFD_BYTES>| record.u32(44, value as u32).u64(48, value);
+        match self.code {
+            SI_TIMER => with_value(record.u32(24, one).u32(32, other)),
+            // Sent with a value, or as if.
+            ..SI_USER => with_value(record.u32(12, one).u32(16, other)),
+            _ => record.u32(12, one).u32(16, other),
+        }
+    }
+}
+
 /// The seconds and nanoseconds are in no structure of their own, but read alike everywhere.
 pub(crate) fn signed_pair(bytes: &[u8; 16]) -> (i64, i64) {
     (i64_at(bytes, 0), i64_at(bytes, 8))
@@ -196,7 +215,10 @@ mod tests {
     use core::mem::{offset_of, size_of};
 
     use super::super::{u32_at, u64_at};
-    use super::{AlternateStack, SI_KERNEL, SI_TIMER, SI_TKILL, SI_USER, SIGACTION_BYTES, SIGINFO_BYTES, STACK_BYTES};
+    use super::{
+        AlternateStack, SI_KERNEL, SI_TIMER, SI_TKILL, SI_USER, SIGACTION_BYTES, SIGINFO_BYTES, SIGNALFD_BYTES,
+        STACK_BYTES,
+    };
     use super::{SignalAction, SignalInfo};
 
     #[test]
@@ -235,6 +257,22 @@ mod tests {
         assert_eq!(u64_at(&b, 24), 9);
         assert_eq!(SignalInfo::parse(&b, 34), timer);
         assert_eq!(u64_at(&SignalInfo::fault(11, 1, 0x1234).record().into_bytes(), 16), 0x1234);
+    }
+
+    #[test]
+    fn what_is_read_of_a_signal_has_the_hosts_layout() {
+        assert_eq!(SIGNALFD_BYTES, size_of::<libc::signalfd_siginfo>());
+        let b = SignalInfo::timer(34, 5, 0x1_0000_0009).with_overruns(3).read_record().into_bytes();
+        let at = |offset: usize| u32_at(&b, offset);
+        assert_eq!(at(offset_of!(libc::signalfd_siginfo, ssi_signo)), 34);
+        assert_eq!(at(offset_of!(libc::signalfd_siginfo, ssi_code)).cast_signed(), libc::SI_TIMER);
+        assert_eq!(at(offset_of!(libc::signalfd_siginfo, ssi_tid)), 5);
+        assert_eq!(at(offset_of!(libc::signalfd_siginfo, ssi_overrun)), 3);
+        assert_eq!(at(offset_of!(libc::signalfd_siginfo, ssi_int)), 9);
+        assert_eq!(u64_at(&b, offset_of!(libc::signalfd_siginfo, ssi_ptr)), 0x1_0000_0009);
+        let b = SignalInfo::user(10, 1000, 7).read_record().into_bytes();
+        assert_eq!(u32_at(&b, offset_of!(libc::signalfd_siginfo, ssi_pid)), 1000);
+        assert_eq!(u32_at(&b, offset_of!(libc::signalfd_siginfo, ssi_uid)), 7);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use coppice_hal::user::{Registers, UserThread, extended};
 use proptest::prelude::{any, proptest};
 
 use super::super::frame::{self, BadFrame, FRAME_BYTES, Frame, Return};
-use super::super::state::{Context, Delivery, FaultContext};
+use super::super::outcome::Delivery;
+use super::super::state::{Context, FaultContext};
 use super::{SIGUSR1, SignalSet};
 use crate::syscall::abi::signal::{AlternateStack, SignalAction, SignalInfo};
 use crate::syscall::abi::{u32_at, u64_at};

@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, 
 
 use super::{FIRST, SECOND, THIRD, handled};
 use crate::process::signals::SignalSet;
-use crate::process::signals::state::{Next, Outcome, Signals, Target};
+use crate::process::signals::{Next, Outcome, Signals, Target};
 use crate::syscall::abi::signal::SignalInfo;
 
 const THREADS: [u32; 3] = [FIRST, SECOND, THIRD];

@@ -1,0 +1,34 @@
+//! The program's own file, `/proc/self/exe`, of which the I/O node gives pages.
+
+use alloc::vec::Vec;
+
+use coppice_protocol::ship::Call;
+
+use crate::errno::Errno;
+use crate::process::Process;
+
+/// Reads the program's own file, by its pages.
+pub(super) async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    const PAGE: u64 = coppice_hal::addr::PAGE_BYTES as u64;
+    let identity = &process.identity;
+    if offset >= identity.program_bytes {
+        return Ok(Vec::new());
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
+    while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
+        let at = offset + bytes.len() as u64;
+        let first = u32::try_from(at / PAGE).map_err(|_| Errno::EOVERFLOW)?;
+        let skipped = (at % PAGE) as usize;
+        let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
+        let count = wanted.min(coppice_protocol::limits::PAGES_PER_REQUEST_MAX.into()) as u16;
+        let call = Call::Pages { program: identity.program, first, count };
+        let (_, pages) = process.client.call(call, Vec::new()).await?;
+        let part = pages.get(skipped..).unwrap_or_default();
+        if part.is_empty() {
+            break;
+        }
+        bytes.extend_from_slice(&part[..part.len().min(length - bytes.len())]);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,53 @@
+//! signalfd(2): signals that are read instead of handled.
+//!
+//! What is read is what is pending for the thread that reads, or for its process. Whether there is anything is told of
+//! all threads together: who polls for another thread's signal finds nothing to read.
+
+use alloc::sync::Arc;
+use core::task::Waker;
+
+use super::readiness::Ready;
+use crate::errno::Errno;
+use crate::limits::OBJECT_BYTES;
+use crate::process::signals::{Board, SignalSet};
+use crate::quota::{Charge, Quota};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// See this module.
+pub(crate) struct SignalFile {
+    wanted: AtomicU64,
+    board: Arc<Board>,
+    _charge: Charge,
+}
+
+impl SignalFile {
+    /// One that gives these signals of the process with this board.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new(wanted: SignalSet, board: Arc<Board>, quota: &Arc<Quota>) -> Result<Self, Errno> {
+        let charge = quota.charge(OBJECT_BYTES)?;
+        Ok(Self { wanted: AtomicU64::new(wanted.0), board, _charge: charge })
+    }
+
+    /// Which signals it gives.
+    pub(crate) fn wanted(&self) -> SignalSet {
+        SignalSet(self.wanted.load(Ordering::Acquire))
+    }
+
+    /// Has it give other signals.
+    pub(crate) fn set_wanted(&self, wanted: SignalSet) {
+        self.wanted.store(wanted.0, Ordering::Release);
+        self.board.watchers.notify();
+    }
+
+    /// See [`super::OpenFile::ready`].
+    pub(crate) fn ready(&self) -> Ready {
+        if self.board.pending().and(self.wanted()).is_empty() { Ready::empty() } else { Ready::READ }
+    }
+
+    /// See [`super::OpenFile::watch`].
+    pub(crate) fn watch(&self, waker: &Waker) {
+        self.board.watchers.watch(waker);
+    }
+}

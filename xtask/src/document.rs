@@ -1,0 +1,14 @@
+//! Documents that are made from the code.
+
+use anyhow::Result;
+
+use crate::command::{cargo, run};
+
+/// Writes the table in `docs/linux.md`: the test that holds the document against the code does it when it is told to.
+///
+/// # Errors
+/// The code does not compile, or the document has no place for the table.
+pub(crate) fn linux_table() -> Result<()> {
+    let test = "the_document_says_what_the_code_says";
+    run(cargo(&["test", "--quiet", "--package", "coppice-core", "--lib", test]).env("COPPICE_WRITE_LINUX_TABLE", "1"))
+}
