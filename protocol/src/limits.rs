@@ -22,13 +22,18 @@ pub const PAGES_PER_REQUEST_MAX: u16 = 32;
 /// Programs whose page tables a node retains; beyond, the one that ran longest ago goes.
 pub const RETAINED_PROGRAMS_MAX: usize = 8;
 
-/// Requests a node may have under way on its shipping connection; further ones wait in the node.
+/// Requests a node may have under way on its shipping connection; further ones wait in the node. None of them waits for
+/// anything but the disk.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 16;
+
+/// Of these, requests of one rank if the node has several; further ones wait in the node.
+pub const REQUESTS_PER_RANK_MAX: usize = 12;
 
 /// Open handles of one rank at the I/O node: `EMFILE`.
 pub const HANDLES_PER_RANK_MAX: usize = 1024;
 
-/// Output bytes of a job that the I/O node may have sent and the user not yet taken; then writers wait.
+/// Output bytes of a job that the I/O node may have sent and the user not yet taken; then writers wait, in the order in
+/// which they came.
 pub const OUTPUT_WINDOW_BYTES: usize = 1024 * 1024;
 
 /// Input bytes buffered for a job at the I/O node; then the sender waits.

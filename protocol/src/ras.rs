@@ -42,6 +42,8 @@ pub enum RasKind {
     EventsLost,
     /// The service node was restarted and found traces of an earlier life.
     Recovery,
+    /// What a job's ranks sent to others before they ended is not read: their end waits for it, or it is lost.
+    Undelivered,
 }
 
 /// One event as a node reports it. Node and time are added by whoever records it.

@@ -1,16 +1,28 @@
 //! Function shipping: system calls on files that the I/O node executes for a node, and the pages of programs.
 //!
-//! Runs in a [`crate::session`] on [`crate::limits::SHIP_PORT`]. Every request is answered once, under the request's
-//! id; replies may overtake each other. Offsets of open files live in the node, so reads and writes name theirs and can
-//! be repeated. Paths are sent as the program gave them, except that a path relative to the working directory is sent
+//! Runs in a [`crate::session`] on [`crate::limits::SHIP_PORT`]. Every request is answered under the request's id;
+//! replies may overtake each other. A request waits for the disk and for nothing else: where a call would have to wait
+//! for a person, who reads output or types input, it is answered with [`Reply::Later`] at once, and the I/O node says
+//! when it is worth asking again ([`Notice`]). So no number of ranks that wait keeps others from their files and pages.
+//!
+//! Offsets of open files live in the node. [`Requests`] and [`Replies`] see to it that a call is carried out once,
+//! whatever becomes of connections. Paths are sent as the program gave them, except that a path relative to the working directory is sent
 //! absolute: `/` is the job's root directory and nothing outside it can be named. Raw bytes (data read and written,
 //! directory entries, link targets, pages) travel behind the message ("bulk").
+
+mod id;
+mod replies;
+mod requests;
 
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, ProgramId, Rank};
+
+pub use self::id::{NOTICE_ID, RequestId};
+pub use self::replies::{Connection, Heard, Replies};
+pub use self::requests::{Answered, Requests};
 
 /// An open file or directory of one rank at the I/O node. Never reused within a rank's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,18 +103,21 @@ pub enum Call {
         /// Where, bytes; `None`: at the end (`O_APPEND`).
         offset: Option<u64>,
     },
-    /// Standard input → [`Reply::Data`], empty at its end; waits until there is some.
+    /// Standard input → [`Reply::Data`], empty at its end. [`Reply::Later`]: there is none; [`Notice::Input`] comes when
+    /// there is.
     Input {
         /// How much at most, bytes.
         length: u32,
     },
-    /// Is there standard input to read (or its end)? → [`Reply::Count`] 1 or 0; waits until there is, or `wait_ms`.
-    InputReady {
-        /// How long to wait, ms.
-        wait_ms: u32,
-    },
-    /// The bulk bytes to standard output or error → [`Reply::Written`]; waits while the user does not take them.
+    /// Is there standard input to read (or its end)? → [`Reply::Count`] 1 or 0; after 0 comes [`Notice::Input`] when
+    /// there is.
+    InputReady,
+    /// The bulk bytes to standard output or error → [`Reply::Written`]. [`Reply::Later`]: nothing of it was taken, as
+    /// the user does not take so much; the rank stands in its job's line for that many bytes, and has room for them when
+    /// [`Notice::Output`] comes.
     Print(Stream),
+    /// The rank does not want to print what it stands in line for → [`Reply::Done`].
+    PrintNothing,
     /// Metadata by path → [`Reply::Status`].
     Stat {
         /// The file.
@@ -261,6 +276,59 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// Whether it changes anything, so that making it twice is not the same as making it once. Reading standard input
+    /// takes it away.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        match self {
+            Self::Pages { .. }
+            | Self::Read { .. }
+            | Self::InputReady
+            | Self::Stat { .. }
+            | Self::HandleStat(_)
+            | Self::FileSystem(_)
+            | Self::HandleFileSystem(_)
+            | Self::Access { .. }
+            | Self::List { .. }
+            | Self::ReadLink(_)
+            | Self::Resolve(_)
+            | Self::SeekData { .. } => false,
+            Self::Open { .. }
+            | Self::Close(_)
+            | Self::Write { .. }
+            | Self::Input { .. }
+            | Self::Print(_)
+            | Self::PrintNothing
+            | Self::MakeDirectory { .. }
+            | Self::Remove { .. }
+            | Self::Rename { .. }
+            | Self::Link { .. }
+            | Self::SymbolicLink { .. }
+            | Self::Truncate { .. }
+            | Self::HandleTruncate { .. }
+            | Self::Allocate { .. }
+            | Self::Synchronise { .. }
+            | Self::ChangeMode { .. }
+            | Self::HandleChangeMode { .. }
+            | Self::ChangeTimes { .. }
+            | Self::HandleChangeTimes { .. }
+            | Self::SetFlags { .. } => true,
+        }
+    }
+}
+
+/// What an I/O node says without being asked, under [`NOTICE_ID`]. One that is lost with its connection is not said
+/// again: whoever waits for one asks again on the next connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// There is room for what a rank could not print. It is kept until the rank prints, says that it does not want to,
+    /// or ends.
+    Output(Owner),
+    /// There is standard input to read, or its end.
+    Input(Owner),
+}
+
 /// A new file time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeChange {
@@ -317,6 +385,8 @@ pub enum Reply {
     Path(String),
     /// It failed with this Linux errno.
     Failed(u16),
+    /// Nothing was done: it would have to wait. A [`Notice`] follows.
+    Later,
 }
 
 /// Metadata of a file, as statx(2) has it.

@@ -106,14 +106,15 @@ async fn serve_session(
         Err(error) => return error,
     };
     drop(handshake);
-    if !server.nodes.borrow_mut().attach(identity, line) {
-        return LineError::Cut("the node was rebooted or removed");
-    }
+    let attached = server.nodes.borrow_mut().attach(identity, line);
+    let Some(answers) = attached else { return LineError::Cut("the node was rebooted or removed") };
+    // At once: what is answered from now on goes to this line, and only if it was asked for here.
+    let connection = (line.channel() == Channel::Ship).then(|| answers.connected());
     authenticated.set(Some(identity));
     server.check_ready(identity).await;
-    match line.channel() {
-        Channel::Control => crate::control::serve(server, line, identity).await,
-        Channel::Ship => crate::ship::serve(server, line, identity).await,
+    match connection {
+        None => crate::control::serve(server, line, identity).await,
+        Some(connection) => crate::ship::serve(server, line, identity, (&answers, connection)).await,
     }
 }
 

@@ -116,12 +116,12 @@ async fn retained(server: &Server, Identity { node, .. }: Identity, answer: Reta
 
 async fn ended(server: &Server, identity: Identity, report: RankReport) {
     let owner = Owner { job: report.job, rank: report.rank };
-    let Some((_, state)) = server.rank_on(identity.node, owner) else {
+    let Some((job, state)) = server.rank_on(identity.node, owner) else {
         tracing::warn!(node = %identity.node, ?owner, "report about a rank that is not there");
         return;
     };
     // The node repeats what may have been lost with a connection.
-    if state.end() {
+    if server.end_rank(&job, &state) {
         server.outbox.send(FromPset::Ended { node: identity.node, report }).await;
     }
 }

@@ -41,8 +41,9 @@ pub(crate) fn execute(files: &mut Files, call: Call) -> Result<(Reply, Vec<u8>)>
         | Call::Read { .. }
         | Call::Write { .. }
         | Call::Input { .. }
-        | Call::InputReady { .. }
+        | Call::InputReady
         | Call::Print(_)
+        | Call::PrintNothing
         | Call::List { .. }
         | Call::Allocate { .. }
         | Call::Synchronise { .. } => return Err(Errno::INVAL),

@@ -9,12 +9,13 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::files::{Files, Root};
-use crate::limits::SIGNALS_KEPT_MAX;
+use crate::input::Input;
+use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, SIGNALS_KEPT_MAX};
+use crate::output::Output;
 use crate::program::Program;
-use crate::streams::{Input, OutputWindow, Stop};
 
 /// A job, from its start until the service node has heard of all its ranks.
 #[derive(Debug)]
@@ -24,9 +25,11 @@ pub(crate) struct Job {
     /// The ranks on this pset.
     ranks: BTreeMap<Rank, Rc<RankState>>,
     /// Its output.
-    pub output: OutputWindow,
+    pub output: RefCell<Output>,
     /// Its input.
-    pub input: Input,
+    pub input: RefCell<Input>,
+    /// A permit for each thread that may wait for its disk.
+    pub disk: Semaphore,
     /// It was killed.
     pub killed: Cell<bool>,
     signals: RefCell<Signals>,
@@ -51,10 +54,6 @@ pub(crate) struct RankState {
     use_retained: bool,
     /// Root and open files; freed at the rank's end.
     files: RefCell<Option<Files>>,
-    /// Reached when the rank ends or is killed.
-    pub stop: Stop,
-    /// One piece of output at a time, in the order they came.
-    pub printing: Mutex<()>,
     launched: Cell<bool>,
 }
 
@@ -82,9 +81,8 @@ impl RankState {
         self.files.borrow_mut().as_mut().map(f)
     }
 
-    /// The rank has ended, or never was: frees its files and ends its waits. False if it had ended before.
+    /// The rank has ended, or never was: frees its files. False if it had ended before.
     pub(crate) fn end(&self) -> bool {
-        self.stop.stop();
         self.files.take().is_some()
     }
 
@@ -111,8 +109,6 @@ impl Job {
                 node,
                 use_retained,
                 files: RefCell::new(Some(Files::new(Rc::clone(&root)))),
-                stop: Stop::default(),
-                printing: Mutex::default(),
                 launched: Cell::new(false),
             };
             (rank, Rc::new(state))
@@ -121,8 +117,9 @@ impl Job {
             ranks: ranks.collect(),
             spec,
             program,
-            output: OutputWindow::default(),
-            input: Input::default(),
+            output: RefCell::default(),
+            input: RefCell::default(),
+            disk: Semaphore::new(BLOCKING_THREADS_PER_JOB_MAX),
             killed: Cell::new(false),
             signals: RefCell::default(),
             waited: Cell::new(0),
@@ -139,6 +136,12 @@ impl Job {
     #[must_use]
     pub(crate) fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// The rank that reads the job's standard input, if it is on this pset.
+    #[must_use]
+    pub(crate) fn input_rank(&self) -> Option<&Rc<RankState>> {
+        self.spec.input_rank.and_then(|rank| self.rank(rank))
     }
 
     /// Does that rank read the job's standard input?

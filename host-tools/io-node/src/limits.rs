@@ -46,8 +46,11 @@ pub const JOBS_MAX: usize = 4096;
 /// ones are not.
 pub const SIGNALS_KEPT_MAX: usize = 64;
 
-/// Threads for calls that wait for the disk; further calls wait for one of them.
-pub const BLOCKING_THREADS_MAX: usize = 16;
+/// Threads for calls that wait for the disk; further calls wait for one of them. They are made when they are wanted.
+pub const BLOCKING_THREADS_MAX: usize = 128;
+
+/// Of these, threads of one job, whose disk may not answer; its further calls wait.
+pub const BLOCKING_THREADS_PER_JOB_MAX: usize = 16;
 
 /// RAS events about peers that failed to authenticate, per [`BAD_PEER_WINDOW`]; further ones are counted only.
 pub const BAD_PEER_EVENTS_MAX: u32 = 4;

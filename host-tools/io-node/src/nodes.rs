@@ -3,6 +3,7 @@
 //! A node is *ready* from the moment it has both connections and has said so, until it is lost. A lost boot is
 //! forgotten with its key: its node comes back as another generation or not at all.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -10,8 +11,42 @@ use coppice_protocol::control::NodeStatus;
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Identity};
+use coppice_protocol::ship::{Connection, Heard, Replies, Reply, RequestId};
+use tokio::sync::Notify;
 
 use crate::line::Line;
+
+/// What a boot of a node asked for, and was answered: more than a connection knows.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    replies: RefCell<Replies>,
+    answered: Notify,
+}
+
+impl Answers {
+    /// As [`Replies::connected`].
+    pub(crate) fn connected(&self) -> Connection {
+        self.replies.borrow_mut().connected()
+    }
+
+    /// As [`Replies::hear`].
+    pub(crate) fn hear(&self, connection: Connection, id: RequestId, changes: bool) -> Heard {
+        self.replies.borrow_mut().hear(connection, id, changes)
+    }
+
+    /// As [`Replies::answered`].
+    #[must_use]
+    pub(crate) fn answered(&self, id: RequestId, reply: &Reply, bulk: &[u8]) -> bool {
+        let is_wanted = self.replies.borrow_mut().answered(id, reply, bulk);
+        self.answered.notify_waiters();
+        is_wanted
+    }
+
+    /// Waits for the next answer after this was called.
+    pub(crate) fn next(&self) -> impl Future<Output = ()> {
+        self.answered.notified()
+    }
+}
 
 /// One boot of a node.
 #[derive(Debug)]
@@ -20,6 +55,7 @@ struct Node {
     key: NodeKey,
     control: Option<Rc<Line>>,
     ship: Option<Rc<Line>>,
+    answers: Rc<Answers>,
     /// What the node said of itself, once it did.
     status: Option<NodeStatus>,
     /// The service node was told that the node is ready.
@@ -80,7 +116,16 @@ impl Nodes {
     pub(crate) fn add(&mut self, identity: Identity, key: NodeKey) {
         self.remove(identity.node);
         let Identity { node, generation } = identity;
-        let entry = Node { generation, key, control: None, ship: None, status: None, ready: false, losses: 0 };
+        let entry = Node {
+            generation,
+            key,
+            control: None,
+            ship: None,
+            answers: Rc::default(),
+            status: None,
+            ready: false,
+            losses: 0,
+        };
         self.table.insert(node, entry);
     }
 
@@ -97,14 +142,24 @@ impl Nodes {
         self.get(identity).map(|node| node.key.clone())
     }
 
-    /// An authenticated connection. It takes the place of an earlier one for the same purpose. False if the boot is
-    /// not known any more.
-    pub(crate) fn attach(&mut self, identity: Identity, line: &Rc<Line>) -> bool {
-        let Some(node) = self.get_mut(identity) else { return false };
+    /// The shipping connection of that boot.
+    pub(crate) fn ship(&self, identity: Identity) -> Option<Rc<Line>> {
+        self.get(identity).and_then(|node| node.ship.clone())
+    }
+
+    /// The shipping connection of a node.
+    pub(crate) fn ship_of(&self, node: NodeId) -> Option<Rc<Line>> {
+        self.table.get(&node).and_then(|node| node.ship.clone())
+    }
+
+    /// An authenticated connection. It takes the place of an earlier one for the same purpose. Gives what
+    /// that boot asked for; `None` if it is not known any more.
+    pub(crate) fn attach(&mut self, identity: Identity, line: &Rc<Line>) -> Option<Rc<Answers>> {
+        let node = self.get_mut(identity)?;
         if let Some(earlier) = node.line(line.channel()).replace(Rc::clone(line)) {
             earlier.cut("the node connected again");
         }
-        true
+        Some(Rc::clone(&node.answers))
     }
 
     /// A connection has ended. Gives the loss to wait for if it was in use by a ready node.

@@ -126,15 +126,12 @@ async fn execute(server: &Server, command: ToPset) -> anyhow::Result<()> {
         ToPset::Signal { job, signal } => server.signal(job, signal),
         ToPset::Forget { job } => server.forget(job),
         ToPset::Input { job, bytes } => {
-            // Input for a job that just ended has nobody to read it.
-            let job = server.jobs.borrow().get(job);
-            job.iter().for_each(|job| job.input.push(&bytes));
+            server.input(job, &bytes);
         }
         ToPset::OutputTaken { job, bytes } => {
-            let job = server.jobs.borrow().get(job);
             // Does not fit only on machines where nothing of this runs.
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            job.iter().for_each(|job| job.output.give_back(bytes));
+            server.output_taken(job, bytes);
         }
         ToPset::Discard { request, program, nodes } => server.discard(Discard { request, program }, &nodes),
         ToPset::Shutdown => {}

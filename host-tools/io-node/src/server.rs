@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use coppice_endpoint::Stack;
 use coppice_protocol::control::{Signal, ToNode};
-use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId};
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 use coppice_protocol::pset::{FromPset, Member, StartJob};
 use coppice_protocol::ras::RasEvent;
 use coppice_protocol::retain::{Discard, Retain};
 use coppice_protocol::session::{Identity, SendError};
-use coppice_protocol::ship::Owner;
+use coppice_protocol::ship::{NOTICE_ID, Notice, Owner};
 
 use crate::clock::Clock;
 use crate::files::Root;
@@ -109,8 +109,52 @@ impl Server {
 
     /// Frees what the ranks on a node had.
     pub(crate) fn end_ranks_on(&self, node: NodeId) {
-        for (_, rank) in self.jobs.borrow().on_node(node) {
-            rank.end();
+        for (job, rank) in self.jobs.borrow().on_node(node) {
+            self.end_rank(&job, &rank);
+        }
+    }
+
+    /// A rank has ended, or never was: frees what it had. False if it had ended before.
+    pub(crate) fn end_rank(&self, job: &Job, rank: &RankState) -> bool {
+        let ends = rank.end();
+        if ends {
+            job.output.borrow_mut().leave(rank.owner().rank);
+            self.tell_printers(job);
+        }
+        ends
+    }
+
+    /// Tells ranks that have room for their output now.
+    pub(crate) fn tell_printers(&self, job: &Job) {
+        let told = job.output.borrow_mut().take_told();
+        told.into_iter().filter_map(|rank| job.rank(rank)).for_each(|rank| {
+            self.notify(rank, Notice::Output(rank.owner()));
+        });
+    }
+
+    /// More input of a job; none is the end.
+    pub(crate) fn input(&self, id: JobId, bytes: &[u8]) {
+        // Input for a job that just ended has nobody to read it.
+        let Some(job) = self.jobs.borrow().get(id) else { return };
+        let is_wanted = job.input.borrow_mut().push(bytes);
+        if let Some(rank) = job.input_rank().filter(|_| is_wanted) {
+            self.notify(rank, Notice::Input(rank.owner()));
+        }
+    }
+
+    /// The user took that much of a job's output.
+    pub(crate) fn output_taken(&self, id: JobId, bytes: usize) {
+        let Some(job) = self.jobs.borrow().get(id) else { return };
+        job.output.borrow_mut().taken(bytes);
+        self.tell_printers(&job);
+    }
+
+    fn notify(&self, rank: &RankState, notice: Notice) {
+        let line = self.nodes.borrow().ship_of(rank.node());
+        // Without a connection, the node asks again when it has one.
+        let sent = line.map(|line| line.send(NOTICE_ID, &notice, Vec::new()));
+        if let Some(Err(error)) = sent {
+            tracing::debug!(%error, ?notice, "notice was not sent");
         }
     }
 
@@ -166,14 +210,14 @@ impl Server {
             None => (0, format!("node {node} is not ready")),
         };
         for rank in ranks.skip(launched) {
-            let Owner { job, rank: number } = rank.owner();
-            self.refuse(job, number, rank, reason.clone()).await;
+            let owner = rank.owner();
+            self.refuse(owner, job, rank, reason.clone()).await;
         }
     }
 
-    async fn refuse(&self, job: JobId, number: Rank, rank: &RankState, reason: String) {
-        if rank.end() {
-            self.outbox.send(FromPset::Refused { job, rank: number, reason }).await;
+    async fn refuse(&self, Owner { job: id, rank: number }: Owner, job: &Job, rank: &RankState, reason: String) {
+        if self.end_rank(job, rank) {
+            self.outbox.send(FromPset::Refused { job: id, rank: number, reason }).await;
         }
     }
 
@@ -208,7 +252,6 @@ impl Server {
     pub(crate) fn kill(&self, id: JobId) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
         job.killed.set(true);
-        job.ranks().filter(|rank| !rank.has_ended()).for_each(|rank| rank.stop.stop());
         job.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
     }
 
@@ -224,7 +267,7 @@ impl Server {
         let Some(job) = self.jobs.borrow_mut().remove(id) else { return };
         let mut told = None;
         for rank in job.ranks() {
-            if rank.end() && told.replace(rank.node()) != Some(rank.node()) {
+            if self.end_rank(&job, rank) && told.replace(rank.node()) != Some(rank.node()) {
                 self.send_kill(id, rank.node());
             }
         }

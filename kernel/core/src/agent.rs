@@ -69,7 +69,7 @@ pub struct Node<P, M, O> {
 pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
-    let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox), credentials.identity.generation);
+    let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox), ras, credentials.identity.generation);
     let mut boot_times = None;
     let mut backoff = Backoff::new();
     // Nobody waits for room on the control link: its queue is never long.

@@ -77,9 +77,12 @@ pub const SCRUB_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// How often it is looked whether they have come, ns.
 pub const SCRUB_PAUSE_NS: u64 = 50_000;
 
-/// How long an ended process's connections may take to tell their peers what it sent, ns; then they are broken off. A
-/// peer that lives and does not read may take as long.
+/// How long an ended process's connections may take to tell their peers what it sent, ns; then they are broken off, and
+/// the process's report says so. Only a peer that lives and does not read takes as long: one that has ended refuses.
 pub const DELIVER_NS_MAX: u64 = 30_000_000_000;
+
+/// When an event says that they take long, ns.
+pub const DELIVER_SAID_NS: u64 = 1_000_000_000;
 
 /// Longest pause between looks whether they have, ns.
 pub const DELIVER_PAUSE_NS_MAX: u64 = 10_000_000;
@@ -96,10 +99,6 @@ pub const ROBUST_ENTRIES_MAX: usize = 2048;
 /// Wakers that wait for one open file: all threads of a process, and as many epolls. Beyond, the one that has waited
 /// longest is woken, and may register again.
 pub const WATCHERS_MAX: usize = 2 * THREADS_MAX;
-
-/// How long one question for standard input waits at the I/O node, ms; then it is asked again. Less than
-/// [`SCRUB_WAIT_NS_MAX`].
-pub const INPUT_QUESTION_MS: u32 = 500;
 
 /// What the objects of programs (pipes, counters, what epoll watches) may take of the kernel's heap: one part in so
 /// many. Beyond, `ENOMEM`, or no larger buffers.

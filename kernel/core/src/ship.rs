@@ -1,11 +1,21 @@
 //! Function shipping, the node's side: system calls that the I/O node executes.
 //!
-//! One connection serves the whole node. [`Client::call`] queues a request whole and waits for its reply. The number of
-//! requests under way is limited ([`coppice_protocol::limits::REQUESTS_IN_FLIGHT_MAX`]). A caller that goes away takes
-//! nothing back: the request is executed, and its reply is thrown away. When the connection breaks, every call that is
-//! under way fails with `EIO`, and [`Ship::keep_connected`] makes a new connection.
+//! One connection serves the whole node. [`Client::call`] queues a request and waits for the reply, which wakes its
+//! caller and nobody else: whoever makes a place free (by a reply, or a new connection) sends what waits for it. How
+//! many are under way at most, and in which order ranks get their turns, is said in
+//! [`coppice_protocol::ship::Requests`]. A caller that goes away takes nothing back: a request that was sent is
+//! executed, and its reply is thrown away.
+//!
+//! **People.** Nothing waits at the I/O node for people. Who cannot print, or finds no input, is told so at once, waits
+//! here at a [`Bell`], and tries again when the I/O node has it rung. Such waits hold no place.
+//!
+//! **Lost connections.** When the connection breaks, [`Ship::keep_connected`] makes a new one, on which all requests
+//! that are under way are said again; the I/O node makes none of them twice. Only if no connection comes within
+//! [`SHIP_CONNECT_WAIT_NS`](crate::limits::SHIP_CONNECT_WAIT_NS) do calls fail, with `EIO`.
 
-mod requests;
+mod bell;
+mod pending;
+mod print;
 mod scrub;
 #[cfg(test)]
 mod tests;
@@ -15,16 +25,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::session::{Channel, SendError};
-use coppice_protocol::ship::{Call, Owner, Request};
+use coppice_protocol::session::{Channel, Frame};
+use coppice_protocol::ship::{Call, NOTICE_ID, Owner, Request};
 use spin::Once;
 
-pub use self::requests::Answer;
+pub(crate) use self::bell::{Bell, Bells};
+pub use self::pending::Answer;
+pub(crate) use self::print::Printing;
+pub use self::scrub::Delivery;
 
-use self::requests::Requests;
+use self::pending::{Pending, State};
 use crate::errno::Errno;
-use crate::executor::{self, WaitQueue, oneshot};
-use crate::limits::SHIP_CONNECT_WAIT_NS;
+use crate::executor::{self, Either, WaitQueue, oneshot, race};
 use crate::net::{Backoff, Credentials, Dial, Link, LinkError};
 use crate::sync::{LockLevel, Mutex};
 
@@ -36,15 +48,11 @@ pub struct Ship {
 
 struct Shared {
     state: Mutex<State>,
-    /// Told when a connection comes or goes, when queued bytes have left and when a request leaves the table.
-    changed: Arc<WaitQueue>,
+    /// Told when a connection comes or goes, when a call is made while there is none, and when a reply has come that
+    /// nobody waits for. Calls do not wait here.
+    changed: WaitQueue,
     /// The way to the I/O node, once there is one.
     dial: Once<Box<dyn Dial>>,
-}
-
-struct State {
-    link: Option<Arc<Link>>,
-    requests: Requests,
 }
 
 impl Default for Ship {
@@ -57,31 +65,40 @@ impl Ship {
     /// Not connected, until [`Self::keep_connected`] runs.
     #[must_use]
     pub fn new() -> Self {
-        let state = Mutex::new(LockLevel::Ship, State { link: None, requests: Requests::new() });
-        Self { shared: Arc::new(Shared { state, changed: Arc::new(WaitQueue::new()), dial: Once::new() }) }
+        let state = Mutex::new(LockLevel::Ship, State::default());
+        Self { shared: Arc::new(Shared { state, changed: WaitQueue::new(), dial: Once::new() }) }
     }
 
     /// A client that makes calls for one rank.
     #[must_use]
     pub fn client(&self, job: JobId, rank: Rank) -> Client {
-        Client { shared: Arc::clone(&self.shared), owner: Owner { job, rank } }
+        let owner = Owner { job, rank };
+        let bells = self.shared.state.lock().bells(owner);
+        Client { shared: Arc::clone(&self.shared), owner, bells }
     }
 
     /// Connects to the I/O node, hands replies to those who wait for them, and connects again when the connection
     /// breaks. Never done, and to be called once.
     pub async fn keep_connected(&self, dial: impl Dial + 'static, credentials: Credentials) {
         let dial = &**self.shared.dial.call_once(|| Box::new(dial));
+        // Whoever makes a place free looks whether the link has room; nobody waits for that alone.
+        let drained = Arc::new(WaitQueue::new());
         let mut backoff = Backoff::new();
         loop {
-            let error = match Link::establish(dial, Channel::Ship, &credentials, &self.shared.changed).await {
-                Ok(link) => {
-                    backoff.reset();
-                    log::debug!("ship: connected");
-                    self.serve(Arc::new(link)).await
+            let connecting = async {
+                loop {
+                    match Link::establish(dial, Channel::Ship, &credentials, &drained).await {
+                        Ok(link) => return link,
+                        Err(error) => log::warn!("ship: {error}"),
+                    }
+                    backoff.pause().await;
                 }
-                Err(error) => error,
             };
+            let Either::First(link) = race(connecting, self.fail_overdue()).await;
+            log::debug!("ship: connected");
+            let error = self.serve(Arc::new(link)).await;
             log::warn!("ship: {error}");
+            backoff.reset();
             backoff.pause().await;
         }
     }
@@ -89,33 +106,58 @@ impl Ship {
     /// Breaks the connection off, for when the I/O node is known to be gone: one that waits for a reply only would not
     /// notice. A new one is made.
     pub fn disconnect(&self) {
-        if let Some(link) = &self.shared.state.lock().link {
+        if let Some(link) = self.shared.state.lock().link() {
             link.abort();
         }
     }
 
     async fn serve(&self, link: Arc<Link>) -> LinkError {
-        self.change(|state| state.link = Some(Arc::clone(&link)));
+        self.change(|state| state.connected(Arc::clone(&link)));
         let error = loop {
-            let frame = match link.receive().await {
-                Ok(frame) => frame,
+            match link.receive().await {
+                Ok(frame) => self.hear(frame),
                 Err(error) => break error,
-            };
-            if !self.change(|state| state.requests.answer(frame)) {
-                log::warn!("ship: a reply that nobody understands or asked for");
             }
         };
-        self.change(|state| {
-            state.link = None;
-            state.requests.fail_all(Errno::EIO);
-        });
+        self.change(|state| state.disconnected(executor::now_ns()));
         error
+    }
+
+    fn hear(&self, frame: Frame) {
+        if frame.id == NOTICE_ID {
+            match frame.message() {
+                Ok(notice) => self.shared.state.lock().ring(notice),
+                Err(error) => log::warn!("ship: a notice that this node does not understand: {error}"),
+            }
+            return;
+        }
+        let answered = {
+            let mut state = self.shared.state.lock();
+            let answered = state.answer(frame);
+            state.send_waiting();
+            answered
+        };
+        match answered {
+            Ok(true) => {}
+            // What is waited for until a job has left nothing behind.
+            Ok(false) => self.shared.changed.wake_all(),
+            Err(error) => log::warn!("ship: {error}"),
+        }
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let result = f(&mut self.shared.state.lock());
         self.shared.changed.wake_all();
         result
+    }
+
+    /// While there is no connection: has calls fail that have waited for one for too long. Never done.
+    async fn fail_overdue(&self) -> core::convert::Infallible {
+        loop {
+            let due_ns = self.shared.changed.wait_until(|| self.shared.state.lock().first_overdue_ns()).await;
+            executor::sleep_until(due_ns).await;
+            self.shared.state.lock().fail_overdue(executor::now_ns());
+        }
     }
 }
 
@@ -124,14 +166,7 @@ impl Ship {
 pub struct Client {
     shared: Arc<Shared>,
     owner: Owner,
-}
-
-/// What became of an attempt to queue a request.
-enum Submission {
-    Queued(oneshot::Receiver<Answer>),
-    Refused(Errno),
-    /// The connection was lost meanwhile.
-    LinkGone,
+    bells: Arc<Bells>,
 }
 
 impl Client {
@@ -141,59 +176,46 @@ impl Client {
         self.owner
     }
 
+    /// What the I/O node has rung for this rank.
+    pub(crate) fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
     /// Has the I/O node execute `call` with the bytes in `bulk`, and waits for the reply and its bulk bytes. At most
     /// [`coppice_protocol::limits::BULK_BYTES_MAX`] bytes go in either direction; the caller splits longer ones.
     ///
-    /// Dropping the future before it is done: either the call was not queued yet and never happens, or it happens and
+    /// Dropping the future before it is done: either the call was not sent yet and never happens, or it happens and
     /// its reply is thrown away.
     ///
     /// # Errors
-    /// What the I/O node answered with ([`coppice_protocol::ship::Reply::Failed`] is never returned). `EIO` if the
-    /// connection broke or did not come within [`SHIP_CONNECT_WAIT_NS`], or the I/O node's answer made no sense;
-    /// `E2BIG` if the request is too long for the protocol; `ENOMEM`.
+    /// What the I/O node answered with ([`coppice_protocol::ship::Reply::Failed`] is never returned). `EIO` if there was
+    /// no connection for [`crate::limits::SHIP_CONNECT_WAIT_NS`], and then the call may have happened or not, or the I/O node's answer
+    /// made no sense; `E2BIG` if the request is too long for the protocol; `ENOMEM`.
     pub async fn call(&self, call: Call, bulk: Vec<u8>) -> Answer {
+        self.queue(call, pending::share(bulk)).await.unwrap_or(Err(Errno::EIO))
+    }
+
+    /// Queues a request, and sends it if there is a place for it.
+    fn queue(&self, call: Call, bulk: pending::Bulk) -> oneshot::Receiver<Answer> {
+        let (caller, receiver) = oneshot::channel();
         let request = Request { owner: self.owner, call };
-        let mut bulk = bulk;
-        let receiver = loop {
-            let link = self.link().await.ok_or(Errno::EIO)?;
-            let submission = self.shared.changed.wait_until(|| self.submit(&link, &request, &mut bulk)).await;
-            match submission {
-                Submission::Queued(receiver) => break receiver,
-                Submission::Refused(errno) => return Err(errno),
-                Submission::LinkGone => {}
-            }
+        let is_connected = {
+            let mut state = self.shared.state.lock();
+            state.push(Pending { request, bulk, caller: Some(caller), since_ns: executor::now_ns() });
+            state.send_waiting();
+            state.link().is_some()
         };
-        receiver.await.unwrap_or(Err(Errno::EIO))
+        if !is_connected {
+            // It is to be seen to that it does not wait for ever.
+            self.shared.changed.wake_all();
+        }
+        receiver
     }
 
-    /// Gives up every call of this rank that is under way: nobody waits for its reply any more, and the places go to
-    /// others. For when the rank is gone; [`Ship::scrub`] is to follow.
+    /// Gives up every call of this rank: nobody waits for its reply any more, and its place is others' when that has
+    /// come. For when the rank is gone; [`Ship::scrub`] is to follow.
     pub fn release(&self) {
-        self.shared.state.lock().requests.forget(self.owner);
+        self.shared.state.lock().forget(self.owner);
         self.shared.changed.wake_all();
-    }
-
-    /// The connection, waiting a while for one.
-    async fn link(&self) -> Option<Arc<Link>> {
-        let connected = self.shared.changed.wait_until(|| self.shared.state.lock().link.clone());
-        executor::timeout(SHIP_CONNECT_WAIT_NS, connected).await.ok()
-    }
-
-    /// Queues the request if there is a place for it. `None`: not now.
-    fn submit(&self, link: &Arc<Link>, request: &Request, bulk: &mut Vec<u8>) -> Option<Submission> {
-        let mut state = self.shared.state.lock();
-        if !state.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            return Some(Submission::LinkGone);
-        }
-        if state.requests.is_full() || link.is_full() {
-            return None;
-        }
-        let id = state.requests.next_id();
-        Some(match link.send(id, request, core::mem::take(bulk)) {
-            Ok(()) => Submission::Queued(state.requests.add(id, request.owner)),
-            Err(SendError::TooLong { .. }) => Submission::Refused(Errno::E2BIG),
-            Err(SendError::Full | SendError::OutOfMemory) => Submission::Refused(Errno::ENOMEM),
-            Err(SendError::NotEstablished) => Submission::Refused(Errno::EIO),
-        })
     }
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use coppice_protocol::frame::Frame;
-use coppice_protocol::ship::{Reply, Request};
+use coppice_protocol::ship::{Notice, Reply, Request};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,6 +14,10 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(message) = frame.message::<Reply>() {
         let body = postcard::to_allocvec(&message).expect("plain data");
-        assert_eq!(Frame { body, ..frame }.message::<Reply>(), Ok(message));
+        assert_eq!(Frame { body, ..frame.clone() }.message::<Reply>(), Ok(message));
+    }
+    if let Ok(message) = frame.message::<Notice>() {
+        let body = postcard::to_allocvec(&message).expect("plain data");
+        assert_eq!(Frame { body, ..frame }.message::<Notice>(), Ok(message));
     }
 });

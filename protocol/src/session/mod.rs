@@ -21,6 +21,7 @@ mod outbound;
 mod state;
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -275,6 +276,19 @@ impl Session {
     /// [`SendError`]; nothing was queued then.
     pub fn send_owned<T: Serialize + ?Sized>(&mut self, id: u64, message: &T, bulk: Vec<u8>) -> Result<(), SendError> {
         self.push_message(id, message, Bulk::Owned(bulk))
+    }
+
+    /// As [`Session::send`], with bulk bytes that the caller keeps, too, and does not change.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was queued then.
+    pub fn send_shared<T: Serialize + ?Sized>(
+        &mut self,
+        id: u64,
+        message: &T,
+        bulk: Arc<Vec<u8>>,
+    ) -> Result<(), SendError> {
+        self.push_message(id, message, Bulk::Shared(bulk))
     }
 
     fn push_message<T: Serialize + ?Sized>(&mut self, id: u64, message: &T, bulk: Bulk<'_>) -> Result<(), SendError> {

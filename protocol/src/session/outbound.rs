@@ -1,6 +1,7 @@
 //! What is to go out: encoded frames in pieces, so that neither sending nor queueing moves bytes that lie already.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use postcard::ser_flavors::Flavor;
@@ -17,17 +18,33 @@ const PIECE_BYTES: usize = 16 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     /// Never holds an empty piece.
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<Piece>,
     /// Bytes of the first piece that have left.
     sent: usize,
     /// Bytes in all pieces that have not left.
     queued: usize,
 }
 
+#[derive(Debug)]
+enum Piece {
+    Own(Vec<u8>),
+    /// Kept by somebody else, too.
+    Shared(Arc<Vec<u8>>),
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
 impl Outbound {
     /// The bytes that leave next; empty only if there are none.
     pub(crate) fn transmit(&self) -> &[u8] {
-        self.pieces.front().and_then(|piece| piece.get(self.sent..)).unwrap_or_default()
+        self.pieces.front().and_then(|piece| piece.bytes().get(self.sent..)).unwrap_or_default()
     }
 
     /// The first `count` bytes of what is queued have left.
@@ -35,7 +52,7 @@ impl Outbound {
         let mut count = count.min(self.queued);
         self.queued -= count;
         while let Some(piece) = self.pieces.front() {
-            let left = piece.len() - self.sent;
+            let left = piece.bytes().len() - self.sent;
             if count < left {
                 self.sent += count;
                 return;
@@ -53,9 +70,13 @@ impl Outbound {
 
     /// A piece with room for a frame's first `bytes` bytes: the last one, if it has not grown large.
     fn piece(&mut self, bytes: usize) -> Result<Vec<u8>, SendError> {
-        let mut piece = match self.pieces.back() {
-            Some(last) if last.len() + bytes <= PIECE_BYTES => self.pieces.pop_back().unwrap_or_default(),
-            _ => Vec::new(),
+        let last = self.pieces.pop_back_if(|last| match last {
+            Piece::Own(last) => last.len() + bytes <= PIECE_BYTES,
+            Piece::Shared(_) => false,
+        });
+        let mut piece = match last {
+            Some(Piece::Own(last)) => last,
+            Some(Piece::Shared(_)) | None => Vec::new(),
         };
         match piece.try_reserve(bytes) {
             Ok(()) => Ok(piece),
@@ -68,7 +89,7 @@ impl Outbound {
 
     fn put_back(&mut self, piece: Vec<u8>) {
         if !piece.is_empty() {
-            self.pieces.push_back(piece);
+            self.pieces.push_back(Piece::Own(piece));
         }
     }
 
@@ -103,12 +124,16 @@ impl Outbound {
         self.queued += HEADER_BYTES + header.body_bytes + header.bulk_bytes;
         match bulk {
             Bulk::Owned(bytes) if copied == 0 => {
-                self.pieces.push_back(piece);
+                self.pieces.push_back(Piece::Own(piece));
                 self.put_back(bytes);
+            }
+            Bulk::Shared(bytes) if copied == 0 => {
+                self.pieces.push_back(Piece::Own(piece));
+                self.pieces.push_back(Piece::Shared(bytes));
             }
             bulk => {
                 piece.extend_from_slice(bulk.bytes());
-                self.pieces.push_back(piece);
+                self.pieces.push_back(Piece::Own(piece));
             }
         }
         Ok(())
@@ -127,6 +152,8 @@ pub(crate) enum Bulk<'a> {
     Borrowed(&'a [u8]),
     /// Ours: queued as they are.
     Owned(Vec<u8>),
+    /// Ours and somebody's, who does not change them: queued as they are.
+    Shared(Arc<Vec<u8>>),
 }
 
 impl Bulk<'_> {
@@ -134,7 +161,7 @@ impl Bulk<'_> {
     fn is_copied(&self) -> bool {
         match self {
             Self::Borrowed(_) => true,
-            Self::Owned(bytes) => bytes.len() <= COPIED_BYTES_MAX,
+            Self::Owned(_) | Self::Shared(_) => self.bytes().len() <= COPIED_BYTES_MAX,
         }
     }
 
@@ -142,6 +169,7 @@ impl Bulk<'_> {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Owned(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
         }
     }
 }
@@ -200,6 +228,7 @@ impl Flavor for Tail<'_> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::sync::Arc;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -217,7 +246,9 @@ mod tests {
         for step in [1, 1000, 70_000] {
             push(&mut outbound, &[1; 3000], Bulk::Borrowed(&[2; 5000]));
             push(&mut outbound, &[3; 20_000], Bulk::Owned(vec![4; 100_000]));
+            push(&mut outbound, &[3; 20_000], Bulk::Shared(Arc::new(vec![4; 100_000])));
             push(&mut outbound, &[5; 10], Bulk::Owned(vec![6; 10]));
+            push(&mut outbound, &[5; 10], Bulk::Shared(Arc::new(vec![6; 10])));
             push(&mut outbound, &[7; 10], Bulk::Owned(Vec::new()));
             while outbound.queued_bytes() > 0 {
                 assert!(!outbound.transmit().is_empty());

@@ -63,6 +63,11 @@ proptest! {
     }
 
     #[test]
+    fn notices_round_trip(message in strategies::notice()) {
+        round_trip(&message);
+    }
+
+    #[test]
     fn replies_round_trip(message in strategies::reply()) {
         round_trip(&message);
     }

@@ -13,7 +13,7 @@ use proptest::prelude::{Strategy, any};
 
 pub(crate) use self::control::{to_io_node, to_node};
 pub(crate) use self::pset::{from_pset, to_pset};
-pub(crate) use self::ship::{reply, request};
+pub(crate) use self::ship::{notice, reply, request};
 
 fn node() -> impl Strategy<Value = NodeId> {
     any::<u32>().prop_map(NodeId)

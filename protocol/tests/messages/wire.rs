@@ -171,7 +171,8 @@ fn calls() {
         ("Read", Call::Read { file, offset: 1, length: 2 }),
         ("Write", Call::Write { file, offset: Some(1) }),
         ("Input", Call::Input { length: 1 }),
-        ("InputReady", Call::InputReady { wait_ms: 1 }),
+        ("InputReady", Call::InputReady),
+        ("PrintNothing", Call::PrintNothing),
         ("Print", Call::Print(Stream::Error)),
         ("Stat", Call::Stat { at: location(), follow: true }),
         ("HandleStat", Call::HandleStat(file)),
@@ -220,6 +221,7 @@ fn replies() {
         ("Entries", Reply::Entries { next: 1 }),
         ("Path", Reply::Path("/a".into())),
         ("Failed", Reply::Failed(2)),
+        ("Later", Reply::Later),
     ];
     for (name, reply) in replies {
         line(&mut table, name, &reply);

@@ -1,5 +1,7 @@
 //! Framing: whatever the network does to the pieces, the messages are the same.
 
+use std::sync::Arc;
+
 use coppice_protocol::session::{Channel, Event, Session};
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
@@ -44,7 +46,11 @@ fn received(session: &mut Session, owned: impl Iterator<Item = bool>) -> Vec<Mes
 
 fn send(session: &mut Session, message: &Message) {
     let Message { id, text, bulk, owned } = message;
-    let queued = if *owned { session.send_owned(*id, text, bulk.clone()) } else { session.send(*id, text, bulk) };
+    let queued = match (owned, id % 2) {
+        (true, 0) => session.send_owned(*id, text, bulk.clone()),
+        (true, _) => session.send_shared(*id, text, Arc::new(bulk.clone())),
+        (false, _) => session.send(*id, text, bulk),
+    };
     queued.expect("within the limits");
 }
 

@@ -7,6 +7,7 @@ use std::{cell::RefCell, ops::Range};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::ship::{Call, Reply, Request};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::wire::Wire;
 use crate::physical::PAGE_BYTES;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
 /// Answers calls until the connection ends.
 pub(super) async fn serve(wire: Wire, shared: Rc<RefCell<Shared>>) {
     let wire = Rc::new(wire);
+    // Dropped with the connection, on which their answers would go.
+    let mut waiting = JoinSet::new();
     let cut = Rc::clone(&shared.borrow().cut);
     let mut cut = std::pin::pin!(cut.notified());
     loop {
@@ -42,7 +45,7 @@ pub(super) async fn serve(wire: Wire, shared: Rc<RefCell<Shared>>) {
         let Request { call, .. } = frame.message().expect("a request");
         if matches!(call, Call::Input { .. }) {
             let (wire, ended) = (Rc::clone(&wire), Rc::clone(&shared.borrow().input_ended));
-            tokio::task::spawn_local(async move {
+            waiting.spawn_local(async move {
                 ended.notified().await;
                 wire.reply(frame.id, &Reply::Data, &[]).await;
             });

@@ -42,6 +42,9 @@ fn describe(detail: &JobDetail) -> String {
         text.push('\n');
         text.push_str(&ranks_table(&detail.rank_reports));
     }
+    for (rank, reason) in detail.rank_reports.iter().filter_map(|rank| Some((rank.rank, rank.reason.as_ref()?))) {
+        let _ = writeln!(text, "rank {rank}: {reason}");
+    }
     let unknown = unknown_calls(&detail.rank_reports);
     if !unknown.is_empty() {
         let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));

@@ -3,23 +3,23 @@
 
 mod common;
 mod node;
+mod once;
 mod ranks;
 mod retain;
 
 use common::{JOB, KEY, NODE, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};
 use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
-use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES};
+use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ras::RasKind;
 use coppice_protocol::retain::RankRetention;
 use coppice_protocol::session::Channel;
-use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Stream};
+use coppice_protocol::ship::{Call, Handle, Location, Notice, Owner, Reply, Stream};
 use node::Node;
 
 const ESRCH: u16 = 3;
-const EINTR: u16 = 4;
 const EBADF: u16 = 9;
 const EINVAL: u16 = 22;
 const O_RDONLY: u32 = 0;
@@ -182,19 +182,23 @@ fn output_waits_for_the_user() {
         for _ in 0..OUTPUT_WINDOW_BYTES / PIECE {
             assert!(matches!(print(&mut node, &[b'x'; PIECE]).await, Reply::Written { .. }));
         }
-        let first = node.request(OWNER, Call::Print(Stream::Output), b"one");
-        let second = node.request(OWNER, Call::Print(Stream::Error), b"two");
-        // Other calls overtake the two that wait.
+        // Whoever has to wait is told so at once, however many they are.
+        for _ in 0..3 * REQUESTS_IN_FLIGHT_MAX {
+            assert_eq!(print(&mut node, b"one").await, Reply::Later);
+        }
         assert_eq!(node.call(Call::HandleStat(Handle(0)), &[]).await.0, Reply::Failed(EBADF));
         for _ in 0..OUTPUT_WINDOW_BYTES / PIECE {
             assert!(matches!(pset.receive().await, FromPset::Output { .. }));
         }
         pset.send(ToPset::OutputTaken { job: JOB, bytes: 4 }).await;
-        assert_eq!(node.reply().await.0, first);
+        assert_eq!(node.notice().await, Notice::Output(OWNER));
+        assert_eq!(print(&mut node, b"one").await, Reply::Written { bytes: 3, end: 0 });
+        assert_eq!(print(&mut node, b"two").await, Reply::Later);
+        assert_eq!(node.call(Call::PrintNothing, &[]).await.0, Reply::Done);
+        assert_eq!(print(&mut node, b"2").await, Reply::Written { bytes: 1, end: 0 });
         // More is never given back than was taken.
         pset.send(ToPset::OutputTaken { job: JOB, bytes: u32::MAX }).await;
-        assert_eq!(node.reply().await.0, second);
-        for text in [b"one", b"two"] {
+        for text in [&b"one"[..], b"2"] {
             assert!(matches!(pset.receive().await, FromPset::Output { bytes, .. } if bytes == text));
         }
     });
@@ -204,13 +208,15 @@ fn output_waits_for_the_user() {
 fn input_comes_when_it_comes() {
     run(async {
         let (mut pset, mut node) = Pset::with_job().await;
-        let not_yet = node.call(Call::InputReady { wait_ms: 1 }, &[]).await.0;
-        assert_eq!(not_yet, Reply::Count(0));
-        let id = node.request(OWNER, Call::Input { length: 4 }, &[]);
+        assert_eq!(node.call(Call::InputReady, &[]).await.0, Reply::Count(0));
+        for _ in 0..3 * REQUESTS_IN_FLIGHT_MAX {
+            assert_eq!(node.call(Call::Input { length: 4 }, &[]).await.0, Reply::Later);
+        }
         pset.send(ToPset::Input { job: JOB, bytes: b"abcdef".to_vec() }).await;
-        assert_eq!(node.reply().await, (id, Reply::Data, b"abcd".to_vec()));
+        assert_eq!(node.notice().await, Notice::Input(OWNER));
+        assert_eq!(node.call(Call::Input { length: 4 }, &[]).await, (Reply::Data, b"abcd".to_vec()));
         assert!(matches!(pset.receive().await, FromPset::InputTaken { job: JOB, bytes: 4 }));
-        assert_eq!(node.call(Call::InputReady { wait_ms: u32::MAX }, &[]).await.0, Reply::Count(1));
+        assert_eq!(node.call(Call::InputReady, &[]).await.0, Reply::Count(1));
         assert_eq!(node.call(Call::Input { length: 100 }, &[]).await.1, b"ef");
         assert!(matches!(pset.receive().await, FromPset::InputTaken { bytes: 2, .. }));
         // A whole window, then the end.
@@ -233,18 +239,16 @@ fn other_ranks_have_no_input() {
         pset.send(ToPset::Start(spec)).await;
         assert!(matches!(node.control.message().await, ToNode::Launch(_)));
         assert_eq!(node.call(Call::Input { length: 1 }, &[]).await, (Reply::Data, Vec::new()));
-        assert_eq!(node.call(Call::InputReady { wait_ms: u32::MAX }, &[]).await.0, Reply::Count(1));
+        assert_eq!(node.call(Call::InputReady, &[]).await.0, Reply::Count(1));
     });
 }
 
 #[test]
-fn killed_ranks_wait_no_longer() {
+fn killed_ranks_are_served_until_they_end() {
     run(async {
         let (mut pset, mut node) = Pset::with_job().await;
-        let id = node.request(OWNER, Call::Input { length: 4 }, &[]);
         pset.send(ToPset::Kill { job: JOB }).await;
         assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
-        assert_eq!(node.reply().await, (id, Reply::Failed(EINTR), Vec::new()));
         // Files work until the node says that the rank has ended.
         let handle = node.open("/", O_RDONLY).await;
         assert!(matches!(node.call(Call::HandleStat(handle), &[]).await.0, Reply::Status(_)));
@@ -283,7 +287,8 @@ fn a_connection_may_come_back() {
         let file = node.open("/kept", O_RDWR | O_CREAT).await;
         node.control.abort();
         node.ship.abort();
-        let mut node = pset.connect_node(1).await;
+        let connections = pset.connect_node(1).await;
+        let mut node = node.again(connections);
         // What may have been lost is said again, and open files are still open.
         assert!(matches!(node.control.message().await, ToNode::Launch(launch) if launch.rank == RANK));
         assert!(matches!(node.call(Call::HandleStat(file), &[]).await.0, Reply::Status(_)));

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use coppice_endpoint::TcpStream;
 use coppice_io_node::link::Device;
 use coppice_protocol::control::{MemoryStatus, ToIoNode, ToNode};
+use coppice_protocol::limits::REQUESTS_IN_FLIGHT_MAX;
 use coppice_protocol::session::{Event, Frame, Session};
-use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply, Request};
+use coppice_protocol::ship::{Call, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, RequestId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -18,19 +19,39 @@ use crate::common::OWNER;
 pub(crate) struct Node {
     pub(crate) control: Wire,
     pub(crate) ship: Wire,
-    next_id: u64,
+    /// Requests that went.
+    requests: u64,
 }
 
 impl Node {
     pub(crate) fn new(control: Wire, ship: Wire) -> Self {
-        Self { control, ship, next_id: 100 }
+        Self { control, ship, requests: 0 }
     }
 
     /// Sends a request and gives its id.
     pub(crate) fn request(&mut self, owner: Owner, call: Call, bulk: &[u8]) -> u64 {
-        self.next_id += 1;
-        self.ship.send(self.next_id, &Request { owner, call }, bulk);
-        self.next_id
+        let slots = REQUESTS_IN_FLIGHT_MAX as u64;
+        let id = RequestId::new((self.requests % slots) as usize, self.requests / slots + 1).to_frame();
+        self.requests += 1;
+        self.request_as(id, owner, call, bulk);
+        id
+    }
+
+    /// Sends a request under this id.
+    pub(crate) fn request_as(&self, id: u64, owner: Owner, call: Call, bulk: &[u8]) {
+        self.ship.send(id, &Request { owner, call }, bulk);
+    }
+
+    /// The same node on new connections.
+    pub(crate) fn again(self, connections: Node) -> Self {
+        Self { requests: self.requests, ..connections }
+    }
+
+    /// What the I/O node says next of its own accord.
+    pub(crate) async fn notice(&self) -> Notice {
+        let frame = self.ship.frame().await.expect("connection ended");
+        assert_eq!(frame.id, NOTICE_ID);
+        frame.message().unwrap()
     }
 
     /// The next reply, with its request's id.

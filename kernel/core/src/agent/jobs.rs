@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
 
@@ -15,7 +16,9 @@ use super::ledger::{Entry, Ledger};
 use super::outbox::{Outbox, Started};
 use super::retain::Answers;
 use crate::executor::{self, WaitQueue};
-use crate::ship::Ship;
+use crate::limits::{DELIVER_NS_MAX, DELIVER_SAID_NS};
+use crate::ras::RasQueue;
+use crate::ship::{Delivery, Ship};
 use crate::sync::{LockLevel, Mutex};
 
 /// Launches, kills, and remembers.
@@ -23,6 +26,7 @@ pub(super) struct Jobs<P> {
     processes: P,
     ship: Ship,
     outbox: Arc<Outbox>,
+    ras: &'static RasQueue,
     ranks: Arc<Ranks>,
     /// This boot of the node.
     generation: Generation,
@@ -44,8 +48,14 @@ impl Default for Ranks {
 }
 
 impl<P: Processes> Jobs<P> {
-    pub(super) fn new(processes: P, ship: Ship, outbox: Arc<Outbox>, generation: Generation) -> Self {
-        Self { processes, ship, outbox, ranks: Arc::default(), generation, retained: Answers::default() }
+    pub(super) fn new(
+        processes: P,
+        ship: Ship,
+        outbox: Arc<Outbox>,
+        ras: &'static RasQueue,
+        generation: Generation,
+    ) -> Self {
+        Self { processes, ship, outbox, ras, ranks: Arc::default(), generation, retained: Answers::default() }
     }
 
     /// Cuts the node back to one program's pages, and answers. An order that comes twice is answered as the first one
@@ -85,6 +95,7 @@ impl<P: Processes> Jobs<P> {
             Entry::Refused(reason) => return self.outbox.ended(self.not_started(job, rank, reason)),
         }
         if let Err(error) = self.start(launch) {
+            self.ship.client(job, rank).release();
             let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
             self.ranks.ledger.lock().end(report.clone());
             self.outbox.ended(report);
@@ -97,14 +108,20 @@ impl<P: Processes> Jobs<P> {
         let started = Started::new(&self.outbox, job, rank);
         let process = self.processes.launch(launch, client.clone(), started);
         let (outbox, ranks, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ranks), self.ship.clone());
+        let ras = self.ras;
         executor::spawn(async move {
             ranks.wiped.wait_until(|| ranks.ledger.lock().begin(rank)).await;
-            let report = process.await;
+            let mut report = process.await;
             client.release();
             if ranks.ledger.lock().gone(rank) {
                 // Whoever hears of the job's last end may rely on nothing of it being left. Until then what the ended
                 // ranks left is among the job's own.
-                ship.scrub().await;
+                let late = || ras.push(undelivered(job));
+                if ship.scrub(&late).await == Delivery::BrokenOff {
+                    let seconds = DELIVER_NS_MAX / 1_000_000_000;
+                    let lost = || format!("what it or others here sent last was not read for {seconds} s and is lost");
+                    report.reason.get_or_insert_with(lost);
+                }
                 ranks.ledger.lock().wiped();
                 ranks.wiped.wake_all();
             }
@@ -157,4 +174,12 @@ impl<P: Processes> Jobs<P> {
             barriers: 0,
         }
     }
+}
+
+/// The event that says what the end of a job's last rank here waits for.
+fn undelivered(job: JobId) -> RasEvent {
+    let left = DELIVER_NS_MAX.saturating_sub(DELIVER_SAID_NS) / 1_000_000_000;
+    let text = format!("its ranks here have ended, and what they sent is not read; it is given up in {left} s");
+    let (severity, kind) = (Severity::Info, RasKind::Undelivered);
+    RasEvent { severity, kind, job: Some(job), rank: None, address: None, instruction: None, text }
 }

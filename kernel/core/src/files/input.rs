@@ -1,8 +1,8 @@
 //! Standard input: whether there is some is known to the I/O node alone, so it is asked.
 //!
-//! A question waits there until there is input, but for a short time only, and is then asked again: a process may end
-//! while one is under way, and its end is reported when that is answered. It is one boxed future that whoever watches
-//! moves on. A question that nobody watches any more is forgotten when input is read.
+//! It answers at once, and if there is none, it has the rank's bell rung when there is. Who wants to be told asks again
+//! then; who reads tries again, one thread at a time ([`Input::turn`]). The question is one boxed future that whoever
+//! watches moves on. One that nobody watches any more is forgotten when input is read.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -14,8 +14,8 @@ use core::task::{Context, Poll, Waker};
 use coppice_protocol::ship::{Call, Reply};
 
 use super::readiness::{Ready, Watchers};
-use crate::limits::INPUT_QUESTION_MS;
-use crate::ship::{Answer, Client};
+use super::turns::{Turn, Turns};
+use crate::ship::{Answer, Bell, Client};
 use crate::sync::{LockLevel, Mutex};
 
 /// A question under way.
@@ -28,6 +28,8 @@ pub(crate) struct Input {
     known: AtomicBool,
     question: Mutex<Option<Question>>,
     watchers: Arc<Watchers>,
+    /// Whose turn it is to read.
+    turns: Turns,
 }
 
 /// Whether an answer says that reading would not wait.
@@ -43,6 +45,7 @@ impl Input {
             known: AtomicBool::new(false),
             question: Mutex::new(LockLevel::OpenFile, None),
             watchers: Arc::new(Watchers::new()),
+            turns: Turns::new(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Input {
                 Poll::Ready(_) => {}
             }
         }
-        let mut new = self.ask(INPUT_QUESTION_MS);
+        let mut new = self.ask();
         match new.as_mut().poll(&mut context) {
             Poll::Pending => *question = Some(new),
             Poll::Ready(answer) => {
@@ -88,7 +91,7 @@ impl Input {
 
     /// Asks whether there is input now, if it is not known.
     pub(crate) async fn look(&self) {
-        if !self.known.load(Ordering::Acquire) && says_yes(&self.ask(0).await) {
+        if !self.known.load(Ordering::Acquire) && says_yes(&self.client.call(Call::InputReady, Vec::new()).await) {
             self.known.store(true, Ordering::Release);
         }
     }
@@ -102,9 +105,30 @@ impl Input {
         }
     }
 
-    fn ask(&self, wait_ms: u32) -> Question {
+    /// Waits until no other thread waits for something to read.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        self.turns.take().await
+    }
+
+    /// Rung when there may be something to read that was not there before.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.client.bells().input
+    }
+
+    /// Asks until there is input.
+    fn ask(&self) -> Question {
         let client = self.client.clone();
-        Box::pin(async move { client.call(Call::InputReady { wait_ms }, Vec::new()).await })
+        Box::pin(async move {
+            loop {
+                let bell = &client.bells().input;
+                let count = bell.count();
+                let answer = client.call(Call::InputReady, Vec::new()).await;
+                if says_yes(&answer) {
+                    return answer;
+                }
+                bell.rung_since(count).await;
+            }
+        })
     }
 }
 

@@ -98,6 +98,26 @@ impl Link {
     pub fn send<T: Serialize>(&self, id: u64, message: &T, bulk: Vec<u8>) -> Result<(), SendError> {
         let mut session = self.session.lock();
         session.send_owned(id, message, bulk)?;
+        self.write(&mut session);
+        Ok(())
+    }
+
+    /// As [`Self::send`], with bulk bytes that the caller keeps, too.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_shared<T: Serialize>(&self, id: u64, message: &T, bulk: Option<Arc<Vec<u8>>>) -> Result<(), SendError> {
+        let mut session = self.session.lock();
+        match bulk {
+            Some(bulk) => session.send_shared(id, message, bulk)?,
+            None => session.send(id, message, &[])?,
+        }
+        self.write(&mut session);
+        Ok(())
+    }
+
+    /// Writes what there is room for; the receiver goes on.
+    fn write(&self, session: &mut Session) {
         // An error shows when the receiver looks.
         while let Ok(written @ 1..) = self.wire.try_write(session.transmit()) {
             session.consume(written);
@@ -107,7 +127,6 @@ impl Link {
         {
             receiver.wake();
         }
-        Ok(())
     }
 
     /// Whether callers should wait before they queue more.

@@ -26,11 +26,12 @@
 //!
 //! **What a process sent to others** and is not there yet when it ends is theirs: it is delivered first, as Linux would
 //! after the process's end. Its end is reported later for that, which keeps nobody waiting who would not wait anyway:
-//! the peers are ranks of the same job. If a job is ended from outside, its connections are broken off instead.
+//! the peers are ranks of the same job. One that has ended refuses what comes, so only one that lives and does not read
+//! is waited for, for [`DELIVER_NS_MAX`]; the user is told that it is. If a job is ended from outside, its connections are broken off instead.
 //!
 //! **Calls that were under way** when the process was killed are at the I/O node, or queued: they cannot be taken back,
 //! and their replies bring a program's bytes. So [`Ship::scrub`] first waits for these replies, which nobody else does.
-//! An I/O node ends what a killed rank waits for, so that takes no longer than a call. If they do not come within
+//! No call waits for people at the I/O node, so that takes no longer than its disk does. If they do not come within
 //! [`SCRUB_WAIT_NS_MAX`], the connection is broken off, with what is queued for it and all it still might bring.
 
 use alloc::sync::Arc;
@@ -40,17 +41,28 @@ use coppice_hal as hal;
 
 use super::Ship;
 use crate::executor::{self, oneshot};
-use crate::limits::{DELIVER_NS_MAX, DELIVER_PAUSE_NS_MAX, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+use crate::limits::{DELIVER_NS_MAX, DELIVER_PAUSE_NS_MAX, DELIVER_SAID_NS, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
 
 #[cfg(test)]
 mod tests;
+
+/// What became of what ended processes had sent to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is there, or nobody wants it.
+    Done,
+    /// A peer that lives has not read it in [`DELIVER_NS_MAX`]; it hears that something is missing.
+    BrokenOff,
+}
 
 impl Ship {
     /// Wipes what ended processes left in the kernel's memory; see this module. To be called when the last process of a
     /// job is gone, all their calls are given up ([`super::Client::release`]) and no other begins before it is done.
     /// Takes at most [`DELIVER_NS_MAX`] and a few times [`SCRUB_WAIT_NS_MAX`], whatever the network does.
-    pub async fn scrub(&self) {
-        self.deliver().await;
+    ///
+    /// `late` is called once if delivering takes longer than [`DELIVER_SAID_NS`].
+    pub async fn scrub(&self, late: &(dyn Fn() + Send + Sync)) -> Delivery {
+        let delivery = self.deliver(late).await;
         self.quiesce().await;
         if let Some(dial) = self.shared.dial.get() {
             dial.scrub_connections();
@@ -72,12 +84,14 @@ impl Ship {
         if let Some(wiped) = ask(hal::cpu::index(), wipe_here_and_heap).await {
             let _ = wiped.await;
         }
+        delivery
     }
 
     /// Waits until what processes that are gone have sent to others is there, or breaks their connections off.
-    async fn deliver(&self) {
-        let Some(dial) = self.shared.dial.get() else { return };
+    async fn deliver(&self, late: &(dyn Fn() + Send + Sync)) -> Delivery {
+        let Some(dial) = self.shared.dial.get() else { return Delivery::Done };
         let deadline_ns = executor::now_ns().saturating_add(DELIVER_NS_MAX);
+        let mut late_ns = Some(executor::now_ns().saturating_add(DELIVER_SAID_NS));
         let mut pause_ns = SCRUB_PAUSE_NS;
         while dial.is_delivering() {
             if executor::now_ns() >= deadline_ns {
@@ -85,11 +99,15 @@ impl Ship {
                 dial.stop_delivering();
                 // The next look at the network sends word of it.
                 executor::sleep(SCRUB_PAUSE_NS).await;
-                return;
+                return Delivery::BrokenOff;
+            }
+            if late_ns.take_if(|late_ns| *late_ns <= executor::now_ns()).is_some() {
+                late();
             }
             executor::sleep(pause_ns).await;
             pause_ns = (pause_ns * 2).min(DELIVER_PAUSE_NS_MAX);
         }
+        Delivery::Done
     }
 
     /// Gives up what processes that are gone have sent to others and is not there yet: their job was ended.
@@ -104,7 +122,7 @@ impl Ship {
         if self.wait_for(|| self.is_quiet()).await {
             return;
         }
-        let Some(link) = self.shared.state.lock().link.clone() else { return };
+        let Some(link) = self.shared.state.lock().link().cloned() else { return };
         log::warn!("ship: calls of a process that is gone are not answered; making a new connection");
         link.abort();
         // What it has queued goes with the last who holds it: the task that serves it, and then this one.
@@ -129,8 +147,7 @@ impl Ship {
 
     /// Whether nothing is on its way for processes that are gone.
     fn is_quiet(&self) -> bool {
-        let state = self.shared.state.lock();
-        state.link.as_ref().is_none_or(|link| !state.requests.any_forgotten() && link.is_drained())
+        self.shared.state.lock().is_quiet()
     }
 }
 

@@ -3,16 +3,19 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::pin::pin;
 
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::session::Channel;
-use coppice_protocol::ship::{Call, Handle, Owner, Reply, Request, Stream};
+use coppice_protocol::ship::{Call, Handle, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
 
-use super::{Answer, Client, Ship};
+use super::{Client, Printing, Ship};
 use crate::errno::Errno;
 use crate::executor::{Elapsed, now_ns, run_to_end, sleep, spawn, timeout, yield_now};
+use crate::files::pipeline::Pipeline;
 use crate::limits::SHIP_CONNECT_WAIT_NS;
 use crate::net::testing::{Net, Peer, Port, credentials};
 
@@ -128,15 +131,23 @@ fn more_writes_than_the_connection_holds_wait_and_all_arrive_in_order() {
 }
 
 #[test]
-fn a_dropped_call_gives_its_place_back_when_it_is_answered_or_released() {
+fn a_dropped_call_gives_its_place_back_when_it_is_answered() {
     let (_net, port, client) = client();
     go(async move {
         let mut peer = port.accept().await;
-        // The first ones are never answered.
+        let mut first = Vec::new();
         for _ in 0..REQUESTS_IN_FLIGHT_MAX {
-            peer.receive().await.unwrap();
+            first.push(peer.receive().await.unwrap().id);
         }
-        answer_reads(&mut peer, usize::MAX).await;
+        sleep(100_000_000).await;
+        for id in first {
+            peer.send(id, &Reply::Data, &[]).await;
+        }
+        // One that was given up before it was sent never is.
+        let frame = peer.receive().await.unwrap();
+        assert!(matches!(frame.message(), Ok(Request { call: Call::Read { offset: 3, .. }, .. })));
+        peer.send(frame.id, &Reply::Data, &3_u64.to_le_bytes()).await;
+        sleep(u64::MAX).await;
     });
     let result = run_to_end(async move {
         for _ in 0..REQUESTS_IN_FLIGHT_MAX {
@@ -150,25 +161,140 @@ fn a_dropped_call_gives_its_place_back_when_it_is_answered_or_released() {
 }
 
 #[test]
-fn a_lost_connection_fails_what_is_under_way_and_is_made_again() {
+fn a_lost_connection_loses_no_call() {
     let (_net, port, client) = client();
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&ids);
     go(async move {
         let mut peer = port.accept().await;
-        peer.receive().await.unwrap();
+        for _ in 0..2 {
+            seen.lock().push(peer.receive().await.unwrap().id);
+        }
         peer.stream.abort();
         let mut peer = port.accept().await;
+        for _ in 0..2 {
+            let frame = peer.receive().await.unwrap();
+            assert_eq!(frame.bulk.len(), BULK_BYTES_MAX);
+            seen.lock().push(frame.id);
+            peer.send(frame.id, &Reply::Done, &[]).await;
+        }
         answer_reads(&mut peer, usize::MAX).await;
     });
     let result = run_to_end(async move {
-        let other = client.clone();
-        let lost = Arc::new(Mutex::new(None::<Answer>));
-        let slot = Arc::clone(&lost);
-        go(async move { *slot.lock() = Some(other.call(read(1), Vec::new()).await) });
-        while lost.lock().is_none() {
-            sleep(1_000_000).await;
-        }
-        assert_eq!(lost.lock().take(), Some(Err(Errno::EIO)));
+        let append = |byte| client.call(Call::Write { file: Handle(4), offset: None }, vec![byte; BULK_BYTES_MAX]);
+        let (first, second) = (append(1), append(2));
+        let mut both = Pipeline::new();
+        both.push(first);
+        both.push(second);
+        assert_eq!(both.next().await, Ok((Reply::Done, Vec::new())));
+        assert_eq!(both.next().await, Ok((Reply::Done, Vec::new())));
         assert_eq!(client.call(read(2), Vec::new()).await, Ok((Reply::Data, 2_u64.to_le_bytes().to_vec())));
+    });
+    assert_eq!(result, Ok(()));
+    let ids = ids.lock();
+    assert_eq!(ids[..2], ids[2..], "they are said again under their ids, in their order");
+}
+
+#[test]
+fn a_reply_wakes_its_caller_and_nobody_else() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        answer_reads(&mut peer, usize::MAX).await;
+    });
+    let polls = Arc::new(Mutex::new(Vec::new()));
+    for offset in 0..200_u64 {
+        let (client, polls) = (client.clone(), Arc::clone(&polls));
+        go(async move {
+            let mut count = 0;
+            let mut call = pin!(client.call(read(offset), Vec::new()));
+            let answer = poll_fn(|context| {
+                count += 1;
+                call.as_mut().poll(context)
+            });
+            assert!(answer.await.is_ok());
+            polls.lock().push(count);
+        });
+    }
+    assert_eq!(run_to_end(sleep(1_000_000_000)), Ok(()));
+    assert_eq!(*polls.lock(), [2; 200], "once when it is made, once when it is answered");
+}
+
+/// Whoever waits for people holds no place, however many they are.
+#[test]
+fn those_who_cannot_print_keep_nobody_from_their_files() {
+    let (_net, port, client) = client();
+    let room = Arc::new(Mutex::new(false));
+    let (has_room, printed) = (Arc::clone(&room), Arc::new(Mutex::new(0)));
+    go(async move {
+        let mut peer = port.accept().await;
+        loop {
+            let Ok(frame) = timeout(1_000_000, peer.receive()).await else {
+                if *has_room.lock() {
+                    peer.send(NOTICE_ID, &Notice::Output(Owner { job: JobId(7), rank: Rank(1) }), &[]).await;
+                }
+                continue;
+            };
+            let frame = frame.unwrap();
+            let reply = match frame.message::<Request>().unwrap().call {
+                Call::Print(_) if *has_room.lock() => Reply::Written { bytes: 3, end: 0 },
+                Call::Print(_) => Reply::Later,
+                _ => Reply::Done,
+            };
+            peer.send(frame.id, &reply, &[]).await;
+        }
+    });
+    for _ in 0..5 * REQUESTS_IN_FLIGHT_MAX {
+        let (client, printed) = (client.clone(), Arc::clone(&printed));
+        go(async move {
+            let mut printing = Printing::new(&client, Stream::Output, b"abc".to_vec());
+            loop {
+                let count = client.bells().output.count();
+                match printing.attempt().await {
+                    Some(answer) => break assert_eq!(answer, Ok((Reply::Written { bytes: 3, end: 0 }, Vec::new()))),
+                    None => client.bells().output.rung_since(count).await,
+                }
+            }
+            *printed.lock() += 1;
+        });
+    }
+    let result = run_to_end(async move {
+        sleep(1_000_000_000).await;
+        let start_ns = now_ns();
+        assert_eq!(client.call(read(1), Vec::new()).await, Ok((Reply::Done, Vec::new())));
+        assert!(now_ns() - start_ns < 10_000_000);
+        *room.lock() = true;
+        sleep(1_000_000_000).await;
+    });
+    assert_eq!((result, *printed.lock()), (Ok(()), 5 * REQUESTS_IN_FLIGHT_MAX));
+}
+
+/// The I/O node keeps room for who stands in its line, so it is told when nobody does any more.
+#[test]
+fn who_gives_up_printing_says_so() {
+    let (_net, port, client) = client();
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&calls);
+    go(async move {
+        let mut peer = port.accept().await;
+        loop {
+            let frame = peer.receive().await.unwrap();
+            let call = frame.message::<Request>().unwrap().call;
+            let reply = if matches!(call, Call::Print(_)) { Reply::Later } else { Reply::Done };
+            seen.lock().push(call);
+            peer.send(frame.id, &reply, &[]).await;
+        }
+    });
+    let result = run_to_end(async move {
+        let mut first = Printing::new(&client, Stream::Output, b"abc".to_vec());
+        let mut second = Printing::new(&client, Stream::Error, b"de".to_vec());
+        assert_eq!((first.attempt().await, second.attempt().await), (None, None));
+        drop(first);
+        sleep(1_000_000).await;
+        assert!(!calls.lock().contains(&Call::PrintNothing), "another thread of the rank waits");
+        drop(second);
+        sleep(1_000_000).await;
+        assert_eq!(calls.lock().pop(), Some(Call::PrintNothing));
     });
     assert_eq!(result, Ok(()));
 }

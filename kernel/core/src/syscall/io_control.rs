@@ -57,7 +57,7 @@ fn held(file: &OpenFile) -> Option<usize> {
 pub(super) async fn bytes_readable(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = caller.process.files.lock().get(a.int(0))?;
     let bytes = match &file.object {
-        Object::Stream(_) => match caller.ask(Call::InputReady { wait_ms: 0 }).await? {
+        Object::Stream(_) => match caller.ask(Call::InputReady).await? {
             (Reply::Count(ready), _) => ready.min(1),
             _ => return Err(Errno::EIO.into()),
         },

@@ -15,7 +15,6 @@ use super::{Arguments, signal_file};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
-use crate::files::readiness::until;
 use crate::files::{Device, Input, Object, OpenFile, Standard, buffer};
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure};
@@ -186,23 +185,25 @@ async fn read_parts(
 
 /// Standard input gives what there is, however little.
 async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut ranges: Ranges) -> Awaited {
-    if file.is_nonblocking() {
-        let (reply, _) = caller.ask(Call::InputReady { wait_ms: 0 }).await?;
-        if reply == Reply::Count(0) {
-            return Err(Errno::EAGAIN.into());
-        }
-    }
-    if caller.process.signals.lock().has_handlers() {
-        // What was asked for is taken from the input whoever waits for it, so signals interrupt a wait before that.
-        let is_known = || (!input.ready().is_empty()).then_some(());
-        caller.interruptible(Restart::IfAsked, until(|waker| input.watch(waker), is_known)).await?;
-    }
     let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
-    input.forget();
-    let asked = caller.ask(Call::Input { length }).await;
-    // What another thread was told meanwhile may have been about these bytes.
-    input.forget();
-    let (_, mut bytes) = asked?;
+    let waits = !file.is_nonblocking();
+    // One thread asks for all that wait.
+    let _turn = if waits { Some(caller.interruptible(Restart::IfAsked, input.turn()).await?) } else { None };
+    let mut bytes = loop {
+        let count = input.bell().count();
+        input.forget();
+        // What comes is taken from the input whoever waits for it, so signals interrupt only the wait behind this.
+        let asked = caller.ask(Call::Input { length }).await;
+        // What another thread was told meanwhile may have been about these bytes.
+        input.forget();
+        match asked? {
+            (Reply::Later, _) if waits => {
+                caller.interruptible(Restart::IfAsked, input.bell().rung_since(count)).await?;
+            }
+            (Reply::Later, _) => return Err(Errno::EAGAIN.into()),
+            (_, bytes) => break bytes,
+        }
+    };
     bytes.truncate(length as usize);
     caller.process.account.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     let (copied, result) = ranges.scatter(caller, &bytes).await;

@@ -22,7 +22,9 @@ use crate::executor;
 use crate::files::pipeline::Pipeline;
 use crate::files::special::Text;
 use crate::files::{Object, OpenFile, Standard};
+use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure};
+use crate::ship::Printing;
 
 /// Longest name of a thread, bytes, as on Linux: what is behind is not looked at.
 const THREAD_NAME_BYTES_MAX: usize = 15;
@@ -126,7 +128,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             let mut done = 0;
             let result = print(caller, stream, &mut ranges, &mut done).await;
             match result {
-                Err(Failure::Errno(_)) if done > 0 => Ok(done),
+                Err(failure) if done > 0 && failure.leaves_part() => Ok(done),
                 Err(failure) => Err(failure),
                 Ok(()) => Ok(done),
             }
@@ -250,7 +252,7 @@ async fn print(caller: Caller<'_>, stream: &Standard, ranges: &mut Ranges, done:
     Ok(())
 }
 
-/// Prints some bytes, at most [`BULK_BYTES_MAX`]. A reader that is gone means `SIGPIPE`, then `EPIPE`.
+/// Prints some bytes, at most [`BULK_BYTES_MAX`]; waits while the user does not take them. A reader that is gone means `SIGPIPE`, then `EPIPE`.
 async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Awaited {
     let stream = match stream {
         Standard::Input(_) => return Err(Errno::EBADF.into()),
@@ -258,7 +260,17 @@ async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Aw
         Standard::Error => Stream::Error,
     };
     let length = bytes.len() as u64;
-    match caller.process.client.call(Call::Print(stream), bytes).await {
+    let client = &caller.process.client;
+    let mut printing = Printing::new(client, stream, bytes);
+    let answer = loop {
+        let bell = &client.bells().output;
+        let count = bell.count();
+        match printing.attempt().await {
+            Some(answer) => break answer,
+            None => caller.interruptible(Restart::IfAsked, bell.rung_since(count)).await?,
+        }
+    };
+    match answer {
         Ok((Reply::Written { bytes, .. }, _)) => {
             let bytes = u64::from(bytes).min(length);
             caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Messages of function shipping.
 
 use coppice_protocol::ship::{
-    Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
+    Call, FileStatus, FileSystemStatus, Handle, Location, Notice, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -37,7 +37,8 @@ fn call_by_handle() -> impl Strategy<Value = Call> {
         (handle(), any::<(u64, u32)>()).prop_map(|(file, (offset, length))| Call::Read { file, offset, length }),
         (handle(), any::<Option<u64>>()).prop_map(|(file, offset)| Call::Write { file, offset }),
         any::<u32>().prop_map(|length| Call::Input { length }),
-        any::<u32>().prop_map(|wait_ms| Call::InputReady { wait_ms }),
+        Just(Call::InputReady),
+        Just(Call::PrintNothing),
         stream().prop_map(Call::Print),
         handle().prop_map(Call::HandleStat),
         handle().prop_map(Call::HandleFileSystem),
@@ -159,5 +160,12 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|next| Reply::Entries { next }),
         any::<String>().prop_map(Reply::Path),
         any::<u16>().prop_map(Reply::Failed),
+        Just(Reply::Later),
     ]
+}
+
+/// What an I/O node says of its own accord.
+pub(crate) fn notice() -> impl Strategy<Value = Notice> {
+    let owner = || (job(), rank()).prop_map(|(job, rank)| Owner { job, rank });
+    prop_oneof![owner().prop_map(Notice::Output), owner().prop_map(Notice::Input)]
 }

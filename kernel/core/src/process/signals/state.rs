@@ -455,11 +455,6 @@ impl Signals {
         (set(|handler| handler == SIG_IGN), set(|handler| handler > SIG_IGN))
     }
 
-    /// Whether there is a handler for any signal.
-    pub(crate) fn has_handlers(&self) -> bool {
-        self.actions.iter().any(|action| action.handler > SIG_IGN)
-    }
-
     /// Whether a handler is set.
     fn has_handler(&self, signal: u32) -> bool {
         check(signal).is_ok_and(|index| self.actions[index].handler > SIG_IGN)

@@ -2,7 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_endpoint::{BufferSizes, NetError, SocketError, TcpListener, TcpSocket, TcpStream};
 use coppice_protocol::ids::{JobId, Rank};
@@ -11,9 +11,9 @@ use coppice_protocol::session::{Channel, Frame};
 use coppice_protocol::ship::{Call, Handle, Reply, Stream};
 
 use crate::executor::{Elapsed, now_ns, run_to_end, sleep, spawn, timeout};
-use crate::limits::{DELIVER_NS_MAX, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+use crate::limits::{DELIVER_NS_MAX, DELIVER_SAID_NS, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
 use crate::net::testing::{End, Net, Peer, Port, credentials};
-use crate::ship::{Client, Ship};
+use crate::ship::{Client, Delivery, Ship};
 
 const MS: u64 = 1_000_000;
 
@@ -48,7 +48,7 @@ async fn die_in_a_call(peer: &mut Peer, client: &Client) -> Frame {
 /// How long it takes to leave nothing behind, ns.
 async fn time_to_scrub(ship: &Ship) -> u64 {
     let since_ns = now_ns();
-    ship.scrub().await;
+    ship.scrub(&|| ()).await;
     now_ns() - since_ns
 }
 
@@ -181,14 +181,56 @@ fn a_peer_that_does_not_read_does_not_keep_the_node() {
         let (socket, _listener, stream) = connected(&net).await;
         assert_eq!(socket.send(&[7; 10_000]), Ok(10_000));
         drop(socket);
-        let took_ns = time_to_scrub(&ship).await;
+        let (since_ns, said_ns) = (now_ns(), AtomicU64::new(0));
+        let delivery = ship.scrub(&|| said_ns.store(now_ns() - since_ns, Ordering::Relaxed)).await;
+        let took_ns = now_ns() - since_ns;
         assert!((DELIVER_NS_MAX..DELIVER_NS_MAX + SCRUB_WAIT_NS_MAX).contains(&took_ns), "took {took_ns} ns");
+        assert_eq!(delivery, Delivery::BrokenOff);
+        let said_ns = said_ns.into_inner();
+        assert!((DELIVER_SAID_NS..2 * DELIVER_SAID_NS).contains(&said_ns), "said after {said_ns} ns");
         assert_eq!(net.dial.stack.user_sockets(), 0);
         // It hears that something is missing.
         assert_eq!(stream.read(&mut [0; 10_000]).await, Ok(4096));
         assert_eq!(stream.read(&mut [0; 10_000]).await, Err(NetError::Reset));
     });
     assert_eq!(result, Ok(()));
+}
+
+/// Whatever it had read, and whether or not it had taken the connection: nobody waits for one who is gone.
+#[test]
+fn a_reader_that_has_ended_keeps_nobody() {
+    for case in ["unread", "read", "not accepted"] {
+        let Stage { net, ship, .. } = stage();
+        let result = run_to_end(async move {
+            let listener = TcpSocket::new(&net.stack).unwrap();
+            listener.bind(net.stack.address(), 9, false).unwrap();
+            listener.listen(2).unwrap();
+            let writer = TcpSocket::new(&net.dial.stack).unwrap();
+            assert_eq!(writer.connect(net.stack.address(), 9), Err(SocketError::InProgress));
+            sleep(MS).await;
+            let reader = (case != "not accepted").then(|| listener.accept().unwrap());
+            // More than its peer has room for, so that some is here when the other end is gone.
+            let send = || while writer.send(&[7; 10_000]).is_ok() {};
+            if case != "read" {
+                send();
+            }
+            let ended = spawn(async move {
+                sleep(50 * MS).await;
+                drop(reader);
+                drop(listener);
+            });
+            assert!(ended.is_ok());
+            if case == "read" {
+                sleep(100 * MS).await;
+                send();
+            }
+            drop(writer);
+            let took_ns = time_to_scrub(&ship).await;
+            assert!(took_ns < 100 * MS, "{case}: took {took_ns} ns");
+            assert_eq!(net.dial.stack.user_sockets(), 0, "{case}");
+        });
+        assert_eq!(result, Ok(()), "{case}");
+    }
 }
 
 #[test]

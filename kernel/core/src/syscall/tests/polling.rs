@@ -131,11 +131,11 @@ fn input_is_noticed_while_waiting_and_asked_for_again_when_it_was_read() {
     assert_eq!(poll(&bench, &[(0, IN)], 0), (1, vec![IN]));
     assert_eq!(drain(&bench, 0), 3);
     assert_eq!(poll(&bench, &[(0, IN)], 0), (0, vec![0]));
-    // It is asked again and again, but not all the time.
+    // It is asked once, however long that takes.
     let asked = bench.world.lock().calls.len();
     assert_eq!(poll(&bench, &[(0, IN)], 60_000), (0, vec![0]));
     let more = bench.world.lock().calls.len() - asked;
-    assert!(more > 0, "{more}");
+    assert!((1..=3).contains(&more), "{more}");
 }
 
 #[test]

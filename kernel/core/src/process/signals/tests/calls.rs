@@ -72,6 +72,27 @@ fn waiting_calls_are_interrupted_or_made_again() {
     }
 }
 
+/// Nobody reads what is printed, nobody types.
+#[test]
+fn waits_for_people_are_interrupted() {
+    for (call, descriptor) in [(nr::WRITE, 1), (nr::READ, 0)] {
+        let bench = Bench::new(&[]);
+        set(&bench, SIGUSR1, 0);
+        bench.world.lock().output_room = Some(0);
+        bench.world.lock().input_goes_on = true;
+        let at = bench.put(0x200, b"hi");
+        let interrupted = bench.wait_while(call, &[descriptor, at, 2], |bench| send(bench, SIGUSR1));
+        assert_eq!((interrupted, handled(&bench)), (Some(error(Errno::EINTR)), [u64::from(SIGUSR1)].into()));
+        // It has printed nothing, and what is typed now is the next one's.
+        assert_eq!(bench.world.lock().output, b"");
+        bench.world.lock().output_room = None;
+        bench.world.lock().input.push_back(b"in".to_vec());
+        assert_eq!(bench.call(call, &[descriptor, at, 2]), 2);
+        assert_eq!(bench.get(0x200, 2), if descriptor == 0 { b"in" } else { b"hi" });
+        assert!(bench.world.lock().wants_output.is_none());
+    }
+}
+
 #[test]
 fn some_calls_are_never_made_again() {
     let bench = Bench::new(&[]);

@@ -1,0 +1,269 @@
+//! An I/O node that tests play: files in a table, output in a vector.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::ship::{Call, FileStatus, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
+use spin::Mutex;
+
+use crate::errno::Errno;
+use crate::executor;
+use crate::net::testing::{Peer, Port};
+
+/// What the played I/O node has and does.
+#[derive(Default)]
+pub(crate) struct World {
+    /// Files by path.
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    pub(super) handles: Vec<Option<String>>,
+    /// What was printed.
+    pub(crate) output: Vec<u8>,
+    /// What is there to be read on standard input; then its end.
+    pub(crate) input: VecDeque<Vec<u8>>,
+    /// When there is none, more may come.
+    pub(crate) input_goes_on: bool,
+    /// Who found none and is to be told of some.
+    pub(super) wants_input: Option<Owner>,
+    /// What the user still takes of the output, bytes; `None`: all.
+    pub(crate) output_room: Option<usize>,
+    /// Who could not print.
+    pub(crate) wants_output: Option<Owner>,
+    /// Nobody reads the output any more.
+    pub(crate) output_gone: bool,
+    /// Writes from this offset on fail with this error.
+    pub(crate) fails_from: Option<(u64, Errno)>,
+    /// Reads and writes from this offset on, standard input and the program's pages (offset 0) are never answered.
+    pub(crate) stuck_from: Option<u64>,
+    /// The program's file.
+    pub(crate) program: Vec<u8>,
+    /// No write takes more, bytes.
+    pub(crate) write_bytes_max: Option<usize>,
+    /// Most reads and writes that were under way at once.
+    pub(crate) under_way_max: usize,
+    /// Every call, as it came.
+    pub(crate) calls: Vec<Call>,
+}
+
+impl World {
+    fn handle(&mut self, path: String) -> Handle {
+        self.handles.push(Some(path));
+        Handle(self.handles.len() as u32 - 1)
+    }
+
+    fn path_of(&self, handle: Handle) -> Result<String, Errno> {
+        self.handles.get(handle.0 as usize).and_then(Clone::clone).ok_or(Errno::EBADF)
+    }
+
+    /// Files that are still open.
+    pub(crate) fn open_count(&self) -> usize {
+        self.handles.iter().flatten().count()
+    }
+
+    fn resolve(&self, at: &Location) -> Result<String, Errno> {
+        let base = at.directory.map_or(Ok(String::from("/")), |handle| self.path_of(handle))?;
+        let joined = crate::files::absolute(&base, &at.path);
+        let mut names: Vec<&str> = Vec::new();
+        for name in joined.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            if name == ".." {
+                names.pop();
+            } else {
+                names.push(name);
+            }
+        }
+        Ok(alloc::format!("/{}", names.join("/")))
+    }
+
+    fn status(&self, path: &str) -> Result<FileStatus, Errno> {
+        let prefix = if path == "/" { "/".to_string() } else { alloc::format!("{path}/") };
+        let inode = path.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte));
+        match self.files.get(path) {
+            Some(bytes) => {
+                let size = bytes.len() as u64;
+                Ok(FileStatus { mode: 0o100_644, size, inode, user: 1, group: 2, ..FileStatus::default() })
+            }
+            None if self.files.keys().any(|name| name.starts_with(&prefix)) => {
+                Ok(FileStatus { mode: 0o040_755, inode, ..FileStatus::default() })
+            }
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn is_stuck(&self, call: &Call) -> bool {
+        let at = match call {
+            Call::Read { offset, .. } => *offset,
+            Call::Write { offset, .. } => offset.unwrap_or(0),
+            Call::Input { .. } | Call::Pages { .. } => 0,
+            _ => return false,
+        };
+        self.stuck_from.is_some_and(|from| at >= from)
+    }
+
+    fn answer(&mut self, call: Call, bulk: Vec<u8>) -> Result<(Reply, Vec<u8>), Errno> {
+        self.calls.push(call.clone());
+        let done = Ok((Reply::Done, Vec::new()));
+        match call {
+            Call::Pages { .. } => Ok((Reply::Data, self.program[..self.program.len().min(4096)].to_vec())),
+            Call::Open { at, flags, .. } => {
+                let path = self.resolve(&at)?;
+                if flags & 0o100 != 0 {
+                    self.files.entry(path.clone()).or_default();
+                }
+                let status = self.status(&path)?;
+                if flags & 0o1000 != 0 {
+                    self.files.insert(path.clone(), Vec::new());
+                }
+                Ok((Reply::Opened { handle: self.handle(path), status }, Vec::new()))
+            }
+            Call::Close(handle) => {
+                self.path_of(handle)?;
+                self.handles[handle.0 as usize] = None;
+                done
+            }
+            Call::Read { file, offset, length } => {
+                let path = self.path_of(file)?;
+                let bytes = self.files.get(&path).ok_or(Errno::EISDIR)?;
+                let start = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
+                Ok((Reply::Data, bytes[start..bytes.len().min(start + length as usize)].to_vec()))
+            }
+            Call::Write { file, offset } => {
+                let path = self.path_of(file)?;
+                let bytes = self.files.get_mut(&path).ok_or(Errno::EBADF)?;
+                let offset = offset.unwrap_or(bytes.len() as u64);
+                if let Some((from, errno)) = self.fails_from
+                    && offset >= from
+                {
+                    return Err(errno);
+                }
+                let count = bulk.len().min(self.write_bytes_max.unwrap_or(usize::MAX));
+                let start = offset as usize;
+                if bytes.len() < start + count {
+                    bytes.resize(start + count, 0);
+                }
+                bytes[start..start + count].copy_from_slice(&bulk[..count]);
+                Ok((Reply::Written { bytes: count as u32, end: offset + count as u64 }, Vec::new()))
+            }
+            Call::Input { length } => {
+                let Some(mut bytes) = self.input.pop_front() else {
+                    let reply = if self.input_goes_on { Reply::Later } else { Reply::Data };
+                    return Ok((reply, Vec::new()));
+                };
+                let rest = bytes.split_off(bytes.len().min(length as usize));
+                if !rest.is_empty() {
+                    self.input.push_front(rest);
+                }
+                Ok((Reply::Data, bytes))
+            }
+            Call::InputReady => Ok((Reply::Count(u64::from(!self.input.is_empty())), Vec::new())),
+            Call::Print(Stream::Output | Stream::Error) if self.output_gone => Err(Errno::EPIPE),
+            Call::Print(_) if self.output_room.is_some_and(|room| bulk.len() > room) => Ok((Reply::Later, Vec::new())),
+            Call::PrintNothing => {
+                self.wants_output = None;
+                done
+            }
+            Call::Print(_) => {
+                self.output_room = self.output_room.map(|room| room - bulk.len());
+                self.output.extend_from_slice(&bulk);
+                Ok((Reply::Written { bytes: bulk.len() as u32, end: 0 }, Vec::new()))
+            }
+            Call::Stat { at, .. } => {
+                let path = self.resolve(&at)?;
+                Ok((Reply::Status(self.status(&path)?), Vec::new()))
+            }
+            Call::HandleStat(handle) => {
+                let path = self.path_of(handle)?;
+                Ok((Reply::Status(self.status(&path)?), Vec::new()))
+            }
+            Call::Resolve(at) => {
+                let path = self.resolve(&at)?;
+                if self.status(&path)?.mode >> 12 == 8 {
+                    return Err(Errno::ENOTDIR);
+                }
+                Ok((Reply::Path(path), Vec::new()))
+            }
+            Call::HandleTruncate { file, length } => {
+                let path = self.path_of(file)?;
+                self.files.get_mut(&path).ok_or(Errno::EINVAL)?.resize(length as usize, 0);
+                done
+            }
+            Call::SeekData { offset, .. } => Ok((Reply::Count(offset), Vec::new())),
+            Call::Synchronise { .. } | Call::Access { .. } | Call::SetFlags { .. } => done,
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+}
+
+impl World {
+    /// Who was told that it has to wait is to hear when it need not.
+    fn note(&mut self, request: &Request, answer: &Result<(Reply, Vec<u8>), Errno>) {
+        match (&request.call, answer) {
+            (Call::Input { .. }, Ok((Reply::Later, _))) | (Call::InputReady, Ok((Reply::Count(0), _))) => {
+                self.wants_input = Some(request.owner);
+            }
+            (Call::Print(_), Ok((Reply::Later, _))) => self.wants_output = Some(request.owner),
+            _ => {}
+        }
+    }
+
+    fn is_anybody_waiting(&self) -> bool {
+        self.wants_input.is_some() || self.wants_output.is_some()
+    }
+
+    /// What is to be said to those who wait.
+    fn notice(&mut self) -> Option<Notice> {
+        if !self.input.is_empty()
+            && let Some(owner) = self.wants_input.take()
+        {
+            return Some(Notice::Input(owner));
+        }
+        let has_room = self.output_room.is_none_or(|room| room > 0);
+        if has_room { self.wants_output.take().map(Notice::Output) } else { None }
+    }
+}
+
+/// Plays the I/O node: takes what comes within a moment, and answers it in reverse order.
+pub(super) async fn play(port: Port, world: Arc<Mutex<World>>) {
+    const MOMENT_NS: u64 = 10_000_000;
+    const TELL_NS: u64 = 100_000_000;
+    let mut peer: Peer = port.accept().await;
+    loop {
+        let mut frames = Vec::new();
+        // Without somebody to tell something, nothing happens here that keeps a test from coming to its end.
+        let (limit_ns, receiving) =
+            (if world.lock().is_anybody_waiting() { TELL_NS } else { u64::MAX }, peer.receive());
+        match executor::timeout(limit_ns, receiving).await {
+            Ok(Ok(frame)) => frames.push(frame),
+            Ok(Err(_)) => return,
+            Err(executor::Elapsed) => {
+                let notice = world.lock().notice();
+                if let Some(notice) = notice {
+                    peer.send(NOTICE_ID, &notice, &[]).await;
+                }
+                continue;
+            }
+        }
+        while let Ok(Ok(frame)) = executor::timeout(MOMENT_NS, peer.receive()).await {
+            frames.push(frame);
+        }
+        let mut answers = Vec::new();
+        {
+            let mut world = world.lock();
+            world.under_way_max = world.under_way_max.max(frames.len());
+            for frame in frames {
+                let request: Request = frame.message().expect("a request");
+                if !world.is_stuck(&request.call) {
+                    let answer = world.answer(request.call.clone(), frame.bulk);
+                    world.note(&request, &answer);
+                    answers.push((frame.id, answer));
+                }
+            }
+        }
+        for (id, answer) in answers.into_iter().rev() {
+            match answer {
+                Ok((reply, bulk)) => peer.send(id, &reply, &bulk).await,
+                Err(errno) => peer.send(id, &Reply::Failed(errno.0), &[]).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A node's requests: which wait, which are under way, and which goes next.
+//!
+//! **Share.** Requests wait in a queue per rank, and ranks take turns, so that a rank with hundreds of threads in calls
+//! keeps nobody else's waiting longer than one with a single thread. Of several ranks none has more than
+//! [`REQUESTS_PER_RANK_MAX`] under way, so that calls of one that take long leave places to the others.
+//!
+//! **Once.** A request keeps its id until it is answered. When the connection breaks, all that are under way are said
+//! again on the next one, under the same ids; the I/O node's [`super::Replies`] knows them. So a call is never lost with
+//! a connection, and never made twice.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
+
+use super::{Owner, RequestId};
+use crate::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_RANK_MAX};
+
+/// Requests of a node's ranks. `R` is what the node knows of one.
+#[derive(Debug)]
+pub struct Requests<R> {
+    waiting: BTreeMap<Owner, VecDeque<R>>,
+    /// Whose request went last.
+    last: Option<Owner>,
+    slots: [Slot<R>; REQUESTS_IN_FLIGHT_MAX],
+    /// Requests that went, of all slots.
+    sent: u64,
+}
+
+#[derive(Debug)]
+struct Slot<R> {
+    /// The number of its last request.
+    number: u64,
+    state: State<R>,
+}
+
+#[derive(Debug)]
+enum State<R> {
+    Free,
+    /// Under way, as the so manieth of all.
+    UnderWay {
+        owner: Owner,
+        order: u64,
+        request: R,
+    },
+    /// Under way, and nobody waits for the answer.
+    Forgotten,
+}
+
+/// What an answer is to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answered<R> {
+    /// This request.
+    Request(R),
+    /// One that nobody waits for any more.
+    Forgotten,
+    /// None that is under way.
+    Unknown,
+}
+
+impl<R> Default for Requests<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R> Requests<R> {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        let slots = [const { Slot { number: 0, state: State::Free } }; REQUESTS_IN_FLIGHT_MAX];
+        Self { waiting: BTreeMap::new(), last: None, slots, sent: 0 }
+    }
+
+    /// Adds a request behind the others of its rank.
+    pub fn push(&mut self, owner: Owner, request: R) {
+        self.waiting.entry(owner).or_default().push_back(request);
+    }
+
+    /// Takes a request that nothing waits for any more out of the queues: those of which `keep` says no.
+    pub fn retain_waiting(&mut self, mut keep: impl FnMut(&R) -> bool) {
+        self.waiting.retain(|_, queue| {
+            queue.retain(&mut keep);
+            !queue.is_empty()
+        });
+    }
+
+    /// The request that is to be sent now, with its id; it is under way from now on. `None`: nothing waits, or there is
+    /// no place. `ranks`: how many the node has.
+    pub fn next(&mut self, ranks: usize) -> Option<(RequestId, &mut R)> {
+        let index = self.slots.iter().position(|slot| matches!(slot.state, State::Free))?;
+        let share = if ranks > 1 { REQUESTS_PER_RANK_MAX } else { REQUESTS_IN_FLIGHT_MAX };
+        let after = self.last.map_or(Unbounded, Excluded);
+        let in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
+        let owner = *in_turn.map(|(owner, _)| owner).find(|owner| self.under_way_of(**owner) < share)?;
+        let queue = self.waiting.get_mut(&owner)?;
+        let request = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&owner);
+        }
+        self.last = Some(owner);
+        self.sent += 1;
+        let slot = self.slots.get_mut(index)?;
+        slot.number += 1;
+        slot.state = State::UnderWay { owner, order: self.sent, request };
+        let id = RequestId::new(index, slot.number);
+        match &mut slot.state {
+            State::UnderWay { request, .. } => Some((id, request)),
+            State::Free | State::Forgotten => None,
+        }
+    }
+
+    fn under_way_of(&self, wanted: Owner) -> usize {
+        let is_of = |slot: &&Slot<R>| matches!(slot.state, State::UnderWay { owner, .. } if owner == wanted);
+        self.slots.iter().filter(is_of).count()
+    }
+
+    /// An answer came, or the request was not sent after all: its place is free.
+    pub fn take(&mut self, id: RequestId) -> Answered<R> {
+        let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.number == id.number());
+        match slot.map(|slot| core::mem::replace(&mut slot.state, State::Free)) {
+            Some(State::UnderWay { request, .. }) => Answered::Request(request),
+            Some(State::Forgotten) => Answered::Forgotten,
+            Some(State::Free) | None => Answered::Unknown,
+        }
+    }
+
+    /// Those that are under way, the first one first: to be sent on a new connection. Those that nobody waits for are
+    /// dropped, and their places are free.
+    pub fn again(&mut self) -> Vec<(RequestId, &R)> {
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Forgotten) {
+                slot.state = State::Free;
+            }
+        }
+        let under_way = self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
+            State::UnderWay { order, request, .. } => Some((*order, RequestId::new(index, slot.number), request)),
+            State::Free | State::Forgotten => None,
+        });
+        let mut under_way: Vec<_> = under_way.collect();
+        under_way.sort_unstable_by_key(|(order, ..)| *order);
+        under_way.into_iter().map(|(_, id, request)| (id, request)).collect()
+    }
+
+    /// Nobody waits for the answers to a rank's requests any more; those that did not go never will.
+    pub fn forget(&mut self, wanted: Owner) {
+        self.waiting.remove(&wanted);
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::UnderWay { owner, .. } if owner == wanted) {
+                slot.state = State::Forgotten;
+            }
+        }
+    }
+
+    /// Takes out the requests of which `is_over` says so, waiting or under way.
+    pub fn give_up(&mut self, mut is_over: impl FnMut(&R) -> bool) -> Vec<R> {
+        let mut given_up = Vec::new();
+        for slot in &mut self.slots {
+            if matches!(&slot.state, State::UnderWay { request, .. } if is_over(request))
+                && let State::UnderWay { request, .. } = core::mem::replace(&mut slot.state, State::Forgotten)
+            {
+                given_up.push(request);
+            }
+        }
+        for queue in self.waiting.values_mut() {
+            for _ in 0..queue.len() {
+                match queue.pop_front() {
+                    Some(request) if is_over(&request) => given_up.push(request),
+                    Some(request) => queue.push_back(request),
+                    None => {}
+                }
+            }
+        }
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        given_up
+    }
+
+    /// All that wait or are under way.
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        let under_way = self.slots.iter().filter_map(|slot| match &slot.state {
+            State::UnderWay { request, .. } => Some(request),
+            State::Free | State::Forgotten => None,
+        });
+        under_way.chain(self.waiting.values().flatten())
+    }
+
+    /// Whether answers are still to come that nobody waits for.
+    #[must_use]
+    pub fn any_forgotten(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.state, State::Forgotten))
+    }
+}
