@@ -34,3 +34,4 @@ mod threads;
 mod threads_endurance;
 mod threads_hostile;
 mod threads_torture;
+mod waits;
