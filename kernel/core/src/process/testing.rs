@@ -61,7 +61,7 @@ fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFact
 /// A process and its I/O node.
 pub(crate) struct Bench {
     pub(crate) process: Arc<Process>,
-    state: Arc<ThreadState>,
+    pub(crate) state: Arc<ThreadState>,
     /// What the handlers that ran found in their registers. They did nothing but return.
     pub(crate) handled: Arc<Mutex<Vec<Registers>>>,
     pub(crate) world: Arc<Mutex<World>>,

@@ -65,13 +65,8 @@ impl Caller<'_> {
         mask: Option<SignalSet>,
         call: impl Future<Output = Awaited<T>>,
     ) -> Awaited<T> {
-        let Some(mask) = mask else { return call.await };
-        let called = self.process.signals.lock().block_for_call(self.thread.tid, mask);
-        self.process.call_threads(called);
-        let result = call.await;
-        let called = self.process.signals.lock().restore(self.thread.tid);
-        self.process.call_threads(called);
-        result
+        let _masked = mask.map(|mask| Masked::start(*self, mask));
+        call.await
     }
 
     /// Sends the thread the signal that means that nobody reads what it writes.
@@ -87,5 +82,24 @@ impl Caller<'_> {
     /// What the thread blocks.
     pub(crate) fn blocked(&self) -> SignalSet {
         self.process.signals.lock().blocked(self.thread.tid)
+    }
+}
+
+/// A call that other signals are blocked for than the thread says, as long as it is made. It may end in the middle: what
+/// the thread blocks is what it says again then, too.
+struct Masked<'a>(Caller<'a>);
+
+impl<'a> Masked<'a> {
+    fn start(caller: Caller<'a>, mask: SignalSet) -> Self {
+        let called = caller.process.signals.lock().block_for_call(caller.thread.tid, mask);
+        caller.process.call_threads(called);
+        Self(caller)
+    }
+}
+
+impl Drop for Masked<'_> {
+    fn drop(&mut self) {
+        let called = self.0.process.signals.lock().restore(self.0.thread.tid);
+        self.0.process.call_threads(called);
     }
 }

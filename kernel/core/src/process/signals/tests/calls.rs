@@ -1,15 +1,23 @@
 //! Calls of a process, and signals that come while they wait.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::task::Poll;
+
+use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 use super::{HANDLER, REAL_TIME, SIGPIPE, SIGUSR1, SIGUSR2, info};
 use crate::errno::Errno;
 use crate::executor;
+use crate::process::Caller;
 use crate::process::signals::{SIGALRM, Target};
 use crate::process::testing::{Bench, MEMORY};
 use crate::syscall::abi::signal::{SI_KERNEL, SI_TIMER, SignalAction};
 use crate::syscall::abi::time::timespec;
 use crate::syscall::abi::{u32_at, u64_at};
+use crate::syscall::{self, Arguments};
 
 fn error(errno: Errno) -> i64 {
     -i64::from(errno.0)
@@ -162,6 +170,36 @@ fn masks_of_calls_hold_as_long_as_these() {
     assert_eq!(bench.call(nr::PPOLL, &[MEMORY, 0, now, none, 8]), error(Errno::EINTR));
     assert_eq!(handled(&bench), [u64::from(SIGUSR1)]);
     assert_eq!(bench.process.signals.lock().blocked(1002).0, 1 << (SIGUSR1 - 1));
+}
+
+#[test]
+fn masks_of_calls_end_with_calls_that_nobody_goes_on_with() {
+    let bench = Bench::new(&[]);
+    let blocked = bench.put(0, &(1_u64 << (SIGUSR1 - 1)).to_le_bytes());
+    let other = bench.put(8, &(1_u64 << (SIGUSR2 - 1)).to_le_bytes());
+    assert_eq!(bench.call(nr::RT_SIGPROCMASK, &[2, blocked, 0, 8]), 0);
+    let mask_of_select = bench.put(16, &[other.to_le_bytes(), 8_u64.to_le_bytes()].concat());
+    let epoll = u64::try_from(bench.call(nr::EPOLL_CREATE1, &[0])).expect("a descriptor");
+    let calls: [(u32, [u64; 6]); 4] = [
+        (nr::RT_SIGSUSPEND, [other, 8, 0, 0, 0, 0]),
+        (nr::PPOLL, [0, 0, 0, other, 8, 0]),
+        (nr::PSELECT6, [0, 0, 0, 0, 0, mask_of_select]),
+        (nr::EPOLL_PWAIT, [epoll, MEMORY + 0x200, 1, u64::MAX, other, 8]),
+    ];
+    for (number, [rdi, rsi, rdx, r10, r8, r9]) in calls {
+        let (process, state) = (Arc::clone(&bench.process), Arc::clone(&bench.state));
+        let masks = executor::run_to_end(async move {
+            let blocked = || process.signals.lock().blocked(1002).0;
+            let a = Arguments::of(&Registers { rdi, rsi, rdx, r10, r8, r9, ..Registers::default() });
+            let mut call = Box::pin(syscall::awaited(Caller { process: &process, thread: &state }, number.into(), a));
+            let begun = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;
+            assert!(begun, "call {number} was to wait");
+            let during = blocked();
+            drop(call);
+            (during, blocked())
+        });
+        assert_eq!(masks.ok(), Some((1 << (SIGUSR2 - 1), 1 << (SIGUSR1 - 1))), "call {number}");
+    }
 }
 
 #[test]
