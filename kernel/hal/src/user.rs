@@ -16,7 +16,7 @@ mod entry;
 pub(crate) mod fpu;
 
 #[cfg(target_os = "none")]
-pub(crate) use self::entry::{leave_by_trap, syscall_entry};
+pub(crate) use self::entry::{USER_CODE, USER_DATA, leave_by_trap, syscall_entry};
 
 /// Why a thread came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +39,22 @@ pub enum UserExit {
     Exception {
         /// The processor's number of the exception.
         vector: u8,
-        /// The processor's error code; 0 for exceptions that have none.
+        /// The processor's error code; 0 for exceptions that have none. For [`vector::DEBUG`] what its status register
+        /// (DR6) says: with [`DEBUG_STEP`] the end of a single step, without it the instruction `int1`.
         error: u64,
     },
     /// An interrupt came (see [`crate::irq::take`]), or the core was kicked ([`crate::cpu::kick`]).
     Interrupt,
 }
 
+/// In the error of a [`vector::DEBUG`]: the program steps through its instructions one by one.
+pub const DEBUG_STEP: u64 = 1 << 14;
+
 /// Vectors of [`UserExit::Exception`] that mean something to a program.
 pub mod vector {
     /// Divide error.
     pub const DIVIDE: u8 = 0;
-    /// Single step or debug register.
+    /// Single step, or the instruction `int1`, which reaches its gate whatever that says of privileges.
     pub const DEBUG: u8 = 1;
     /// The breakpoint instruction.
     pub const BREAKPOINT: u8 = 3;

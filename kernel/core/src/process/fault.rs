@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 
 use coppice_hal::addr::USER_END;
-use coppice_hal::user::{Registers, UserThread, extended, vector};
+use coppice_hal::user::{DEBUG_STEP, Registers, UserThread, extended, vector};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::{signal, syscalls};
 
@@ -21,7 +21,7 @@ use crate::syscall::abi::{u16_at, u32_at};
 const fn in_words(number: u8) -> (u32, &'static str) {
     match number {
         vector::DIVIDE => (SIGFPE, "division by zero or overflow"),
-        vector::DEBUG => (SIGTRAP, "single step"),
+        vector::DEBUG => (SIGTRAP, "single step or int1"),
         vector::BREAKPOINT => (SIGTRAP, "breakpoint"),
         vector::INVALID_OPCODE => (SIGILL, "invalid instruction"),
         vector::STACK => (SIGBUS, "impossible stack address"),
@@ -37,6 +37,7 @@ pub(super) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalI
     /// `si_code`s.
     const FPE_INTDIV: i32 = 1;
     const ILL_ILLOPN: i32 = 2;
+    const TRAP_BRKPT: i32 = 1;
     const TRAP_TRACE: i32 = 2;
     const BUS_ADRALN: i32 = 1;
     const SEGV_MAPERR: i32 = 1;
@@ -49,7 +50,11 @@ pub(super) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalI
             return (SignalInfo::fault(signal, SEGV_MAPERR, rip), context);
         }
         vector::DIVIDE => SignalInfo::fault(signal, FPE_INTDIV, rip),
-        vector::DEBUG => SignalInfo::fault(signal, TRAP_TRACE, rip),
+        vector::DEBUG => {
+            let code = if error & DEBUG_STEP != 0 { TRAP_TRACE } else { TRAP_BRKPT };
+            let context = FaultContext { vector: number.into(), error: 0, address: 0 };
+            return (SignalInfo::fault(signal, code, rip), context);
+        }
         vector::INVALID_OPCODE => SignalInfo::fault(signal, ILL_ILLOPN, rip),
         vector::X87 | vector::SIMD => SignalInfo::fault(signal, floating_point_error(number, user), rip),
         vector::ALIGNMENT => SignalInfo::fault(signal, BUS_ADRALN, 0),

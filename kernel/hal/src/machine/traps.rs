@@ -3,12 +3,14 @@
 //!
 //! An exception in the kernel is a defect of the kernel, and its end. An interrupt is acknowledged and noted.
 
+use core::arch::asm;
+
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::structures::DescriptorTablePointer;
 
 use self::stubs::{STUB_BYTES, stubs};
-use super::descriptors::{KERNEL_CODE, ist};
+use super::descriptors::{KERNEL_CODE, KERNEL_DATA, ist};
 use super::{diagnosis, irq};
 
 mod stubs;
@@ -25,7 +27,7 @@ pub(crate) const MACHINE_CHECK: u8 = 18;
 pub(crate) const EXCEPTION_LAST: u8 = 31;
 
 /// Debug exception.
-const DEBUG: u8 = 1;
+pub(crate) const DEBUG: u8 = 1;
 /// Breakpoint instruction.
 const BREAKPOINT: u8 = 3;
 
@@ -81,7 +83,7 @@ fn gate(vector: u8) -> [u64; 2] {
         DEBUG => ist::DEBUG,
         _ => 0,
     };
-    // A program may cause a breakpoint by instruction, and nothing else.
+    // A program may cause a breakpoint by instruction, and nothing else, but for `int1`: that asks for no privilege.
     let privilege: u64 = if vector == BREAKPOINT { 3 } else { 0 };
     let kind = 0x8e | privilege << 5;
     let low = stub & 0xffff
@@ -106,4 +108,39 @@ extern "sysv64" fn kernel_trap(frame: &mut TrapFrame) {
 /// Somebody wants to know whether the machine is alive (QEMU's monitor can send this interrupt).
 pub(crate) fn report_nmi(running: &str, rip: u64) {
     diagnosis::emergency(format_args!("non-maskable interrupt while {running} ran at {rip:#x}"));
+}
+
+/// Lets non-maskable interrupts in again, which the processor holds back from one on until the next `iretq` (SDM volume
+/// 3, 6.7.1): one that came while a program ran is left by an ordinary return, and the core may go into programs by
+/// `sysretq` for long. What it put on its stack has been taken from there, so that another one may come at once.
+pub(crate) fn let_nmis_in() {
+    // SAFETY: goes on behind itself with the same stack, segments and flags. What is pushed is popped again.
+    unsafe {
+        asm!(
+            "mov {scratch}, rsp",
+            "push {data}",
+            "push {scratch}",
+            "pushfq",
+            "push {code}",
+            "lea {scratch}, [rip + 2f]",
+            "push {scratch}",
+            "iretq",
+            "2:",
+            scratch = out(reg) _,
+            data = const KERNEL_DATA,
+            code = const KERNEL_CODE,
+        );
+    }
+}
+
+/// What the processor says of the debug exception that a program came back with. It only ever adds to that register
+/// (SDM volume 3, 17.2.3), so it is made as it is at reset.
+pub(crate) fn take_debug_status() -> u64 {
+    const AT_RESET: u64 = 0xffff_0ff0;
+    let status: u64;
+    // SAFETY: this register only tells; it has no effect.
+    unsafe {
+        asm!("mov {}, dr6", "mov dr6, {}", out(reg) status, in(reg) AT_RESET, options(nomem, nostack, preserves_flags));
+    }
+    status
 }

@@ -34,6 +34,9 @@ pub(crate) const USER_DATA: u16 = 0x18 | 3;
 /// have to be: IF on, IOPL 0.
 const USER_FLAGS: u32 = 0x0025_4dd5;
 
+/// The trap flag: every instruction ends in a debug exception.
+const TRAP_FLAG: u32 = 1 << 8;
+
 /// IF, and the bit that is always 1.
 const FIXED_FLAGS: u32 = 0x202;
 
@@ -81,8 +84,10 @@ pub(super) fn explain(returned: u64, trap: &Trap, regs: &Registers) -> Option<Us
         },
         traps::NMI => {
             traps::report_nmi("a program", regs.rip);
+            traps::let_nmis_in();
             UserExit::Interrupt
         }
+        traps::DEBUG => UserExit::Exception { vector, error: traps::take_debug_status() },
         traps::DOUBLE_FAULT | traps::MACHINE_CHECK => panic!("{} while a program ran", diagnosis::name(vector)),
         ..=traps::EXCEPTION_LAST => UserExit::Exception { vector, error: trap.error },
         _ => {
@@ -196,6 +201,10 @@ pub(crate) unsafe extern "sysv64" fn syscall_entry() {
         "mov [rsp + {r15}], r15",
         "mov [rsp + {rip}], rcx",
         "mov [rsp + {rflags}], r11",
+        // A thread that steps through its instructions goes back by `iretq`: `sysretq` with the trap flag on is itself a
+        // step, before the next instruction (SDM volume 2, SYSRET), and Linux has none there.
+        "and r11d, {trap_flag}",
+        "mov [rsp + {restore_all}], r11d",
         "mov rax, gs:[{user_stack}]",
         "mov [rsp + {rsp}], rax",
         "mov rsp, gs:[{kernel_stack}]",
@@ -210,6 +219,8 @@ pub(crate) unsafe extern "sysv64" fn syscall_entry() {
         user_stack = const offset_of!(Core, user_stack),
         kernel_stack = const offset_of!(Core, kernel_stack),
         thread = const offset_of!(Core, thread),
+        trap_flag = const TRAP_FLAG,
+        restore_all = const RESTORE_ALL,
         rax = const REGS + offset_of!(Registers, rax),
         rbx = const REGS + offset_of!(Registers, rbx),
         rdx = const REGS + offset_of!(Registers, rdx),

@@ -6,7 +6,7 @@ use core::task::Poll;
 
 use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
-use coppice_hal::user::extended;
+use coppice_hal::user::{extended, vector};
 
 use super::{Over, Thread, Wait};
 use crate::errno::Errno;
@@ -177,11 +177,25 @@ impl Thread {
 
     /// The program did what the processor does not do.
     pub(super) fn exception(&mut self, vector: u8, error: u64) -> Wait {
+        let (vector, error) = if self.is_at_int1(vector) {
+            self.user.regs.rip += 1;
+            (vector::DEBUG, 0)
+        } else {
+            (vector, error)
+        };
         let (info, context) = crate::process::fault::explain(vector, error, &mut self.user);
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
             Some(delivery) => Wait::Handler(Box::new(delivery)),
             None => Wait::Over(Over::Process(self.process.exception(vector, &self.user.regs))),
         }
+    }
+
+    /// Whether an exception is what QEMU's translator makes of the instruction `int1`: it does not know that, and calls it
+    /// invalid. A processor ends it, and raises the debug exception.
+    fn is_at_int1(&self, vector: u8) -> bool {
+        const INT1: u8 = 0xf1;
+        vector == vector::INVALID_OPCODE
+            && self.process.space.lock().read_array(self.user.regs.rip).is_ok_and(|bytes| bytes == [INT1])
     }
 }
