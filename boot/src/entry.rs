@@ -61,14 +61,14 @@ pvh_entry:
     mov [edi], eax
     mov cr3, edi
 
-    mov eax, cr4
-    or eax, 1 << 5              // PAE
+    mov eax, 1 << 5             // PAE, and nothing that somebody may have left on
     mov cr4, eax
     mov ecx, 0xc0000080         // EFER
     rdmsr
     or eax, 1 << 8              // long mode
     wrmsr
     mov eax, cr0
+    and eax, 0x9fffffff         // the caches on: a reset turns them off
     or eax, 0x80010001          // paging, write protection, protected mode
     mov cr0, eax
 
@@ -108,7 +108,7 @@ long_mode:
 
     .section .rodata.early, "a"
 no_long_mode:
-    .ascii "coppice-boot: the processor has no 64-bit mode: give QEMU -cpu max\n"
+    .ascii "coppice-boot: the processor has no 64-bit mode: give the node another (coppice up --cpu MODEL)\n"
 no_long_mode_end:
     .balign 8
 early_gdt:

@@ -36,7 +36,9 @@ impl fmt::Display for Error {
             Self::NoMemoryMap => f.write_str("no memory map: this QEMU is too old"),
             Self::MemoryMapTooLong => f.write_str("more areas of memory than there is room for"),
             Self::OutOfMemory => f.write_str("not enough memory for the kernel: give the machine more"),
-            Self::Processor(what) => write!(f, "the processor has no {what}: give QEMU -cpu max"),
+            Self::Processor(what) => {
+                write!(f, "the processor has no {what}: give the node another (coppice up --cpu MODEL)")
+            }
             Self::Elf(error) => write!(f, "the kernel is no ELF file: {error}"),
             Self::Kernel(reason) => write!(f, "the kernel cannot be loaded: {reason}"),
             Self::Config(reason) => write!(f, "what the kernel asks for cannot be read: {reason}"),

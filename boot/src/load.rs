@@ -14,9 +14,6 @@ use crate::memory::{FRAME_BYTES, Memory, Range};
 use crate::start_info::{KIND_USABLE, StartInfo};
 use crate::tables::{DATA, Tables};
 
-/// The least of physical memory that is mapped for the kernel: where devices are is part of it.
-const MAPPED_BYTES_MIN: u64 = 4 << 30;
-
 /// Loads the kernel. Nothing is left to do afterwards but to jump.
 pub(crate) fn load(start_info: u32) -> Result<Ready, Error> {
     let info = StartInfo::read(start_info)?;
@@ -29,8 +26,9 @@ pub(crate) fn load(start_info: u32) -> Result<Ready, Error> {
         return Err(Error::Unsupported("random addresses"));
     }
 
-    let memory_end = info.areas().iter().filter(|area| area.kind == KIND_USABLE).map(|area| area.range.end).max();
-    let mapped = memory_end.unwrap_or(0).max(MAPPED_BYTES_MIN);
+    // Memory and nothing else: where devices are the kernel finds out by itself, and maps it as devices want it.
+    let usable = || info.areas().iter().filter(|area| area.kind == KIND_USABLE).map(|area| area.range);
+    let mapped = usable().map(|range| range.end).max().unwrap_or(0);
     let stack_bytes = config.kernel_stack_size.div_ceil(FRAME_BYTES) * FRAME_BYTES;
     let ramdisk = info.ramdisk.filter(|ramdisk| ramdisk.bytes() > 0);
     let ramdisk_bytes = ramdisk.map_or(0, |ramdisk| ramdisk.frames_touched().bytes());
@@ -53,7 +51,9 @@ pub(crate) fn load(start_info: u32) -> Result<Ready, Error> {
         None => None,
         Some(mapping) => {
             let address = layout.place(mapping, mapped)?;
-            tables.map_all(&mut memory, address, mapped)?;
+            for range in usable() {
+                tables.map_memory(&mut memory, address, range.frames_within())?;
+            }
             Some(address)
         }
     };

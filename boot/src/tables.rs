@@ -56,13 +56,25 @@ impl Tables {
         Ok(())
     }
 
-    /// Maps physical memory up to `end` from `address` on, in the largest pages the processor has.
-    pub(crate) fn map_all(&mut self, memory: &mut Memory, address: u64, end: u64) -> Result<(), Error> {
-        if __cpuid(0x8000_0001).edx & 1 << 26 != 0 {
-            self.map_large::<Size1GiB>(memory, address, end)
-        } else {
-            self.map_large::<Size2MiB>(memory, address, end)
+    /// Maps a range of memory to its physical addresses plus `offset`, a multiple of the largest page, in the largest
+    /// pages that the processor has and that hold nothing else.
+    pub(crate) fn map_memory(&mut self, memory: &mut Memory, offset: u64, range: Range) -> Result<(), Error> {
+        let has_1_gib = __cpuid(0x8000_0001).edx & 1 << 26 != 0;
+        let mut at = range.start;
+        while at < range.end {
+            let fits = |bytes: u64| at.is_multiple_of(bytes) && range.end - at >= bytes;
+            at += if has_1_gib && fits(Size1GiB::SIZE) {
+                self.map_sized::<Size1GiB>(memory, offset + at, at, DATA)?;
+                Size1GiB::SIZE
+            } else if fits(Size2MiB::SIZE) {
+                self.map_sized::<Size2MiB>(memory, offset + at, at, DATA)?;
+                Size2MiB::SIZE
+            } else {
+                self.map(memory, offset + at, at, DATA)?;
+                Size4KiB::SIZE
+            };
         }
+        Ok(())
     }
 
     /// Points entry `index` of the top-level table at the table itself.
@@ -79,16 +91,6 @@ impl Tables {
     /// Physical address of the top-level table.
     pub(crate) fn root(&self) -> u64 {
         self.root
-    }
-
-    fn map_large<S: PageSize>(&mut self, memory: &mut Memory, address: u64, end: u64) -> Result<(), Error>
-    where
-        OffsetPageTable<'static>: Mapper<S>,
-    {
-        for physical in (0..end).step_by(S::SIZE as usize) {
-            self.map_sized::<S>(memory, address + physical, physical, DATA)?;
-        }
-        Ok(())
     }
 
     fn map_sized<S: PageSize>(

@@ -14,6 +14,7 @@ pub mod cpu;
 mod descriptors;
 pub(crate) mod diagnosis;
 mod dma;
+pub(crate) mod features;
 pub mod heap;
 pub mod irq;
 mod legacy;
@@ -31,6 +32,7 @@ mod start;
 pub mod time;
 mod trampoline;
 pub(crate) mod traps;
+mod window;
 
 /// Size of the stack a core starts with and keeps, bytes. One per core is all there is: tasks are futures.
 const KERNEL_STACK_BYTES: u64 = 128 * 1024;

@@ -3,7 +3,7 @@
 
 use x86_64::instructions::port::PortReadOnly;
 
-use super::memory;
+use super::window::{self, Kind};
 
 /// Bytes of the header every table starts with.
 const HEADER_BYTES: usize = 36;
@@ -31,6 +31,12 @@ mod controllers {
     pub(super) const LOCAL_ID: usize = 3;
     /// Its flags, 4 bytes.
     pub(super) const LOCAL_FLAGS: usize = 4;
+    /// Kind: a core's controller whose number takes 32 bits.
+    pub(super) const WIDE: u8 = 9;
+    /// Its number, 4 bytes.
+    pub(super) const WIDE_ID: usize = 4;
+    /// Its flags, 4 bytes.
+    pub(super) const WIDE_FLAGS: usize = 8;
     /// Flag: the core can be used.
     pub(super) const ENABLED: u32 = 1 << 0;
 }
@@ -61,7 +67,7 @@ pub(super) fn timer_port(root_pointer: u64) -> Option<TimerPort> {
 
 /// Numbers of the interrupt controllers of all cores that can be used, as many as there is room for. Returns how many
 /// that are.
-pub(super) fn cores(root_pointer: u64, ids: &mut [u8]) -> usize {
+pub(super) fn cores(root_pointer: u64, ids: &mut [u32]) -> usize {
     let Some(mut rest) = find(root_pointer, *b"APIC").and_then(|table| table.get(controllers::ENTRIES..)) else {
         return 0;
     };
@@ -71,11 +77,18 @@ pub(super) fn cores(root_pointer: u64, ids: &mut [u8]) -> usize {
         && !entry.is_empty()
     {
         rest = others;
-        let flags = u32_at(entry, controllers::LOCAL_FLAGS).filter(|_| kind == controllers::LOCAL);
+        let (flags, id) = match kind {
+            controllers::LOCAL => {
+                (u32_at(entry, controllers::LOCAL_FLAGS), entry.get(controllers::LOCAL_ID).map(|id| u32::from(*id)))
+            }
+            controllers::WIDE => (u32_at(entry, controllers::WIDE_FLAGS), u32_at(entry, controllers::WIDE_ID)),
+            _ => continue,
+        };
         if flags.is_some_and(|flags| flags & controllers::ENABLED != 0)
+            && let Some(id) = id
             && let Some(place) = ids.get_mut(found)
         {
-            *place = entry[controllers::LOCAL_ID];
+            *place = id;
             found += 1;
         }
     }
@@ -107,8 +120,8 @@ fn table(address: u64) -> Option<&'static [u8]> {
 
 /// Bytes of physical memory.
 fn bytes(address: u64, length: usize) -> Option<&'static [u8]> {
-    let start = memory::at(address, length).filter(|_| address != 0)?;
-    // SAFETY: mapped for good. The firmware's tables lie in memory that is not usable or below the first MiB, which
+    let start = window::at(address, length, Kind::Tables).filter(|_| address != 0)?;
+    // SAFETY: mapped for good, to be read. The firmware's tables lie in memory that is not usable or below the first MiB, which
     // nobody writes to while the kernel starts, and they are not kept longer.
     Some(unsafe { core::slice::from_raw_parts(start, length) })
 }

@@ -36,7 +36,8 @@ pub(super) mod ist {
     pub(in super::super) const NMI: u8 = 2;
     /// Machine check: as above.
     pub(in super::super) const MACHINE_CHECK: u8 = 3;
-    /// Debug exception: can be held back until behind the first instruction in the kernel.
+    /// Debug exception: a load of the stack segment holds it back over the next instruction, which may be `syscall`, so
+    /// that it can come before the kernel has its stack (SDM volume 3, 6.8.3).
     pub(in super::super) const DEBUG: u8 = 4;
 }
 
@@ -114,7 +115,10 @@ pub(super) struct Gdt {
 }
 
 impl Gdt {
-    /// A table whose task state is not set. The order of the program's segments is `sysretq`'s.
+    /// A table whose task state is not set. The order of the program's segments is `sysretq`'s. All are marked as
+    /// accessed, so that the processor need not write to them; programs have no 32-bit code segment, and so no way out of
+    /// 64-bit mode. (AMD's `sysretq` leaves the stack segment unusable if it was null, as it is after an interrupt; in
+    /// 64-bit mode that has no meaning.)
     pub(super) const fn new() -> Self {
         let kernel_code = 0x00af_9b00_0000_ffff;
         let kernel_data = 0x00cf_9300_0000_ffff;
@@ -129,7 +133,7 @@ impl Gdt {
         for (entry, stack) in stacks.ist.iter().enumerate() {
             self.tss.interrupt_stack_table[entry] = stack.top();
         }
-        // No map of I/O ports: a program may use none.
+        // No map of I/O ports, as it would begin behind the segment's end: a program may use none.
         self.tss.iomap_base = size_of::<TaskStateSegment>() as u16;
         let [low, high] = task_state_descriptor(&raw const self.tss);
         self.entries[5] = low;

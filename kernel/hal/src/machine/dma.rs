@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
 use super::memory;
+use super::window::{self, Kind};
 use crate::addr::PAGE_BYTES;
 use crate::frames::FrameKind;
 
@@ -36,7 +37,9 @@ unsafe impl Hal for Virtio {
     }
 
     unsafe fn mmio_phys_to_virt(physical: PhysAddr, bytes: usize) -> NonNull<u8> {
-        memory::at(physical, bytes).and_then(NonNull::new).expect("device registers in the mapped part of memory")
+        let registers = window::at(physical, bytes, Kind::Registers).and_then(NonNull::new);
+        // The driver asks for parts of what was mapped before it started (`pci::map_registers`).
+        registers.expect("a device's registers were mapped")
     }
 
     unsafe fn share(buffer: NonNull<[u8]>, _direction: BufferDirection) -> PhysAddr {

@@ -14,13 +14,10 @@ use crate::paging;
 /// Memory below this is left alone: firmware may live there, and other cores can only be started from there.
 pub(super) const LOW_MEMORY_BYTES: u64 = 1024 * 1024;
 
-/// Loaders map at least this much of the physical address space, devices included.
-const MAPPED_BYTES_MIN: u64 = 4 << 30;
-
 /// Virtual address at which physical address 0 appears.
 static DIRECT_MAP: AtomicU64 = AtomicU64::new(0);
 
-/// Physical address at which the direct map ends.
+/// Physical address at which memory, and with it the direct map, ends.
 static MAPPED_END: AtomicU64 = AtomicU64::new(0);
 
 /// All memory.
@@ -34,7 +31,7 @@ pub(super) fn start(boot_info: &BootInfo) -> &'static FramePool {
     let offset = boot_info.physical_memory_offset.into_option().expect("a loader that maps physical memory");
     let end = boot_info.memory_regions.iter().filter(is_memory).map(|region| region.end).max().unwrap_or(0);
     DIRECT_MAP.store(offset, Ordering::Relaxed);
-    MAPPED_END.store(end.max(MAPPED_BYTES_MIN), Ordering::Relaxed);
+    MAPPED_END.store(end, Ordering::Relaxed);
     forget_lower_half();
     let usable = boot_info
         .memory_regions
@@ -66,7 +63,8 @@ pub(super) fn frames() -> &'static FramePool {
     FRAMES.get().expect("memory was set up")
 }
 
-/// Where a piece of the physical address space appears; `None` if it is not mapped.
+/// Where a piece of memory appears; `None` if it lies beyond all memory. What is no memory is seen through
+/// [`super::window`].
 pub(super) fn at(physical: u64, bytes: usize) -> Option<*mut u8> {
     let end = physical.checked_add(bytes as u64)?;
     (end <= MAPPED_END.load(Ordering::Relaxed)).then(|| (DIRECT_MAP.load(Ordering::Relaxed) + physical) as *mut u8)

@@ -2,7 +2,8 @@
 
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
 
-use super::{apic, memory};
+use super::apic;
+use super::window::{self, Kind};
 
 /// Number of the capability.
 const CAPABILITY: u8 = 0x11;
@@ -30,8 +31,8 @@ pub(super) fn enable(
     if base == 0 || offset + ENTRY_BYTES as u64 > size {
         return None;
     }
-    let entry = memory::at(base + offset, ENTRY_BYTES)?.cast::<u32>();
-    let (address, data) = apic::message(vector);
+    let entry = window::at(base + offset, ENTRY_BYTES, Kind::Registers)?.cast::<u32>();
+    let (address, data) = apic::message(vector)?;
     for (index, word) in [address as u32, (address >> 32) as u32, data, 0].into_iter().enumerate() {
         // SAFETY: the four words of entry 0 of the table, which the function says lies here; it is off still.
         unsafe { entry.wrapping_add(index).write_volatile(word) };

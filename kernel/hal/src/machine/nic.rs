@@ -24,7 +24,7 @@ use self::ring::{ReceiveRing, TransmitRing};
 use super::dma::Virtio;
 use super::irq::VECTOR_NIC;
 use super::msix;
-use super::pci::ConfigurationPorts;
+use super::pci::{self, ConfigurationPorts};
 
 mod buffers;
 mod doorbell;
@@ -85,6 +85,8 @@ pub(super) enum NicError {
     Pci(VirtioPciError),
     /// The virtio side of it is not.
     Virtio(virtio_drivers::Error),
+    /// Its registers are where the kernel cannot reach them.
+    Registers,
     /// It cannot interrupt by message.
     NoMessages,
     /// It lacks features the driver needs.
@@ -98,6 +100,7 @@ impl fmt::Display for NicError {
         match self {
             Self::Pci(error) => write!(f, "{error}"),
             Self::Virtio(error) => write!(f, "{error}"),
+            Self::Registers => f.write_str("its registers cannot be mapped"),
             Self::NoMessages => f.write_str("it cannot interrupt by message"),
             Self::Features => f.write_str("it has no address, or is older than virtio 1.0"),
             Self::OutOfMemory => f.write_str("no memory for its buffers"),
@@ -114,6 +117,7 @@ impl From<virtio_drivers::Error> for NicError {
 impl Nic {
     /// Starts the card at `function`.
     pub(super) fn start(mut root: PciRoot<ConfigurationPorts>, function: DeviceFunction) -> Result<Self, NicError> {
+        pci::map_registers(&mut root, function).ok_or(NicError::Registers)?;
         let mut transport = PciTransport::new::<Virtio, _>(&mut root, function).map_err(NicError::Pci)?;
         let features = transport.begin_init(Features::all());
         if !features.contains(Features::MAC | Features::VERSION_1) {

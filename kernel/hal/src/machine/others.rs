@@ -2,12 +2,15 @@
 //!
 //! They are started one after the other: each gets a state and a stack, is reset, begins at the trampoline and comes to
 //! [`begin`], where it sets itself up as the first one did. A core that takes too long is reset again and left out.
+//!
+//! The order is the manual's (SDM volume 3, 8.4.4.1): reset, begin, and begin again. It has 10 ms between the first two,
+//! which old processors need; a core that is deaf when it is first told to begin is told again after as long, and one
+//! that has begun does not listen any more.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use spin::{Mutex, Once};
-use x86_64::registers::model_specific::Msr;
 
 use super::core_state::{self, Core};
 use super::trampoline::Trampoline;
@@ -21,11 +24,8 @@ const START_NS_MAX: u64 = 5_000_000_000;
 /// How long is waited for it before it is told to begin once more, ns: it may have been deaf still after its reset.
 const REPEAT_NS: u64 = 10_000_000;
 
-/// Register that says how the page table's flags choose a kind of memory.
-const MSR_PAT: u32 = 0x277;
-
 /// Numbers of the interrupt controllers of all cores.
-static FOUND: Once<([u8; CORES_MAX], usize)> = Once::new();
+static FOUND: Once<([u32; CORES_MAX], usize)> = Once::new();
 
 /// What a core does when it is set up.
 static ENTRY: Once<fn() -> !> = Once::new();
@@ -33,8 +33,8 @@ static ENTRY: Once<fn() -> !> = Once::new();
 /// The core that is started.
 struct Start {
     core: &'static Core,
-    /// The first core's choice of kinds of memory.
-    pat: u64,
+    /// The first core's time-stamp counter when it started this one.
+    counter: u64,
     /// Either the core has come up and says so, or it took too long and is not to go on: who sets this first, decides.
     decided: AtomicBool,
     /// The core is up.
@@ -61,7 +61,7 @@ pub(super) fn start(entry: fn() -> !, counted: impl Fn(usize)) {
     let Some(_only) = STARTED.try_lock() else { return };
     let own = apic::id();
     let (ids, count) = FOUND.get().copied().unwrap_or(([0; CORES_MAX], 0));
-    let others = ids.iter().take(count).filter(|id| **id != own);
+    let others = ids.iter().take(count).filter(|id| **id != own && **id <= apic::id_max());
     if others.clone().next().is_none() {
         return;
     }
@@ -90,11 +90,10 @@ pub(super) fn start(entry: fn() -> !, counted: impl Fn(usize)) {
 }
 
 /// Starts one core. Returns whether it has come up.
-fn start_one(trampoline: &Trampoline, core: &'static Core, id: u8) -> bool {
-    // SAFETY: the register is there on every processor with 64 bits.
-    let pat = unsafe { Msr::new(MSR_PAT).read() };
+fn start_one(trampoline: &Trampoline, core: &'static Core, id: u32) -> bool {
     let (decided, up) = (AtomicBool::new(false), AtomicBool::new(false));
-    let start: &'static Start = alloc::boxed::Box::leak(alloc::boxed::Box::new(Start { core, pat, decided, up }));
+    let start: &'static Start =
+        alloc::boxed::Box::leak(alloc::boxed::Box::new(Start { core, counter: time::counter(), decided, up }));
     trampoline.lead(core.stack_top(), begin, start);
     apic::assign(core.index, id);
     apic::reset(core.index);
@@ -121,16 +120,20 @@ extern "sysv64" fn begin(start: &'static Start) -> ! {
     start.core.start();
     traps::start();
     control::start();
-    // SAFETY: what the first core has.
-    unsafe { Msr::new(MSR_PAT).write(start.pat) };
     apic::start();
+    // There is one clock for all cores, so their counters have to be one. One that is behind would be behind for good.
+    let is_behind = time::counter() < start.counter;
+    if is_behind {
+        log::error!("the time-stamp counter of core {} is behind that of core 0", start.core.index);
+    }
     if let Some(entry) = ENTRY.get()
+        && !is_behind
         && !start.decided.swap(true, Ordering::AcqRel)
     {
         start.up.store(true, Ordering::Release);
         entry()
     }
-    // Too late: it is reset in a moment.
+    // Too late, or of no use: it is reset in a moment.
     loop {
         x86_64::instructions::hlt();
     }

@@ -5,6 +5,8 @@ use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFu
 use virtio_drivers::transport::pci::virtio_device_type;
 use x86_64::instructions::port::{Port, PortWriteOnly};
 
+use super::window::{self, Kind};
+
 /// The configuration ports.
 pub(super) struct ConfigurationPorts;
 
@@ -42,6 +44,18 @@ impl ConfigurationAccess for ConfigurationPorts {
     unsafe fn unsafe_clone(&self) -> Self {
         Self
     }
+}
+
+/// Maps all registers of a function that are in memory, wherever firmware has put them: nobody here does. `None` if that
+/// cannot be done: the processor does not reach them, or they are too many.
+pub(super) fn map_registers(root: &mut PciRoot<ConfigurationPorts>, function: DeviceFunction) -> Option<()> {
+    let regions = root.bars(function).ok()?;
+    for (base, bytes) in regions.into_iter().flatten().filter_map(|region| region.memory_address_size()) {
+        if base != 0 && bytes != 0 {
+            let _anywhere = window::at(base, usize::try_from(bytes).ok()?, Kind::Registers)?;
+        }
+    }
+    Some(())
 }
 
 /// The first network card on the first bus.

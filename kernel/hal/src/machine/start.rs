@@ -3,26 +3,33 @@
 use bootloader_api::BootInfo;
 
 use super::nic::Nic;
-use super::{acpi, apic, control, core_state, heap, legacy, memory, others, pci, serial, time, traps};
+use super::{
+    acpi, apic, control, core_state, features, heap, legacy, memory, others, pci, serial, time, traps, window,
+};
 use crate::Machine;
+use crate::user::fpu;
 
 /// Sets the machine up. To be called once, first of all, by the core the loader started.
 ///
 /// # Panics
 /// If the loader or the machine lacks what the kernel needs.
 pub fn start(boot_info: &'static mut BootInfo) -> Machine {
-    let entered = time::counter();
     core_state::start_boot_core(boot_info.kernel_stack_bottom);
     traps::start();
     serial::start();
+    features::require();
+    let entered = time::counter();
+    fpu::start();
     control::start();
     let frames = memory::start(boot_info);
     heap::start(frames);
+    window::start();
     legacy::silence();
     apic::start();
     let tables = boot_info.rsdp_addr.into_option();
     let timer = tables.and_then(acpi::timer_port);
     time::start(entered, timer.expect("a power-management timer in the firmware's tables"));
+    time::report();
     if let Some(tables) = tables {
         others::find(tables);
     }

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::acpi::TimerPort;
 use super::apic;
 use super::core_state::Core;
+use super::features;
 use spin::{Mutex, Once};
 
 /// Rate of the power-management timer, Hz.
@@ -27,6 +28,10 @@ const REFINE_FIRST_NS: u64 = 100_000_000;
 
 /// When the rate is measured for the last time, ns.
 const REFINE_LAST_NS: u64 = 1_000_000_000_000;
+
+/// A counter whose rate is found to have changed by more than one part in so many does not run evenly. The first
+/// measurement is good to a thousandth on a machine that is not disturbed.
+const DRIFT_SHARE: u64 = 50;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -120,6 +125,17 @@ pub(super) fn alarm_is_due() -> bool {
     true
 }
 
+/// Says what the clock counts with, and warns where that may not run evenly: where the processor does not promise it, and
+/// is not emulated, in which case who emulates it counts with something that does.
+pub(super) fn report() {
+    let khz = (1_000_000_u128 << RATE_SHIFT) / u128::from(CLOCK.rate.load(Ordering::Relaxed).max(1));
+    if features::has(features::INVARIANT_TSC) || features::has(features::HYPERVISED) {
+        log::debug!("the time-stamp counter runs at {khz} kHz");
+    } else {
+        log::warn!("the time-stamp counter, now at {khz} kHz, may change its rate: no invariant TSC; times may drift");
+    }
+}
+
 /// Starts the clock: `entered` is the counter when the kernel was entered. Also measures the core's timer.
 pub(super) fn start(entered: u64, port: TimerPort) {
     apic::set_timer(u32::MAX);
@@ -164,6 +180,11 @@ fn refine(now: u64) {
     let exact = ((u128::from(ticks) * u128::from(NS_PER_S)) << RATE_SHIFT)
         / u128::from(REFERENCE_HZ)
         / u128::from(counts.max(1));
+    // What is measured over longer times differs from the first measurement by its error only, unless the counter has
+    // changed its rate meanwhile.
+    if exact.abs_diff(rate.into()) > u128::from(rate / DRIFT_SHARE) {
+        log::warn!("the time-stamp counter has changed its rate: times are wrong by about a part in {DRIFT_SHARE}");
+    }
     let at = counter();
     let ns = CLOCK.ns.load(Ordering::Relaxed) + scale(at - CLOCK.at.load(Ordering::Relaxed), rate);
     publish(at, ns, exact as u64);
@@ -224,7 +245,8 @@ fn elapsed(port: TimerPort, first: Reading, last: Reading) -> u64 {
     u64::from(last.value.wrapping_sub(first.value) & port.mask)
 }
 
-/// The processor's counter.
+/// The processor's counter. The processor may read it before what comes earlier has been done (SDM volume 2, RDTSC); the
+/// clock's readers do without a fence, as what they compare with (an alarm, another core's word) is further away.
 #[inline]
 pub(super) fn counter() -> u64 {
     // SAFETY: the processor has the instruction; the kernel checks for it when it starts.

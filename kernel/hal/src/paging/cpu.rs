@@ -131,14 +131,16 @@ mod machine {
         }
     }
 
-    /// Forgets a page of a table if it is the core's.
+    /// Forgets a page of a table if it is the core's, and where tables are, of whatever page (SDM volume 3, 4.10.4.1;
+    /// AMD's processors do the same as long as EFER.TCE is off). A page that was not there needs no forgetting: what is
+    /// not present is never remembered; and a right that was only given at worst causes a fault, which forgets.
     pub(in super::super) fn flush(root: &Root, page: UserPage) {
         if Core::current().table.is(root) {
             x86_64::instructions::tlb::flush(VirtAddr::new_truncate(page.address()));
         }
     }
 
-    /// Loads a table, and forgets everything of the last one.
+    /// Loads a table, and forgets everything of the last one: there are no global pages and no address-space numbers.
     ///
     /// # Safety
     /// It has the kernel's half as every other table has it, and lives until another is loaded.

@@ -4,6 +4,8 @@
 //!
 //! Loading what a program wrote must not make the processor fault in the kernel, so [`check`] refuses what would.
 
+use core::ops::Range;
+
 use super::UserThread;
 
 /// Length of the part that every processor has: x87, SSE and the header.
@@ -26,6 +28,10 @@ pub(super) const MXCSR: (usize, u32) = (24, 0x1f80);
 
 /// Offset of the x87 control word, and its value in a new program: all exceptions masked, extended precision.
 pub(super) const X87_CONTROL: (usize, u16) = (0, 0x037f);
+
+/// Where the x87 registers are, behind their control and status, and the SSE registers.
+const X87_REGISTERS: Range<usize> = 32..160;
+const SSE_REGISTERS: Range<usize> = 160..416;
 
 /// The bytes are no state of vector registers that this processor can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,23 @@ fn check(bytes: &[u8], components: u64, mxcsr_mask: u32) -> Result<(), BadVector
     if is_good { Ok(()) } else { Err(BadVector) }
 }
 
+/// Makes x87 and SSE registers what the header says of them, for a processor that loads them whatever it says (FXRSTOR).
+/// MXCSR is loaded in any case (SDM volume 1, 13.8.1).
+fn spell_out(area: &mut [u8]) {
+    const X87: u8 = 1 << 0;
+    const SSE: u8 = 1 << 1;
+    let present = area[HEADER_AT];
+    if present & X87 == 0 {
+        area[..MXCSR.0].fill(0);
+        area[X87_REGISTERS].fill(0);
+        area[X87_CONTROL.0..][..2].copy_from_slice(&X87_CONTROL.1.to_le_bytes());
+    }
+    if present & SSE == 0 {
+        area[SSE_REGISTERS].fill(0);
+    }
+    area[HEADER_AT] = LEGACY_COMPONENTS as u8;
+}
+
 /// Makes `area` the registers of a new program.
 pub(super) fn reset(area: &mut [u8]) {
     area.fill(0);
@@ -78,6 +101,9 @@ impl UserThread {
                 return Err(BadVector);
             }
             area.copy_from_slice(bytes);
+            if machine::ignores_header() {
+                spell_out(area);
+            }
             Ok(())
         })
     }
@@ -98,17 +124,7 @@ impl UserThread {
 
 #[cfg(target_os = "none")]
 mod machine {
-    use x86_64::registers::xcontrol::XCr0;
-
-    pub(super) use crate::user::fpu::mxcsr_mask;
-
-    pub(super) fn bytes() -> usize {
-        crate::machine::control::vector_area_bytes().max(super::LEGACY_BYTES)
-    }
-
-    pub(super) fn components() -> u64 {
-        XCr0::read_raw()
-    }
+    pub(super) use crate::user::fpu::{area_bytes as bytes, components, ignores_header, mxcsr_mask};
 }
 
 /// On the host threads have registers of a processor with x87, SSE and AVX, for what is above to be tested with.
@@ -125,6 +141,10 @@ mod machine {
     pub(super) const fn mxcsr_mask() -> u32 {
         0xffff
     }
+
+    pub(super) const fn ignores_header() -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +154,7 @@ mod tests {
 
     use proptest::prelude::{any, proptest};
 
-    use super::{BadVector, HEADER_AT, MXCSR, UserThread, bytes, components};
+    use super::{BadVector, HEADER_AT, MXCSR, UserThread, bytes, components, reset, spell_out};
 
     fn saved(thread: &mut UserThread) -> Vec<u8> {
         let mut out = vec![0xee; bytes()];
@@ -162,6 +182,24 @@ mod tests {
         thread.reset_vector();
         assert_eq!(saved(&mut thread), new);
         assert_eq!((saved(&mut other), other.regs), (marked(), thread.regs));
+    }
+
+    #[test]
+    fn what_the_header_says_can_be_spelled_out() {
+        for present in 0..4 {
+            let mut area = marked();
+            area[HEADER_AT] = present;
+            let before = area.clone();
+            spell_out(&mut area);
+            let mut new = vec![0; bytes()];
+            reset(&mut new);
+            let from = |component: u8| if present & component == 0 { &new } else { &before };
+            assert_eq!(area[..24], from(1)[..24]);
+            assert_eq!(area[24..32], before[24..32]);
+            assert_eq!(area[32..160], from(1)[32..160]);
+            assert_eq!(area[160..416], from(2)[160..416]);
+            assert_eq!((&area[416..HEADER_AT], area[HEADER_AT]), (&before[416..HEADER_AT], 3));
+        }
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! The vector registers of threads (x87, SSE, AVX, AVX-512). The kernel is built without any, so they stay in the
 //! processor until another thread is entered on the core.
+//!
+//! They are put away with XSAVE in its standard format, which signal frames have too: not compacted (XSAVEC, XSAVES), and
+//! not only what has changed (XSAVEOPT), as the bytes are also looked at and replaced. A processor without XSAVE has
+//! FXSAVE, whose 512 bytes are the same as the first of XSAVE's; a header is put behind them that says that all are meant.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::sync::Arc;
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
 
 use super::Registers;
-use super::extended::{LEGACY_BYTES, MXCSR, X87_CONTROL, bytes as area_bytes};
+use super::extended::{HEADER_AT, LEGACY_BYTES, LEGACY_COMPONENTS, MXCSR, X87_CONTROL, bytes};
 use crate::addr::USER_END;
 use crate::machine::core_state::Core;
+use crate::machine::features;
 
 /// The processor wants the area so.
 const AREA_ALIGN: usize = 64;
@@ -30,9 +35,111 @@ struct ResetArea([u32; LEGACY_BYTES / 4]);
 /// The vector registers at reset. MXCSR is read from here all the same.
 static RESET: ResetArea = {
     let mut words = [0; LEGACY_BYTES / 4];
+    words[X87_CONTROL.0 / 4] = X87_CONTROL.1 as u32;
     words[MXCSR.0 / 4] = MXCSR.1;
     ResetArea(words)
 };
+
+/// What is put away: x87 and SSE, and what [`set_components`] adds.
+static COMPONENTS: AtomicU64 = AtomicU64::new(LEGACY_COMPONENTS);
+
+/// Bytes of an area.
+static AREA_BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
+
+/// Whether the processor has XSAVE.
+static USES_XSAVE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the pointers to the last x87 instruction that failed stay where they are when other registers are loaded.
+static KEEPS_POINTERS: AtomicBool = AtomicBool::new(false);
+
+/// Whether the processor has XSAVE, and says how much it saves.
+pub(crate) fn has_xsave() -> bool {
+    features::has(features::XSAVE) && u64::from(features::leaf(0xd, 0).eax) & LEGACY_COMPONENTS == LEGACY_COMPONENTS
+}
+
+/// Looks how the processor that the machine starts with puts registers away; all others are like it.
+pub(crate) fn start() {
+    KEEPS_POINTERS.store(features::is_amd() && !features::has(features::LOADS_X87_POINTERS), Ordering::Relaxed);
+    if has_xsave() {
+        USES_XSAVE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Says which vector registers programs have, on this core, which has XSAVE turned on; all cores say the same.
+///
+/// # Panics
+/// If the processor says that they need less room than x87 and SSE alone.
+pub(crate) fn set_components(components: u64) {
+    // SAFETY: the processor has these components, all that go together.
+    unsafe {
+        asm!("xsetbv", in("ecx") 0, in("eax") components as u32, in("edx") (components >> 32) as u32,
+            options(nomem, nostack, preserves_flags));
+    }
+    // What is told here is the room for the components that were just turned on.
+    let area = features::leaf(0xd, 0).ebx as usize;
+    assert!(area >= LEGACY_BYTES, "the processor puts its vector registers into {area} bytes");
+    AREA_BYTES.store(area, Ordering::Relaxed);
+    COMPONENTS.store(components, Ordering::Relaxed);
+}
+
+/// The components that are put away, as in XCR0.
+pub(super) fn components() -> u64 {
+    COMPONENTS.load(Ordering::Relaxed)
+}
+
+/// Bytes of an area.
+pub(super) fn area_bytes() -> usize {
+    AREA_BYTES.load(Ordering::Relaxed)
+}
+
+/// Whether all registers are loaded, whatever the header says.
+pub(super) fn ignores_header() -> bool {
+    !USES_XSAVE.load(Ordering::Relaxed)
+}
+
+/// Puts the processor's registers into an area.
+///
+/// # Safety
+/// It has [`area_bytes`], aligned to [`AREA_ALIGN`], that are nobody else's.
+unsafe fn store(area: *mut u8) {
+    if ignores_header() {
+        // SAFETY: by the caller; the header lies behind the 512 bytes.
+        unsafe {
+            asm!("fxsave64 [{}]", in(reg) area, options(nostack, preserves_flags));
+            area.add(HEADER_AT).cast::<u64>().write(LEGACY_COMPONENTS);
+        }
+    } else {
+        // SAFETY: by the caller.
+        unsafe {
+            asm!("xsave64 [{}]", in(reg) area, in("eax") u32::MAX, in("edx") u32::MAX,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+/// Loads the processor's registers from an area.
+///
+/// # Safety
+/// It is as [`store`] or [`super::extended`] leave one, or [`RESET`].
+unsafe fn load(area: *const u8) {
+    static ZERO: u32 = 0;
+    if KEEPS_POINTERS.load(Ordering::Relaxed) {
+        // AMD's processors load the pointers only with an exception that waits, so a thread would see where another's
+        // last one was (APM volume 2, 11.4.4.3). An instruction that succeeds makes them say where that is.
+        // SAFETY: the registers that this changes are about to be loaded; without a waiting exception none is raised.
+        unsafe { asm!("fnclex", "emms", "fild dword ptr [{}]", in(reg) &raw const ZERO, options(nostack, readonly)) };
+    }
+    if ignores_header() {
+        // SAFETY: by the caller.
+        unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack, preserves_flags, readonly)) };
+    } else {
+        // SAFETY: by the caller.
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) area, in("eax") u32::MAX, in("edx") u32::MAX,
+                options(nostack, preserves_flags, readonly));
+        }
+    }
+}
 
 /// Memory for a thread's vector registers.
 struct FpuArea {
@@ -62,7 +169,7 @@ pub(super) struct FpuState(Arc<FpuArea>);
 impl FpuState {
     /// Registers as a new program finds them.
     pub(super) fn new() -> Self {
-        let layout = Layout::from_size_align(area_bytes(), AREA_ALIGN).expect("the processor's area is of sane size");
+        let layout = Layout::from_size_align(bytes(), AREA_ALIGN).expect("the processor's area is of sane size");
         // SAFETY: the size is not 0.
         let Some(bytes) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: both are inside the area, which is aligned for anything.
@@ -154,10 +261,7 @@ impl Loaded {
         FsBase::write(VirtAddr::zero());
         KernelGsBase::write(VirtAddr::zero());
         // SAFETY: the area says that all components are as they are at reset.
-        unsafe {
-            asm!("xrstor64 [{}]", in(reg) &raw const RESET, in("eax") u32::MAX, in("edx") u32::MAX,
-                options(nostack, preserves_flags, readonly));
-        }
+        unsafe { load((&raw const RESET).cast()) };
     }
 
     /// Brings a thread's area up to date if its registers are loaded.
@@ -172,10 +276,7 @@ impl Loaded {
         self.area.set(ptr::null());
         if let Some(area) = self.holder.borrow_mut().take() {
             // SAFETY: the area is as large as the components need and is this core's until `newest_on` says otherwise.
-            unsafe {
-                asm!("xsave64 [{}]", in(reg) area.bytes.as_ptr(), in("eax") u32::MAX, in("edx") u32::MAX,
-                    options(nostack, preserves_flags));
-            }
+            unsafe { store(area.bytes.as_ptr()) };
             area.newest_on.store(NOWHERE, Ordering::Release);
         }
     }
@@ -185,11 +286,8 @@ impl Loaded {
         self.put_away();
         let newest_on = area.newest_on.swap(Core::current().index, Ordering::Acquire);
         assert!(newest_on == NOWHERE, "a thread moved from core {newest_on} without saving its vector registers");
-        // SAFETY: the area was filled by `FpuState::new` or by `xsave64`, so it holds no invalid state.
-        unsafe {
-            asm!("xrstor64 [{}]", in(reg) area.bytes.as_ptr(), in("eax") u32::MAX, in("edx") u32::MAX,
-                options(nostack, preserves_flags, readonly));
-        }
+        // SAFETY: the area was filled by `FpuState::new`, by `store`, or with what `extended` found good.
+        unsafe { load(area.bytes.as_ptr()) };
         self.area.set(Arc::as_ptr(area));
         *self.holder.borrow_mut() = Some(Arc::clone(area));
     }

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
 
-use crate::machine::memory;
+use crate::machine::window::{self, Kind};
 
 /// Number of vendor-specific capabilities, with which a card says where its registers are.
 const CAPABILITY_VENDOR: u8 = 9;
@@ -124,5 +124,5 @@ fn registers(
     if base == 0 || offset + u64::from(bytes) > size {
         return None;
     }
-    Some((memory::at(base + offset, bytes as usize)?, bytes as usize))
+    Some((window::at(base + offset, bytes as usize, Kind::Registers)?, bytes as usize))
 }
