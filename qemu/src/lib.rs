@@ -3,6 +3,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`machine`] | a machine as a value, and the QEMU command line it means |
+//! | [`processor`] | which processor it has |
 //! | [`locate`] | which QEMU there is |
 //! | [`tether`] | children that cannot outlive whoever started them |
 //! | [`launch`] | a machine running, and how it ended |
@@ -15,5 +16,6 @@ pub mod launch;
 pub mod locate;
 pub mod machine;
 pub mod probe;
+pub mod processor;
 pub mod qmp;
 pub mod tether;

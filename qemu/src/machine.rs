@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Arguments, Value};
+use crate::processor::Processor;
 
 /// I/O port of the device that ends the machine with a status; see [`crate::launch::Exit`].
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
@@ -60,6 +61,11 @@ pub struct Machine {
     pub cpus_listed: Option<u16>,
     /// What executes its instructions.
     pub accelerator: Accelerator,
+    /// The processor it has; without one all that the accelerator can do.
+    pub processor: Option<Processor>,
+    /// Registers that a device has which does nothing, bytes, a power of two. If they do not fit below 4 GiB, firmware
+    /// puts them, and those of all devices that can be there, above.
+    pub idle_registers_bytes: Option<u64>,
     /// The image that is entered first: an ELF with a PVH note.
     pub kernel: PathBuf,
     /// A file the image finds in memory.
@@ -132,6 +138,9 @@ pub enum MachineError {
     /// Counting instructions needs the translator.
     #[error("instructions can be counted under tcg only, not under kvm")]
     IcountNeedsTcg,
+    /// Only KVM can give a machine the host's own processor.
+    #[error("the processor model 'host' needs kvm")]
+    HostNeedsKvm,
     /// Two things on one channel.
     #[error("the serial line and QMP cannot both be on standard input and output")]
     StdioTwice,
@@ -158,6 +167,8 @@ impl Machine {
             cpus: 1,
             cpus_listed: None,
             accelerator,
+            processor: None,
+            idle_registers_bytes: None,
             kernel: kernel.into(),
             initrd: None,
             nic: None,
@@ -203,6 +214,9 @@ impl Machine {
         if let Some(nic) = &self.nic {
             nic.arguments(&mut arguments)?;
         }
+        if let Some(bytes) = self.idle_registers_bytes {
+            arguments.option("-device", format!("pci-testdev,membar={bytes}"));
+        }
         if self.sandbox {
             // Spawning is refused, becoming someone else too: QEMU has no helper to start here.
             arguments.option("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
@@ -220,6 +234,9 @@ impl Machine {
         }
         if self.icount && self.accelerator != Accelerator::Tcg {
             return Err(MachineError::IcountNeedsTcg);
+        }
+        if self.accelerator == Accelerator::Tcg && self.processor.as_ref().is_some_and(Processor::needs_host) {
+            return Err(MachineError::HostNeedsKvm);
         }
         if self.serial == Serial::Stdio && self.qmp == QmpChannel::Stdio {
             return Err(MachineError::StdioTwice);
@@ -243,13 +260,16 @@ impl Machine {
                 let threads = if self.cpus > 1 && !self.icount { "multi" } else { "single" };
                 let cache = self.translation_cache_mib;
                 arguments.option("-accel", format!("tcg,thread={threads},tb-size={cache}"));
-                arguments.option("-cpu", "max");
             }
             Accelerator::Kvm => {
                 arguments.option("-accel", "kvm");
-                arguments.option("-cpu", "host");
             }
         }
+        let processor = self.processor.clone().unwrap_or_else(|| match self.accelerator {
+            Accelerator::Tcg => Processor::everything(),
+            Accelerator::Kvm => Processor::host(),
+        });
+        arguments.option("-cpu", processor.to_string());
         if self.icount {
             arguments.option("-icount", "shift=0");
         }
@@ -365,6 +385,15 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_with_a_processor_of_its_own() {
+        let mut machine = node();
+        (machine.processor, machine.idle_registers_bytes) = ("Haswell,-xsave".parse().ok(), Some(8192 * MIB));
+        let text = text(&machine);
+        assert!(text.contains("\n-cpu Haswell,-xsave\n"), "{text}");
+        assert!(text.contains("-device pci-testdev,membar=8589934592"), "{text}");
+    }
+
+    #[test]
     fn a_machine_in_a_debugger_with_processors_that_are_not_there() {
         let mut machine = node();
         (machine.cpus, machine.cpus_listed, machine.debugger) = (2, Some(4), Some("/run/debugger".into()));
@@ -390,6 +419,8 @@ mod tests {
         assert_eq!(refused(|machine| machine.cpus = 0), MachineError::Cpus(0));
         let counting_kvm = |machine: &mut Machine| (machine.icount, machine.accelerator) = (true, Accelerator::Kvm);
         assert_eq!(refused(counting_kvm), MachineError::IcountNeedsTcg);
+        let host = |machine: &mut Machine| machine.processor = Some(Processor::host());
+        assert_eq!(refused(host), MachineError::HostNeedsKvm);
         let twice = |machine: &mut Machine| (machine.serial, machine.qmp) = (Serial::Stdio, QmpChannel::Stdio);
         assert_eq!(refused(twice), MachineError::StdioTwice);
         let long = PathBuf::from("x".repeat(108));

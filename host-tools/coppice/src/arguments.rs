@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use coppice_api::ClusterName;
 use coppice_api::limits::{CORES_MAX, NODES_MAX, PSET_NODES_MAX};
+use coppice_qemu::processor::Processor;
 
 pub(crate) use self::run::Run;
 use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
@@ -71,6 +72,7 @@ pub(crate) enum Command {
 #[command(after_help = "Examples:\n  \
     coppice up                                  four nodes of 64 MiB\n  \
     coppice up --nodes 2 --cores 4              two nodes of four cores\n  \
+    coppice up --cpu Haswell,-avx2              nodes with another processor\n  \
     coppice up --nodes 32 --pset-size 16        32 nodes, an I/O node for each 16\n  \
     coppice --cluster bad up --loss 1%          a cluster whose network loses frames")]
 pub(crate) struct Up {
@@ -92,6 +94,10 @@ pub(crate) struct Up {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     pub(crate) accel: Accelerator,
+    /// Processor of each node: one of QEMU's models, with features added (+) and taken away (-), such as
+    /// EPYC or Haswell,-avx2; without it all that can be had
+    #[arg(long, value_name = "MODEL[,±FEATURE…]")]
+    pub(crate) cpu: Option<Processor>,
     /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the
     /// host's load; slower, and only under emulation
     #[arg(long)]

@@ -75,6 +75,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
             pset_size: options.pset_size,
             cores: options.cores,
             memory_bytes: options.memory_bytes,
+            processor: options.cpu.clone(),
             icount: options.icount,
             shape: Shape {
                 latency_ns: options.latency_ns,

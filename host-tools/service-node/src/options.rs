@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use coppice_api::limits::{CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
 use coppice_api::paths::ClusterName;
+use coppice_qemu::processor::Processor;
 
 /// The service node of one Coppice cluster. Started by `coppice up`.
 #[derive(Clone, Debug, Parser)]
@@ -27,6 +28,9 @@ pub struct Options {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]
     pub accel: AcceleratorChoice,
+    /// Processor of each node, MODEL[,±FEATURE…]
+    #[arg(long)]
+    pub cpu: Option<Processor>,
     /// Let the nodes' clocks count instructions
     #[arg(long)]
     pub icount: bool,

@@ -22,6 +22,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::machine::Accelerator;
 use coppice_qemu::probe::probe_cached;
+use coppice_qemu::processor::Processor;
 use tokio::sync::{mpsc, watch};
 
 use self::fabric::{Port, fabric_commands};
@@ -62,6 +63,8 @@ pub struct Setup {
     pub cores: u16,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
+    /// Processor of each node; without one all that can be had.
+    pub processor: Option<Processor>,
     /// Whether the nodes' clocks count instructions.
     pub icount: bool,
     /// What every link is like.

@@ -69,6 +69,9 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
     if up.icount {
         command.arg("--icount");
     }
+    if let Some(processor) = &up.cpu {
+        command.args(["--cpu", &processor.to_string()]);
+    }
     if let Some(bandwidth) = up.bandwidth {
         command.args(["--bandwidth-bits-per-s", &bandwidth.to_string()]);
     }

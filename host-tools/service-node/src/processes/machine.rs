@@ -106,6 +106,7 @@ fn machine(setup: &Setup, personality: &Personality, accelerator: Accelerator) -
     );
     machine.cpus = setup.cores;
     machine.icount = setup.icount;
+    machine.processor.clone_from(&setup.processor);
     machine.initrd = Some(paths.personality(node.0));
     machine.nic = Some(Nic {
         mac: port.mac().0,
