@@ -50,6 +50,8 @@ const MTU: u16 = 9000;
 const DEBUGGER: &str = "debugger";
 /// As `log::LevelFilter` counts.
 const LOG_LEVEL_INFO: u8 = 3;
+/// More than there is room for below 4 GiB.
+const IDLE_REGISTERS_BYTES: u64 = 8 << 30;
 const BUFFERS: BufferSizes = BufferSizes { receive: 256 * 1024, transmit: 256 * 1024 };
 
 /// Runs a test to its end, under a limit.
@@ -103,6 +105,29 @@ impl Rig {
         });
         let debugger = Debugger::at_start(&rig.directory.path().join(DEBUGGER), &image());
         (rig, debugger)
+    }
+
+    /// The same, with so much address space taken by a device's registers below 4 GiB that firmware puts those of the
+    /// network card above.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn boot_with_high_registers() -> Self {
+        Self::boot_with(cores(), |machine, _| machine.idle_registers_bytes = Some(IDLE_REGISTERS_BYTES))
+    }
+
+    /// Where the registers of the machine's devices are, physical addresses.
+    ///
+    /// # Panics
+    /// If QEMU does not say it.
+    #[must_use]
+    pub fn registers(&self) -> Vec<u64> {
+        let mut monitor = Monitor::connect(&self.directory.path().join("qmp"), self.directory.path());
+        let buses = monitor.command("query-pci", &serde_json::json!({}));
+        let list = |value: &serde_json::Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+        let devices = buses.as_array().into_iter().flatten().flat_map(|bus| list(bus, "devices"));
+        devices.flat_map(|device| list(&device, "regions")).filter_map(|region| region["address"].as_u64()).collect()
     }
 
     fn boot_with(cores: u16, change: impl FnOnce(&mut Machine, &Path)) -> Self {

@@ -6,10 +6,15 @@ use coppice_tests::cluster::{binaries, finish};
 
 /// Boots the image as `coppiced` does, without a network and with this ramdisk.
 fn boot(ramdisk: Option<&[u8]>) -> coppice_tests::Ran {
+    boot_on("max", "64M", ramdisk)
+}
+
+/// The same on this processor, with so much memory.
+pub(crate) fn boot_on(processor: &str, memory: &str, ramdisk: Option<&[u8]>) -> coppice_tests::Ran {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     let mut command = Command::new("qemu-system-x86_64");
     command
-        .args(["-machine", "q35,accel=tcg", "-cpu", "max", "-m", "64M", "-nodefaults", "-display", "none"])
+        .args(["-machine", "q35,accel=tcg", "-cpu", processor, "-m", memory, "-nodefaults", "-display", "none"])
         .args(["-no-reboot", "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-kernel"])
         .arg(binaries().join("coppice-node.elf"))
         .stdin(std::process::Stdio::null());
@@ -18,6 +23,12 @@ fn boot(ramdisk: Option<&[u8]>) -> coppice_tests::Ran {
         command.arg("-initrd").arg(file.path());
     }
     finish(command)
+}
+
+#[test]
+fn memory_above_4_gib_is_no_obstacle() {
+    let ran = boot_on("max", "5G", None);
+    assert!(ran.text().contains("personality") && !ran.text().contains("panic"), "{}", ran.text());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod busybox;
 mod calls;
 mod cluster_life;
 mod cores;
+mod cpus;
 mod datagrams;
 mod demand;
 mod faults;
