@@ -26,12 +26,15 @@ const READINGS: usize = 8;
 /// When the rate is measured for the second time, ns. Each later time is ten times as late, up to [`REFINE_LAST_NS`].
 const REFINE_FIRST_NS: u64 = 100_000_000;
 
+/// From when on the rate is expected to stay, ns: behind the second measurement.
+const REFINE_LOOK_NS: u64 = 5 * REFINE_FIRST_NS;
+
 /// When the rate is measured for the last time, ns.
 const REFINE_LAST_NS: u64 = 1_000_000_000_000;
 
-/// A counter whose rate is found to have changed by more than one part in so many does not run evenly. The first
-/// measurement is good to a thousandth on a machine that is not disturbed.
-const DRIFT_SHARE: u64 = 50;
+/// A counter whose rate is found to have changed by more than one part in so many does not run evenly. It is looked for
+/// only once the rate was measured over a tenth of a second, which is much better than that.
+const DRIFT_SHARE: u64 = 500;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -182,7 +185,7 @@ fn refine(now: u64) {
         / u128::from(counts.max(1));
     // What is measured over longer times differs from the first measurement by its error only, unless the counter has
     // changed its rate meanwhile.
-    if exact.abs_diff(rate.into()) > u128::from(rate / DRIFT_SHARE) {
+    if now > REFINE_LOOK_NS && exact.abs_diff(rate.into()) > u128::from(rate / DRIFT_SHARE) {
         log::warn!("the time-stamp counter has changed its rate: times are wrong by about a part in {DRIFT_SHARE}");
     }
     let at = counter();
