@@ -32,7 +32,7 @@ pub(crate) use core_state::idle_ns_of;
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, run, tasks};
 pub use run_time::RunTime;
-pub use task::{TaskHandle, TooManyTasks, spawn, spawn_on, spawn_program, spawn_program_on};
+pub use task::{TaskHandle, TooManyTasks, in_turns, spawn, spawn_on, spawn_program, spawn_program_on};
 pub(crate) use timer::{Alarm, alarm};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};

@@ -72,6 +72,8 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
 
     stack.set_user_config(sockets());
     let retention = Arc::new(Retention::default());
+    let retained = Arc::clone(&retention);
+    executor::spawn_program(async move { retained.reaper().run().await })?;
     let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
     let asked = Arc::clone(&quota);
     stack.ask_for_memory(Arc::new(move |bytes| asked.has_room(bytes)));

@@ -54,6 +54,8 @@ pub(crate) enum LockLevel {
     Shared,
     /// What is kept of programs that have ended.
     Retention,
+    /// Tables that are taken apart.
+    Reaper,
     /// Memory that objects of programs take.
     Quota,
     /// Facts that are looked up or changed and nothing else: names, times, options. Nothing is done under them.

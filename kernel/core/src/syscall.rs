@@ -59,6 +59,7 @@ use coppice_protocol::syscalls as nr;
 
 pub(crate) use self::clone::clone;
 pub(crate) use self::futex::{Futex, futex, rest};
+pub(crate) use self::memory::Memory;
 pub(crate) use self::signal::check_stack;
 use crate::errno::Errno;
 use crate::process::{Awaited, Caller, End, Failure, Identity, Immediate};
@@ -125,17 +126,24 @@ pub(crate) fn at_once(caller: Caller<'_>, number: u64, regs: &Registers) -> Opti
     if number == u64::from(nr::POLL) { poll::poll_at_once(caller, regs) } else { None }
 }
 
-/// Makes the call if it is an immediate one, and no [`fact`].
-pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -> Option<Immediate> {
-    let number = u32::try_from(number).ok()?;
-    let a = &Arguments::of(regs);
-    Some(match number {
-        nr::BRK => Ok(memory::brk(caller, a)),
+/// Makes a call that changes what is mapped; its pages may take longer.
+pub(crate) fn change_memory(caller: Caller<'_>, number: u64, a: &Arguments) -> Immediate<Memory> {
+    match u32::try_from(number).unwrap_or(u32::MAX) {
+        nr::BRK => memory::brk(caller, a),
         nr::MMAP => memory::mmap(caller, a),
         nr::MUNMAP => memory::munmap(caller, a),
         nr::MPROTECT => memory::mprotect(caller, a),
         nr::MREMAP => memory::mremap(caller, a),
         nr::MADVISE => memory::madvise(caller, a),
+        _ => Err(Errno::ENOSYS.into()),
+    }
+}
+
+/// Makes the call if it is an immediate one, and no [`fact`].
+pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -> Option<Immediate> {
+    let number = u32::try_from(number).ok()?;
+    let a = &Arguments::of(regs);
+    Some(match number {
         nr::MSYNC => memory::msync(caller, a),
         nr::MLOCK | nr::MUNLOCK | nr::MLOCK2 => memory::lock(caller, a),
         nr::MLOCKALL | nr::MUNLOCKALL => Ok(0),

@@ -20,6 +20,9 @@ const PAGE_SHIFT: u32 = PAGE_BYTES.trailing_zeros();
 pub struct UserPage(u64);
 
 impl UserPage {
+    /// The page at address 0.
+    pub const FIRST: Self = Self(0);
+
     /// The page `address` lies in; `None` at or beyond [`USER_END`].
     #[must_use]
     pub const fn containing(address: u64) -> Option<Self> {
@@ -64,6 +67,9 @@ pub struct PageRange {
 }
 
 impl PageRange {
+    /// No page.
+    pub const EMPTY: Self = Self { start: 0, end: 0 };
+
     /// Every page a program can have.
     pub const ALL: Self = Self { start: 0, end: USER_END >> PAGE_SHIFT };
 
@@ -100,10 +106,27 @@ impl PageRange {
         self.end
     }
 
+    /// Whether a page is in it.
+    #[must_use]
+    pub const fn contains(self, page: UserPage) -> bool {
+        self.start <= page.0 && page.0 < self.end
+    }
+
+    /// What of the range comes before a page.
+    #[must_use]
+    pub fn up_to(self, page: UserPage) -> Self {
+        Self { start: self.start, end: self.end.min(page.0).max(self.start) }
+    }
+
     /// What of the range comes behind a page.
     #[must_use]
     pub fn after(self, page: UserPage) -> Self {
         Self { start: self.start.max(page.0 + 1).min(self.end), end: self.end }
+    }
+
+    /// The pages numbered so, the last left out.
+    pub(crate) const fn of_numbers(start: u64, end: u64) -> Self {
+        Self { start, end }
     }
 
     /// The pages one by one.

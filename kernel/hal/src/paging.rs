@@ -31,7 +31,7 @@ mod tests;
 mod walk;
 
 pub use self::mapped::Mapped;
-pub use self::walk::{EntryMut, Verdict, Walked};
+pub use self::walk::{Effort, EntryMut, Verdict, Walked};
 
 /// Entries in a table.
 const ENTRIES: usize = 512;
@@ -235,6 +235,63 @@ impl PageTable {
         // SAFETY: the entry that held this reference was just cleared.
         let frame = unsafe { Frame::from_entry(self.pool, old.address()) };
         Some((frame, old.decode()))
+    }
+
+    /// Moves what is at `page` to `target`, where nothing is and whose tables were made ([`PageTable::prepare`]): then it
+    /// cannot fail. Returns whether there was anything to be moved, and a place for it.
+    pub fn relocate(&mut self, page: UserPage, target: UserPage) -> bool {
+        let Some((from, to)) = self.leaf_table(page).zip(self.leaf_table(target)) else { return false };
+        let (slot, place) = (self.slot(from, index_at(page.number(), 0)), self.slot(to, index_at(target.number(), 0)));
+        let entry = Raw(slot.load(Ordering::Relaxed));
+        if entry.is_empty() || !Raw(place.load(Ordering::Relaxed)).is_empty() {
+            return false;
+        }
+        if entry.is_present() {
+            self.hold();
+        }
+        let entry = Raw(slot.swap(0, Ordering::Relaxed));
+        place.store(entry.0, Ordering::Relaxed);
+        // In this order: both may lie in one table, which is not empty in between.
+        self.pool.counter(to).fetch_add(1, Ordering::Relaxed);
+        self.forget(page, entry);
+        if self.pool.counter(from).fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.free_empty(page);
+        }
+        self.let_go();
+        true
+    }
+
+    /// Takes all pages from `page` on out, as a table of their own; most of them are not looked at. No processor may
+    /// ever have used the table. `None`, and nothing changes, if there is no memory for the tables of the other.
+    #[must_use]
+    pub fn split_off(&mut self, page: UserPage) -> Option<Self> {
+        let mut other = Self::new(self.pool)?;
+        if !other.prepare(page) {
+            return None;
+        }
+        let (mut from, mut to) = (self.root, other.root);
+        for level in (0..=TOP).rev() {
+            let index = index_at(page.number(), level);
+            let end = if level == TOP { USER_ENTRIES } else { ENTRIES };
+            // Of what the entry for the page itself leads to, a part stays, but for the page.
+            for index in index + usize::from(level > 0)..end {
+                let entry = self.slot(from, index).swap(0, Ordering::Relaxed);
+                if entry != 0 {
+                    other.slot(to, index).store(entry, Ordering::Relaxed);
+                    self.pool.counter(from).fetch_sub(1, Ordering::Relaxed);
+                    self.pool.counter(to).fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            let below = Raw(self.slot(from, index).load(Ordering::Relaxed));
+            if level == 0 || below.is_empty() {
+                break;
+            }
+            from = below.address();
+            to = Raw(other.slot(to, index).load(Ordering::Relaxed)).address();
+        }
+        self.prune(page);
+        other.prune(page);
+        Some(other)
     }
 
     /// What the table says of a page; `None` if it holds no frame.

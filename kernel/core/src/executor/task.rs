@@ -192,6 +192,21 @@ pub fn spawn_program_on(
     start(numbered(core), Some(AtomicU64::new(TURN_NS)), Some(run_time), future)
 }
 
+/// Does work that takes long, in turns with the core's programs: between its steps it should [`super::yield_now`].
+///
+/// # Errors
+/// [`TooManyTasks`] at the limit; nothing of it is done.
+pub async fn in_turns<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, TooManyTasks> {
+    let (sender, receiver) = super::oneshot::channel();
+    spawn_program(async move {
+        // If nobody waits for it any more, it was done all the same.
+        let _ = sender.send(work.await);
+    })?;
+    receiver.await.map_err(|_| TooManyTasks)
+}
+
 fn start(
     core: &'static CoreState,
     turn_left_ns: Option<AtomicU64>,

@@ -186,7 +186,7 @@ impl SharedFile {
     ///
     /// # Errors
     /// `EFBIG`, `EPERM` (sealed).
-    pub(crate) fn set_length(&self, length: u64, job: &JobOnNode) -> Result<(), Errno> {
+    pub(crate) async fn set_length(&self, length: u64, job: &JobOnNode) -> Result<(), Errno> {
         if length > SHARED_BYTES_MAX {
             return Err(Errno::EFBIG);
         }
@@ -196,8 +196,9 @@ impl SharedFile {
         }
         if let Some(first) = self.memory.set_length(length) {
             for process in job.processes() {
-                process.space.lock().forget_shared(&self.memory, first);
+                process.forget_shared(&self.memory, first).await;
             }
+            self.memory.shrunk().await;
         }
         self.touched();
         Ok(())

@@ -1,6 +1,7 @@
 //! madvise: the two pieces of advice that mean something here, and the ones that are heard and forgotten.
 
 use super::area::Content;
+use super::change::Change;
 use super::limits::PAGE;
 use super::map::whole_pages;
 use super::space::AddressSpace;
@@ -35,7 +36,7 @@ impl AddressSpace {
         }
         if frees {
             // Only areas have pages in memory, so holes need no care.
-            self.discard(address, end.min(coppice_hal::addr::USER_END));
+            self.begin(Change::drop(address, end.min(coppice_hal::addr::USER_END)))?;
         }
         if self.areas.covers(address, end) { Ok(()) } else { Err(Errno::ENOMEM) }
     }

@@ -119,6 +119,11 @@ impl Areas {
         }
     }
 
+    /// Takes the first one out.
+    pub(super) fn pop_first(&mut self) -> Option<(u64, Area)> {
+        self.map.pop_first()
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

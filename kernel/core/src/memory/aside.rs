@@ -3,9 +3,10 @@
 
 use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{Frame, FramePool};
-use coppice_hal::paging::{Access, PageTable, Verdict};
+use coppice_hal::paging::{Access, Effort, PageTable, Verdict};
 
 use super::fetch::PROGRAM_PAGE;
+use super::reaper::Reaper;
 
 /// Pristine frames by the image page they show.
 #[derive(Default)]
@@ -46,20 +47,31 @@ impl Aside {
         self.table.as_ref()?.frame(page)
     }
 
-    /// Takes every page out, in order, and gives them to `each`. Returns how many frames were zeroed for the table.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(UserPage, Frame)) -> u64 {
-        self.pages = 0;
-        let Some(mut table) = self.table.take() else { return 0 };
-        let walked = table.walk(PageRange::ALL, |page, entry| {
+    /// Takes pages out, in order, and gives them to `each`, from `range` and as far as the effort goes. Returns how many
+    /// frames were zeroed for the table, and where others are.
+    pub(super) fn drain(
+        &mut self,
+        range: PageRange,
+        effort: &mut Effort,
+        mut each: impl FnMut(UserPage, Frame),
+    ) -> (u64, PageRange) {
+        let Some(table) = &mut self.table else { return (0, PageRange::EMPTY) };
+        let (walked, rest) = table.walk_part(range, effort, |page, entry| {
             each(page, entry.frame());
             Verdict::Drop
         });
-        walked.zeroed + table.discard()
+        if !rest.is_empty() {
+            return (walked.zeroed, rest);
+        }
+        self.pages = 0;
+        (walked.zeroed + self.table.take().map_or(0, PageTable::discard), rest)
     }
 
-    /// Frees all of it. Returns how many pages that were.
-    pub(super) fn clear(&mut self) -> u64 {
-        self.table = None;
+    /// Gives all of it up. Returns how many pages that were.
+    pub(super) fn clear(&mut self, reaper: &Reaper) -> u64 {
+        if let Some(table) = self.table.take() {
+            reaper.take_apart(table, None);
+        }
         core::mem::take(&mut self.pages)
     }
 

@@ -8,6 +8,8 @@
 //! - **Anything else** is dropped: data, bss, heap, stack, mapped files, and pages of the program that were moved
 //!   elsewhere. Their frames are zeroed as their last reference goes. Tables left empty go, too.
 //!
+//! The walk is done in steps, as there may be gigabytes to be zeroed.
+//!
 //! Then the pristine copies of pages the program had written come back into the table ([`super::aside`]), so that the
 //! next run fetches nothing. The walk happens at the process's end and not when the next job wants the table: so
 //! nothing that a job wrote outlives it.
@@ -17,15 +19,17 @@ use core::mem;
 
 use coppice_hal::addr::PageRange;
 use coppice_hal::frames::FramePool;
-use coppice_hal::paging::{PageTable, Verdict};
+use coppice_hal::paging::{Effort, PageTable, Verdict};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
 use super::area::{Area, Content};
+use super::areas::Areas;
 use super::fetch::PROGRAM_PAGE;
 use super::image::{Image, LoadError, rights};
-use super::limits::PAGE;
+use super::limits::{PAGE, STEP_PAGES};
+use super::reaper::Reaper;
 use super::retention::Retention;
 use super::space::{AddressSpace, MemoryStats};
 
@@ -76,6 +80,11 @@ impl RetainedTable {
         walked.zeroed + other.discard()
     }
 
+    /// Has it taken apart.
+    pub(super) fn take_apart(self, reaper: &Reaper) {
+        reaper.take_apart(self.table, None);
+    }
+
     /// Frees all of it. Returns how many frames were zeroed.
     pub fn discard(self) -> u64 {
         self.table.discard()
@@ -103,58 +112,147 @@ impl AddressSpace {
     /// Ends the use of the address space: cuts its table back and hands it out, if anything is left in it. The space is
     /// empty afterwards. The time in the counts is the caller's to fill in.
     pub fn cut_back(&mut self) -> (WalkCounts, Option<RetainedTable>) {
-        self.table.deactivate();
-        let (image, areas) = (self.image.take(), mem::take(&mut self.areas));
-        let mut counts = WalkCounts::default();
-        // Only areas have pages.
-        for (start, area) in areas.overlapping(0, u64::MAX) {
-            self.cut_area(image.as_deref(), start, area, &mut counts);
+        let mut cut = self.begin_cut();
+        loop {
+            if let Some(result) = self.cut_on(&mut cut) {
+                return result;
+            }
         }
-        if let Some(image) = &image {
-            let table = &mut self.table;
-            let mut put_back = 0;
-            counts.zeroed += self.aside.drain(|page, frame| {
-                let Some(segment) = image.segment(page.address()) else { return };
-                // Without memory for a table on the way the page is given up, and fetched when it is wanted.
-                if let Ok(before) = table.map(page, frame, rights(segment).read_only(), PROGRAM_PAGE) {
-                    put_back += u64::from(before.is_none());
-                }
-            });
-            counts.kept += put_back;
-        }
-        self.stats.pages = 0;
-        // Most of the frames are free now, so that there is one for the table that takes this one's place.
-        let retained = image.filter(|_| counts.kept > 0).zip(PageTable::new(self.frames)).map(|(image, empty)| {
-            let table = mem::replace(&mut self.table, empty);
-            let tables = table.frames();
-            RetainedTable { image, table, pages: counts.kept, tables }
-        });
-        if retained.is_none() {
-            counts.zeroed += self.table.walk(PageRange::ALL, |_, _| Verdict::Drop).zeroed;
-            counts.dropped += mem::take(&mut counts.kept);
-        }
-        (counts, retained)
     }
 
-    /// Cuts back what one area shows: keeps pristine pages of the image where the image has them, drops all others.
-    fn cut_area(&mut self, image: Option<&Image>, start: u64, area: &Area, counts: &mut WalkCounts) {
-        let is_in_place = matches!(&area.content, Content::Program { address, .. } if *address == start);
-        let image = image.filter(|_| is_in_place);
-        let mut at = start;
-        while at < area.end {
-            let (end, keep) = match image.and_then(|image| image.segment(at)) {
-                Some(segment) => (area.end.min(segment.end_page()), Some(rights(segment).read_only())),
-                None => (area.end, None),
+    /// Begins what [`AddressSpace::cut_back`] does, to be done in steps. No core may use the table any more.
+    pub fn begin_cut(&mut self) -> Cut {
+        self.table.deactivate();
+        Cut::default()
+    }
+
+    /// Goes on with the cut, but not for long. Gives the result when it is done.
+    pub fn cut_on(&mut self, cut: &mut Cut) -> Option<(WalkCounts, Option<RetainedTable>)> {
+        let mut effort = Effort::of(STEP_PAGES);
+        loop {
+            let stage = match mem::replace(&mut cut.stage, Stage::Change) {
+                Stage::Change if self.end_changes(&mut effort) => {
+                    cut.image = self.image.take();
+                    Stage::Areas(mem::take(&mut self.areas), None)
+                }
+                Stage::Change => Stage::Change,
+                Stage::Areas(mut areas, part) => match part.or_else(|| areas.pop_first().map(|next| Part::of(next))) {
+                    Some(part) => Stage::Areas(areas, self.cut_part(part, cut, &mut effort)),
+                    None => Stage::Aside(PageRange::ALL),
+                },
+                Stage::Aside(range) => {
+                    let rest = self.put_aside_back(range, cut, &mut effort);
+                    if rest.is_empty() { Stage::Last } else { Stage::Aside(rest) }
+                }
+                Stage::Last => {
+                    self.stats.pages = 0;
+                    match self.retain(cut) {
+                        Some(retained) => return Some((cut.counts, Some(retained))),
+                        None => Stage::Rest(PageRange::ALL),
+                    }
+                }
+                Stage::Rest(range) => {
+                    let (walked, rest) = self.table.walk_part(range, &mut effort, |_, _| Verdict::Drop);
+                    cut.counts.zeroed += walked.zeroed;
+                    if rest.is_empty() {
+                        cut.counts.dropped += mem::take(&mut cut.counts.kept);
+                        return Some((cut.counts, None));
+                    }
+                    Stage::Rest(rest)
+                }
             };
-            let Some(range) = PageRange::covering(at, end) else { return };
-            let walked = match keep {
-                Some(access) => self.table.keep_marked(range, PROGRAM_PAGE, access),
-                None => self.table.walk(range, |_, _| Verdict::Drop),
-            };
-            counts.kept += walked.visited - walked.dropped;
-            counts.dropped += walked.dropped;
-            counts.zeroed += walked.zeroed;
-            at = end;
+            cut.stage = stage;
+            if effort.is_spent() {
+                return None;
+            }
         }
+    }
+
+    /// Cuts back what a part of an area shows: keeps pristine pages of the image where the image has them, drops all
+    /// others. Gives what is left of the area.
+    fn cut_part(&mut self, part: Part, cut: &mut Cut, effort: &mut Effort) -> Option<Part> {
+        let Part { at, area, in_place } = part;
+        // An area costs something, too.
+        effort.spend(1);
+        let segment = cut.image.as_deref().filter(|_| in_place).and_then(|image| image.segment(at));
+        let (end, keep) = match segment {
+            Some(segment) => (area.end.min(segment.end_page()), Some(rights(segment).read_only())),
+            None => (area.end, None),
+        };
+        let range = PageRange::covering(at, end)?;
+        let (walked, rest) = match keep {
+            Some(access) => self.table.keep_marked(range, PROGRAM_PAGE, access, effort),
+            None => self.table.walk_part(range, effort, |_, _| Verdict::Drop),
+        };
+        cut.counts.kept += walked.visited - walked.dropped;
+        cut.counts.dropped += walked.dropped;
+        cut.counts.zeroed += walked.zeroed;
+        let at = if rest.is_empty() { end } else { rest.first_number() * PAGE };
+        (at < area.end).then_some(Part { at, area, in_place })
+    }
+
+    /// Puts pristine copies of written pages back where the image has them. Gives where others are.
+    fn put_aside_back(&mut self, range: PageRange, cut: &mut Cut, effort: &mut Effort) -> PageRange {
+        let (image, table, counts) = (cut.image.as_deref(), &mut self.table, &mut cut.counts);
+        let mut put_back = 0;
+        let (zeroed, rest) = self.aside.drain(range, effort, |page, frame| {
+            let Some(segment) = image.and_then(|image| image.segment(page.address())) else { return };
+            // Without memory for a table on the way the page is given up, and fetched when it is wanted.
+            if let Ok(before) = table.map(page, frame, rights(segment).read_only(), PROGRAM_PAGE) {
+                put_back += u64::from(before.is_none());
+            }
+        });
+        counts.zeroed += zeroed;
+        counts.kept += put_back;
+        rest
+    }
+
+    /// The table with what is left in it, if anything is, and if there is memory for one to take its place: most of the
+    /// frames are free now.
+    fn retain(&mut self, cut: &mut Cut) -> Option<RetainedTable> {
+        let image = cut.image.take().filter(|_| cut.counts.kept > 0)?;
+        let table = mem::replace(&mut self.table, PageTable::new(self.frames)?);
+        let tables = table.frames();
+        Some(RetainedTable { image, table, pages: cut.counts.kept, tables })
+    }
+}
+
+/// A cut under way.
+#[derive(Default)]
+pub struct Cut {
+    image: Option<Arc<Image>>,
+    counts: WalkCounts,
+    stage: Stage,
+}
+
+/// How far a cut is.
+#[derive(Default)]
+enum Stage {
+    /// A change that was under way is finished.
+    #[default]
+    Change,
+    /// The areas are gone through: only areas have pages. Those that are left, and what is left of the one before.
+    Areas(Areas, Option<Part>),
+    /// Pristine copies come back, from here on.
+    Aside(PageRange),
+    /// The table changes hands.
+    Last,
+    /// Nothing is retained, and the rest goes, from here on.
+    Rest(PageRange),
+}
+
+/// An area, from an address on.
+struct Part {
+    at: u64,
+    area: Area,
+    /// It shows the program where its headers put it.
+    in_place: bool,
+}
+
+impl Part {
+    /// All of an area.
+    fn of((start, area): (u64, Area)) -> Self {
+        let in_place = matches!(&area.content, Content::Program { address, .. } if *address == start);
+        Self { at: start, area, in_place }
     }
 }

@@ -80,6 +80,10 @@ impl AddressSpace {
         let Some(page) = UserPage::containing(address) else {
             return Resolution::Signal(Signal::unmapped(address));
         };
+        if self.is_closed(page) {
+            let is_usable = self.table.lookup(page).is_some_and(|mapped| mapped.access().contains(access));
+            return if is_usable { Resolution::Ready } else { Resolution::Fetch(self.await_change(address)) };
+        }
         let Some((start, area)) = self.areas.find(address) else {
             return Resolution::Signal(Signal::unmapped(address));
         };

@@ -24,6 +24,8 @@ pub enum Source {
     Program(ProgramId),
     /// A mapped file.
     File(Arc<dyn FileSource>),
+    /// Nowhere: a change of the memory there is under way, and it is to be tried again when that is over.
+    Change,
 }
 
 /// A run of pages of a file that is needed. Reading it may give fewer bytes, at the end of the file.
@@ -33,7 +35,7 @@ pub struct Fetch {
     pub source: Source,
     /// The first page, counted from the file's start.
     pub first_page: u64,
-    /// How many pages, 1 to [`READ_AHEAD_PAGES`].
+    /// How many pages, 1 to [`READ_AHEAD_PAGES`]; none where there is nothing to be read.
     pub pages: u16,
     /// The address the program touched.
     pub address: u64,
@@ -42,6 +44,11 @@ pub struct Fetch {
 }
 
 impl Fetch {
+    /// Nothing is to be read.
+    pub(super) fn nothing(source: Source, address: u64) -> Self {
+        Self { source, first_page: 0, pages: 0, address, place: UserPage::FIRST }
+    }
+
     /// Where in the file the run starts, bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -79,6 +86,7 @@ impl fmt::Debug for Fetch {
         let source = match &self.source {
             Source::Program(_) => "program",
             Source::File(_) => "file",
+            Source::Change => "change",
         };
         write!(f, "Fetch({source} pages {}+{} for {:#x})", self.first_page, self.pages, self.address)
     }
@@ -174,7 +182,7 @@ impl AddressSpace {
 
     /// Takes one page of an answer in, if the page still shows that file there and is not in memory.
     fn install_page(&mut self, fetch: &Fetch, bytes: &[u8], page: UserPage) -> Result<Installed, OutOfMemory> {
-        if self.table.entry(page).is_some() {
+        if self.table.entry(page).is_some() || self.is_closed(page) {
             return Ok(Installed::Done);
         }
         if let Some(put_back) = self.put_back_pristine(page) {

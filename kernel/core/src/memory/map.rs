@@ -1,5 +1,5 @@
 //! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs
-//! the same for a page and for a terabyte.
+//! the same for a page and for a terabyte; what has to be taken away is taken away in steps ([`super::change`]).
 //!
 //! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`. A file of the I/O node
 //! mapped shared can be read, not written (`ENODEV`): nothing would write the changes back.
@@ -10,7 +10,7 @@ use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
 
 use super::area::{Area, Backing, Content};
-use super::fault::Resolution;
+use super::change::Change;
 use super::limits::{MAP_32BIT_TOP, MAP_BOTTOM, MAP_TOP, PAGE};
 use super::shared::SharedMemory;
 use super::space::AddressSpace;
@@ -116,14 +116,23 @@ impl AddressSpace {
         let start = self.choose_place(hint, length, flags)?;
         let end = start + length;
         self.areas.check_room(start, end, 1)?;
-        self.areas.remove(start, end);
-        self.discard(start, end);
+        let is_free = self.areas.is_free(start, end);
+        if !is_free {
+            self.areas.remove(start, end);
+        }
         let area = Area { end, access, may_write, content };
         self.areas.insert(start, area);
-        if flags & flag::POPULATE != 0 {
-            self.populate(start, end, access);
+        if !is_free {
+            self.begin(Change::drop(start, end).closing(start, end))?;
         }
         Ok(start)
+    }
+
+    /// How the pages of a mapping are to be usable that these `PROT_*` and `MAP_*` bits ask for at once, for
+    /// [`AddressSpace::populate`]; `None` if they ask for none.
+    #[must_use]
+    pub fn populates(protection: u64, flags: u64) -> Option<Access> {
+        if flags & flag::POPULATE == 0 { None } else { rights(protection & 7).ok() }
     }
 
     /// munmap(2).
@@ -137,8 +146,7 @@ impl AddressSpace {
         let end = end.filter(|_| length > 0 && address.is_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
         self.areas.check_room(address, end, 0)?;
         self.areas.remove(address, end);
-        self.discard(address, end);
-        Ok(())
+        self.begin(Change::drop(address, end))
     }
 
     /// brk(2): moves the end of the heap and returns where it is then, which is where it was if it cannot be moved.
@@ -197,13 +205,5 @@ impl AddressSpace {
     /// and programs rely on that.
     pub(super) fn exceeds_memory(&self, length: u64) -> bool {
         length / PAGE > u64::from(self.frames.total_frames())
-    }
-
-    /// Touches the pages of a range as far as that is possible at once.
-    fn populate(&mut self, start: u64, end: u64, access: Access) {
-        let mut at = start;
-        while at < end && self.frames.available_frames() > 0 && matches!(self.resolve(at, access), Resolution::Ready) {
-            at += PAGE;
-        }
     }
 }

@@ -4,9 +4,10 @@
 //! write through: the first one goes to a copy. So "pristine" in an entry always means "never writable since it was
 //! fetched".
 
-use coppice_hal::addr::{PageRange, USER_END};
-use coppice_hal::paging::{Access, Marks, Verdict};
+use coppice_hal::addr::USER_END;
+use coppice_hal::paging::Access;
 
+use super::change::Change;
 use super::limits::PAGE;
 use super::map::{rights, whole_pages};
 use super::space::AddressSpace;
@@ -47,17 +48,7 @@ impl AddressSpace {
         }
         self.areas.check_room(start, mapped, 0)?;
         self.areas.change(start, mapped, |area| area.access = access);
-        if let Some(range) = PageRange::covering(start, mapped) {
-            self.table.walk(range, |_, entry| {
-                let marks = entry.get().marks;
-                let allowed = match marks.contains(Marks::COPY_ON_WRITE) {
-                    true => access.read_only(),
-                    false => access,
-                };
-                entry.set(allowed, marks);
-                Verdict::Keep
-            });
-        }
+        self.begin(Change::protect(start, mapped, access))?;
         if mapped < end { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 }

@@ -1,8 +1,9 @@
-//! mremap: growing, shrinking and moving. A move takes page-table entries along, never bytes.
+//! mremap: growing, shrinking and moving. A move takes page-table entries along, never bytes, and in steps.
 
-use coppice_hal::addr::{PageRange, USER_END, UserPage};
+use coppice_hal::addr::USER_END;
 
 use super::area::Area;
+use super::change::Change;
 use super::limits::{MAP_BOTTOM, MAP_TOP, PAGE};
 use super::map::whole_pages;
 use super::space::AddressSpace;
@@ -65,7 +66,10 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let place = self.areas.gap(new, MAP_BOTTOM, MAP_TOP).ok_or(Errno::ENOMEM)?;
-        self.relocate(address, old, new, place)
+        // Two cuts, one area more.
+        self.areas.check_room(address, old_end, 1)?;
+        self.begin(Change::default().and_move(address, old, place, place + new))?;
+        Ok(place)
     }
 
     /// `MREMAP_FIXED`: what is at the new place goes.
@@ -79,58 +83,26 @@ impl AddressSpace {
         }
         let kept = old.min(new);
         self.single_area(address, address + kept)?;
-        self.unmap(place, new)?;
-        if new < old {
-            self.unmap(address + new, old - new)?;
+        self.areas.check_room(place, end, 0)?;
+        self.areas.remove(place, end);
+        let mut change = Change::drop(place, end);
+        let (rest, rest_end) = (address + kept, address + old);
+        // As on Linux, what was taken away so far is gone also if there cannot be as many areas as this takes.
+        if let Err(errno) = self.areas.check_room(rest, rest_end, 0) {
+            self.begin(change)?;
+            return Err(errno);
         }
-        self.relocate(address, kept, new, place)
-    }
-
-    /// Moves `old` bytes at `address`, which lie in one area, to `place`, where nothing is, as the first of `new`
-    /// bytes.
-    fn relocate(&mut self, address: u64, old: u64, new: u64, place: u64) -> Result<u64, Errno> {
-        let source = PageRange::covering(address, address + old).ok_or(Errno::EINVAL)?;
-        let area = self.single_area(address, address + old)?.clone();
-        let (start, _) = self.areas.find(address).ok_or(Errno::EFAULT)?;
+        if rest < rest_end {
+            self.areas.remove(rest, rest_end);
+            change = change.and_drop(rest, rest_end);
+        }
         // Two cuts, one area more.
-        self.areas.check_room(address, address + old, 1)?;
-        self.prepare_tables(source, place)?;
-        self.areas.remove(address, address + old);
-        self.areas.insert(place, Area { end: place + new, content: area.content.advanced(address - start), ..area });
-        self.table.together(|table| {
-            let mut rest = source;
-            while let Some(page) = table.first_in(rest) {
-                let target = place + (page.address() - address);
-                let moved = table.take(page).zip(UserPage::containing(target));
-                if let Some(((frame, entry), target)) = moved {
-                    // Its tables are there, so this cannot fail for want of one.
-                    if table.map(target, frame, entry.access, entry.marks).is_err() {
-                        return Err(Errno::ENOMEM);
-                    }
-                }
-                rest = rest.after(page);
-            }
-            Ok(place)
-        })
-    }
-
-    /// Makes the tables that the pages of `source` need at `place`. Nothing changes if that fails.
-    fn prepare_tables(&mut self, source: PageRange, place: u64) -> Result<(), Errno> {
-        let from = source.first_number() * PAGE;
-        let target = |page: UserPage| UserPage::containing(place + (page.address() - from)).ok_or(Errno::EINVAL);
-        let mut rest = source;
-        while let Some(page) = self.table.first_in(rest) {
-            if !self.table.prepare(target(page)?) {
-                let mut done = source;
-                while let Some(undo) = self.table.first_in(done).filter(|undo| *undo < page) {
-                    self.table.prune(target(undo)?);
-                    done = done.after(undo);
-                }
-                return Err(Errno::ENOMEM);
-            }
-            rest = rest.after(page);
+        if let Err(errno) = self.areas.check_room(address, address + kept, 1) {
+            self.begin(change)?;
+            return Err(errno);
         }
-        Ok(())
+        self.begin(change.and_move(address, kept, place, end))?;
+        Ok(place)
     }
 
     /// The one area that has all of a range.

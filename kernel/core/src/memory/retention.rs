@@ -14,16 +14,19 @@ use coppice_protocol::program::ProgramImage;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
 use super::cut::RetainedTable;
+use super::reaper::Reaper;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a node retains.
 pub struct Retention {
     tables: Mutex<VecDeque<Kept>>,
+    /// Takes apart what is given back.
+    reaper: Reaper,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { tables: Mutex::new(LockLevel::Retention, VecDeque::new()) }
+        Self { tables: Mutex::new(LockLevel::Retention, VecDeque::new()), reaper: Reaper::default() }
     }
 }
 
@@ -56,7 +59,9 @@ impl Retention {
             walk.zeroed += earlier.walk.zeroed + merged;
             walk.walk_ns += earlier.walk.walk_ns;
         };
-        drop(oldest.map(|kept| kept.table));
+        if let Some(oldest) = oldest {
+            oldest.table.take_apart(&self.reaper);
+        }
         zeroed
     }
 
@@ -102,13 +107,30 @@ impl Retention {
             *tables = stay;
             gone
         };
-        gone.into_iter().map(|kept| kept.table.held()).collect()
+        let give_back = |kept: Kept| {
+            let held = kept.table.held();
+            kept.table.take_apart(&self.reaper);
+            held
+        };
+        gone.into_iter().map(give_back).collect()
     }
 
-    /// Frees the table of the program that ran longest ago. Returns whether there was one.
+    /// Frees some memory, but not for long: of what is being taken apart anyway, or else of the table of the program
+    /// that ran longest ago, which then is. Returns whether there was any.
     pub fn give_back(&self) -> bool {
+        if self.reaper.step() {
+            return true;
+        }
         let oldest = self.tables.lock().pop_back();
-        oldest.is_some()
+        let Some(oldest) = oldest else { return false };
+        oldest.table.take_apart(&self.reaper);
+        self.reaper.step();
+        true
+    }
+
+    /// What takes apart that nobody needs any more.
+    pub fn reaper(&self) -> &Reaper {
+        &self.reaper
     }
 
     /// What is here, the program that ran last first.

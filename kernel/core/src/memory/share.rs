@@ -113,7 +113,7 @@ impl AddressSpace {
     /// want it any more, or has no memory for a table.
     pub fn adopt(&mut self, wanted: Wanted, frame: Frame) {
         let Wanted { page, origin, .. } = wanted;
-        if self.table.entry(page).is_some() || self.image_page(page) != Some(origin) {
+        if self.table.entry(page).is_some() || self.is_closed(page) || self.image_page(page) != Some(origin) {
             return;
         }
         let Some((_, area)) = self.areas.find(page.address()) else { return };

@@ -8,7 +8,6 @@
 //! Lock order: an address space may be locked while this is used, never the other way round.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
@@ -16,6 +15,7 @@ use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
 
 use super::area::Content;
+use super::change::Change;
 use super::limits::PAGE;
 use super::retention::Retention;
 use super::space::{AddressSpace, OutOfMemory};
@@ -79,17 +79,40 @@ pub struct SharedMemory {
     frames: &'static FramePool,
     /// What is given back when there is no other memory.
     retention: Arc<Retention>,
-    budget: Option<Arc<Budget>>,
+    pages: Arc<PageCount>,
     store: Mutex<Store>,
 }
 
 struct Store {
     /// Frames by their place. Made when the first comes.
     table: Option<PageTable>,
-    /// How many there are.
-    pages: u64,
     /// Bytes.
     length: u64,
+}
+
+/// How many pages a memory has, those included that were cut off and are still being taken apart.
+pub(super) struct PageCount {
+    budget: Option<Arc<Budget>>,
+    pages: AtomicU64,
+}
+
+impl PageCount {
+    /// One more, if there may be.
+    fn take(&self) -> bool {
+        let may = self.budget.as_ref().is_none_or(|budget| budget.take());
+        if may {
+            self.pages.fetch_add(1, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// So many are gone.
+    pub(super) fn give(&self, pages: u64) {
+        self.pages.fetch_sub(pages, Ordering::Relaxed);
+        if let Some(budget) = &self.budget {
+            budget.give(pages);
+        }
+    }
 }
 
 impl SharedMemory {
@@ -101,10 +124,11 @@ impl SharedMemory {
         length: u64,
         budget: Option<Arc<Budget>>,
     ) -> Self {
-        let store = Store { table: None, pages: 0, length: length.min(SHARED_BYTES_MAX) };
+        let store = Store { table: None, length: length.min(SHARED_BYTES_MAX) };
+        let pages = Arc::new(PageCount { budget, pages: AtomicU64::new(0) });
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, frames, retention, budget, store: Mutex::new(LockLevel::Shared, store) }
+        Self { id, frames, retention, pages, store: Mutex::new(LockLevel::Shared, store) }
     }
 
     /// A number that no other has.
@@ -122,7 +146,7 @@ impl SharedMemory {
     /// Frames it has.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.store.lock().pages
+        self.pages.pages.load(Ordering::Relaxed)
     }
 
     /// The frame at an offset, bytes; made if there is none.
@@ -142,14 +166,15 @@ impl SharedMemory {
             return Ok(frame);
         }
         let page = UserPage::containing(offset).ok_or(NoPage::Beyond)?;
-        if self.budget.as_ref().is_some_and(|budget| !budget.take()) {
-            return Err(NoPage::Full);
+        // What was cut off counts until it is gone.
+        while !self.pages.take() {
+            if !self.retention.reaper().step() {
+                return Err(NoPage::Full);
+            }
         }
         let made = self.add(store, page);
-        if made.is_err()
-            && let Some(budget) = &self.budget
-        {
-            budget.give(1);
+        if made.is_err() {
+            self.pages.give(1);
         }
         Ok(made?)
     }
@@ -167,7 +192,6 @@ impl SharedMemory {
             }
             new = refused;
         }
-        store.pages += 1;
         Ok(frame)
     }
 
@@ -246,29 +270,45 @@ impl SharedMemory {
             return None;
         }
         let end = length.next_multiple_of(PAGE);
-        if let Some(range) = PageRange::covering(end, USER_END)
-            && let Some(table) = &mut store.table
-        {
-            let dropped = table.walk(range, |_, _| Verdict::Drop).dropped;
-            store.pages -= dropped;
-            if let Some(budget) = &self.budget {
-                budget.give(dropped);
-            }
-        }
+        let cut_off = match UserPage::containing(end) {
+            Some(UserPage::FIRST) => store.table.take(),
+            Some(page) => store.table.as_mut().and_then(|table| self.cut_off(table, page)),
+            None => None,
+        };
         let tail = (length % PAGE) as usize;
         if tail > 0
             && let Some(frame) = store.frame(length)
         {
             frame.write(tail, &[0; PAGE_BYTES][tail..]);
         }
+        drop(store);
+        if let Some(table) = cut_off {
+            self.retention.reaper().take_apart(table, Some(Arc::clone(&self.pages)));
+        }
         Some(end / PAGE)
+    }
+
+    /// Waits until what was cut off it is gone, and takes part in the work.
+    pub async fn shrunk(&self) {
+        self.retention.reaper().rest().await;
+    }
+
+    /// Takes the pages from `page` on out of the table, as one of their own. Without memory for that, they go at once.
+    fn cut_off(&self, table: &mut PageTable, page: UserPage) -> Option<PageTable> {
+        let rest = table.split_off(page);
+        if rest.is_none()
+            && let Some(range) = PageRange::covering(page.address(), USER_END)
+        {
+            self.pages.give(table.walk(range, |_, _| Verdict::Drop).dropped);
+        }
+        rest
     }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        if let Some(budget) = &self.budget {
-            budget.give(self.store.get_mut().pages);
+        if let Some(table) = self.store.get_mut().table.take() {
+            self.retention.reaper().take_apart(table, Some(Arc::clone(&self.pages)));
         }
     }
 }
@@ -293,22 +333,23 @@ impl AddressSpace {
         })
     }
 
-    /// Forgets the pages that show shared memory from its page number `first` on, copies of them included: it was cut.
-    pub fn forget_shared(&mut self, memory: &Arc<SharedMemory>, first: u64) {
+    /// Begins to forget the pages that show shared memory from its page number `first` on, copies of them included: it
+    /// was cut. As long as this returns an address, it is to be called again with that, when a change may begin; with 0
+    /// at first.
+    pub fn forget_shared(&mut self, memory: &Arc<SharedMemory>, first: u64, from: u64) -> Option<u64> {
         let cut = first * PAGE;
-        let shown: Vec<(u64, u64)> = self
+        let (start, end) = self
             .areas
-            .overlapping(0, u64::MAX)
+            .overlapping(from, u64::MAX)
             .filter_map(|(start, area)| match &area.content {
                 Content::Shared { memory: shown, offset, .. } if Arc::ptr_eq(memory, shown) => {
                     Some((start + cut.saturating_sub(*offset), area.end))
                 }
                 _ => None,
             })
-            .filter(|(start, end)| start < end)
-            .collect();
-        for (start, end) in shown {
-            self.discard(start, end);
-        }
+            .find(|(start, end)| start < end && *end > from)?;
+        // Nothing of this can fail.
+        let _ = self.begin(Change::drop(start.max(from), end));
+        Some(end)
     }
 }

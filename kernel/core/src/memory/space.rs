@@ -3,14 +3,15 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_hal::addr::{PageRange, UserPage};
+use coppice_hal::addr::UserPage;
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
-use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
+use coppice_hal::paging::{Access, Marks, NoTable, PageTable};
 
 use coppice_protocol::program::Segment;
 
 use super::areas::Areas;
 use super::aside::Aside;
+use super::change::Changes;
 use super::image::Image;
 use super::limits::{AREAS_MAX, AREAS_MIN, READ_AHEAD_SPARE_FRAMES};
 use super::retention::Retention;
@@ -57,6 +58,8 @@ pub struct AddressSpace {
     pub(super) break_end: u64,
     /// The accounting.
     pub(super) stats: MemoryStats,
+    /// What is being changed.
+    pub(super) changes: Changes,
     /// What the program found when it started.
     pub(super) start: Start,
 }
@@ -104,6 +107,7 @@ impl AddressSpace {
             break_end: 0,
             stats: MemoryStats::default(),
             start: Start::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -216,12 +220,6 @@ impl AddressSpace {
         self.stats.pages_peak = self.stats.pages_peak.max(self.stats.pages);
     }
 
-    /// Frees whatever is in memory of `start..end`.
-    pub(super) fn discard(&mut self, start: u64, end: u64) {
-        let Some(range) = PageRange::covering(start, end) else { return };
-        self.stats.pages -= self.table.walk(range, |_, _| Verdict::Drop).dropped;
-    }
-
     /// Frees memory that can be fetched again, the least valuable first: what other programs left here, the one that
     /// ran longest ago before the others; then this one's pristine copies that are not mapped. Returns whether there
     /// was any.
@@ -229,8 +227,8 @@ impl AddressSpace {
         if self.retention.give_back() {
             return true;
         }
-        let copies = self.aside.clear();
+        let copies = self.aside.clear(self.retention.reaper());
         self.stats.pages -= copies;
-        copies > 0
+        copies > 0 && self.retention.reaper().step()
     }
 }

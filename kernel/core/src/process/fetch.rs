@@ -30,6 +30,10 @@ impl Process {
         let of = match &fetch.source {
             Source::Program(_) => 0,
             Source::File(file) => Arc::as_ptr(file).addr(),
+            Source::Change => {
+                self.after_change().await;
+                return Fetched::Ready;
+            }
         };
         let _turn = self.job.turn_to_fetch(of, fetch.first_page).await;
         // Another thread may have fetched it meanwhile, or taken it away.
@@ -91,6 +95,7 @@ impl Process {
                 let file = file.downcast_ref::<OpenFile>().ok_or(Errno::EIO)?;
                 file.read_at(self, fetch.offset(), fetch.length()).await
             }
+            Source::Change => Ok(Vec::new()),
         }
     }
 }

@@ -54,8 +54,11 @@ pub(crate) fn launch(
         }
         // Before its descriptors are closed: that it ended says more.
         life.seat.ended(end.exit);
-        let report = RankReport { barriers: life.seat.barriers(), ..life.report(&order, end, &retention) };
+        let report = life.report(&order, end, &retention).await;
+        let report = RankReport { barriers: life.seat.barriers(), ..report };
         life.into_seat().leave().await;
+        // What the last rank of the job leaves with it is gone before its end is known.
+        taken_apart(&retention).await;
         report
     }
 }
@@ -128,13 +131,19 @@ impl Life {
     }
 
     /// Cuts back what is left of the process and says what became of it.
-    fn report(&self, order: &Launch, end: End, retention: &Retention) -> RankReport {
+    async fn report(&self, order: &Launch, end: End, retention: &Arc<Retention>) -> RankReport {
         let Some(process) = &self.process else {
             return report::of_nothing(order, end, retention.held());
         };
         process.closer.abandon();
         let report = report::of(process, end, self.launch_ns, self.run_ns);
-        RankReport { retention: cut_back(process, retention), ..report }
+        process.job.leave(process);
+        let retention = match executor::in_turns(cut_back(Arc::clone(process), Arc::clone(retention))).await {
+            Ok(retained) => retained,
+            // There are too many tasks for it to have one of its own.
+            Err(_) => cut_back(Arc::clone(process), Arc::clone(retention)).await,
+        };
+        RankReport { retention, ..report }
     }
 
     /// What is left when the process is gone.
@@ -192,15 +201,32 @@ fn descriptors(client: &Client, seat: &Seat) -> Descriptors {
 }
 
 /// Cuts the page table of a process that has ended back to the program's own pages, and leaves it to the node.
-fn cut_back(process: &Process, retention: &Retention) -> RankRetention {
-    process.job.leave(process);
-    let mut space = process.space.lock();
-    let found = space.stats().pages_found;
-    let start_ns = clock::monotonic_ns();
-    let (counts, table) = space.cut_back();
-    let mut walk = WalkCounts { walk_ns: clock::monotonic_ns().saturating_sub(start_ns), ..counts };
+async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankRetention {
+    let (found, mut cut) = {
+        let mut space = process.space.lock();
+        (space.stats().pages_found, space.begin_cut())
+    };
+    let mut walk_ns = 0;
+    let (counts, table) = loop {
+        let start_ns = clock::monotonic_ns();
+        let done = process.space.lock().cut_on(&mut cut);
+        walk_ns += clock::monotonic_ns().saturating_sub(start_ns);
+        match done {
+            Some(result) => break result,
+            None => executor::yield_now().await,
+        }
+    };
+    let mut walk = WalkCounts { walk_ns, ..counts };
     if let Some(table) = table {
         walk.zeroed += retention.keep(table, walk);
     }
     RankRetention { found, walk, held: retention.held() }
+}
+
+/// Waits until nothing is left of what nobody needs any more.
+async fn taken_apart(retention: &Arc<Retention>) {
+    let of_node = Arc::clone(retention);
+    if executor::in_turns(async move { of_node.reaper().rest().await }).await.is_err() {
+        retention.reaper().rest().await;
+    }
 }

@@ -29,8 +29,8 @@ use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
 use crate::process::signals::{Delivery, FaultContext, Restart};
-use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadState, Trouble};
-use crate::syscall::{self, Arguments, Futex};
+use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadState, Trouble, Unfinished};
+use crate::syscall::{self, Arguments, Futex, Memory};
 
 mod signals;
 
@@ -68,6 +68,8 @@ enum Wait {
     PageOfCall(Fetch),
     /// It makes a call that may wait.
     Call,
+    /// A call has changed what is mapped, and the rest of it takes long.
+    Rest(Unfinished),
     /// It sleeps at a word of memory, until this time of the monotonic clock, ns.
     Sleep(u64),
     /// Nothing: it does not go on here.
@@ -199,6 +201,10 @@ impl Thread {
             Wait::Return => self.return_from_handler().await,
             Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
             Wait::Call => self.call().await,
+            Wait::Rest(unfinished) => {
+                self.user.regs.rax = self.process.finish(unfinished).await;
+                None
+            }
             Wait::Sleep(until_ns) => self.sleep(until_ns).await,
             Wait::Over(over) => Some(over),
         }
@@ -299,6 +305,14 @@ impl Thread {
             nr::CLONE => {
                 let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
                 Some(self.settle(result))
+            }
+            nr::BRK | nr::MMAP | nr::MUNMAP | nr::MPROTECT | nr::MREMAP | nr::MADVISE => {
+                let caller = Caller { process: &self.process, thread: &self.state };
+                Some(match syscall::change_memory(caller, number, &Arguments::of(&self.user.regs)) {
+                    Ok(Memory::Done(value)) => self.settle(Ok(value)),
+                    Ok(Memory::Unfinished(unfinished)) => Some(Wait::Rest(unfinished)),
+                    Err(trouble) => self.settle(Err(trouble)),
+                })
             }
             // What threads wait for each other with is to be quick.
             nr::FUTEX => {

@@ -33,7 +33,7 @@ pub(super) async fn truncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Target::Shipped(at) => caller.ship(Call::Truncate { at, length }).await,
         Target::Special(node) if node.is_directory() => Err(Errno::EISDIR.into()),
         Target::Special(_) => Err(Errno::EINVAL.into()),
-        Target::Shared(name) => shared::truncate(caller, &name, length),
+        Target::Shared(name) => shared::truncate(caller, &name, length).await,
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EINVAL.into());
     }
     if let Some(shared) = file.as_shared() {
-        shared.set_length(length, &caller.process.job)?;
+        shared.set_length(length, &caller.process.job).await?;
         return Ok(0);
     }
     let file = handle_of(&file, Errno::EINVAL)?;

@@ -3,13 +3,14 @@
 use alloc::sync::Arc;
 
 use coppice_hal::addr::{PAGE_BYTES, USER_END, UserPage};
+use coppice_hal::paging::Access;
 
 use super::Arguments;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Device, Object, OpenFile, buffer};
-use crate::memory::Backing;
-use crate::process::{Awaited, Caller, Immediate};
+use crate::memory::{AddressSpace, Backing};
+use crate::process::{Awaited, Caller, Immediate, Trouble, Unfinished};
 
 const MAP_SHARED: u64 = 0x01;
 const MAP_SHARED_VALIDATE: u64 = 0x03;
@@ -20,30 +21,68 @@ const PROT_WRITE: u64 = 2;
 /// Pages that mincore(2) looks at before others get the core.
 const MINCORE_PAGES_AT_ONCE: u64 = 4096;
 
+/// How far a call is that changes what is mapped.
+pub(crate) enum Memory {
+    /// It is done.
+    Done(u64),
+    /// What is mapped is so, but pages are left to be taken away, changed or brought in.
+    Unfinished(Unfinished),
+}
+
+/// Changes what is mapped when no other change is under way: until then the call is to be made again.
+fn change(
+    caller: Caller<'_>,
+    change: impl FnOnce(&mut AddressSpace) -> Result<u64, Errno>,
+    populate: impl FnOnce(u64) -> Option<(u64, u64, Access)>,
+) -> Immediate<Memory> {
+    let mut space = caller.process.space.lock();
+    if !space.may_change() {
+        return Err(Trouble::Fetch(space.await_change(0)));
+    }
+    let result = change(&mut space);
+    let populate = result.ok().and_then(populate);
+    match (space.unfinished(), populate) {
+        (None, None) => Ok(Memory::Done(result?)),
+        (change, populate) => {
+            let value = result.unwrap_or_else(Errno::to_rax);
+            Ok(Memory::Unfinished(Unfinished { value, change, populate }))
+        }
+    }
+}
+
 /// brk(2).
-pub(super) fn brk(caller: Caller<'_>, a: &Arguments) -> u64 {
-    caller.process.space.lock().set_break(a.get(0))
+pub(super) fn brk(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
+    change(caller, |space| Ok(space.set_break(a.get(0))), |_| None)
 }
 
 /// mmap(2).
-pub(super) fn mmap(caller: Caller<'_>, a: &Arguments) -> Immediate {
+pub(super) fn mmap(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
     let (protection, flags, offset) = (a.get(2), a.get(3), a.get(5));
     if !offset.is_multiple_of(PAGE_BYTES as u64) {
         return Err(Errno::EINVAL.into());
     }
+    let populate = |start: u64| {
+        let access = AddressSpace::populates(protection, flags)?;
+        Some((start, start.saturating_add(a.get(1)), access))
+    };
     if flags & MAP_ANONYMOUS != 0 {
-        return Ok(caller.process.space.lock().map(a.get(0), a.get(1), protection, flags, Backing::Zero)?);
+        let map = |space: &mut AddressSpace| space.map(a.get(0), a.get(1), protection, flags, Backing::Zero);
+        return change(caller, map, populate);
     }
     let file = caller.process.files.lock().get(a.int(4))?;
     let backing = file_backing(&file, a, flags)?;
     let may_write = matches!(backing, Backing::Shared { may_write: true, .. });
-    let address = caller.process.space.lock().map(a.get(0), a.get(1), protection, flags, backing)?;
-    // Another thread may have sealed it meanwhile, and was not to be kept from it by a mapping that came too late.
-    if may_write && shows_shared(flags) && file.as_shared().is_some_and(|file| !file.may_be_shown_to_be_written()) {
-        caller.process.space.lock().unmap(address, a.get(1))?;
-        return Err(Errno::EPERM.into());
-    }
-    Ok(address)
+    let map = |space: &mut AddressSpace| {
+        let address = space.map(a.get(0), a.get(1), protection, flags, backing)?;
+        // Another thread may have sealed it meanwhile, and was not to be kept from it by a mapping that came too late.
+        let is_sealed = || file.as_shared().is_some_and(|file| !file.may_be_shown_to_be_written());
+        if may_write && shows_shared(flags) && is_sealed() {
+            space.unmap(address, a.get(1))?;
+            return Err(Errno::EPERM);
+        }
+        Ok(address)
+    };
+    change(caller, map, populate)
 }
 
 /// Whether a mapping with these flags shows what others write.
@@ -75,27 +114,24 @@ fn file_backing(file: &Arc<OpenFile>, a: &Arguments, flags: u64) -> Result<Backi
 }
 
 /// munmap(2).
-pub(super) fn munmap(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    caller.process.space.lock().unmap(a.get(0), a.get(1))?;
-    Ok(0)
+pub(super) fn munmap(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
+    change(caller, |space| space.unmap(a.get(0), a.get(1)).map(|()| 0), |_| None)
 }
 
 /// mprotect(2).
-pub(super) fn mprotect(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    caller.process.space.lock().protect(a.get(0), a.get(1), a.get(2))?;
-    Ok(0)
+pub(super) fn mprotect(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
+    change(caller, |space| space.protect(a.get(0), a.get(1), a.get(2)).map(|()| 0), |_| None)
 }
 
 /// mremap(2).
-pub(super) fn mremap(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    Ok(caller.process.space.lock().remap(a.get(0), a.get(1), a.get(2), a.get(3), a.get(4))?)
+pub(super) fn mremap(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
+    change(caller, |space| space.remap(a.get(0), a.get(1), a.get(2), a.get(3), a.get(4)), |_| None)
 }
 
 /// madvise(2).
-pub(super) fn madvise(caller: Caller<'_>, a: &Arguments) -> Immediate {
+pub(super) fn madvise(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
     // The advice is a C `int`.
-    caller.process.space.lock().advise(a.get(0), a.get(1), a.uint(2).into())?;
-    Ok(0)
+    change(caller, |space| space.advise(a.get(0), a.get(1), a.uint(2).into()).map(|()| 0), |_| None)
 }
 
 /// mincore(2): which pages are in memory. In parts, with the core free for others in between.

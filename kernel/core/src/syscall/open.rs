@@ -40,7 +40,7 @@ async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with:
     let file = match target {
         Target::Shipped(at) => open_shipped(caller, at, opened_with, mode).await?,
         Target::Special(node) => open_special(caller, node, opened_with)?,
-        Target::Shared(name) => shared::open(caller, &name, opened_with, mode)?,
+        Target::Shared(name) => shared::open(caller, &name, opened_with, mode).await?,
     };
     file.charge(charge);
     let close_on_exec = opened_with & flags::O_CLOEXEC != 0;

@@ -1,4 +1,4 @@
-//! Calls on names in `/dev/shm` ([`crate::files::shared`]): none of them waits.
+//! Calls on names in `/dev/shm` ([`crate::files::shared`]). None of them waits, but for the end of what takes long.
 
 use alloc::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::files::{Descriptor, Object, OpenFile, flags};
 use crate::process::{Awaited, Caller, Failure};
 
 /// open(2) of a name.
-pub(super) fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
+pub(super) async fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
     let files = &caller.process.job.shared;
     let creates = opened_with & flags::O_CREAT != 0;
     let is_own = creates && opened_with & flags::O_EXCL != 0;
@@ -36,7 +36,7 @@ pub(super) fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) 
     };
     let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
     if opened_with & flags::O_TRUNC != 0 && writes {
-        file.set_length(0, &caller.process.job)?;
+        file.set_length(0, &caller.process.job).await?;
     }
     Ok(Arc::new(OpenFile::new(Object::Shared(file), opened_with)))
 }
@@ -77,11 +77,11 @@ pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 /// truncate(2) of a name.
-pub(super) fn truncate(caller: Caller<'_>, name: &str, length: u64) -> Awaited {
+pub(super) async fn truncate(caller: Caller<'_>, name: &str, length: u64) -> Awaited {
     let job = &caller.process.job;
     let file = job.shared.find(name)?;
     check(&file, flags::O_WRONLY)?;
-    file.set_length(length, job)?;
+    file.set_length(length, job).await?;
     Ok(0)
 }
 

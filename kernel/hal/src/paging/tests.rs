@@ -9,7 +9,7 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 use x86_64::structures::paging::PageTableFlags;
 
-use super::{Access, Entry, Marks, PageTable, Raw, Verdict};
+use super::{Access, Effort, Entry, Marks, PageTable, Raw, Verdict};
 use crate::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use crate::frames::{FrameKind, FramePool};
 
@@ -318,6 +318,114 @@ proptest! {
         for (start, end) in searches.into_iter().filter(|(start, end)| start <= end) {
             let expected = model.range(start..end).next().map(|(number, _)| page(*number));
             prop_assert_eq!(table.first_in(range(start, end)), expected);
+        }
+        drop(table);
+        prop_assert_eq!(pool.free_frames(), free);
+    }
+}
+
+/// Numbers of pages, near each other and far apart.
+fn numbers() -> impl Strategy<Value = BTreeSet<u64>> {
+    let number = prop_oneof![
+        0_u64..40,
+        500_u64..530,
+        (0_u64..6).prop_map(|far| far << 9),
+        (0_u64..60).prop_map(|far| far << 27)
+    ];
+    proptest::collection::btree_set(number, 0..40)
+}
+
+/// A table with these pages, and the frames that were free before.
+fn table_of(numbers: &BTreeSet<u64>) -> (&'static FramePool, u32, PageTable) {
+    std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(4 * MIB));
+    let pool = POOL.with(|pool| *pool);
+    let free = pool.free_frames();
+    let mut table = PageTable::new(pool).expect("memory");
+    for number in numbers {
+        let frame = pool.alloc(FrameKind::User).expect("memory");
+        frame.write(0, &number.to_le_bytes());
+        table.map(page(*number), frame, Access::READ, Marks::empty()).expect("memory");
+    }
+    (pool, free, table)
+}
+
+/// The pages of a table, each of which must hold its number.
+fn pages_of(table: &PageTable) -> BTreeSet<u64> {
+    let mut seen = BTreeSet::new();
+    table.look(PageRange::ALL, &mut { Effort::WHOLE }, |page| {
+        let mut number = [0; 8];
+        table.lookup(page).expect("it was seen").read(0, &mut number);
+        assert_eq!(u64::from_le_bytes(number), page.number());
+        seen.insert(page.number());
+    });
+    seen
+}
+
+proptest! {
+    #[test]
+    fn walks_in_parts_come_to_all_pages_and_are_short(numbers in numbers(), effort in 0_u32..9, drops in any::<bool>()) {
+        let (pool, free, mut table) = table_of(&numbers);
+        prop_assert_eq!(&pages_of(&table), &numbers);
+        let mut seen = BTreeSet::new();
+        let (mut rest, mut parts) = (PageRange::ALL, 0);
+        while !rest.is_empty() {
+            let before = rest.first_number();
+            let mut left = Effort::of(effort);
+            let (walked, after) = table.walk_part(rest, &mut left, |page, _| {
+                seen.insert(page.number());
+                if drops { Verdict::Drop } else { Verdict::Keep }
+            });
+            prop_assert!(walked.visited <= u64::from(effort.max(1)), "a part is as long as it may be");
+            prop_assert!(after.is_empty() || after.first_number() > before, "and comes on");
+            rest = after;
+            parts += 1;
+        }
+        prop_assert!(parts >= numbers.len() / effort.max(1) as usize);
+        prop_assert_eq!(&seen, &numbers);
+        prop_assert_eq!(pages_of(&table).len(), if drops { 0 } else { numbers.len() });
+        if drops {
+            prop_assert_eq!(table.frames(), 1, "tables left empty are gone");
+        }
+        drop(table);
+        prop_assert_eq!(pool.free_frames(), free);
+    }
+
+    #[test]
+    fn what_is_split_off_is_all_there_is_from_a_page_on(numbers in numbers(), at in prop_oneof![0_u64..530, any::<u64>()]) {
+        let at = at % ((1 << 35) - 1);
+        let (pool, free, mut table) = table_of(&numbers);
+        let frames = table.frames() - 1;
+        let other = table.split_off(page(at)).expect("memory");
+        prop_assert_eq!(pages_of(&table), numbers.range(..at).copied().collect());
+        prop_assert_eq!(pages_of(&other), numbers.range(at..).copied().collect());
+        prop_assert!(table.frames() + other.frames() <= frames + 2 + 3, "a path of tables more, and a root");
+        drop(other);
+        prop_assert_eq!(pages_of(&table), numbers.range(..at).copied().collect());
+        // Neither keeps a table that holds nothing.
+        for number in numbers.range(..at) {
+            table.unmap(page(*number));
+        }
+        prop_assert_eq!(table.frames(), 1);
+        drop(table);
+        prop_assert_eq!(pool.free_frames(), free);
+    }
+
+    #[test]
+    fn pages_are_relocated_one_by_one(numbers in numbers(), by in prop_oneof![0_u64..600, any::<u64>()]) {
+        let (pool, free, mut table) = table_of(&numbers);
+        let by = by % (1 << 30) + (1 << 34);
+        let target = |number: u64| page(number + by);
+        prop_assert!(numbers.iter().all(|number| table.prepare(target(*number))));
+        let free_before = pool.free_frames();
+        for number in &numbers {
+            prop_assert!(table.relocate(page(*number), target(*number)));
+            prop_assert!(!table.relocate(page(*number), target(*number)), "there is nothing any more");
+        }
+        prop_assert!(pool.free_frames() >= free_before, "it takes no frame");
+        for number in &numbers {
+            let mut text = [0; 8];
+            table.lookup(target(*number)).expect("it went there").read(0, &mut text);
+            prop_assert_eq!(u64::from_le_bytes(text), *number);
         }
         drop(table);
         prop_assert_eq!(pool.free_frames(), free);

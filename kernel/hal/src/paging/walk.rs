@@ -76,36 +76,88 @@ pub struct Walked {
     pub zeroed: u64,
 }
 
+/// How much a walk may still do before it stops, to be gone on with later: pages it visits and tables it goes through,
+/// each of which costs it at most about a thousand instructions, most of them for zeroing a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort(u32);
+
+impl Effort {
+    /// As much as it takes.
+    pub const WHOLE: Self = Self(u32::MAX);
+
+    /// So many pages and tables.
+    #[must_use]
+    pub const fn of(pages: u32) -> Self {
+        Self(pages)
+    }
+
+    /// Whether there is none left.
+    #[must_use]
+    pub const fn is_spent(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Takes a part of it for something else that costs about as much as so many pages.
+    #[inline]
+    pub fn spend(&mut self, pages: u32) {
+        self.0 = self.0.saturating_sub(pages);
+    }
+}
+
 impl PageTable {
     /// Calls `visit` for every page of the range that holds a frame, in ascending order, and does as it says. Tables
     /// left empty are freed.
     pub fn walk(&mut self, range: PageRange, visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict) -> Walked {
-        self.walk_unless(None, range, visit)
+        self.walk_part(range, &mut { Effort::WHOLE }, visit).0
     }
 
-    /// As [`PageTable::walk`], but pages whose entries are settled stay without being asked about.
+    /// As [`PageTable::walk`], but only as far as the effort goes. Returns what of the range is left, which is empty at
+    /// the end of the walk. Always comes a page on, if there is one.
+    pub fn walk_part(
+        &mut self,
+        range: PageRange,
+        effort: &mut Effort,
+        visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
+    ) -> (Walked, PageRange) {
+        self.walk_unless(None, range, effort, visit)
+    }
+
+    /// Calls `see` for every page of the range that holds a frame, in ascending order, as far as the effort goes.
+    /// Returns what of the range is left. Nothing changes: tables that hold nothing stay, too.
+    pub fn look(&self, range: PageRange, effort: &mut Effort, mut see: impl FnMut(UserPage)) -> PageRange {
+        let visit = |page, _: &mut EntryMut<'_>| {
+            see(page);
+            Verdict::Keep
+        };
+        Walk::over(self, range, None, *effort, visit).run(false, effort).1
+    }
+
+    /// As [`PageTable::walk_part`], but pages whose entries are settled stay without being asked about.
     fn walk_unless(
         &self,
         settled: Option<Settled>,
         range: PageRange,
+        effort: &mut Effort,
         visit: impl FnMut(UserPage, &mut EntryMut<'_>) -> Verdict,
-    ) -> Walked {
-        let (start, end) = (range.first_number(), range.end_number());
-        let mut walk = Walk { tables: self, settled, start, end, visit, walked: Walked::default() };
-        if start < end {
-            walk.table(self.root, TOP, 0);
-        }
-        let walked = walk.walked;
+    ) -> (Walked, PageRange) {
+        let walked = Walk::over(self, range, settled, *effort, visit).run(true, effort);
         self.let_go();
         walked
     }
 
-    /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others.
-    pub fn keep_marked(&mut self, range: PageRange, marks: Marks, access: Access) -> Walked {
+    /// Keeps the pages of the range that have all of these marks, with these rights, and drops the others, as far as
+    /// the effort goes. Returns what of the range is left.
+    pub fn keep_marked(
+        &mut self,
+        range: PageRange,
+        marks: Marks,
+        access: Access,
+        effort: &mut Effort,
+    ) -> (Walked, PageRange) {
         let (marked, rights) = (Raw::marked(marks), Raw::rights(access));
         // Most pages have the marks and the rights already.
         let settled = Settled { mask: marked | Raw::RIGHTS, value: marked | rights };
-        self.walk_unless(Some(settled), range, |_, entry| {
+        self.walk_unless(Some(settled), range, effort, |_, entry| {
             if entry.raw.0 & marked != marked {
                 return Verdict::Drop;
             }
@@ -121,7 +173,7 @@ impl PageTable {
         // Neighbours are in one table.
         let mut leaf = None;
         let mut shared = 0;
-        self.walk_unless(None, range, |page, entry| {
+        self.walk_unless(None, range, &mut { Effort::WHOLE }, |page, entry| {
             let run = page.number() / ENTRIES as u64;
             if entry.raw.0 & marked != marked {
                 return Verdict::Keep;
@@ -193,24 +245,50 @@ struct Walk<'a, V> {
     /// Number of the page behind the last one.
     end: u64,
     visit: V,
+    /// Tables left empty are freed.
+    prunes: bool,
+    /// Pages and tables it may still go through.
+    effort: u32,
+    /// Number of the page before which it stopped.
+    rest: u64,
     walked: Walked,
 }
 
-impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
-    /// Visits the pages below the table at `table`, whose first entry is for the page numbered `base`.
-    fn table(&mut self, table: u64, level: u32, base: u64) {
+impl<'a, V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'a, V> {
+    /// One that has not begun.
+    fn over(tables: &'a PageTable, range: PageRange, settled: Option<Settled>, effort: Effort, visit: V) -> Self {
+        let (start, end) = (range.first_number(), range.end_number());
+        // Tables on the way to the first page are not counted, so that it comes on in any case.
+        let effort = effort.0.max(1).saturating_add(TOP + 1);
+        Self { tables, settled, start, end, visit, prunes: true, effort, rest: end, walked: Walked::default() }
+    }
+
+    /// Walks, and says what it did and what of the range is left.
+    fn run(mut self, prunes: bool, effort: &mut Effort) -> (Walked, PageRange) {
+        self.prunes = prunes;
+        if self.start < self.end {
+            self.table(self.tables.root, TOP, 0);
+        }
+        effort.0 = self.effort.min(effort.0);
+        (self.walked, PageRange::of_numbers(self.rest, self.end))
+    }
+
+    /// Visits the pages below the table at `table`, whose first entry is for the page numbered `base`. Returns whether
+    /// the walk goes on.
+    fn table(&mut self, table: u64, level: u32, base: u64) -> bool {
         // Pages per entry.
         let span = 1_u64 << (9 * level);
         let first = self.start.saturating_sub(base) / span;
         let behind = (self.end - base).div_ceil(span).min(ENTRIES as u64);
-        let Some(slots) = self.tables.slots(table).get(first as usize..behind as usize) else { return };
+        let Some(slots) = self.tables.slots(table).get(first as usize..behind as usize) else { return true };
+        self.effort = self.effort.saturating_sub(1);
         // Entries that hold something: behind the last of them nothing needs to be looked at.
         let mut left = self.tables.pool.counter(table).load(Ordering::Relaxed);
         let mut number = base + first * span;
         let (runs, rest) = slots.as_chunks::<RUN>();
         for run in runs {
             if left == 0 {
-                return;
+                return true;
             }
             if run.iter().fold(0, |all, slot| all | slot.load(Ordering::Relaxed)) == 0 {
                 number += RUN as u64 * span;
@@ -218,39 +296,57 @@ impl<V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'_, V> {
             }
             if level == 0
                 && let Some(Settled { mask, value }) = self.settled
+                && self.effort > 0
                 && run.iter().all(|slot| slot.load(Ordering::Relaxed) & mask == value)
             {
                 self.walked.visited += RUN as u64;
+                self.effort -= 1;
                 left -= RUN as u32;
                 number += RUN as u64;
                 continue;
             }
             for slot in run {
-                left -= u32::from(self.entry(table, level, slot, number));
+                match self.entry(table, level, slot, number) {
+                    Some(led) => left -= u32::from(led),
+                    None => return false,
+                }
                 number += span;
             }
         }
         for slot in rest {
-            self.entry(table, level, slot, number);
+            if self.entry(table, level, slot, number).is_none() {
+                return false;
+            }
             number += span;
         }
+        true
     }
 
     /// Visits what the entry at `slot` of the table at `table` leads to, the page numbered `number` being the first.
-    /// Returns whether it led anywhere.
+    /// Returns whether it led anywhere; `None`: the walk stops.
     #[inline]
-    fn entry(&mut self, table: u64, level: u32, slot: &AtomicU64, number: u64) -> bool {
+    fn entry(&mut self, table: u64, level: u32, slot: &AtomicU64, number: u64) -> Option<bool> {
         let entry = Raw(slot.load(Ordering::Relaxed));
         if entry.is_empty() {
-            return false;
+            return Some(false);
+        }
+        if self.effort == 0 {
+            self.rest = number.max(self.start);
+            return None;
         }
         if level == 0 {
+            self.effort -= 1;
             self.page(table, slot, entry, number);
         } else {
-            self.table(entry.address(), level - 1, number);
-            self.free_if_empty(table, slot, number);
+            let goes_on = self.table(entry.address(), level - 1, number);
+            if self.prunes {
+                self.free_if_empty(table, slot, number);
+            }
+            if !goes_on {
+                return None;
+            }
         }
-        true
+        Some(true)
     }
 
     /// Visits one page whose entry, at `slot`, is in the table at `table`.

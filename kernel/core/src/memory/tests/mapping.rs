@@ -7,12 +7,13 @@ use coppice_hal::paging::Access;
 use super::{ANONYMOUS, FIXED, MIB, PAGE, RW, TestFile, World, kind};
 use crate::errno::Errno;
 use crate::memory::limits::{AREAS_MAX, AREAS_MIN, MAP_TOP};
-use crate::memory::{Backing, FileSource};
+use crate::memory::{AddressSpace, Backing, FileSource};
 
 const PRIVATE: u64 = 2;
 const SHARED: u64 = 1;
 const NO_RESERVE: u64 = 0x4000;
 const NO_REPLACE: u64 = 0x10_0000;
+const POPULATE: u64 = 0x8000;
 
 fn world() -> World {
     World::new(FramePool::for_host(4 * MIB))
@@ -253,7 +254,10 @@ fn mprotect_reaches_down_to_the_areas_start_if_asked() {
 #[test]
 fn populating_touches_at_once() {
     let mut world = world();
-    world.space.map(0, 20 * PAGE, RW, ANONYMOUS | 0x8000, Backing::Zero).expect("room");
+    let at = world.space.map(0, 20 * PAGE, RW, ANONYMOUS | POPULATE, Backing::Zero).expect("room");
+    assert_eq!(world.space.stats().pages, 0, "its pages are brought in after that");
+    let access = AddressSpace::populates(RW, ANONYMOUS | POPULATE).expect("it was asked for");
+    assert_eq!(world.space.populate(at, at + 20 * PAGE, access), at + 20 * PAGE);
     assert_eq!(world.space.stats().pages, 20);
     assert_eq!(world.space.stats().faults, 0);
 }

@@ -24,6 +24,7 @@ mod retention_end;
 mod shared;
 mod sharing;
 mod start;
+mod steps;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MIB: usize = 1024 * 1024;
@@ -177,6 +178,7 @@ impl World {
                 file.reads.lock().push((fetch.offset(), length));
                 &file.bytes
             }
+            Source::Change => panic!("there is nothing to be read"),
         };
         bytes.get(offset.min(bytes.len())..(offset + length).min(bytes.len())).unwrap_or_default().to_vec()
     }
@@ -184,9 +186,13 @@ impl World {
     /// The program touches an address: `Err` is the signal it gets.
     pub(super) fn touch(&mut self, address: u64, access: Access) -> Result<(), Signal> {
         let mut resolution = self.space.fault(address, access);
-        for _ in 0..4 {
+        for _ in 0..1000 {
             resolution = match resolution {
                 Resolution::Ready => return Ok(()),
+                Resolution::Fetch(Fetch { source: Source::Change, .. }) => {
+                    self.space.step();
+                    self.space.resolve(address, access)
+                }
                 Resolution::Fetch(fetch) => {
                     let bytes = self.serve(&fetch);
                     match self.space.install(&fetch, &bytes) {
@@ -231,6 +237,10 @@ impl World {
             Ok(()) => Ok(usize::MAX),
             Err(CopyError::Fault { done }) => Err(before + done),
             Err(CopyError::OutOfMemory) => panic!("out of memory"),
+            Err(CopyError::Fetch { done, fetch: Fetch { source: Source::Change, .. } }) => {
+                self.space.step();
+                Ok(before + done)
+            }
             Err(CopyError::Fetch { done, fetch }) => {
                 let bytes = self.serve(&fetch);
                 match self.space.install(&fetch, &bytes) {
@@ -255,6 +265,11 @@ impl World {
             if inside < segment.file_bytes { self.file[(segment.file_offset + inside) as usize] } else { 0 }
         })
     }
+}
+
+/// Takes apart what waits for that.
+pub(super) fn reap(retention: &Retention) {
+    while retention.reaper().step() {}
 }
 
 /// The signal's number and `si_code`.

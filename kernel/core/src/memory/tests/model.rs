@@ -14,6 +14,7 @@ use proptest::{prop_assert, prop_assert_eq};
 
 use super::{ANONYMOUS, FIXED, MIB, PAGE, TestFile, World};
 use crate::errno::Errno;
+use crate::memory::limits::STEP_PAGES;
 use crate::memory::{AddressSpace, Backing};
 
 /// The program's first page, and how many from there on take part.
@@ -88,6 +89,19 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => bytes().prop_map(|(at, length)| Step::Read(at, length)),
         4 => (0..PAGES * PAGE, 0_u8..3).prop_map(|(at, bit)| Step::Touch(at, 1 << bit)),
     ]
+}
+
+/// What another thread does between two steps of a change: it writes a byte somewhere else, and reads one anywhere.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    write: u64,
+    value: u8,
+    read: u64,
+}
+
+fn between() -> impl Strategy<Value = Between> {
+    let at = || 0..PAGES * PAGE;
+    (at(), any::<u8>(), at()).prop_map(|(write, value, read)| Between { write, value, read })
 }
 
 pub(super) struct Check {
@@ -302,6 +316,33 @@ impl Check {
         }
     }
 
+    /// As [`Self::step`], in the shortest steps there are, with what other threads do in between; then to the end.
+    fn slowly(&mut self, step: Step, others: &[Between]) -> Result<(), TestCaseError> {
+        let touched = match step {
+            Step::Zero(start, count, _) | Step::File(start, count, ..) => [start..start + count, 0..0],
+            Step::Unmap(start, count) | Step::Protect(start, count, _) | Step::DontNeed(start, count) => {
+                [start..start + count, 0..0]
+            }
+            Step::Move(from, old, to, new) => [from..from + old, to..to + new],
+            Step::Write(..) | Step::Read(..) | Step::Touch(..) => [0..0, 0..0],
+        };
+        self.world.space.changes.step_pages = 1;
+        self.step(step)?;
+        for Between { write, value, read } in others {
+            if touched.iter().all(|pages| !pages.contains(&(write / PAGE))) {
+                self.write(*write, 1, *value)?;
+            }
+            match touched.iter().all(|pages| !pages.contains(&(read / PAGE))) {
+                true => self.read(*read, 1)?,
+                // It is there as before, or waits, or is gone.
+                false => drop(self.world.byte(START + read)),
+            }
+            self.world.space.step();
+        }
+        while !self.world.space.step() {}
+        Ok(())
+    }
+
     /// The process ends and another one starts on what the node keeps: it sees the file's bytes, and nothing is left
     /// of the first one.
     fn run_again(&mut self) -> Result<(), TestCaseError> {
@@ -375,13 +416,19 @@ fn a_page_put_back_can_be_read_if_it_may_only_be_written() {
 
 proptest! {
     #[test]
-    fn memory_reads_as_file_and_writes_say(steps in proptest::collection::vec(step(), 1..60)) {
+    fn memory_reads_as_file_and_writes_say(
+        steps in proptest::collection::vec((step(), any::<bool>(), proptest::collection::vec(between(), 0..6)), 1..60),
+    ) {
         std::thread_local!(static POOL: &'static FramePool = FramePool::for_host(8 * MIB));
         let pool = POOL.with(|pool| *pool);
         let free = pool.free_frames();
         let mut check = Check::new(pool);
-        for step in steps {
-            check.step(step)?;
+        for (step, slowly, others) in steps {
+            match slowly {
+                true => check.slowly(step, &others)?,
+                false => check.step(step)?,
+            }
+            check.world.space.changes.step_pages = STEP_PAGES;
         }
         check.invariants()?;
         for number in 0..PAGES {

@@ -8,7 +8,7 @@ use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 
-use super::{ANONYMOUS, DATA, FILE_BYTES, LOADS, MIB, PAGE, RW, World, elf};
+use super::{ANONYMOUS, DATA, FILE_BYTES, LOADS, MIB, PAGE, RW, World, elf, reap};
 use crate::memory::{AddressSpace, Backing, Resolution, Retention};
 
 const TEXT: u64 = 0x40_0000;
@@ -87,6 +87,7 @@ fn more_programs_than_a_node_keeps_push_the_oldest_out() {
     assert!(retention.discard(Some(ids[5])).is_empty());
     assert!(retention.retain(ids[5]).is_none(), "a program that is not there changes nothing");
     assert_eq!(retention.discard(None).len(), RETAINED_PROGRAMS_MAX - 1);
+    reap(&retention);
     assert_eq!((pool.free_frames(), retention.bytes()), (free, 0));
 }
 
@@ -113,6 +114,7 @@ fn a_thousand_runs_of_two_programs_leak_nothing() {
         free.push(pool.free_frames());
     }
     retention.discard(None);
+    reap(&retention);
     let at_rest = pool.free_frames();
     drop(worlds);
     // Each world has an empty table still.

@@ -49,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct Check {
     memory: Arc<SharedMemory>,
+    retention: Arc<crate::memory::Retention>,
     spaces: [AddressSpace; 2],
     /// The bytes that there are.
     model: Vec<u8>,
@@ -58,14 +59,15 @@ struct Check {
 impl Check {
     fn new(pool: &'static FramePool) -> Self {
         let budget = Arc::new(Budget::new(BUDGET));
-        let memory = Arc::new(SharedMemory::new(pool, Arc::default(), 0, Some(Arc::clone(&budget))));
+        let retention = Arc::default();
+        let memory = Arc::new(SharedMemory::new(pool, Arc::clone(&retention), 0, Some(Arc::clone(&budget))));
         let spaces = [(); 2].map(|()| {
             let mut space = AddressSpace::new(pool, Arc::default()).expect("memory");
             let backing = Backing::Shared { memory: Arc::clone(&memory), offset: 0, may_write: true };
             assert_eq!(space.map(AT, 2 * BYTES, RW, 0x11, backing), Ok(AT));
             space
         });
-        Self { memory, spaces, model: Vec::new(), budget }
+        Self { memory, retention, spaces, model: Vec::new(), budget }
     }
 
     /// Writes to the model, which grows.
@@ -98,7 +100,13 @@ impl Check {
             }
             Step::Resize(to) => {
                 if let Some(first) = self.memory.set_length(to) {
-                    self.spaces.iter_mut().for_each(|space| space.forget_shared(&self.memory, first));
+                    for space in &mut self.spaces {
+                        let mut from = Some(0);
+                        while let Some(at) = from {
+                            from = space.forget_shared(&self.memory, first, at);
+                        }
+                    }
+                    super::reap(&self.retention);
                 }
                 self.model.resize(to as usize, 0);
             }

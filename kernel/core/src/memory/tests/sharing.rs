@@ -88,6 +88,7 @@ fn what_two_processes_fetched_each_becomes_one_table() {
     let retention = alloc::sync::Arc::clone(&first.retention);
     drop((first, second));
     retention.discard(None);
+    super::reap(&retention);
     assert_eq!(pool.free_frames(), free);
 }
 
