@@ -91,6 +91,11 @@ impl Attention {
         self.0.fetch_and(!(HALTED | KICKED), Ordering::AcqRel);
     }
 
+    /// Whether the core is halted, or about to be, and looks at nothing.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & HALTED != 0
+    }
+
     /// The core is about to look at everything that it could have been kicked for: a kick that came before counts no
     /// more.
     #[inline]
@@ -167,6 +172,11 @@ impl Users {
     /// The table is as it is to be.
     pub(crate) fn resume(&self) {
         self.paused.store(false, Ordering::Release);
+    }
+
+    /// The cores that may remember something of the table, a bit each.
+    pub(crate) fn cores(&self) -> u64 {
+        self.cores.load(Ordering::Acquire)
     }
 
     /// Whether any core may remember something of the table.

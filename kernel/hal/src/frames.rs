@@ -24,13 +24,16 @@ pub use self::buddy::ORDER_MAX;
 pub use self::frame::Frame;
 pub use self::info::FrameKind;
 use self::info::{Counts, FrameInfo};
+use self::quarantine::Quarantine;
 use crate::addr::{LARGE_BYTES, PAGE_BYTES};
+use crate::paging;
 
 mod buddy;
 mod frame;
 #[cfg(not(target_os = "none"))]
 mod host;
 mod info;
+mod quarantine;
 mod set_up;
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,12 @@ pub const ORDER_LARGE: u8 = (LARGE_BYTES / PAGE_BYTES).trailing_zeros() as u8;
 /// Memory kept for the kernel when programs have taken the rest, bytes; an eighth of the memory if that is less.
 /// Programs then get `OutOfMemory`.
 pub const RESERVE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Frames out of quarantine that are freed at once when there is no other: each has to be zeroed.
+const QUARANTINE_RELEASED: u32 = 64;
+
+/// How often it is looked whether one can be, when there is no other.
+const QUARANTINE_LOOKS: u32 = 2000;
 
 /// All frames of the machine.
 pub struct FramePool {
@@ -62,6 +71,8 @@ pub struct FramePool {
     counts: Counts,
     /// The free blocks.
     free: Mutex<FreeLists>,
+    /// Frames that are nobody's, but not free yet.
+    quarantine: Mutex<Quarantine>,
 }
 
 // SAFETY: the pointer is only an address to compute others from; the memory behind it is handed out frame by frame
@@ -106,7 +117,7 @@ impl FramePool {
     #[must_use]
     pub fn alloc_block(&'static self, kind: FrameKind, order: u8) -> Option<Frame> {
         let spare = if kind == FrameKind::Kernel { 0 } else { self.reserve };
-        let index = self.free.lock().take(self.info, order, spare)?;
+        let index = self.take_free(order, spare)?;
         let block = self.info.get(index as usize..index as usize + (1 << order))?;
         for (info, number) in block.iter().zip(index..) {
             if !info.take_clean() {
@@ -117,6 +128,48 @@ impl FramePool {
         self.info[index as usize].hand_out(kind, order);
         self.counts.add(kind, 1 << order);
         Some(Frame { pool: self, index })
+    }
+
+    /// Takes a free block, also one that has just come to be free.
+    fn take_free(&'static self, order: u8, spare: u32) -> Option<u32> {
+        let taken = self.free.lock().take(self.info, order, spare);
+        if taken.is_some() {
+            return taken;
+        }
+        // Cores that may still look into a table forget it in a moment: they were told, and wait for nobody. One of
+        // them may wait for a lock that is held here, though.
+        for _ in 0..QUARANTINE_LOOKS {
+            if self.release_quarantined(QUARANTINE_RELEASED) > 0 {
+                return self.free.lock().take(self.info, order, spare);
+            }
+            if self.quarantine.lock().count() == 0 {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Takes the last handle on the frame of a page table, which is all zeros and into which those cores may still look
+    /// ([`crate::epochs`]): it is free when they do not any more.
+    pub(crate) fn retire(&'static self, frame: Frame, cores: u64) {
+        let index = frame.index;
+        core::mem::forget(frame);
+        self.quarantine.lock().put(self.info, index, cores, paging::retired());
+        // As many come out as go in, and more.
+        self.release_quarantined(2);
+    }
+
+    /// Frees up to so many frames of page tables into which no core looks any more. Returns how many.
+    pub fn release_quarantined(&'static self, most: u32) -> u32 {
+        let mut released = 0;
+        while released < most {
+            let next = self.quarantine.lock().take(self.info, paging::is_forgotten);
+            let Some(index) = next else { break };
+            self.give_up(index);
+            released += 1;
+        }
+        released
     }
 
     /// Frames that are nobody's now, the reserve included.

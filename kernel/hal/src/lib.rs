@@ -20,6 +20,8 @@ pub mod addr;
 mod attention;
 #[cfg(any(target_os = "none", test))]
 mod blocks;
+#[cfg(target_os = "none")]
+mod epochs;
 pub mod frames;
 #[cfg(test)]
 mod models;
@@ -27,7 +29,7 @@ pub mod paging;
 pub mod scrub;
 pub mod user;
 
-/// The atomics of [`attention`]; its models have others.
+/// The atomics of [`attention`] and of what else models look at with other ones.
 #[cfg(any(target_os = "none", test))]
 mod atomic {
     pub(crate) use core::hint::spin_loop;

@@ -8,10 +8,13 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
 use self::attention::{Attention, Entry, Users};
+use self::epochs::Epochs;
 
 #[expect(clippy::duplicate_mod, reason = "the same with atomics that can be watched")]
 #[path = "attention.rs"]
 mod attention;
+#[path = "epochs.rs"]
+mod epochs;
 mod steps;
 
 mod atomic {
@@ -186,5 +189,100 @@ fn a_kick_does_not_hide_a_change() {
         mapping.run_program(2);
         unmapper.join().expect("no panic");
         kicker.join().expect("no panic");
+    });
+}
+
+/// A table that is taken out of reach, and a core whose processor may look into it as long as it remembers where it is.
+struct Retirement {
+    mapping: Arc<Mapping>,
+    line: Line,
+    epochs: Epochs<1>,
+}
+
+impl Retirement {
+    fn new() -> Arc<Self> {
+        let epochs = Epochs::of(AtomicU64::new(0), [AtomicU64::new(0)]);
+        Arc::new(Self { mapping: Mapping::new(), line: Line::new(), epochs })
+    }
+
+    /// What core 0's processor may do at any time, in the kernel too: it looks into the table if it remembers it.
+    fn look(&self, remembered: &mut Option<bool>) {
+        let Mapping { present, frame, .. } = &*self.mapping;
+        if *remembered.get_or_insert_with(|| present.load(Ordering::Relaxed)) {
+            // SAFETY: loom panics if it becomes something else at the same time.
+            frame.with(|frame| unsafe { assert_eq!(*frame, 0, "the table is something else") });
+        }
+    }
+
+    /// What core 1 does: it takes the table out of reach. Gives the time of that and who may know it.
+    fn retire(&self) -> (u64, u64) {
+        let Mapping { core, users, present, .. } = &*self.mapping;
+        users.pause(1, |_| core, |_| {});
+        present.store(false, Ordering::Relaxed);
+        let cores = users.cores() & !2;
+        let time = self.epochs.retire();
+        if cores != 0 && core.is_halted() {
+            self.line.raise();
+        }
+        users.resume();
+        (time, cores)
+    }
+
+    /// Core 0 forgets all it remembers.
+    fn forget(&self, remembered: &mut Option<bool>) {
+        let time = self.epochs.forgetting();
+        *remembered = None;
+        self.epochs.forgot(0, time);
+    }
+}
+
+#[test]
+fn no_table_is_used_again_while_a_core_may_look_into_it() {
+    loom::model(|| {
+        let shared = Retirement::new();
+        let other = Arc::clone(&shared);
+        let retirer = thread::spawn(move || {
+            let (time, cores) = other.retire();
+            for _ in 0..2 {
+                if other.epochs.is_over(time, cores) {
+                    // SAFETY: as above.
+                    other.mapping.frame.with_mut(|frame| unsafe { *frame += 1 });
+                    return;
+                }
+                thread::yield_now();
+            }
+        });
+        let mut remembered = None;
+        shared.mapping.users.join(0);
+        shared.forget(&mut remembered);
+        shared.look(&mut remembered);
+        if shared.epochs.is_behind(0) {
+            shared.forget(&mut remembered);
+        }
+        shared.look(&mut remembered);
+        retirer.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_core_that_halts_does_not_keep_a_table_for_ever() {
+    loom::model(|| {
+        let shared = Retirement::new();
+        shared.mapping.users.join(0);
+        let other = Arc::clone(&shared);
+        let retirer = thread::spawn(move || other.retire());
+        let (core, mut remembered) = (&shared.mapping.core, None);
+        // It has nothing to do but this.
+        while !shared.epochs.is_behind(0) {
+            if core.halt() {
+                if !shared.epochs.is_behind_at_last(0) {
+                    shared.line.wait();
+                }
+                core.wake();
+            }
+        }
+        shared.forget(&mut remembered);
+        let (time, cores) = retirer.join().expect("no panic");
+        assert!(shared.epochs.is_over(time, cores));
     });
 }

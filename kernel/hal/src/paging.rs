@@ -14,7 +14,8 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(target_os = "none")]
-pub(crate) use self::cpu::{InUse, load_kernel, root_of_kernel as kernel_root};
+pub(crate) use self::cpu::{InUse, forget_retired, load_kernel, may_halt, root_of_kernel as kernel_root};
+pub(crate) use self::cpu::{is_forgotten, retired};
 pub use self::entry::{Access, Entry, Marks};
 use self::entry::{PARENT, Raw};
 pub(crate) use self::handle::Root;
@@ -54,6 +55,8 @@ pub struct PageTable {
     held: Cell<bool>,
     /// They are to stay out for more than one change.
     together: bool,
+    /// Tables were retired since: halted cores are to forget them, too.
+    retired: Cell<bool>,
 }
 
 /// There was no frame for a table. The frame that was to be mapped comes back.
@@ -66,7 +69,7 @@ impl PageTable {
     pub fn new(pool: &'static FramePool) -> Option<Self> {
         let root = pool.alloc(FrameKind::Table)?.into_entry();
         let handle = TableHandle(Arc::new(Root::new(pool, root)));
-        let table = Self { pool, root, handle, held: Cell::new(false), together: false };
+        let table = Self { pool, root, handle, held: Cell::new(false), together: false, retired: Cell::new(false) };
         if let Some(kernel) = cpu::kernel_root() {
             let (from, to) = (table.slots(kernel), table.slots(root));
             for (from, to) in from.iter().zip(to).skip(USER_ENTRIES) {
@@ -128,6 +131,9 @@ impl PageTable {
     #[inline]
     fn let_go(&self) {
         if !self.together && self.held.replace(false) {
+            if self.retired.replace(false) {
+                cpu::rouse(&self.handle.0);
+            }
             cpu::resume(&self.handle.0);
         }
     }
@@ -205,9 +211,22 @@ impl PageTable {
             self.slot(parent, index_at(page.number(), level + 1)).store(0, Ordering::Relaxed);
             self.pool.counter(parent).fetch_sub(1, Ordering::Relaxed);
             self.flush(page);
-            // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of
-            // it.
-            drop(unsafe { Frame::from_entry(self.pool, table) });
+            self.retire(table);
+        }
+    }
+
+    /// Gives the frame of an empty table back to which no entry leads any more, and of which this core's processor
+    /// remembers nothing. Others' may until they enter the program again. Returns whether nobody else holds it.
+    fn retire(&self, table: u64) -> bool {
+        // SAFETY: the parent's entry, which held the reference, is gone and so is what the processor remembered of it.
+        let frame = unsafe { Frame::from_entry(self.pool, table) };
+        match cpu::others(&self.handle.0) {
+            0 => frame.release(),
+            cores => {
+                self.retired.set(true);
+                self.pool.retire(frame, cores);
+                true
+            }
         }
     }
 

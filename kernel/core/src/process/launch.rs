@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use coppice_hal::frames::FramePool;
 use coppice_hal::user::UserThread;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
@@ -14,6 +15,7 @@ use crate::clock;
 use crate::executor::{self, Either};
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, flags};
 use crate::memory::Retention;
+use crate::memory::limits::STEP_PAGES;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
@@ -37,7 +39,7 @@ pub(crate) fn launch(
     started: impl FnOnce() + Send + 'static,
 ) -> impl Future<Output = RankReport> + Send + 'static {
     let ordered_ns = clock::monotonic_ns();
-    let retention = Arc::clone(&node.retention);
+    let (frames, retention) = (node.frames, Arc::clone(&node.retention));
     let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
     async move {
         let order = Launch { environment: seat.environment(&order.environment), ..order };
@@ -58,7 +60,9 @@ pub(crate) fn launch(
         let report = RankReport { barriers: life.seat.barriers(), ..report };
         life.into_seat().leave().await;
         // What the last rank of the job leaves with it is gone before its end is known.
-        taken_apart(&retention).await;
+        if executor::in_turns(taken_apart(frames, Arc::clone(&retention))).await.is_err() {
+            taken_apart(frames, retention).await;
+        }
         report
     }
 }
@@ -224,9 +228,10 @@ async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankReten
 }
 
 /// Waits until nothing is left of what nobody needs any more.
-async fn taken_apart(retention: &Arc<Retention>) {
-    let of_node = Arc::clone(retention);
-    if executor::in_turns(async move { of_node.reaper().rest().await }).await.is_err() {
-        retention.reaper().rest().await;
+async fn taken_apart(frames: &'static FramePool, retention: Arc<Retention>) {
+    retention.reaper().rest().await;
+    // No core uses a table of the process's any more, so none of its frames has to wait.
+    while frames.release_quarantined(STEP_PAGES) > 0 {
+        executor::yield_now().await;
     }
 }

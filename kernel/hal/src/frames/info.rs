@@ -119,6 +119,11 @@ impl FrameInfo {
         self.word.store(next, Ordering::Relaxed);
     }
 
+    /// The next frame of a list.
+    pub(super) fn next(&self) -> u32 {
+        self.word.load(Ordering::Relaxed)
+    }
+
     /// Sets the block before it in the list.
     pub(super) fn set_previous(&self, previous: u32) {
         self.previous.store(previous, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use spin::Mutex;
 
 use super::buddy::{FreeLists, ORDER_MAX};
 use super::info::{Counts, FrameInfo};
+use super::quarantine::Quarantine;
 use super::{FramePool, RESERVE_BYTES_MAX};
 use crate::addr::PAGE_BYTES;
 
@@ -63,8 +64,18 @@ impl FramePool {
         }
         let total = free.free_frames() + info_frames as u32;
         let reserve = (total / 8).min((RESERVE_BYTES_MAX / PAGE_BYTES) as u32);
-        let (counts, free) = (Counts::new(), Mutex::new(free));
-        Some(Self { direct_map, first, info, total, info_frames: info_frames as u32, reserve, counts, free })
+        let (counts, free, quarantine) = (Counts::new(), Mutex::new(free), Mutex::new(Quarantine::new()));
+        Some(Self {
+            direct_map,
+            first,
+            info,
+            total,
+            info_frames: info_frames as u32,
+            reserve,
+            counts,
+            free,
+            quarantine,
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::core_state::{self, Core};
 use super::{apic, diagnosis, irq, others};
+use crate::paging;
 
 /// See [`count`].
 static COUNT: AtomicUsize = AtomicUsize::new(1);
@@ -53,6 +54,11 @@ pub fn wait_for_interrupt() {
         return;
     }
     if !attention.halt() {
+        return diagnosis::stop_if_ending();
+    }
+    if !paging::may_halt() {
+        attention.wake();
+        paging::forget_retired();
         return diagnosis::stop_if_ending();
     }
     // SAFETY: the core wakes for any interrupt; `sti` lets none in before `hlt`, so none can be missed. Handlers keep

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use super::core_state::Core;
 use super::{apic, time};
+use crate::paging;
 
 /// Vector of the core's timer.
 pub(super) const VECTOR_TIMER: u8 = 0x20;
@@ -44,6 +45,7 @@ pub fn take() -> Pending {
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
     let core = Core::current();
     core.attention.look();
+    paging::forget_retired();
     let pending = &core.pending;
     let mut bits = pending.load(Ordering::Relaxed);
     if bits != 0 {

@@ -101,6 +101,19 @@ pub fn now_ns() -> u64 {
     }
 }
 
+/// The processor's counter, which [`now_ns`] is made of.
+#[must_use]
+#[inline]
+pub fn ticks() -> u64 {
+    counter()
+}
+
+/// How long so many ticks of it take, ns.
+#[must_use]
+pub fn ticks_to_ns(ticks: u64) -> u64 {
+    scale(ticks, CLOCK.rate.load(Ordering::Relaxed))
+}
+
 /// Lets [`super::irq::take`] report the alarm once [`now_ns`] has reached `at_ns`; `None` for never. The core's former
 /// alarm is forgotten, also if it went off and was not taken yet.
 pub fn set_alarm(at_ns: Option<u64>) {

@@ -390,8 +390,6 @@ impl<'a, V: FnMut(UserPage, &mut EntryMut<'_>) -> Verdict> Walk<'a, V> {
         if let Some(page) = UserPage::containing(number * PAGE_BYTES as u64) {
             self.tables.flush(page);
         }
-        // SAFETY: the entry that held this reference is cleared and forgotten.
-        let table = unsafe { Frame::from_entry(pool, child) };
-        self.walked.zeroed += u64::from(table.release());
+        self.walked.zeroed += u64::from(self.tables.retire(child));
     }
 }
