@@ -3,7 +3,8 @@
 //! It is there from the launch of the job's first rank on the node to the end of the last: each rank holds a reference
 //! from its launch to its report. What it holds is gone before the last rank's end is reported.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ptr;
@@ -38,10 +39,23 @@ pub(crate) struct JobOnNode {
     begun: AtomicBool,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
-    /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`].
-    fetched: Mutex<BTreeSet<(usize, u64)>>,
-    /// A thread is done with fetching a run.
-    fetch_ended: WaitQueue,
+    /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
+    /// for each.
+    fetched: Mutex<BTreeMap<(usize, u64), Arc<UnderWay>>>,
+}
+
+/// A fetch that a thread makes, for those who want the same.
+#[derive(Default)]
+struct UnderWay {
+    over: AtomicBool,
+    waiters: WaitQueue,
+}
+
+impl UnderWay {
+    /// Waits until it is over.
+    async fn over(&self) {
+        self.waiters.wait_until(|| self.over.load(Ordering::Acquire).then_some(())).await;
+    }
 }
 
 /// The jobs that have ranks on this node.
@@ -87,8 +101,7 @@ impl JobOnNode {
             futexes: Futexes::default(),
             begun: AtomicBool::new(false),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
-            fetched: Mutex::new(LockLevel::Job, BTreeSet::new()),
-            fetch_ended: WaitQueue::new(),
+            fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
         }
     }
 
@@ -121,8 +134,16 @@ impl JobOnNode {
     /// are what tells them apart while they are open.
     pub(super) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
         let run = (file, first_page / READ_AHEAD_PAGES);
-        self.fetch_ended.wait_until(|| self.fetched.lock().insert(run).then_some(())).await;
-        Turn { job: self, run }
+        loop {
+            let other = match self.fetched.lock().entry(run) {
+                Entry::Vacant(place) => {
+                    place.insert(Arc::default());
+                    return Turn { job: self, run };
+                }
+                Entry::Occupied(other) => Arc::clone(other.get()),
+            };
+            other.over().await;
+        }
     }
 }
 
@@ -134,8 +155,11 @@ pub(super) struct Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.job.fetched.lock().remove(&self.run);
-        self.job.fetch_ended.wake_all();
+        let over = self.job.fetched.lock().remove(&self.run);
+        if let Some(over) = over {
+            over.over.store(true, Ordering::Release);
+            over.waiters.wake_all();
+        }
     }
 }
 
@@ -158,7 +182,10 @@ mod tests {
     use coppice_protocol::ids::JobId;
 
     use super::JobsOnNode;
+    use crate::executor;
+    use crate::memory::limits::READ_AHEAD_PAGES;
     use crate::process::testing::{order, pool};
+    use crate::sync::{LockLevel, Mutex};
 
     #[test]
     fn ranks_of_a_job_share_one_until_the_last_has_gone() {
@@ -173,5 +200,45 @@ mod tests {
         drop(second);
         drop(other);
         assert_eq!(jobs.count(), 0);
+    }
+    #[test]
+    fn the_end_of_a_fetch_wakes_those_who_wait_for_that_one() {
+        let jobs = Arc::new(JobsOnNode::default());
+        let job = jobs.enter(&order(1), pool());
+        let log = Arc::new(Mutex::new(LockLevel::Fact, alloc::vec::Vec::new()));
+        let noted = Arc::clone(&log);
+        let result = executor::run_to_end(async move {
+            let first = job.turn_to_fetch(0, 0).await;
+            let second = job.turn_to_fetch(0, READ_AHEAD_PAGES).await;
+            for (name, page) in [("of the first", 1), ("of the first, too", 2), ("of the second", READ_AHEAD_PAGES + 1)]
+            {
+                let (job, log) = (Arc::clone(&job), Arc::clone(&log));
+                let waits = executor::spawn(async move {
+                    let turn = job.turn_to_fetch(0, page).await;
+                    log.lock().push(name);
+                    // Those of one run have it one after the other.
+                    executor::yield_now().await;
+                    drop(turn);
+                });
+                assert!(waits.is_ok());
+            }
+            for _ in 0..4 {
+                executor::yield_now().await;
+            }
+            assert!(log.lock().is_empty());
+            drop(second);
+            for _ in 0..4 {
+                executor::yield_now().await;
+            }
+            assert_eq!(*log.lock(), ["of the second"]);
+            assert_eq!(job.fetched.lock().len(), 1);
+            drop(first);
+            for _ in 0..8 {
+                executor::yield_now().await;
+            }
+            assert!(job.fetched.lock().is_empty());
+        });
+        assert_eq!(result, Ok(()));
+        assert_eq!(*noted.lock(), ["of the second", "of the first", "of the first, too"]);
     }
 }
