@@ -256,8 +256,8 @@ impl PageTable {
         Some((frame, old.decode()))
     }
 
-    /// Moves what is at `page` to `target`, where nothing is and whose tables were made ([`PageTable::prepare`]): then it
-    /// cannot fail. Returns whether there was anything to be moved, and a place for it.
+    /// Moves what is at `page` to `target`, where nothing is and whose tables were made ([`PageTable::prepare`]): then
+    /// it cannot fail. Returns whether there was anything to be moved, and a place for it.
     pub fn relocate(&mut self, page: UserPage, target: UserPage) -> bool {
         let Some((from, to)) = self.leaf_table(page).zip(self.leaf_table(target)) else { return false };
         let (slot, place) = (self.slot(from, index_at(page.number(), 0)), self.slot(to, index_at(target.number(), 0)));

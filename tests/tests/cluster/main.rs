@@ -26,6 +26,7 @@ mod retention_pages;
 mod retention_secrets;
 mod retention_worked;
 mod scale;
+mod sections;
 mod shared_memory;
 mod signals;
 mod signals_sent;

@@ -15,6 +15,7 @@ mod pair;
 mod pmi;
 mod poll;
 mod retain;
+mod sections;
 mod threads;
 
 use anyhow::{Result, bail};
@@ -25,7 +26,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll or threads
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads or sections
     group: Option<String>,
 }
 
@@ -53,6 +54,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("pmi", pmi::figures),
     ("poll", poll::figures),
     ("threads", threads::figures),
+    ("sections", sections::figures),
 ];
 
 /// Measures and prints.

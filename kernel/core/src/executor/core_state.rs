@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use super::platform;
 use super::ready::{Next, Ready};
+use super::sections::Sections;
 use super::task::Task;
 use super::timer::Timers;
 use super::wait::Notify;
@@ -24,6 +25,7 @@ pub(super) struct CoreState {
     alarm_ns: AtomicU64,
     /// Time spent halted, ns.
     idle_ns: AtomicU64,
+    pub(super) sections: Sections,
     nic: Notify,
 }
 
@@ -37,12 +39,15 @@ impl CoreState {
             tasks_alive: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(Timers::NEVER),
             idle_ns: AtomicU64::new(0),
+            sections: Sections::new(),
             nic: Notify::new(),
         }
     }
 
     /// Looks at interrupts and timers, then polls the task whose turn it is. False: none is ready.
     fn turn(&self) -> bool {
+        let now_ns = platform::now_ns();
+        self.sections.look(now_ns);
         let came = platform::take_interrupts();
         if came.nic {
             self.nic.notify();
@@ -51,7 +56,7 @@ impl CoreState {
             self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
         }
         if self.timers.next_ns() != Timers::NEVER {
-            self.timers.fire(platform::now_ns());
+            self.timers.fire(now_ns);
         }
         self.arm(self.timers.next_ns());
         self.wanted.store(false, Ordering::Relaxed);
@@ -59,13 +64,12 @@ impl CoreState {
         match next {
             Some(Next::Kernel(task)) => task.poll(),
             Some(Next::Turn { task, left_ns, others_wait }) => {
-                let since_ns = platform::now_ns();
                 if others_wait {
-                    self.arm(since_ns.saturating_add(left_ns));
+                    self.arm(now_ns.saturating_add(left_ns));
                 }
-                task.begin_turn(since_ns);
+                task.begin_turn(now_ns);
                 task.poll();
-                let used_ns = platform::now_ns().saturating_sub(since_ns);
+                let used_ns = platform::now_ns().saturating_sub(now_ns);
                 let waits = self.ready.lock().end_turn(used_ns, left_ns.saturating_sub(used_ns));
                 drop(waits);
             }
@@ -222,6 +226,7 @@ pub fn run() -> ! {
     loop {
         if !core.turn() {
             // Interrupts are off from the look at them above to the halt, so none is missed.
+            core.sections.leave();
             let since_ns = platform::now_ns();
             platform::wait_for_interrupt();
             core.idle_ns.fetch_add(platform::now_ns().saturating_sub(since_ns), Ordering::Relaxed);

@@ -27,6 +27,17 @@ mod machine {
         hal::time::now_ns()
     }
 
+    /// The processor's counter.
+    #[inline]
+    pub(crate) fn ticks() -> u64 {
+        hal::time::ticks()
+    }
+
+    /// So many ticks of it, ns.
+    pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
+        hal::time::ticks_to_ns(ticks)
+    }
+
     /// Sets the core's one alarm.
     pub(crate) fn set_alarm(at_ns: u64) {
         hal::time::set_alarm(Some(at_ns));
@@ -74,6 +85,16 @@ mod simulated {
     /// Moves the thread's simulated time on, never back.
     pub(crate) fn advance_to(now_ns: u64) {
         NOW_NS.set(NOW_NS.get().max(now_ns));
+    }
+
+    /// The clock.
+    pub(crate) fn ticks() -> u64 {
+        now_ns()
+    }
+
+    /// They are what they count.
+    pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
+        ticks
     }
 
     /// Nothing to set: the clock jumps to the next timer by itself.
@@ -160,6 +181,14 @@ mod modelled {
         NOW_NS.fetch_max(now_ns, Ordering::Relaxed);
     }
 
+    pub(crate) fn ticks() -> u64 {
+        now_ns()
+    }
+
+    pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
+        ticks
+    }
+
     pub(crate) fn set_alarm(_at_ns: u64) {}
 
     pub(crate) fn take_interrupts() -> Pending {
@@ -168,12 +197,15 @@ mod modelled {
 }
 
 #[cfg(target_os = "none")]
-pub(super) use machine::{cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt};
+pub(super) use machine::{
+    cores, index, interrupt, now_ns, set_alarm, take_interrupts, ticks, ticks_to_ns, wait_for_interrupt,
+};
 #[cfg(all(test, feature = "model"))]
 pub(super) use modelled::{
-    advance_to, become_core, core, cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt,
+    advance_to, become_core, core, cores, index, interrupt, now_ns, set_alarm, take_interrupts, ticks, ticks_to_ns,
+    wait_for_interrupt,
 };
 #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub(super) use simulated::{
-    advance_to, cores, index, interrupt, now_ns, set_alarm, take_interrupts, wait_for_interrupt,
+    advance_to, cores, index, interrupt, now_ns, set_alarm, take_interrupts, ticks, ticks_to_ns, wait_for_interrupt,
 };

@@ -196,9 +196,7 @@ pub fn spawn_program_on(
 ///
 /// # Errors
 /// [`TooManyTasks`] at the limit; nothing of it is done.
-pub async fn in_turns<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, TooManyTasks> {
+pub async fn in_turns<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, TooManyTasks> {
     let (sender, receiver) = super::oneshot::channel();
     spawn_program(async move {
         // If nobody waits for it any more, it was done all the same.

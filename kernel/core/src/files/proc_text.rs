@@ -57,6 +57,8 @@ pub(crate) enum Text {
     Processors,
     /// `/proc/sys/kernel/osrelease`.
     Release,
+    /// `/proc/sections`, which Linux does not have: the longest section of each core since the text was last read.
+    Sections,
     /// `/proc/self/stat`, or a thread's.
     Stat(Option<u32>),
     /// `/proc/self/status`, or a thread's.
@@ -101,6 +103,7 @@ impl Text {
             Self::Name(thread) => format!("{}\n", proc_self::name(process, thread)),
             Self::Processors => processors(executor::cores()),
             Self::Release => format!("{RELEASE}\n"),
+            Self::Sections => sections(),
             Self::Stat(thread) => proc_self::stat(process, thread),
             Self::Status(thread) => proc_self::status(process, thread),
             Self::System => format!("{SYSTEM}\n"),
@@ -116,6 +119,9 @@ impl Text {
             return hosts::read(&process.job.world, offset, length);
         }
         let text = self.make(process);
+        if self == Self::Sections && offset == 0 {
+            executor::forget_sections();
+        }
         let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
         text[start..text.len().min(start.saturating_add(length))].to_vec()
     }
@@ -162,6 +168,12 @@ fn memory(process: &Process) -> String {
     ];
     let row = |(name, kib): (&str, u64)| format!("{:<16}{kib:8} kB\n", format!("{name}:"));
     rows.into_iter().map(row).collect()
+}
+
+/// Lines of one length, so that a text that is read in parts is one.
+fn sections() -> String {
+    let line = |core| format!("core {core:2} {:20} ns\n", executor::longest_section_ns(core));
+    (0..executor::cores()).map(line).collect()
 }
 
 fn processors(count: usize) -> String {

@@ -47,8 +47,8 @@ impl Aside {
         self.table.as_ref()?.frame(page)
     }
 
-    /// Takes pages out, in order, and gives them to `each`, from `range` and as far as the effort goes. Returns how many
-    /// frames were zeroed for the table, and where others are.
+    /// Takes pages out, in order, and gives them to `each`, from `range` and as far as the effort goes. Returns how
+    /// many frames were zeroed for the table, and where others are.
     pub(super) fn drain(
         &mut self,
         range: PageRange,

@@ -136,7 +136,7 @@ impl AddressSpace {
                     Stage::Areas(mem::take(&mut self.areas), None)
                 }
                 Stage::Change => Stage::Change,
-                Stage::Areas(mut areas, part) => match part.or_else(|| areas.pop_first().map(|next| Part::of(next))) {
+                Stage::Areas(mut areas, part) => match part.or_else(|| areas.pop_first().map(Part::of)) {
                     Some(part) => Stage::Areas(areas, self.cut_part(part, cut, &mut effort)),
                     None => Stage::Aside(PageRange::ALL),
                 },

@@ -1,9 +1,10 @@
 //! Page tables that nobody needs any more are taken apart in steps: what they hold has to be zeroed, and there may be
 //! gigabytes of it.
 //!
-//! A table that is handed over here is out of everybody's reach at once. A task of the node's ([`Reaper::run`]) takes it
-//! apart, in turns with the programs; whoever finds no free frame helps ([`Reaper::step`]), so nobody ever lacks memory
-//! that is only waiting to be zeroed. Before the end of a job is reported, what it left is gone ([`Reaper::rest`]).
+//! A table that is handed over here is out of everybody's reach at once. A task of the node's ([`Reaper::run`]) takes
+//! it apart, in turns with the programs; whoever finds no free frame helps ([`Reaper::step`]), so nobody ever lacks
+//! memory that is only waiting to be zeroed. Before the end of a job is reported, what it left is gone
+//! ([`Reaper::rest`]).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -180,11 +180,18 @@ impl Thread {
 
     /// Runs the thread to its end. May be dropped wherever it waits.
     async fn run(&mut self) -> Over {
+        executor::section_is_none();
         loop {
             let wait = self.until_waiting();
+            // Who only lets others go first, or sleeps, does nothing that could take long.
+            let is_short = matches!(wait, Wait::Turn | Wait::Sleep(_));
+            if !is_short {
+                executor::section_begins();
+            }
             if let Some(over) = self.wait(wait).await {
                 return over;
             }
+            if is_short { executor::section_is_none() } else { executor::section_ends() }
         }
     }
 
@@ -223,7 +230,7 @@ impl Thread {
             match exit {
                 UserExit::Syscall => {
                     if !self.fact()
-                        && let Some(wait) = self.system_call()
+                        && let Some(wait) = executor::measured(|| self.system_call())
                     {
                         return wait;
                     }
@@ -236,7 +243,7 @@ impl Thread {
                     } else {
                         Access::READ
                     };
-                    let resolution = self.process.space.lock().fault(address, access);
+                    let resolution = executor::measured(|| self.process.space.lock().fault(address, access));
                     match resolution {
                         Resolution::Ready => {}
                         Resolution::Fetch(fetch) => return Wait::Page(fetch, page_fault(address, access, present)),

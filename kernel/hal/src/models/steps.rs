@@ -29,8 +29,10 @@ fn a_core_that_is_away_is_interrupted_once() {
     core.leave();
     core.look();
     assert!(core.halt());
+    assert!(core.is_halted());
     assert!(core.kick());
     core.wake();
+    assert!(!core.is_halted());
     assert_eq!(core.enter(), Entry::Granted);
 }
 
@@ -50,6 +52,7 @@ fn a_core_flushes_before_it_goes_on() {
         users.join(core);
     }
     assert!(users.any());
+    assert_eq!(users.cores(), 0b11);
     let interrupted = RefCell::new(Vec::new());
     let pause = || {
         let leave = |core: usize| {

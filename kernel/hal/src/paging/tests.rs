@@ -363,7 +363,7 @@ fn pages_of(table: &PageTable) -> BTreeSet<u64> {
 
 proptest! {
     #[test]
-    fn walks_in_parts_come_to_all_pages_and_are_short(numbers in numbers(), effort in 0_u32..9, drops in any::<bool>()) {
+    fn walks_in_parts_come_to_all_pages(numbers in numbers(), effort in 0_u32..9, drops in any::<bool>()) {
         let (pool, free, mut table) = table_of(&numbers);
         prop_assert_eq!(&pages_of(&table), &numbers);
         let mut seen = BTreeSet::new();
@@ -391,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_split_off_is_all_there_is_from_a_page_on(numbers in numbers(), at in prop_oneof![0_u64..530, any::<u64>()]) {
+    fn all_is_split_off_from_a_page_on(numbers in numbers(), at in prop_oneof![0_u64..530, any::<u64>()]) {
         let at = at % ((1 << 35) - 1);
         let (pool, free, mut table) = table_of(&numbers);
         let frames = table.frames() - 1;

@@ -26,6 +26,7 @@ pub(super) const ENTRIES: &[(&str, Kind)] = &[
     ("/proc/loadavg", Kind::Text(Text::Load)),
     ("/proc/meminfo", Kind::Text(Text::Memory)),
     ("/proc/mounts", Kind::Text(Text::Mounts)),
+    ("/proc/sections", Kind::Text(Text::Sections)),
     ("/proc/self", Kind::Directory),
     ("/proc/self/auxv", Kind::Text(Text::Auxiliary)),
     ("/proc/self/cmdline", Kind::Text(Text::CommandLine)),

@@ -29,7 +29,7 @@ fn used(world: &World) -> u64 {
     u64::from(usage.user + usage.pristine)
 }
 
-/// Goes on to the end of the change under way. Returns in how many steps, each of which is as long as it may be at most.
+/// Goes on to the end of the change under way. Returns in how many steps, each of which is as long as it may be.
 fn steps(world: &mut World) -> u64 {
     let mut steps = 1;
     loop {
