@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{JobFailure, NodeStatus, RankReport, Waiting};
+use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
@@ -18,7 +18,7 @@ use crate::ship::Stream;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -243,6 +243,15 @@ pub enum FromPset {
         node: NodeId,
         /// The event.
         event: RasEvent,
+    },
+    /// A ready node's memory is not what it was when this was said last, or when it got ready.
+    Memory {
+        /// The node.
+        node: NodeId,
+        /// Its boot.
+        generation: Generation,
+        /// Its memory now.
+        memory: MemoryStatus,
     },
 }
 

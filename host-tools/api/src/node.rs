@@ -51,7 +51,7 @@ pub struct NodeView {
     pub boot_idle_ns: Option<u64>,
     /// Cores that run, once it was ready.
     pub cores: Option<u32>,
-    /// Its memory when it got ready.
+    /// Its memory when it was last heard of.
     pub memory: Option<MemoryView>,
     /// The last program it ran in this boot.
     pub last_program: Option<LastProgram>,
@@ -70,6 +70,6 @@ pub struct MemoryView {
     pub total_bytes: u64,
     /// What the kernel keeps for itself.
     pub kernel_bytes: u64,
-    /// What nobody used when the node got ready.
+    /// What nobody uses.
     pub free_bytes: u64,
 }

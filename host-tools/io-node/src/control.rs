@@ -66,7 +66,13 @@ async fn handle(server: &Server, identity: Identity, message: ToIoNode) {
             server.nodes.borrow_mut().set_status(identity, status);
             server.check_ready(identity).await;
         }
-        ToIoNode::Pong { .. } => {}
+        ToIoNode::Pong { memory, .. } => {
+            let Identity { node, generation } = identity;
+            let is_news = server.nodes.borrow_mut().set_memory(identity, memory);
+            if is_news {
+                server.outbox.send(FromPset::Memory { node, generation, memory }).await;
+            }
+        }
         ToIoNode::Launched { job, rank } => launched(server, identity, job, rank).await,
         ToIoNode::Ended(report) => ended(server, identity, report).await,
         ToIoNode::Failed(failure) => failed(server, identity, failure).await,

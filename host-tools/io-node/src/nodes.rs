@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use coppice_protocol::control::NodeStatus;
+use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Identity};
@@ -47,6 +47,9 @@ impl Answers {
         self.answered.notified()
     }
 }
+
+/// How much more or less memory of a node must be free for it to be worth telling, bytes.
+const MEMORY_NEWS_BYTES: u64 = 64 * 1024;
 
 /// One boot of a node.
 #[derive(Debug)]
@@ -186,6 +189,18 @@ impl Nodes {
         if let Some(node) = self.get_mut(identity) {
             node.status = Some(status);
         }
+    }
+
+    /// A node said how its memory is. Returns whether the service node is to be told: the node is ready, and what is free
+    /// is not what it was by more than a little.
+    pub(crate) fn set_memory(&mut self, identity: Identity, memory: MemoryStatus) -> bool {
+        let Some(node) = self.get_mut(identity).filter(|node| node.ready) else { return false };
+        let Some(status) = &mut node.status else { return false };
+        let is_news = status.memory.free.abs_diff(memory.free) >= MEMORY_NEWS_BYTES;
+        if is_news {
+            status.memory = memory;
+        }
+        is_news
     }
 
     /// Asks whether a node is ready, which it is from then on.

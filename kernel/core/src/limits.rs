@@ -77,6 +77,9 @@ pub const SCRUB_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// How often it is looked whether they have come, ns.
 pub const SCRUB_PAUSE_NS: u64 = 50_000;
 
+/// Pages that the heap gives back at once. Each is looked for among the free blocks, unmapped and zeroed.
+pub const SHRINK_PAGES: usize = 32;
+
 /// How long an ended process's connections may take to tell their peers what it sent, ns; then they are broken off, and
 /// the process's report says so. Only a peer that lives and does not read takes as long: one that has ended refuses.
 pub const DELIVER_NS_MAX: u64 = 30_000_000_000;
@@ -100,12 +103,53 @@ pub const ROBUST_ENTRIES_MAX: usize = 2048;
 /// longest is woken, and may register again.
 pub const WATCHERS_MAX: usize = 2 * THREADS_MAX;
 
-/// What the objects of programs (pipes, counters, what epoll watches) may take of the kernel's heap: one part in so
-/// many. Beyond, `ENOMEM`, or no larger buffers.
-pub const QUOTA_SHARE: usize = 4;
+/// Wakers for which each open file has memory. That for more is charged, and if there is none, waiting fails with
+/// `ENOMEM`.
+pub const WATCHERS_FREE: usize = 4;
+
+/// What programs make the kernel keep (threads, pipes, counters, what epoll watches, areas, what waiting calls hold) may
+/// take so many parts in sixteen of the kernel's heap. Beyond, `ENOMEM`, `EAGAIN` for threads and signals, or no larger
+/// buffers. With the sockets' buffers it may take what the heap promises at most.
+pub const QUOTA_SIXTEENTHS: usize = 11;
+
+/// What a process is charged with is taken from the heap in steps of so many bytes.
+pub const QUOTA_STEP_BYTES: usize = 16 * 1024;
 
 /// The same where the heap has no limit, bytes.
 pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
+
+/// What a thread is charged with beside its future, its vector registers and its state, bytes: places in queues and
+/// tables, each of which may grow to twice of what it holds.
+pub const THREAD_EXTRA_BYTES: usize = 1024;
+
+/// What a process is charged with before there is anything of it, bytes: itself, its launch, and the first of what is
+/// charged as it grows.
+pub const PROCESS_BYTES: usize = 24 * 1024;
+
+/// What a process is charged with for each of its cores, bytes: the counts of its calls there.
+pub const PROCESS_CORE_BYTES: usize = 8 * 1024;
+
+/// What a signal that is pending with what it says is charged with, bytes: at worst a thread's first one.
+pub const SIGNAL_BYTES: usize = 640;
+
+/// Signals that a process may have pending with what they say without being charged for them.
+pub const SIGNALS_FREE: usize = 8;
+
+/// What an area of a process's memory is charged with, bytes: its place in a node that is half full, and shared memory
+/// that nothing else stands for.
+pub const AREA_BYTES: usize = 384;
+
+/// What a timer is charged with, with its signal, bytes.
+pub const TIMER_BYTES: usize = 512 + SIGNAL_BYTES;
+
+/// Areas that are not charged.
+pub const AREAS_FREE: usize = 32;
+
+/// What a number for descriptors is charged with, bytes: its place in tables that may grow to twice of what they hold.
+pub const DESCRIPTOR_BYTES: usize = 48;
+
+/// Numbers for descriptors that are not charged: PMI's is among them.
+pub const DESCRIPTORS_FREE: usize = 256;
 
 /// What a descriptor and the objects behind it are charged with apart from their buffers, bytes.
 pub const OBJECT_BYTES: usize = 512;

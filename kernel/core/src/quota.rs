@@ -1,37 +1,94 @@
-//! How much of the kernel's memory the objects of programs may take: buffers of pipes, counters, what epoll watches.
+//! How much of the kernel's memory programs may make the kernel keep.
 //!
-//! Descriptors are limited per process, but a node may run many processes, and a pipe is more than a number. So
-//! whatever a program makes the kernel allocate for as long as the program likes is charged here first. A charge is
-//! refused at the limit, and also when the frames that are left are the kernel's reserve: the memory is then taken at
-//! once, so that a program cannot have the kernel promise memory that the program then eats itself.
+//! Whatever a program makes the kernel allocate for longer than a moment is charged here first: threads, what is behind
+//! descriptors, who waits for it, what a waiting call holds, areas, signals that are queued. Charged is what the
+//! allocator takes for it ([`heap::block_bytes`]). There is one sum of all that ([`Store`]), to which the sockets'
+//! buffers count, too, and it is memory at once: the heap has grown before a charge is granted, so what was charged can
+//! be allocated whatever programs do to the frames that are left. So **nothing that is charged first can fail later**,
+//! and what is charged may be allocated as if it could not fail.
 //!
-//! The ranks of a node share: half is divided evenly among them, so that none can take it from another, and the other
-//! half is for whoever wants more.
+//! The ranks of a node share: half of what objects may take is divided evenly among them, so that none can take it from
+//! another, and the other half is for whoever wants more.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use coppice_endpoint::Lender;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
-use coppice_hal::heap;
+use coppice_hal::heap::{self, Refused};
 
 use crate::errno::Errno;
-use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SHARE};
+use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SIXTEENTHS, QUOTA_STEP_BYTES};
 use crate::memory::Retention;
 use crate::sync::{LockLevel, Mutex};
 
-/// Memory for objects of programs: a node's, or what a process may have of it.
-pub struct Quota {
+/// The node's memory for all that is charged.
+#[derive(Clone)]
+pub struct Store {
     frames: &'static FramePool,
     retention: Arc<Retention>,
-    /// What was charged here, bytes.
-    taken: Mutex<usize>,
+}
+
+impl Store {
+    /// The kernel's heap, which takes its memory from `frames` as everybody does: what is retained there goes first.
+    #[must_use]
+    pub fn new(frames: &'static FramePool, retention: Arc<Retention>) -> Self {
+        Self { frames, retention }
+    }
+
+    /// Takes so many bytes, which can be allocated from then on.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn take(&self, bytes: usize) -> Result<(), Errno> {
+        loop {
+            match self.try_take(bytes) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Frames) if self.retention.give_back() => {}
+                Err(Refused::Frames | Refused::Limit) => return Err(Errno::ENOMEM),
+            }
+        }
+    }
+
+    fn try_take(&self, bytes: usize) -> Result<(), Refused> {
+        // The host's heap knows nothing of frames.
+        if cfg!(not(target_os = "none")) && bytes.div_ceil(PAGE_BYTES) > self.frames.available_frames() as usize {
+            return Err(Refused::Frames);
+        }
+        heap::promise(bytes)
+    }
+}
+
+/// Sockets' buffers have a limit of their own.
+impl Lender for Store {
+    fn lend(&self, bytes: usize) -> bool {
+        self.take(bytes).is_ok()
+    }
+
+    fn take_back(&self, bytes: usize) {
+        heap::release(bytes);
+    }
+}
+
+/// Memory for what programs make the kernel keep: a node's, or what a process may have of it.
+pub struct Quota {
+    store: Store,
+    taken: Mutex<Taken>,
     /// What may be charged here whatever the others do, bytes.
     reserved: usize,
     /// What was charged beyond that, here and by the others, bytes.
     common: Arc<AtomicUsize>,
     /// What that may be at most, bytes.
     common_max: usize,
+}
+
+/// What a quota has taken.
+struct Taken {
+    /// What was charged, bytes.
+    charged: usize,
+    /// What was taken from the store for that, bytes: whole steps, so that it is seldom asked.
+    stored: usize,
 }
 
 /// Memory that was charged. Given back when this is dropped.
@@ -41,39 +98,30 @@ pub(crate) struct Charge {
 }
 
 impl Quota {
-    /// A share of the kernel's heap, which takes its memory from `frames` as everybody does: what is retained there
-    /// goes first.
+    /// A share of what `store` has.
     #[must_use]
-    pub fn new(frames: &'static FramePool, retention: Arc<Retention>) -> Self {
+    pub fn new(store: Store) -> Self {
         let limit = match heap::usage().limit_bytes {
             0 => QUOTA_BYTES_DEFAULT,
-            bytes => bytes / QUOTA_SHARE,
+            bytes => bytes / 16 * QUOTA_SIXTEENTHS,
         };
-        Self {
-            frames,
-            retention,
-            taken: Mutex::new(LockLevel::Quota, 0),
-            reserved: 0,
-            common: Arc::default(),
-            common_max: limit,
-        }
+        Self::with(store, 0, Arc::default(), limit)
     }
 
     /// What one of so many processes may have of a node's. There are to be no more of them at a time.
     #[must_use]
     pub fn share(&self, processes: u32) -> Self {
         let half = self.common_max / 2;
-        Self {
-            frames: self.frames,
-            retention: Arc::clone(&self.retention),
-            taken: Mutex::new(LockLevel::Quota, 0),
-            reserved: half / processes.max(1) as usize,
-            common: Arc::clone(&self.common),
-            common_max: half,
-        }
+        let reserved = half / processes.max(1) as usize;
+        Self::with(self.store.clone(), reserved, Arc::clone(&self.common), half)
     }
 
-    /// Charges memory that is to be allocated right away.
+    fn with(store: Store, reserved: usize, common: Arc<AtomicUsize>, common_max: usize) -> Self {
+        let taken = Mutex::new(LockLevel::Quota, Taken { charged: 0, stored: 0 });
+        Self { store, taken, reserved, common, common_max }
+    }
+
+    /// Charges memory that may be allocated from then on.
     ///
     /// # Errors
     /// `ENOMEM`: there is no more to be had.
@@ -83,49 +131,65 @@ impl Quota {
         Ok(charge)
     }
 
-    /// Whether so many bytes can be allocated without touching the kernel's reserve. For what is limited elsewhere.
-    #[must_use]
-    pub fn has_room(&self, bytes: usize) -> bool {
-        let frames = bytes.div_ceil(PAGE_BYTES);
-        while frames > self.frames.available_frames() as usize {
-            if !self.retention.give_back() {
-                return false;
+    /// As [`Self::charge`]; [`Self::give_back`] is to be called for it.
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), Errno> {
+        let short = {
+            let mut taken = self.taken.lock();
+            let sum = taken.charged.checked_add(bytes).ok_or(Errno::ENOMEM)?;
+            let beyond = self.beyond(sum) - self.beyond(taken.charged);
+            if beyond > 0 {
+                let more = |common: usize| common.checked_add(beyond).filter(|sum| *sum <= self.common_max);
+                let common = self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+                common.map_err(|_| Errno::ENOMEM)?;
             }
-        }
-        true
+            taken.charged = sum;
+            sum.saturating_sub(taken.stored)
+        };
+        // Not under the lock: what is retained may have to go first.
+        if short > 0 { self.stock(short).inspect_err(|_| self.give_back(bytes)) } else { Ok(()) }
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Errno> {
-        if !self.has_room(bytes) {
-            return Err(Errno::ENOMEM);
-        }
-        let mut taken = self.taken.lock();
-        let sum = taken.checked_add(bytes).ok_or(Errno::ENOMEM)?;
-        let beyond = self.beyond(sum) - self.beyond(*taken);
-        if beyond > 0 {
-            let more = |common: usize| common.checked_add(beyond).filter(|sum| *sum <= self.common_max);
-            self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| Errno::ENOMEM)?;
-        }
-        *taken = sum;
+    /// Takes at least so many bytes from the store.
+    #[cold]
+    fn stock(&self, short: usize) -> Result<(), Errno> {
+        let step = short.next_multiple_of(QUOTA_STEP_BYTES);
+        let got = self.store.take(step).map(|()| step).or_else(|_| self.store.take(short).map(|()| short))?;
+        self.taken.lock().stored += got;
         Ok(())
     }
 
-    fn give_back(&self, bytes: usize) {
+    /// Gives back what was taken.
+    pub(crate) fn give_back(&self, bytes: usize) {
         let mut taken = self.taken.lock();
-        let less = *taken - bytes;
-        self.common.fetch_sub(self.beyond(*taken) - self.beyond(less), Ordering::Relaxed);
-        *taken = less;
+        let less = taken.charged - bytes;
+        if let beyond @ 1.. = self.beyond(taken.charged) - self.beyond(less) {
+            self.common.fetch_sub(beyond, Ordering::Relaxed);
+        }
+        taken.charged = less;
+        // Less than nothing while another thread takes.
+        let surplus = taken.stored.saturating_sub(less);
+        if surplus > 2 * QUOTA_STEP_BYTES || less == 0 && surplus > 0 {
+            let more = if less == 0 { surplus } else { surplus - QUOTA_STEP_BYTES };
+            taken.stored -= more;
+            heap::release(more);
+        }
     }
 
     /// How much of that is not reserved.
-    fn beyond(&self, taken: usize) -> usize {
-        taken.saturating_sub(self.reserved)
+    fn beyond(&self, charged: usize) -> usize {
+        charged.saturating_sub(self.reserved)
     }
 
     /// Bytes that are charged.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
-        *self.taken.lock()
+        self.taken.lock().charged
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        heap::release(self.taken.get_mut().stored);
     }
 }
 
@@ -139,11 +203,86 @@ impl Charge {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Gives some of it back.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.quota.give_back(bytes);
+    }
+
+    /// Where it was charged.
+    pub(crate) fn quota(&self) -> &Arc<Quota> {
+        &self.quota
+    }
+
+    /// How much it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl core::fmt::Debug for Charge {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Charge({} bytes)", self.bytes)
+    }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         self.quota.give_back(self.bytes);
+    }
+}
+
+/// What things of one size are charged with of which a process has now more and now fewer. The first ones are among what
+/// each process is charged with; beyond, they are charged some at a time.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// `None`: nowhere, for want of a process.
+    charge: Option<Charge>,
+    /// What each takes, bytes.
+    unit: usize,
+    /// How many are not charged here.
+    free: usize,
+}
+
+impl Counted {
+    /// How many are charged at a time.
+    const STEP: usize = 16;
+
+    /// Things of so many bytes, the first `free` of which are charged elsewhere.
+    pub(crate) const fn new(unit: usize, free: usize) -> Self {
+        Self { charge: None, unit, free }
+    }
+
+    /// From now on they are charged to `quota`.
+    pub(crate) fn charge_to(&mut self, quota: &Arc<Quota>) {
+        self.charge = Some(Charge { quota: Arc::clone(quota), bytes: 0 });
+    }
+
+    /// Sees to it that so many are charged.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline]
+    pub(crate) fn cover(&mut self, count: usize) -> Result<(), Errno> {
+        if count <= self.free {
+            return Ok(());
+        }
+        let Some(charge) = &mut self.charge else { return Ok(()) };
+        let wanted = (count - self.free).next_multiple_of(Self::STEP) * self.unit;
+        if wanted > charge.bytes { charge.grow(wanted - charge.bytes) } else { Ok(()) }
+    }
+
+    /// There are no more than so many.
+    #[inline]
+    pub(crate) fn settle(&mut self, count: usize) {
+        let Some(charge) = &mut self.charge else { return };
+        let wanted = count.saturating_sub(self.free).next_multiple_of(Self::STEP) * self.unit;
+        // With a step between, so that one that comes and goes is not charged each time.
+        if charge.bytes > wanted + Self::STEP * self.unit || count <= self.free && charge.bytes > 0 {
+            charge.shrink(charge.bytes - wanted);
+        }
     }
 }
 
@@ -154,24 +293,31 @@ pub(crate) mod tests {
 
     use coppice_hal::frames::{FrameKind, FramePool};
 
-    use super::Quota;
+    use super::{Counted, Lender, Quota, Store};
     use crate::errno::Errno;
     use crate::limits::QUOTA_BYTES_DEFAULT;
     use crate::process::testing::pool;
 
+    fn of(frames: &'static FramePool) -> Arc<Quota> {
+        Arc::new(Quota::new(Store::new(frames, Arc::default())))
+    }
+
     /// One on the memory of all benches.
     pub(crate) fn quota() -> Arc<Quota> {
-        Arc::new(Quota::new(pool(), Arc::default()))
+        of(pool())
     }
 
     #[test]
     fn what_is_charged_is_limited_and_given_back() {
-        let quota = Arc::new(Quota::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::default()));
+        let quota = of(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT));
         let mut half = quota.charge(QUOTA_BYTES_DEFAULT / 2).expect("room");
         assert_eq!(half.grow(QUOTA_BYTES_DEFAULT / 2 + 1), Err(Errno::ENOMEM));
         assert_eq!(half.grow(QUOTA_BYTES_DEFAULT / 2), Ok(()));
         assert_eq!(quota.charge(1).err(), Some(Errno::ENOMEM));
         assert_eq!(quota.charge(usize::MAX).err(), Some(Errno::ENOMEM));
+        half.shrink(7);
+        assert_eq!((half.bytes(), quota.taken()), (QUOTA_BYTES_DEFAULT - 7, QUOTA_BYTES_DEFAULT - 7));
+        assert_eq!(quota.charge(8).err(), Some(Errno::ENOMEM));
         drop(half);
         assert_eq!(quota.taken(), 0);
         assert!(quota.charge(1).is_ok());
@@ -179,7 +325,8 @@ pub(crate) mod tests {
 
     #[test]
     fn each_of_several_processes_has_its_part_whatever_the_others_take() {
-        let node = Quota::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::default());
+        let frames = FramePool::for_host(2 * QUOTA_BYTES_DEFAULT);
+        let node = Quota::new(Store::new(frames, Arc::default()));
         let ranks: Vec<Arc<Quota>> = (0..4).map(|_| Arc::new(node.share(4))).collect();
         let part = QUOTA_BYTES_DEFAULT / 8;
         // One takes its part and all that is not another's.
@@ -200,14 +347,31 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn things_are_charged_some_at_a_time_and_given_back() {
+        let quota = of(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT));
+        let mut things = Counted::new(100, 10);
+        assert_eq!(things.cover(1 << 40), Ok(()), "nobody is charged");
+        things.charge_to(&quota);
+        for (count, charged) in [(10, 0), (11, 1600), (26, 1600), (27, 3200), (5, 3200)] {
+            assert_eq!((things.cover(count), quota.taken()), (Ok(()), charged), "{count}");
+        }
+        for (count, charged) in [(27, 3200), (26, 3200), (11, 3200), (10, 0)] {
+            things.settle(count);
+            assert_eq!(quota.taken(), charged, "{count}");
+        }
+        assert_eq!(things.cover(1 << 40), Err(Errno::ENOMEM));
+        assert_eq!(quota.taken(), 0);
+    }
+
+    #[test]
     fn nothing_is_charged_to_the_kernels_reserve() {
         let frames: &'static FramePool = FramePool::for_host(1024 * 1024);
-        let quota = Arc::new(Quota::new(frames, Arc::default()));
+        let quota = of(frames);
         let eaten: Vec<_> = core::iter::from_fn(|| frames.alloc(FrameKind::User)).collect();
         assert!(frames.free_frames() > 0);
         assert_eq!(quota.charge(1).err(), Some(Errno::ENOMEM));
-        assert!(!quota.has_room(1));
+        assert!(!Store::new(frames, Arc::default()).lend(1));
         drop(eaten);
-        assert!(quota.charge(1).is_ok() && quota.has_room(1));
+        assert!(quota.charge(1).is_ok() && Store::new(frames, Arc::default()).lend(1));
     }
 }

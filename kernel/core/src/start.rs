@@ -18,7 +18,7 @@ use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::pmi::Pmi;
 use crate::process::{NodeFacts, ProcessTable};
-use crate::quota::Quota;
+use crate::quota::{Quota, Store};
 use crate::ship::Ship;
 use crate::{agent, clock, random, ras};
 
@@ -74,9 +74,9 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let retention = Arc::new(Retention::default());
     let retained = Arc::clone(&retention);
     executor::spawn_program(async move { retained.reaper().run().await })?;
-    let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
-    let asked = Arc::clone(&quota);
-    stack.ask_for_memory(Arc::new(move |bytes| asked.has_room(bytes)));
+    let store = Store::new(frames, Arc::clone(&retention));
+    let quota = Arc::new(Quota::new(store.clone()));
+    stack.borrow_from(Arc::new(store));
     let facts = NodeFacts {
         frames,
         retention: Arc::clone(&retention),

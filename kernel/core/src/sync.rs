@@ -56,8 +56,6 @@ pub(crate) enum LockLevel {
     Retention,
     /// Tables that are taken apart.
     Reaper,
-    /// Memory that objects of programs take.
-    Quota,
     /// Facts that are looked up or changed and nothing else: names, times, options. Nothing is done under them.
     Fact,
     /// What is queued to be said to the I/O node, and handles that are to be closed.
@@ -74,6 +72,8 @@ pub(crate) enum LockLevel {
     Timers,
     /// Tasks that are ready.
     Ready,
+    /// Memory that was charged: what is dropped under any lock gives its charge back.
+    Quota,
 }
 
 /// A lock. See this module.

@@ -7,6 +7,9 @@
 //!   no wiping at all. [`Blocks::wash`] wipes those that wait.
 //!
 //! What the allocator behind and the lists write into free blocks are sizes and addresses of blocks.
+//!
+//! Pages in which no block lies can be taken out ([`Blocks::take_page`]), so that their memory goes elsewhere, and come
+//! back later. All that waits is handed to the allocator behind first ([`Blocks::wash`], [`Blocks::empty_lists`]).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,6 +18,7 @@ use linked_list_allocator::Heap;
 
 use self::classes::{Class, Classes};
 use self::laundry::Laundry;
+use crate::addr::PAGE_BYTES;
 use crate::scrub::wipe;
 
 mod classes;
@@ -27,12 +31,20 @@ pub(crate) struct Blocks {
     heap: Heap,
     classes: Classes,
     laundry: Laundry,
+    /// Bytes of the pages that were taken out.
+    away: usize,
 }
+
+/// A page of the region.
+const PAGE: Layout = match Layout::from_size_align(PAGE_BYTES, PAGE_BYTES) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a page's size is a power of two"),
+};
 
 impl Blocks {
     /// No memory yet.
     pub(crate) const fn new() -> Self {
-        Self { heap: Heap::empty(), classes: Classes::new(), laundry: Laundry::new() }
+        Self { heap: Heap::empty(), classes: Classes::new(), laundry: Laundry::new(), away: 0 }
     }
 
     /// Makes the region `bytes` larger, from `start` on, where it ends so far if it has begun.
@@ -52,7 +64,46 @@ impl Blocks {
 
     /// Bytes of all blocks that are somebody's.
     pub(crate) fn used(&self) -> usize {
-        self.heap.used() - self.classes.waiting() - self.laundry.waiting()
+        self.heap.used() - self.away - self.classes.waiting() - self.laundry.waiting()
+    }
+
+    /// Takes a page out in which no block lies, the first there is. Its bytes are not all zeros.
+    pub(crate) fn take_page(&mut self) -> Option<NonNull<u8>> {
+        let page = self.heap.allocate_first_fit(PAGE).ok()?;
+        self.away += PAGE_BYTES;
+        Some(page)
+    }
+
+    /// Puts pages back that lie one behind the other.
+    ///
+    /// # Safety
+    /// Each was taken out; they are memory again, zeroed, and nobody else's.
+    pub(crate) unsafe fn put_pages(&mut self, first: NonNull<u8>, pages: usize) {
+        for page in 0..pages {
+            // SAFETY: by the caller.
+            unsafe { self.heap.deallocate(first.byte_add(page * PAGE_BYTES), PAGE) };
+        }
+        self.away -= pages * PAGE_BYTES;
+    }
+
+    /// Whether there is a free run of so many bytes, without the region being made larger.
+    pub(crate) fn has_run(&mut self, bytes: usize) -> bool {
+        let Ok(layout) = Layout::from_size_align(bytes, align_of::<usize>()) else { return false };
+        let Ok(block) = self.heap.allocate_first_fit(layout) else { return false };
+        // SAFETY: it was just taken with this layout.
+        unsafe { self.heap.deallocate(block, layout) };
+        true
+    }
+
+    /// Hands all small blocks that wait to the allocator behind. Returns whether there were any.
+    pub(crate) fn empty_lists(&mut self) -> bool {
+        let mut any = false;
+        while let Some((class, block)) = self.classes.take_any() {
+            // SAFETY: it waited: it was taken with the class's layout, is wiped, and is nobody's.
+            unsafe { self.heap.deallocate(block, class.layout) };
+            any = true;
+        }
+        any
     }
 
     /// Takes a block. If there is none, `grow` is asked to make the region larger by at least so many bytes and to say
@@ -84,7 +135,7 @@ impl Blocks {
         }
         // Room for the block however it has to be aligned, and for the free list's own needs.
         let more = layout.size().saturating_add(layout.align()).saturating_add(4 * size_of::<usize>());
-        if !grow(self, more) {
+        if !grow(self, more) && !self.empty_lists() {
             return None;
         }
         self.heap.allocate_first_fit(layout).ok()

@@ -20,6 +20,8 @@ pub mod addr;
 mod attention;
 #[cfg(any(target_os = "none", test))]
 mod blocks;
+#[cfg_attr(not(any(target_os = "none", test)), expect(dead_code, reason = "the host's allocator needs no books"))]
+mod budget;
 #[cfg(target_os = "none")]
 mod epochs;
 pub mod frames;

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use spin::Mutex;
+use spin::Once;
 
 use crate::SocketError;
 use crate::limits::{
@@ -22,16 +22,22 @@ pub(crate) struct Accounts {
     sockets: AtomicUsize,
     bytes: AtomicUsize,
     budget: AtomicUsize,
-    has_room: Mutex<Option<HasRoom>>,
+    lender: Once<Arc<dyn Lender>>,
 }
 
-/// Whether there is memory for so many bytes.
-pub(crate) type HasRoom = Arc<dyn Fn(usize) -> bool + Send + Sync>;
+/// Who has the memory that programs' sockets take.
+pub trait Lender: Send + Sync {
+    /// Whether so many bytes more can be had. If so, they are taken.
+    fn lend(&self, bytes: usize) -> bool;
+
+    /// So many bytes are not wanted any more.
+    fn take_back(&self, bytes: usize);
+}
 
 impl Default for Accounts {
     fn default() -> Self {
         let (sockets, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { sockets, bytes, budget: AtomicUsize::new(USER_BUFFER_BYTES), has_room: Mutex::new(None) }
+        Self { sockets, bytes, budget: AtomicUsize::new(USER_BUFFER_BYTES), lender: Once::new() }
     }
 }
 
@@ -50,9 +56,9 @@ impl Accounts {
         self.budget.store(bytes, Ordering::Relaxed);
     }
 
-    /// Has `has_room` asked before anything is granted.
-    pub(crate) fn ask(&self, has_room: HasRoom) {
-        *self.has_room.lock() = Some(has_room);
+    /// Has `lender` asked before anything is granted. The first one counts.
+    pub(crate) fn borrow_from(&self, lender: Arc<dyn Lender>) {
+        self.lender.call_once(|| lender);
     }
 
     /// Enters one more socket.
@@ -67,13 +73,17 @@ impl Accounts {
     /// Enters `bytes` of buffers.
     pub(crate) fn grant(self: &Arc<Self>, bytes: usize) -> Result<Grant, SocketError> {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let grant = Grant { accounts: Arc::clone(self), bytes };
-        let is_within = before.saturating_add(bytes) <= self.budget.load(Ordering::Relaxed);
-        if is_within && self.has_room.lock().as_ref().is_none_or(|has_room| has_room(bytes)) {
-            Ok(grant)
-        } else {
-            Err(SocketError::NoMemory)
+        let mut grant = Grant { accounts: Arc::clone(self), bytes, lender: None };
+        if before.saturating_add(bytes) > self.budget.load(Ordering::Relaxed) {
+            return Err(SocketError::NoMemory);
         }
+        if let Some(lender) = self.lender.get() {
+            if !lender.lend(bytes) {
+                return Err(SocketError::NoMemory);
+            }
+            grant.lender = Some(Arc::clone(lender));
+        }
+        Ok(grant)
     }
 
     /// How large the next ring is, bytes.
@@ -111,6 +121,8 @@ impl Drop for Ticket {
 pub(crate) struct Grant {
     accounts: Arc<Accounts>,
     bytes: usize,
+    /// Who has lent them.
+    lender: Option<Arc<dyn Lender>>,
 }
 
 impl Grant {
@@ -123,6 +135,9 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         self.accounts.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(lender) = &self.lender {
+            lender.take_back(self.bytes);
+        }
     }
 }
 
@@ -137,9 +152,9 @@ pub(crate) struct Holding {
 mod tests {
     use alloc::sync::Arc;
     use alloc::vec::Vec;
-    use core::sync::atomic::{AtomicBool, Ordering};
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Accounts, RING_BYTES_MIN, RING_OVERHEAD_BYTES};
+    use super::{Accounts, Lender, RING_BYTES_MIN, RING_OVERHEAD_BYTES};
     use crate::SocketError;
     use crate::stack::table::Entry;
 
@@ -166,12 +181,27 @@ mod tests {
     #[test]
     fn whoever_has_the_memory_may_refuse() {
         let accounts = Arc::<Accounts>::default();
-        let has_room = Arc::new(AtomicBool::new(true));
-        let asked = Arc::clone(&has_room);
-        accounts.ask(Arc::new(move |bytes| bytes > 0 && asked.load(Ordering::Relaxed)));
-        assert!(accounts.ring().is_ok());
-        has_room.store(false, Ordering::Relaxed);
-        assert_eq!(accounts.ring().err(), Some(SocketError::NoMemory));
-        assert_eq!(accounts.bytes(), 0);
+        let lender = Arc::new(Fixed(AtomicUsize::new(300_000)));
+        accounts.borrow_from(Arc::clone(&lender) as Arc<dyn Lender>);
+        let left = || lender.0.load(Ordering::Relaxed);
+        let (ring, grant) = accounts.ring().expect("memory");
+        assert_eq!((left(), grant.bytes()), (300_000 - grant.bytes(), ring.len() + RING_OVERHEAD_BYTES));
+        assert_eq!(accounts.grant(left() + 1).err(), Some(SocketError::NoMemory));
+        assert_eq!(accounts.bytes(), grant.bytes());
+        drop(grant);
+        assert_eq!((left(), accounts.bytes()), (300_000, 0));
+    }
+
+    /// Has so many bytes to lend.
+    struct Fixed(AtomicUsize);
+
+    impl Lender for Fixed {
+        fn lend(&self, bytes: usize) -> bool {
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        }
+
+        fn take_back(&self, bytes: usize) {
+            self.0.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 }

@@ -30,6 +30,7 @@ mod tcp_socket;
 pub mod testing;
 mod udp_socket;
 
+pub use accounts::Lender;
 pub use cell::Readiness;
 pub use error::{NetError, SocketError};
 pub use listener::{Peer, TcpListener};

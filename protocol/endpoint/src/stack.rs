@@ -17,6 +17,7 @@ use self::listen::{Listener, Place};
 use self::net::Net;
 use self::table::Key;
 use crate::NetError;
+use crate::accounts::Lender;
 use crate::cell::{Cell, Readiness};
 use crate::ethernet::Framed;
 use crate::limits::{DEVICE_RETRY_NS, FRAMES_PER_POLL_MAX, TIME_SCALE};
@@ -132,10 +133,10 @@ impl<D: Device> Stack<D> {
         });
     }
 
-    /// Has `has_room` asked whether there is memory for so many bytes, before any are taken for programs' sockets. It
-    /// must not call into the stack.
-    pub fn ask_for_memory(&self, has_room: Arc<dyn Fn(usize) -> bool + Send + Sync>) {
-        self.with_net(|net| net.accounts.ask(has_room));
+    /// Has `lender` asked for the memory of programs' sockets before it is taken, and told when it is given back. It must
+    /// not call into the stack. To be called once.
+    pub fn borrow_from(&self, lender: Arc<dyn Lender>) {
+        self.with_net(|net| net.accounts.borrow_from(lender));
     }
 
     /// This node's address.

@@ -284,6 +284,7 @@ fn pset() {
     line(&mut table, "Output", &FromPset::Output { job: JOB, rank: RANK, stream: Stream::Output, bytes: vec![10] });
     line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Ras", &FromPset::Ras { node, event: event() });
+    line(&mut table, "Memory", &FromPset::Memory { node, generation, memory: MEMORY });
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
     writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
     insta::assert_snapshot!(table);

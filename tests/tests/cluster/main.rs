@@ -9,6 +9,7 @@ mod cores;
 mod cpus;
 mod datagrams;
 mod demand;
+mod exhaustion;
 mod faults;
 mod guests;
 mod hostile;

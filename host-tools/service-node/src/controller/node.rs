@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use coppice_api::node::{MemoryView, NodeState, NodeView};
 use coppice_api::paths::ClusterPaths;
-use coppice_protocol::control::NodeStatus;
+use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 
 use super::holdings::Holdings;
@@ -48,6 +48,8 @@ pub(super) struct Node {
     pub(super) failures: u32,
     pub(super) pid: Option<u32>,
     pub(super) status: Option<NodeStatus>,
+    /// Its memory when it was last heard of. What it had when it got ready, and jobs can have, is in the status.
+    pub(super) memory: Option<MemoryStatus>,
     /// What it remembers of programs.
     pub(super) holdings: Holdings,
 }
@@ -61,6 +63,7 @@ impl Node {
             generation: Generation(row.generation),
             failures: 0,
             pid: None,
+            memory: row.status.as_ref().map(|status| status.memory),
             status: row.status,
             holdings: Holdings::new(row.last_program, row.retained),
         }
@@ -110,10 +113,10 @@ impl Node {
             boot_ns: self.status.as_ref().map(|status| status.boot_ns),
             boot_idle_ns: self.status.as_ref().map(|status| status.boot_idle_ns),
             cores: self.status.as_ref().map(|status| status.cores),
-            memory: self.status.as_ref().map(|status| MemoryView {
-                total_bytes: status.memory.total,
-                kernel_bytes: status.memory.kernel,
-                free_bytes: status.memory.free,
+            memory: self.memory.map(|memory| MemoryView {
+                total_bytes: memory.total,
+                kernel_bytes: memory.kernel,
+                free_bytes: memory.free,
             }),
             last_program: self.holdings.last.clone(),
             retained: if self.is_up() { self.holdings.views() } else { Vec::new() },

@@ -1,6 +1,6 @@
 //! Booting nodes, and noticing that they are gone.
 
-use coppice_protocol::control::NodeStatus;
+use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, MacAddress, NETWORK_PREFIX, NodeId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::ToPset;
@@ -105,12 +105,24 @@ impl<P: Plant> Controller<P> {
         }
         node.failures = 0;
         node.status = Some(status.clone());
+        node.memory = Some(status.memory);
         self.set_phase(id, Phase::Ready);
         self.plant.forget_personality(id);
         let recorded = self.database.node_ready(id, &status, now.realtime_ns);
         complain(recorded);
         let text = format!("node {id} is ready, boot {generation}, kernel {}", status.kernel);
         self.record_ras(Some(id), &ras(Severity::Info, RasKind::NodeReady, None, text), now);
+    }
+
+    /// A ready node said how its memory is now.
+    pub(super) fn node_memory(&mut self, id: NodeId, generation: Generation, memory: MemoryStatus) {
+        if let Some(node) = self.node_mut(id)
+            && node.generation == generation
+            && node.is_up()
+        {
+            node.memory = Some(memory);
+            self.changed = true;
+        }
     }
 
     /// The I/O node cannot reach a node any more.

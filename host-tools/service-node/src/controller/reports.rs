@@ -20,6 +20,9 @@ impl<P: Plant> Controller<P> {
             FromPset::NodeReady { node, generation, status } if self.is_in(node, pset) => {
                 self.node_ready(node, generation, status, now);
             }
+            FromPset::Memory { node, generation, memory } if self.is_in(node, pset) => {
+                self.node_memory(node, generation, memory);
+            }
             FromPset::NodeLost { node, generation, reason } if self.is_in(node, pset) => {
                 self.node_unreachable(node, generation, &reason, now);
             }
@@ -48,7 +51,10 @@ impl<P: Plant> Controller<P> {
                 }
             }
             FromPset::Ras { node, event } if self.is_in(node, pset) => self.record_ras(Some(node), &event, now),
-            other @ (FromPset::NodeReady { .. } | FromPset::NodeLost { .. } | FromPset::Ras { .. }) => {
+            other @ (FromPset::NodeReady { .. }
+            | FromPset::Memory { .. }
+            | FromPset::NodeLost { .. }
+            | FromPset::Ras { .. }) => {
                 tracing::warn!(pset = pset.0, ?other, "about a node of another pset");
             }
         }

@@ -7,10 +7,13 @@ use alloc::task::Wake;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
+use coppice_hal::heap::block_bytes;
+
 use super::core_state::{CoreState, current, numbered};
 use super::queued::Queued;
 use super::run_time::RunTime;
 use crate::limits::TURN_NS;
+use crate::quota::Charge;
 use crate::sync::{LockLevel, Mutex};
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -24,8 +27,16 @@ pub(super) struct Task {
     turn_left_ns: Option<AtomicU64>,
     /// Where it is noted how long the program had the processor, if somebody wants to know.
     run_time: Option<Arc<RunTime>>,
+    /// What it was charged with if it is a program's ([`TASK_BYTES`]): it stays as long as any waker of it.
+    _charge: Option<Charge>,
     slot: Mutex<Slot>,
 }
+
+/// What a task takes of the heap beside its future, bytes.
+pub(crate) const TASK_BYTES: usize = block_bytes(ARC_BYTES + size_of::<Task>()) + block_bytes(size_of::<TaskFuture>());
+
+/// The counts in front of what an `Arc` holds, bytes.
+const ARC_BYTES: usize = 2 * size_of::<usize>();
 
 /// Where a task's future is.
 enum Slot {
@@ -155,7 +166,7 @@ pub struct TooManyTasks;
 /// # Errors
 /// [`TooManyTasks`] at the limit; the future is dropped.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(current(), None, None, future)
+    start(current(), None, None, None, future)
 }
 
 /// As [`spawn`], on another core.
@@ -166,7 +177,7 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHa
 /// # Panics
 /// If there is no such core: see [`super::cores`].
 pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(numbered(core), None, None, future)
+    start(numbered(core), None, None, None, future)
 }
 
 /// Starts a task that runs a program, which takes turns with others: see [`super::ready`].
@@ -174,22 +185,24 @@ pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) 
 /// # Errors
 /// As [`spawn`].
 pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
-    start(current(), Some(AtomicU64::new(TURN_NS)), None, future)
+    start(current(), Some(AtomicU64::new(TURN_NS)), None, None, future)
 }
 
-/// As [`spawn_program`], on another core, noting in `run_time` how long the program has it.
+/// As [`spawn_program`], on another core, noting in `run_time` how long the program has it. [`TASK_BYTES`] were charged
+/// for it, and what the future takes.
 ///
 /// # Errors
 /// As [`spawn`].
 ///
 /// # Panics
 /// If there is no such core: see [`super::cores`].
-pub fn spawn_program_on(
+pub(crate) fn spawn_program_on(
     core: usize,
     run_time: Arc<RunTime>,
+    charge: Charge,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
-    start(numbered(core), Some(AtomicU64::new(TURN_NS)), Some(run_time), future)
+    start(numbered(core), Some(AtomicU64::new(TURN_NS)), Some(run_time), Some(charge), future)
 }
 
 /// Does work that takes long, in turns with the core's programs: between its steps it should [`super::yield_now`].
@@ -209,6 +222,7 @@ fn start(
     core: &'static CoreState,
     turn_left_ns: Option<AtomicU64>,
     run_time: Option<Arc<RunTime>>,
+    charge: Option<Charge>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> Result<TaskHandle, TooManyTasks> {
     // Waking never allocates, so that it works whatever state the kernel is in.
@@ -216,7 +230,8 @@ fn start(
         return Err(TooManyTasks);
     }
     let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
-    let task = Arc::new(Task { core, queued: Queued::of(AtomicBool::new(false)), turn_left_ns, run_time, slot });
+    let queued = Queued::of(AtomicBool::new(false));
+    let task = Arc::new(Task { core, queued, turn_left_ns, run_time, _charge: charge, slot });
     task.wake_by_ref();
     Ok(TaskHandle(task))
 }

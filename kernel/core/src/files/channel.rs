@@ -74,8 +74,8 @@ impl Channel {
             kind,
             state: Mutex::new(LockLevel::OpenFile, state),
             levels: (reader.clone(), writer.clone()),
-            readers: Watchers::new(),
-            writers: Watchers::new(),
+            readers: Watchers::new(quota),
+            writers: Watchers::new(quota),
         };
         channel.tell(&channel.state.lock());
         Ok(Arc::new(channel))

@@ -9,6 +9,8 @@ use super::input::Input;
 use super::open_file::{Object, OpenFile, Standard};
 use super::readiness::Level;
 use crate::errno::Errno;
+use crate::limits::{DESCRIPTOR_BYTES, DESCRIPTORS_FREE};
+use crate::quota::{Counted, Quota};
 
 /// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard): `EMFILE`. As many as it may have handles.
 pub(crate) const DESCRIPTORS_MAX: usize = HANDLES_PER_RANK_MAX;
@@ -28,14 +30,18 @@ pub(crate) struct Descriptors {
     levels: Vec<Level>,
     /// The level of a free slot.
     invalid: Level,
+    /// What the slots are charged with.
+    charged: Counted,
 }
 
 impl Descriptors {
-    /// Standard input, output and error.
-    pub(crate) fn standard(input: Input) -> Self {
+    /// Standard input, output and error. The room for more is charged to `quota`.
+    pub(crate) fn standard(input: Input, quota: &Arc<Quota>) -> Self {
         let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
         let open = |stream| Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false };
-        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid: Level::new(Level::INVALID) };
+        let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
+        charged.charge_to(quota);
+        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid: Level::new(Level::INVALID), charged };
         for (number, stream) in streams.into_iter().enumerate() {
             table.put(number, open(stream));
         }
@@ -86,15 +92,15 @@ impl Descriptors {
     /// Whether one more fits.
     ///
     /// # Errors
-    /// `EMFILE`: no.
-    pub(crate) fn check_room(&self) -> Result<(), Errno> {
+    /// `EMFILE`: no. `ENOMEM`.
+    pub(crate) fn check_room(&mut self) -> Result<(), Errno> {
         self.lowest_free(0).map(|_| ())
     }
 
     /// Puts an open file at the lowest free number from `from` on.
     ///
     /// # Errors
-    /// `EMFILE`.
+    /// `EMFILE`, `ENOMEM`.
     pub(crate) fn insert(&mut self, descriptor: Descriptor, from: usize) -> Result<i32, Errno> {
         let index = self.lowest_free(from)?;
         self.put(index, descriptor);
@@ -104,9 +110,10 @@ impl Descriptors {
     /// Puts an open file at this very number, and gives back what was there.
     ///
     /// # Errors
-    /// `EBADF`: no such number can be.
+    /// `EBADF`: no such number can be. `ENOMEM`.
     pub(crate) fn replace(&mut self, number: i32, descriptor: Descriptor) -> Result<Option<Descriptor>, Errno> {
         let index = usize::try_from(number).ok().filter(|index| *index < DESCRIPTORS_MAX).ok_or(Errno::EBADF)?;
+        self.charged.cover(index + 1)?;
         Ok(self.put(index, descriptor))
     }
 
@@ -135,10 +142,14 @@ impl Descriptors {
         self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(index, _)| index)
     }
 
-    fn lowest_free(&self, from: usize) -> Result<usize, Errno> {
+    fn lowest_free(&mut self, from: usize) -> Result<usize, Errno> {
         let free = (from..self.slots.len()).find(|index| self.slots[*index].is_none());
         let index = free.unwrap_or(self.slots.len().max(from));
-        if index < DESCRIPTORS_MAX { Ok(index) } else { Err(Errno::EMFILE) }
+        if index >= DESCRIPTORS_MAX {
+            return Err(Errno::EMFILE);
+        }
+        self.charged.cover(index + 1)?;
+        Ok(index)
     }
 
     fn put(&mut self, index: usize, descriptor: Descriptor) -> Option<Descriptor> {
@@ -161,10 +172,11 @@ mod tests {
 
     use super::{DESCRIPTORS_MAX, Descriptor, Descriptors, Input, Level};
     use crate::errno::Errno;
+    use crate::quota::tests::quota;
     use crate::ship::Ship;
 
     fn table() -> Descriptors {
-        Descriptors::standard(Input::new(Ship::new().client(JobId(1), Rank(0))))
+        Descriptors::standard(Input::new(Ship::new().client(JobId(1), Rank(0)), &quota()), &quota())
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Event {
     /// `ENOMEM`.
     pub(crate) fn new(value: u32, is_semaphore: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
-        let (level, watchers) = (Level::new(0), Watchers::new());
+        let (level, watchers) = (Level::new(0), Watchers::new(quota));
         let event = Self {
             value: Mutex::new(LockLevel::OpenFile, value.into()),
             is_semaphore,
@@ -55,8 +55,8 @@ impl Event {
     }
 
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.watchers.watch(waker)
     }
 }
 

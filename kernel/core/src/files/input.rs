@@ -15,6 +15,8 @@ use coppice_protocol::ship::{Call, Reply};
 
 use super::readiness::{Ready, Watchers};
 use super::turns::{Turn, Turns};
+use crate::errno::Errno;
+use crate::quota::Quota;
 use crate::ship::{Answer, Bell, Client};
 use crate::sync::{LockLevel, Mutex};
 
@@ -39,12 +41,12 @@ fn says_yes(answer: &Answer) -> bool {
 
 impl Input {
     /// That of the process for which `client` makes calls.
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, quota: &Arc<Quota>) -> Self {
         Self {
             client,
             known: AtomicBool::new(false),
             question: Mutex::new(LockLevel::OpenFile, None),
-            watchers: Arc::new(Watchers::new()),
+            watchers: Arc::new(Watchers::new(quota)),
             turns: Turns::new(),
         }
     }
@@ -55,21 +57,21 @@ impl Input {
     }
 
     /// Has `waker` woken when more may be known, and sees to it that it will be.
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.watchers.watch(waker)?;
         if self.known.load(Ordering::Acquire) {
-            return;
+            return Ok(());
         }
         let answered = Waker::from(Arc::clone(&self.watchers));
         let mut context = Context::from_waker(&answered);
         let mut question = self.question.lock();
         if let Some(earlier) = &mut *question {
             match earlier.as_mut().poll(&mut context) {
-                Poll::Pending => return,
+                Poll::Pending => return Ok(()),
                 Poll::Ready(answer) if says_yes(&answer) => {
                     *question = None;
                     self.known.store(true, Ordering::Release);
-                    return;
+                    return Ok(());
                 }
                 Poll::Ready(_) => {}
             }
@@ -87,6 +89,7 @@ impl Input {
                 }
             }
         }
+        Ok(())
     }
 
     /// Asks whether there is input now, if it is not known.
@@ -137,14 +140,15 @@ mod tests {
     use coppice_protocol::ids::{JobId, Rank};
 
     use super::Input;
+    use crate::quota::tests::quota;
     use crate::ship::Ship;
     use crate::testing::WakeCounter;
 
     #[test]
     fn whoever_waits_asks_again_after_another_has_read() {
-        let input = Input::new(Ship::new().client(JobId(1), Rank(0)));
+        let input = Input::new(Ship::new().client(JobId(1), Rank(0)), &quota());
         let (counter, waker) = WakeCounter::new();
-        input.watch(&waker);
+        assert_eq!(input.watch(&waker), Ok(()));
         assert_eq!(counter.count(), 0);
         input.forget();
         assert_eq!(counter.count(), 1, "its question is forgotten");

@@ -275,7 +275,10 @@ impl OpenFile {
     }
 
     /// Has `waker` woken when [`Self::ready`] may say something else.
-    pub(crate) fn watch(&self, waker: &Waker) {
+    ///
+    /// # Errors
+    /// `ENOMEM`: it is woken now.
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         match &self.object {
             Object::Stream(Standard::Input(input)) => input.watch(waker),
             Object::Pipe(end) => end.watch(waker),
@@ -286,7 +289,7 @@ impl OpenFile {
             Object::Pmi(endpoint) => endpoint.watch(waker),
             Object::Timer(timer) => timer.watch(waker),
             Object::Signals(signals) => signals.watch(waker),
-            _ => {}
+            _ => Ok(()),
         }
     }
 
@@ -453,6 +456,7 @@ mod tests {
     use coppice_protocol::ids::{JobId, Rank};
 
     use super::{Device, Input, Object, OpenFile, Ready, Standard, flags};
+    use crate::quota::tests::quota;
     use crate::ship::Ship;
 
     #[test]
@@ -477,7 +481,7 @@ mod tests {
 
     #[test]
     fn streams_are_one_way() {
-        let input = || Standard::Input(Arc::new(Input::new(Ship::new().client(JobId(1), Rank(0)))));
+        let input = || Standard::Input(Arc::new(Input::new(Ship::new().client(JobId(1), Rank(0)), &quota())));
         assert!(OpenFile::stream(input()).is_readable());
         assert!(!OpenFile::stream(input()).is_writable());
         assert!(OpenFile::stream(Standard::Error).is_writable());

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::channel::{Channel, Kind};
-use super::readiness::{Level, Ready, until};
+use super::readiness::{Level, Ready, until_watched};
 use super::serial;
 use super::stream::{Shape, Sink, Source, Stream, Taken, copy_from};
 use crate::errno::Errno;
@@ -66,9 +66,9 @@ impl PairEnd {
     }
 
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.incoming.readers.watch(waker);
-        self.outgoing.writers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.incoming.readers.watch(waker)?;
+        self.outgoing.writers.watch(waker)
     }
 
     /// Bytes that can be read.
@@ -108,7 +108,8 @@ impl PairEnd {
                 Err(_) => None,
             }
         };
-        until(|waker| self.incoming.readers.watch(waker), attempt).await
+        // There is one reader, for which there always is room.
+        until_watched(|waker| self.incoming.readers.watch(waker), attempt).await.unwrap_or_default()
     }
 
     /// Writes all bytes; waits as often as there is no room. Dropped while it waits, it may have written some.
@@ -122,7 +123,7 @@ impl PairEnd {
                 Err(Errno::EAGAIN) => None,
                 other => Some(other),
             };
-            let count = until(|waker| self.outgoing.writers.watch(waker), attempt).await?;
+            let count = until_watched(|waker| self.outgoing.writers.watch(waker), attempt).await??;
             bytes = &bytes[count..];
         }
         Ok(())

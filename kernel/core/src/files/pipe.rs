@@ -41,7 +41,7 @@ pub(crate) fn pipe(quota: &Arc<Quota>) -> Result<(PipeEnd, PipeEnd), Errno> {
 
 impl PipeEnd {
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         match self.side {
             Side::Reads => self.channel.readers.watch(waker),
             Side::Writes => self.channel.writers.watch(waker),

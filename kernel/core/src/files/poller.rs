@@ -147,7 +147,8 @@ impl Set {
         if asked.ready().is_empty() {
             return None;
         }
-        file.watch(&Waker::from(Arc::clone(interest)));
+        // If there is no memory for that, it is queued again, and looked at again.
+        let _ = file.watch(&Waker::from(Arc::clone(interest)));
         let told = file.ready() & asked.ready();
         (!told.is_empty()).then_some((told, asked))
     }
@@ -180,7 +181,7 @@ impl Poller {
         let charge = quota.charge(OBJECT_BYTES)?;
         let table = Mutex::new(LockLevel::OpenFile, Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
         let queue = Mutex::new(LockLevel::Queue, VecDeque::new());
-        Ok(Self { set: Arc::new(Set { table, queue, watchers: Watchers::new() }), _charge: charge })
+        Ok(Self { set: Arc::new(Set { table, queue, watchers: Watchers::new(quota) }), _charge: charge })
     }
 
     /// Watches a file under a descriptor's number.
@@ -329,8 +330,8 @@ impl Poller {
     }
 
     /// See [`OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.set.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.set.watchers.watch(waker)
     }
 }
 

@@ -8,14 +8,18 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 use core::future::poll_fn;
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::task::{Poll, Waker};
 
 use bitflags::bitflags;
+use coppice_hal::heap::block_bytes;
 
+use crate::errno::Errno;
 use crate::executor::{self, Elapsed};
-use crate::limits::WATCHERS_MAX;
+use crate::limits::{WATCHERS_FREE, WATCHERS_MAX};
+use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 
 bitflags! {
@@ -81,52 +85,91 @@ impl From<Arc<AtomicU16>> for Level {
 }
 
 /// Who wants to know when something changes. At most [`WATCHERS_MAX`], each once; beyond, the one that has waited
-/// longest is woken, and may register again.
+/// longest is woken, and may register again. The memory for more than [`WATCHERS_FREE`] is charged to whose file it is.
 pub(crate) struct Watchers {
-    wakers: Mutex<Vec<Waker>>,
+    list: Mutex<List>,
+    quota: Arc<Quota>,
+}
+
+/// Wakers, and what their memory was charged with.
+#[derive(Default)]
+struct List {
+    wakers: Vec<Waker>,
+    charge: Option<Charge>,
+}
+
+impl List {
+    /// Adds a waker if there is room, or if `charge` is enough for more room: then that takes the place of the list's
+    /// own. Says how many bytes must be charged if not.
+    fn add(&mut self, waker: &Waker, charge: &mut Option<Charge>) -> Result<(), usize> {
+        let (length, capacity) = (self.wakers.len(), self.wakers.capacity());
+        if length == capacity {
+            let wanted = (2 * capacity).clamp(WATCHERS_FREE, WATCHERS_MAX);
+            let bytes = if wanted <= WATCHERS_FREE { 0 } else { block_bytes(wanted * size_of::<Waker>()) };
+            if bytes > charge.as_ref().map_or(0, Charge::bytes) {
+                return Err(bytes);
+            }
+            if self.wakers.try_reserve_exact(wanted - length).is_err() {
+                return Err(usize::MAX);
+            }
+            core::mem::swap(&mut self.charge, charge);
+        }
+        self.wakers.push(waker.clone());
+        Ok(())
+    }
 }
 
 impl Watchers {
     /// Nobody.
-    pub(crate) const fn new() -> Self {
-        Self { wakers: Mutex::new(LockLevel::Watchers, Vec::new()) }
+    pub(crate) fn new(quota: &Arc<Quota>) -> Self {
+        let list = List { wakers: Vec::new(), charge: None };
+        Self { list: Mutex::new(LockLevel::Watchers, list), quota: Arc::clone(quota) }
     }
 
     /// Has `waker` woken at the next change. It may be woken before, for nothing.
-    pub(crate) fn watch(&self, waker: &Waker) {
-        let refused = {
-            let mut wakers = self.wakers.lock();
-            if wakers.iter().any(|known| known.will_wake(waker)) {
-                return;
+    ///
+    /// # Errors
+    /// `ENOMEM`: it is woken now, and not at the next change.
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        let mut charge = None;
+        loop {
+            let (added, excess) = {
+                let mut list = self.list.lock();
+                if list.wakers.iter().any(|known| known.will_wake(waker)) {
+                    return Ok(());
+                }
+                let excess = (list.wakers.len() >= WATCHERS_MAX).then(|| list.wakers.remove(0));
+                (list.add(waker, &mut charge), excess)
+            };
+            // Outside the lock, for waking may lead back here.
+            if let Some(waker) = excess {
+                waker.wake();
             }
-            let excess = (wakers.len() >= WATCHERS_MAX).then(|| wakers.remove(0));
-            if wakers.try_reserve(1).is_ok() {
-                wakers.push(waker.clone());
-                excess
-            } else {
-                Some(waker.clone())
+            let Err(bytes) = added else { return Ok(()) };
+            match self.quota.charge(bytes) {
+                Ok(more) => charge = Some(more),
+                Err(errno) => {
+                    waker.wake_by_ref();
+                    return Err(errno);
+                }
             }
-        };
-        // Outside the lock, for waking may lead back here.
-        if let Some(waker) = refused {
-            waker.wake();
         }
     }
 
     /// Something has changed.
     pub(crate) fn notify(&self) {
         let mut woken = {
-            let mut wakers = self.wakers.lock();
-            if wakers.is_empty() {
+            let mut list = self.list.lock();
+            if list.wakers.is_empty() {
                 return;
             }
-            core::mem::take(&mut *wakers)
+            core::mem::take(&mut *list)
         };
-        woken.drain(..).for_each(Waker::wake);
+        woken.wakers.drain(..).for_each(Waker::wake);
         // The memory is good for those who register again.
-        let mut wakers = self.wakers.lock();
-        if wakers.capacity() == 0 {
-            *wakers = woken;
+        let mut list = self.list.lock();
+        if list.wakers.capacity() == 0 {
+            *list = woken;
         }
     }
 }
@@ -143,27 +186,48 @@ impl Wake for Watchers {
 
 /// Waits until `attempt` gives something. `watch` registers a waker wherever something that `attempt` depends on may
 /// change. Dropping the future has no effect but those of attempts that gave nothing.
-pub(crate) async fn until<T>(watch: impl Fn(&Waker), mut attempt: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(watch: impl Fn(&Waker), attempt: impl FnMut() -> Option<T>) -> T {
+    let watch = |waker: &Waker| {
+        watch(waker);
+        Ok::<(), Infallible>(())
+    };
+    match until_watched(watch, attempt).await {
+        Ok(value) => value,
+    }
+}
+
+/// As [`until`], if not every waker can be registered.
+///
+/// # Errors
+/// What `watch` says, if `attempt` gave nothing.
+pub(crate) async fn until_watched<T, E>(
+    watch: impl Fn(&Waker) -> Result<(), E>,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> Result<T, E> {
     poll_fn(|context| {
         if let Some(value) = attempt() {
-            return Poll::Ready(value);
+            return Poll::Ready(Ok(value));
         }
-        watch(context.waker());
-        attempt().map_or(Poll::Pending, Poll::Ready)
+        let watched = watch(context.waker());
+        match (attempt(), watched) {
+            (Some(value), _) => Poll::Ready(Ok(value)),
+            (None, Err(error)) => Poll::Ready(Err(error)),
+            (None, Ok(())) => Poll::Pending,
+        }
     })
     .await
 }
 
-/// As [`until`], but no longer than the monotonic clock shows `deadline_ns`.
+/// As [`until_watched`], but no longer than the monotonic clock shows `deadline_ns`.
 ///
 /// # Errors
-/// [`Elapsed`].
+/// [`Elapsed`], or what `watch` says.
 pub(crate) async fn until_or<T>(
     deadline_ns: u64,
-    watch: impl Fn(&Waker),
+    watch: impl Fn(&Waker) -> Result<(), Errno>,
     attempt: impl FnMut() -> Option<T>,
-) -> Result<T, Elapsed> {
-    executor::timeout_at(deadline_ns, until(watch, attempt)).await
+) -> Result<Result<T, Errno>, Elapsed> {
+    executor::timeout_at(deadline_ns, until_watched(watch, attempt)).await
 }
 
 #[cfg(test)]
@@ -173,8 +237,11 @@ mod tests {
     use core::sync::atomic::{AtomicU32, Ordering};
     use core::task::Waker;
 
-    use super::{Elapsed, Ready, WATCHERS_MAX, Watchers, until, until_or};
+    use super::{Elapsed, Ready, WATCHERS_MAX, Watchers, until_or, until_watched};
+    use crate::errno::Errno;
     use crate::executor;
+    use crate::limits::WATCHERS_FREE;
+    use crate::quota::tests::quota;
     use crate::testing::WakeCounter;
 
     fn counters(count: usize) -> Vec<(Arc<WakeCounter>, Waker)> {
@@ -200,25 +267,25 @@ mod tests {
 
     #[test]
     fn watchers_are_woken_once_per_registration() {
-        let watchers = Watchers::new();
+        let watchers = Watchers::new(&quota());
         let all = counters(2);
         for (_, waker) in &all {
-            watchers.watch(waker);
-            watchers.watch(waker);
+            watchers.watch(waker).expect("memory");
+            watchers.watch(waker).expect("memory");
         }
         watchers.notify();
         watchers.notify();
         assert_eq!(counts(&all), [1, 1]);
-        watchers.watch(&all[1].1);
+        watchers.watch(&all[1].1).expect("memory");
         watchers.notify();
         assert_eq!(counts(&all), [1, 2]);
     }
 
     #[test]
     fn nobody_is_lost_when_there_are_too_many() {
-        let watchers = Watchers::new();
+        let watchers = Watchers::new(&quota());
         let all = counters(WATCHERS_MAX + 2);
-        all.iter().for_each(|(_, waker)| watchers.watch(waker));
+        all.iter().for_each(|(_, waker)| watchers.watch(waker).expect("memory"));
         // The first two had to make room, and were woken for it.
         assert_eq!(counts(&all)[..3], [1, 1, 0]);
         watchers.notify();
@@ -226,36 +293,58 @@ mod tests {
     }
 
     #[test]
+    fn memory_for_watchers_is_charged_and_refused() {
+        let quota = quota();
+        let watchers = Watchers::new(&quota);
+        let all = counters(WATCHERS_FREE + 1);
+        let mut rest = quota.charge(0).expect("nothing");
+        while rest.grow(16).is_ok() {}
+        let (last, first) = all.split_last().expect("more than none");
+        assert!(first.iter().all(|(_, waker)| watchers.watch(waker).is_ok()));
+        assert_eq!(watchers.watch(&last.1), Err(Errno::ENOMEM));
+        // It is woken, so that it does not wait for ever if it goes on, and is not among the others.
+        assert_eq!(last.0.count(), 1);
+        watchers.notify();
+        assert_eq!(counts(&all), [1; WATCHERS_FREE + 1]);
+        rest.shrink(4096);
+        assert!(all.iter().all(|(_, waker)| watchers.watch(waker).is_ok()));
+        assert!(quota.taken() > rest.bytes());
+        watchers.notify();
+        drop(watchers);
+        assert_eq!(quota.taken(), rest.bytes());
+    }
+
+    #[test]
     fn watchers_wake_as_one() {
-        let watchers = Arc::new(Watchers::new());
+        let watchers = Arc::new(Watchers::new(&quota()));
         let all = counters(1);
-        watchers.watch(&all[0].1);
+        watchers.watch(&all[0].1).expect("memory");
         let waker = Waker::from(Arc::clone(&watchers));
         waker.wake_by_ref();
-        watchers.watch(&all[0].1);
+        watchers.watch(&all[0].1).expect("memory");
         waker.wake();
         assert_eq!(counts(&all), [2]);
     }
 
     #[test]
     fn a_change_between_the_look_and_the_registration_is_seen() {
-        let watchers = Watchers::new();
+        let watchers = Watchers::new(&quota());
         let changed = AtomicU32::new(0);
         let seen = executor::run_to_end(async move {
             let watch = |waker: &Waker| {
                 // Just before it could be told.
                 changed.store(7, Ordering::Relaxed);
                 watchers.notify();
-                watchers.watch(waker);
+                watchers.watch(waker)
             };
-            until(watch, || Some(changed.load(Ordering::Relaxed)).filter(|value| *value > 0)).await
+            until_watched(watch, || Some(changed.load(Ordering::Relaxed)).filter(|value| *value > 0)).await
         });
-        assert_eq!(seen, Ok(7));
+        assert_eq!(seen, Ok(Ok(7)));
     }
 
     #[test]
     fn waiting_ends_at_the_deadline() {
-        let watchers = Watchers::new();
+        let watchers = Watchers::new(&quota());
         let waited = executor::run_to_end(async move {
             let deadline_ns = executor::now_ns() + 5;
             until_or(deadline_ns, |waker| watchers.watch(waker), || None::<()>).await

@@ -47,7 +47,7 @@ impl SignalFile {
     }
 
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.board.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.board.watchers.watch(waker)
     }
 }

@@ -89,7 +89,7 @@ impl Socket {
     }
 
     fn with(transport: Transport, options: Options, charge: Charge) -> Self {
-        let watchers = Arc::new(Watchers::new());
+        let watchers = Arc::new(Watchers::new(charge.quota()));
         let waker = Waker::from(Arc::clone(&watchers));
         let level = match &transport {
             Transport::Tcp(tcp) => {
@@ -129,8 +129,8 @@ impl Socket {
     }
 
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.watchers.watch(waker)
     }
 
     /// Gives it a name.

@@ -68,7 +68,7 @@ impl TimerFile {
     pub(crate) fn new(is_real: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(OBJECT_BYTES)?;
         let state = Mutex::new(LockLevel::OpenFile, State::default());
-        Ok(Self { is_real, state, watchers: Arc::new(Watchers::new()), _charge: charge })
+        Ok(Self { is_real, state, watchers: Arc::new(Watchers::new(quota)), _charge: charge })
     }
 
     /// Sets it, to a time if `absolute`. Gives how it was set.
@@ -116,8 +116,8 @@ impl TimerFile {
     }
 
     /// See [`super::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.watchers.watch(waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.watchers.watch(waker)
     }
 }
 

@@ -2,10 +2,13 @@
 //! neighbours that could be one are one.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use super::area::Area;
 use super::limits::AREAS_MAX;
 use crate::errno::Errno;
+use crate::limits::{AREA_BYTES, AREAS_FREE};
+use crate::quota::{Counted, Quota};
 
 /// The areas by start address.
 pub(super) struct Areas {
@@ -13,18 +16,21 @@ pub(super) struct Areas {
     map: BTreeMap<u64, Area>,
     /// How many there may be.
     max: usize,
+    /// What they are charged with.
+    charged: Counted,
 }
 
 impl Default for Areas {
     fn default() -> Self {
-        Self { map: BTreeMap::new(), max: AREAS_MAX }
+        Self { map: BTreeMap::new(), max: AREAS_MAX, charged: Counted::new(AREA_BYTES, AREAS_FREE) }
     }
 }
 
 impl Areas {
-    /// There may be no more than this from now on.
-    pub(super) fn limit(&mut self, max: usize) {
+    /// There may be no more than this from now on, and they are charged to `quota`.
+    pub(super) fn limit(&mut self, max: usize, quota: &Arc<Quota>) {
         self.max = max;
+        self.charged.charge_to(quota);
     }
 
     /// The area an address lies in, with its start.
@@ -77,13 +83,14 @@ impl Areas {
     /// Makes sure that `start..end` can be cut out and `more` areas added after.
     ///
     /// # Errors
-    /// `ENOMEM` if that would be more areas than a process may have.
-    pub(super) fn check_room(&self, start: u64, end: u64, more: usize) -> Result<(), Errno> {
+    /// `ENOMEM` if that would be more areas than a process may have, or there is no memory for them.
+    pub(super) fn check_room(&mut self, start: u64, end: u64, more: usize) -> Result<(), Errno> {
         let cuts = [start, end].into_iter().filter(|at| self.is_inside(*at)).count();
-        if self.map.len() + cuts + more > self.max {
+        let wanted = self.map.len() + cuts + more;
+        if wanted > self.max {
             return Err(Errno::ENOMEM);
         }
-        Ok(())
+        self.charged.cover(wanted)
     }
 
     /// Removes whatever is in `start..end`, cutting areas at its ends. Call [`Areas::check_room`] first.
@@ -94,6 +101,7 @@ impl Areas {
             let first = *first;
             self.map.remove(&first);
         }
+        self.settle();
     }
 
     /// Adds an area where nothing is, and merges it with its neighbours. Call [`Areas::check_room`] first.
@@ -117,6 +125,13 @@ impl Areas {
             self.merge(next);
             at = after;
         }
+        self.settle();
+    }
+
+    /// Gives back what there is no need for. What [`Self::check_room`] saw to is not done yet, perhaps.
+    fn settle(&mut self) {
+        const PENDING: usize = 3;
+        self.charged.settle(self.map.len() + PENDING);
     }
 
     /// Takes the first one out.

@@ -15,6 +15,7 @@ use super::change::Changes;
 use super::image::Image;
 use super::limits::{AREAS_MAX, AREAS_MIN, READ_AHEAD_SPARE_FRAMES};
 use super::retention::Retention;
+use crate::quota::Quota;
 
 /// There is no frame left that a program could have. The process is to be ended; the kernel goes on, on its reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,9 +75,9 @@ pub struct Start {
 }
 
 impl AddressSpace {
-    /// It is one of so many on the node, which share what the kernel keeps for them.
-    pub fn share_room(&mut self, spaces: u32) {
-        self.areas.limit((AREAS_MAX / spaces.max(1) as usize).max(AREAS_MIN));
+    /// It is one of so many on the node, which share what the kernel keeps for them: charged to `quota`.
+    pub fn share_room(&mut self, spaces: u32, quota: &Arc<Quota>) {
+        self.areas.limit((AREAS_MAX / spaces.max(1) as usize).max(AREAS_MIN), quota);
     }
 
     /// An empty one. What `retention` holds is given back when there is no other memory.

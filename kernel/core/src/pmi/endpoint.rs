@@ -44,8 +44,8 @@ impl Endpoint {
     }
 
     /// See [`crate::files::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) {
-        self.job.watch_rank(self.rank, waker);
+    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+        self.job.watch_rank(self.rank, waker)
     }
 
     /// Bytes that can be read.

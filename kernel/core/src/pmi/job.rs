@@ -20,6 +20,7 @@ use coppice_protocol::world::JobKey;
 use super::peers;
 use super::way::Way;
 use crate::agent::Failures;
+use crate::errno::Errno;
 use crate::executor::{self, WaitQueue, race};
 use crate::files::readiness::Watchers;
 use crate::limits::PMI_CHARGE_BYTES;
@@ -132,8 +133,8 @@ impl Job {
             placement,
             failures,
             neighbours,
-            seats: here.ranks().map(|rank| (rank, Watchers::new())).collect(),
-            peers: server.peers().into_iter().map(|peer| (peer, Watchers::new())).collect(),
+            seats: here.ranks().map(|rank| (rank, Watchers::new(charge.quota()))).collect(),
+            peers: server.peers().into_iter().map(|peer| (peer, Watchers::new(charge.quota()))).collect(),
             state: Mutex::new(
                 LockLevel::Interest,
                 State {
@@ -243,10 +244,11 @@ impl Job {
     }
 
     /// Has `waker` woken when there may be something for a rank to read.
-    pub(super) fn watch_rank(&self, rank: Rank, waker: &Waker) {
-        if let Some(watchers) = self.seats.get(&rank) {
-            watchers.watch(waker);
-        }
+    ///
+    /// # Errors
+    /// `ENOMEM`: it is woken now.
+    pub(super) fn watch_rank(&self, rank: Rank, waker: &Waker) -> Result<(), Errno> {
+        self.seats.get(&rank).map_or(Ok(()), |watchers| watchers.watch(waker))
     }
 
     /// There is something for a rank to read, or room for what it says.
@@ -406,7 +408,8 @@ impl Job {
     /// Has `waker` woken when there may be something to send to a node, or the job is over.
     pub(super) fn watch_peer(&self, peer: u32, waker: &Waker) {
         if let Some(watchers) = self.peers.get(&peer) {
-            watchers.watch(waker);
+            // There is one for each node, for which there always is room.
+            let _ = watchers.watch(waker);
         }
     }
 }

@@ -89,7 +89,8 @@ fn poll_talk(job: &Job, socket: &dyn Tcp, dialogue: &mut Dialogue, context: &mut
     socket.register(context.waker());
     loop {
         if let Some(rank) = dialogue.rank() {
-            job.watch_rank(rank, context.waker());
+            // There are few who do, for whom there always is room.
+            let _ = job.watch_rank(rank, context.waker());
         }
         dialogue.go_on();
         let sent = send(socket, dialogue);

@@ -22,7 +22,7 @@ use super::{Endpoint, Pmi, Seat};
 use crate::agent::{Failures, Trouble};
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::readiness::until;
+use crate::files::readiness::until_watched;
 use crate::files::stream::{Stream, copy_from};
 use crate::net::testing::fabric::{Fabric, Faults, Station};
 use crate::process::testing::order;
@@ -116,7 +116,10 @@ impl Player {
                 Err(Errno::EAGAIN) => None,
                 other => Some(other),
             };
-            let count = until(|waker| self.endpoint().watch(waker), attempt).await.expect("PMI listens");
+            let count = until_watched(|waker| self.endpoint().watch(waker), attempt)
+                .await
+                .and_then(|put| put)
+                .expect("PMI listens");
             rest = &rest[count..];
         }
     }
@@ -134,7 +137,7 @@ impl Player {
                 taken => Some(taken.map(|_| bytes)),
             }
         };
-        until(|waker| self.endpoint().watch(waker), attempt).await.expect("PMI speaks")
+        until_watched(|waker| self.endpoint().watch(waker), attempt).await.and_then(|read| read).expect("PMI speaks")
     }
 
     async fn hear(&self) -> String {

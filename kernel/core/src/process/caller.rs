@@ -17,6 +17,10 @@ pub(crate) struct Caller<'a> {
     pub(crate) thread: &'a ThreadState,
 }
 
+/// A path that a call is about is there so often while the call waits: as it was read, as it is looked up, and as it is
+/// said to the I/O node.
+const PATH_COPIES: usize = 3;
+
 /// How a copy ended: bytes copied, and what stopped it if not its end.
 pub(crate) struct Copied {
     pub(crate) bytes: usize,
@@ -84,17 +88,22 @@ impl Caller<'_> {
     pub(crate) async fn read_path(&self, address: u64) -> Awaited<String> {
         let mut text = Vec::new();
         loop {
+            let begun = text.capacity();
             let error = match self.process.space.lock().read_string(address, &mut text, PATH_BYTES_MAX) {
                 Ok(()) => break,
                 Err(StringError::TooLong) => return Err(Errno::ENAMETOOLONG.into()),
                 Err(StringError::Copy(error)) => error,
             };
             match error {
-                CopyError::Fetch { fetch, .. } => self.process.fetch_for_copy(&fetch).await?,
+                CopyError::Fetch { fetch, .. } => {
+                    self.thread.keep(text.capacity() - begun)?;
+                    self.process.fetch_for_copy(&fetch).await?;
+                }
                 CopyError::Fault { .. } => return Err(Errno::EFAULT.into()),
                 CopyError::OutOfMemory => return Err(Failure::OutOfMemory),
             }
         }
+        self.thread.keep(PATH_COPIES * text.capacity())?;
         String::from_utf8(text).map_err(|_| Errno::EILSEQ.into())
     }
 

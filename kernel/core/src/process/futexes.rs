@@ -2,7 +2,7 @@
 //!
 //! A table of queues, each behind a lock of its own; a word's queue follows from where the word is. Whether a thread
 //! may fall asleep is looked at under the lock under which others are woken, so no wake is missed. Who has slept
-//! longest is woken first. Waking allocates nothing; nor does falling asleep, once a queue has had as many sleepers.
+//! longest is woken first. Falling asleep allocates nothing once a queue has had as many sleepers, until most have gone.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloc::boxed::Box;
@@ -80,6 +80,9 @@ impl Sleeper {
     }
 }
 
+/// Places that a queue keeps in any case.
+const PLACES_KEPT: usize = 16;
+
 /// A sleeper in a queue.
 struct Entry {
     word: Word,
@@ -105,7 +108,18 @@ impl Queue {
                 woken += 1;
             }
         }
+        self.settle();
         woken
+    }
+
+    /// Gives most of the memory back if most have gone: all queues together are to have no more than a few places for
+    /// each thread, which is charged with them.
+    #[inline]
+    fn settle(&mut self) {
+        let (length, capacity) = (self.0.len(), self.0.capacity());
+        if capacity > PLACES_KEPT && length < capacity / 8 {
+            self.0.shrink_to((2 * length).max(PLACES_KEPT));
+        }
     }
 
     /// Takes up to `count` that sleep at a word out and gives them to `each`. Those that come meanwhile stay.
@@ -122,6 +136,7 @@ impl Queue {
                 taken += 1;
             }
         }
+        self.settle();
         taken
     }
 }
@@ -279,6 +294,7 @@ impl Asleep<'_> {
             let at = queue.0.iter().position(|entry| Arc::ptr_eq(&entry.sleeper, self.sleeper));
             // If it is not there, it was woken or moved a moment ago.
             if let Some(entry) = at.and_then(|at| queue.0.remove(at)) {
+                queue.settle();
                 drop(queue);
                 drop(entry);
                 // Whoever drops this after it got up finds that nothing is to be done.

@@ -23,6 +23,7 @@ use crate::process::signals::{SIGKILL, Signals, Target};
 use crate::process::state::Account;
 use crate::process::timers::Timers;
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
+use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::SignalInfo;
@@ -95,26 +96,31 @@ impl Life {
         switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
+        let identity = Identity::of(order);
+        let cores = identity.cores(&order.world, executor::cores());
+        let charge = node.quota.charge(Process::bytes(cores));
+        let charge = charge.map_err(|_| End::not_started(String::from("the node has no memory for a process")))?;
         let Prepared { image, directory } =
             load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
-        let identity = Identity::of(order);
+        let files = descriptors(&client, &self.seat, &node.quota);
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world)),
-            signals: Mutex::new(LockLevel::Signals, Signals::new(identity.pid)),
+            signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
             timers: Timers::new(),
-            cores: identity.cores(&order.world, executor::cores()),
+            cores,
             identity,
             job,
             node,
             closer: Closer::new(client.clone()),
-            files: Mutex::new(LockLevel::Descriptors, descriptors(&client, &self.seat)),
+            files: Mutex::new(LockLevel::Descriptors, files),
             client,
             space: Mutex::new(LockLevel::Space, space),
             directory: Mutex::new(LockLevel::Fact, directory),
             umask: AtomicU32::new(order.umask & 0o777),
             account: Account::new(),
             remembered: Default::default(),
+            _charge: charge,
             counts: Counts::default(),
         });
         process.job.join(&process);
@@ -125,7 +131,7 @@ impl Life {
             let _ = process.signals.lock().send(Target::Process, info);
         }
         self.launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
-        let first = process.threads.add(process.identity.name(), process.cores);
+        let first = process.threads.add(process.identity.name(), process.cores, &process.node.quota);
         let first = first.map_err(|errno| End::not_started(format!("its first thread cannot be made: {errno}")))?;
         started();
         let user = UserThread::new(image.entry, stack);
@@ -196,8 +202,8 @@ fn killed(process: &Process, signal: u8) -> End {
 }
 
 /// What the first thread finds open: the standard streams and PMI.
-fn descriptors(client: &Client, seat: &Seat) -> Descriptors {
-    let mut files = Descriptors::standard(Input::new(client.clone()));
+fn descriptors(client: &Client, seat: &Seat, quota: &Arc<Quota>) -> Descriptors {
+    let mut files = Descriptors::standard(Input::new(client.clone(), quota), quota);
     let file = Arc::new(OpenFile::object(Object::Pmi(seat.endpoint()), flags::O_RDWR));
     // There is room for it.
     let _ = files.replace(PMI_DESCRIPTOR, Descriptor { file, close_on_exec: false });

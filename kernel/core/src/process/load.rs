@@ -115,7 +115,7 @@ pub(super) fn load(
     node: &NodeFacts,
 ) -> Result<(AddressSpace, u64), String> {
     let mut space = space_for(order, image, job, node).map_err(|error| format!("{}: {error}", order.path))?;
-    space.share_room(on_the_node(order));
+    space.share_room(on_the_node(order), &node.quota);
     let info = StartInfo {
         arguments: &order.arguments,
         environment: &order.environment,

@@ -12,7 +12,7 @@ use coppice_protocol::world::World;
 
 use crate::clock;
 use crate::files::{Closer, Descriptors, absolute};
-use crate::limits::THREAD_IDS;
+use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
 use crate::process::counts::Counts;
@@ -22,7 +22,7 @@ use crate::process::signals::Signals;
 use crate::process::threads::Threads;
 use crate::process::timers::Timers;
 use crate::process::{End, JobOnNode};
-use crate::quota::Quota;
+use crate::quota::{Charge, Quota};
 use crate::ship::Client;
 use crate::sync::Mutex;
 
@@ -131,6 +131,15 @@ pub(crate) struct Process {
     pub(crate) threads: Arc<Threads>,
     /// Its cores, a bit each.
     pub(crate) cores: u64,
+    /// What it is charged with apart from what it grows to.
+    pub(crate) _charge: Charge,
+}
+
+impl Process {
+    /// What a process with so many cores is charged with before there is anything of it, bytes.
+    pub(crate) fn bytes(cores: u64) -> usize {
+        PROCESS_BYTES + cores.count_ones() as usize * PROCESS_CORE_BYTES
+    }
 }
 
 impl Process {

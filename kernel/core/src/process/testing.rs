@@ -28,7 +28,7 @@ use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
 use crate::pmi::Pmi;
-use crate::quota::Quota;
+use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
 use crate::sync::{self, LockLevel};
 use crate::syscall::INSTRUCTION_BYTES;
@@ -54,7 +54,7 @@ pub(crate) fn pool() -> &'static FramePool {
 
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::default();
-    let quota = Arc::new(Quota::new(frames, Arc::clone(&retention)));
+    let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
     NodeFacts { frames, retention, quota, network, name: Arc::from("node3") }
 }
 
@@ -140,9 +140,11 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     space.map(MEMORY, MEMORY_BYTES, RW, FIXED, Backing::Zero).expect("room");
     space.map(READ_ONLY, 4096, 1, FIXED, Backing::Zero).expect("room");
     let identity = Identity::of(order);
+    let charge = node.quota.charge(Process::bytes(1)).expect("memory");
+    let files = Descriptors::standard(Input::new(client.clone(), &node.quota), &node.quota);
     let process = Arc::new(Process {
         threads: Arc::new(identity.threads(&order.world)),
-        signals: sync::Mutex::new(LockLevel::Signals, Signals::new(identity.pid)),
+        signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
         timers: Timers::new(),
         cores: 1,
         counts: Counts::default(),
@@ -150,13 +152,14 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         job,
         node,
         closer: Closer::new(client.clone()),
-        files: sync::Mutex::new(LockLevel::Descriptors, Descriptors::standard(Input::new(client.clone()))),
+        files: sync::Mutex::new(LockLevel::Descriptors, files),
         client,
         space: sync::Mutex::new(LockLevel::Space, space),
         directory: sync::Mutex::new(LockLevel::Fact, order.directory.clone()),
         umask: AtomicU32::new(order.umask),
         account: Account::new(),
         remembered: Default::default(),
+        _charge: charge,
     });
     process.job.join(&process);
     process
@@ -191,7 +194,7 @@ impl Bench {
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
         let process = process(&order, client, jobs.enter(&order, frames), node);
-        let state = process.threads.add(process.identity.name(), process.cores).expect("room");
+        let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }
 
@@ -203,7 +206,7 @@ impl Bench {
         node.network = network.unwrap_or(node.network);
         let client = self.ship.client(order.job, order.rank);
         let process = process(&order, client, Arc::clone(&self.process.job), node);
-        let state = process.threads.add(process.identity.name(), process.cores).expect("room");
+        let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self {
             process,
             state,

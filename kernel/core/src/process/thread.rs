@@ -24,12 +24,13 @@ use coppice_protocol::syscalls as nr;
 use spin::Mutex;
 
 use crate::errno::Errno;
-use crate::executor::{self, TooManyTasks};
+use crate::executor::{self, TASK_BYTES, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
 use crate::process::signals::{Delivery, FaultContext, Restart};
 use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadState, Trouble, Unfinished};
+use crate::quota::Charge;
 use crate::syscall::{self, Arguments, Futex, Memory};
 
 mod signals;
@@ -47,6 +48,8 @@ pub(super) struct Thread {
     table: TableHandle,
     /// Its call was interrupted by a signal, and is made again or not.
     interrupted: Option<Restart>,
+    /// What its task on another core is charged with, to which it is about to go.
+    moves: Option<Charge>,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
@@ -90,60 +93,72 @@ pub(super) enum Over {
 /// Starts a thread: gives it a task on its core.
 ///
 /// # Errors
-/// [`TooManyTasks`]; the thread is none of the process's any more.
-pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), TooManyTasks> {
+/// `EAGAIN`: there are too many tasks, or there is no memory for one more. The thread is none of the process's any more.
+pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), Errno> {
     let (threads, core) = (Arc::clone(&process.threads), state.core());
     let (added, clock) = (Arc::clone(&state), Arc::clone(&state.clock));
-    let spawned = executor::spawn_program_on(core, clock, live(process, state, user));
+    let spawned = state.charge(TASK_BYTES).and_then(|charge| {
+        executor::spawn_program_on(core, clock, charge, live(process, state, user)).map_err(|_| Errno::EAGAIN)
+    });
     if spawned.is_err() {
         threads.remove(&added, None);
     }
-    spawned.map(drop)
+    spawned.map(drop).map_err(|_| Errno::EAGAIN)
+}
+
+/// A thread's life on one core, whose type nobody has to know.
+fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(life(process, state, user))
+}
+
+/// Size of a thread's future, bytes.
+pub(super) const LIFE_BYTES: usize = size_of_output(life);
+
+const fn size_of_output<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
+    size_of::<F>()
 }
 
 /// A thread's life on one core. Dropped before its end, it leaves nothing.
-fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) {
     let whose = Arc::clone(&process);
-    Box::pin(async move {
-        let known = Arc::clone(&state);
-        let mut thread = Thread::new(process, state, user);
-        let over = thread.run_unless_ending().await;
-        thread.leave_core();
-        let status = match over {
-            Some(Over::Move(core)) => match thread.go_to(core) {
-                Ok(()) => return,
-                // Never so: who has several cores has them alone, and has fewer threads than a core has room for.
-                Err(TooManyTasks) => None,
-            },
-            Some(Over::Process(end)) => {
-                thread.process.end(end);
-                drop(thread);
-                None
-            }
-            Some(Over::Thread(status)) => {
-                let called = thread.process.signals.lock().leave(known.tid);
-                thread.process.call_threads(called);
-                drop(thread);
-                Some(status)
-            }
-            None => {
-                drop(thread);
-                None
-            }
-        };
-        whose.let_go(&known);
-        let threads = Arc::clone(&whose.threads);
-        drop(whose);
-        // Last of all: when all threads are gone, so is all they had.
-        threads.remove(&known, status);
-    })
+    let known = Arc::clone(&state);
+    let mut thread = Thread::new(process, state, user);
+    let over = thread.run_unless_ending().await;
+    thread.leave_core();
+    let status = match over {
+        Some(Over::Move(core)) => match thread.go_to(core) {
+            Ok(()) => return,
+            // Never so: who has several cores has them alone, and has fewer threads than a core has room for.
+            Err(TooManyTasks) => None,
+        },
+        Some(Over::Process(end)) => {
+            thread.process.end(end);
+            drop(thread);
+            None
+        }
+        Some(Over::Thread(status)) => {
+            let called = thread.process.signals.lock().leave(known.tid);
+            thread.process.call_threads(called);
+            drop(thread);
+            Some(status)
+        }
+        None => {
+            drop(thread);
+            None
+        }
+    };
+    whose.let_go(&known);
+    let threads = Arc::clone(&whose.threads);
+    drop(whose);
+    // Last of all: when all threads are gone, so is all they had.
+    threads.remove(&known, status);
 }
 
 impl Thread {
     pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
         let table = process.space.lock().table().handle();
-        Self { process, state, counts, user, table, interrupted: None }
+        Self { process, state, counts, user, table, interrupted: None, moves: None }
     }
 
     /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
@@ -173,9 +188,10 @@ impl Thread {
 
     /// Goes on on another core.
     fn go_to(self, core: usize) -> Result<(), TooManyTasks> {
-        let Self { process, state, user, .. } = self;
+        let Self { process, state, user, moves, .. } = self;
         let clock = Arc::clone(&state.clock);
-        executor::spawn_program_on(core, clock, live(process, state, user)).map(drop)
+        let charge = moves.ok_or(TooManyTasks)?;
+        executor::spawn_program_on(core, clock, charge, live(process, state, user)).map(drop)
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.
@@ -345,9 +361,12 @@ impl Thread {
             return Some(wait);
         }
         let affinity = self.state.affinity.load(Ordering::Acquire);
+        // Without memory for a task there it stays, until it looks again.
         if affinity & 1 << self.state.core() == 0
+            && let Ok(charge) = self.state.charge(TASK_BYTES)
             && let Some(core) = self.process.threads.place_again(affinity)
         {
+            self.moves = Some(charge);
             // The other core looks at the rest.
             self.state.leave_attention();
             return Some(Wait::Over(Over::Move(core)));

@@ -4,9 +4,13 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use alloc::sync::Arc;
 use core::task::Waker;
 
+use coppice_hal::heap::block_bytes;
+
+use crate::errno::Errno;
 use crate::executor::{self, RunTime};
 use crate::process::futexes::Sleeper;
 use crate::process::remembered::OfThread;
+use crate::quota::Charge;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a thread has besides its registers.
@@ -36,14 +40,25 @@ pub(crate) struct ThreadState {
     call: AtomicU64,
     /// How far that call is, bytes, if it is one that is done in parts.
     pub(crate) completed: AtomicU64,
+    /// What that call makes the kernel keep while it waits, bytes. It is charged where the thread is.
+    kept: AtomicUsize,
+    /// What the thread is charged with.
+    charge: Charge,
 }
+
+/// What a thread's state takes of the heap, bytes.
+pub(crate) const STATE_BYTES: usize = {
+    const ARC_BYTES: usize = 2 * size_of::<usize>();
+    let shared = block_bytes(ARC_BYTES + size_of::<RunTime>()) + block_bytes(ARC_BYTES + size_of::<Sleeper>());
+    block_bytes(ARC_BYTES + size_of::<ThreadState>()) + shared
+};
 
 /// No system call has this number.
 const NO_CALL: u64 = u64::MAX;
 
 impl ThreadState {
-    /// A thread that starts on `core` and may run on those of `affinity`.
-    pub(crate) fn new(tid: u32, name: [u8; 16], core: usize, affinity: u64) -> Self {
+    /// A thread that starts on `core` and may run on those of `affinity`, with what was charged for it.
+    pub(crate) fn new(tid: u32, name: [u8; 16], core: usize, affinity: u64, charge: Charge) -> Self {
         Self {
             tid,
             name: Mutex::new(LockLevel::Fact, name),
@@ -58,6 +73,8 @@ impl ThreadState {
             remembered: OfThread::default(),
             call: AtomicU64::new(NO_CALL),
             completed: AtomicU64::new(0),
+            kept: AtomicUsize::new(0),
+            charge,
         }
     }
 
@@ -115,13 +132,43 @@ impl ThreadState {
         self.completed.store(0, Ordering::Relaxed);
     }
 
-    /// The call is done.
+    /// The call is done, and nothing of it is left.
     pub(crate) fn end_call(&self) {
         self.call.store(NO_CALL, Ordering::Relaxed);
+        let kept = self.kept.swap(0, Ordering::Relaxed);
+        if kept > 0 {
+            self.charge.quota().give_back(kept);
+        }
+    }
+
+    /// The call is about to allocate so many bytes, which it keeps until its end at most.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<(), Errno> {
+        let bytes = block_bytes(bytes);
+        self.charge.quota().take(bytes)?;
+        self.kept.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Charges for something else of the thread's.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn charge(&self, bytes: usize) -> Result<Charge, Errno> {
+        self.charge.quota().charge(bytes)
     }
 
     /// The call it waits in.
     pub(crate) fn in_call(&self) -> Option<u64> {
         Some(self.call.load(Ordering::Relaxed)).filter(|number| *number != NO_CALL)
+    }
+}
+
+impl Drop for ThreadState {
+    fn drop(&mut self) {
+        // If the process ended while it waited.
+        self.end_call();
     }
 }

@@ -11,11 +11,17 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_hal::heap::block_bytes;
+use coppice_hal::user::extended;
+
 use super::placement;
+use super::thread::LIFE_BYTES;
+use super::thread_state::STATE_BYTES;
 use super::{End, ThreadState};
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
-use crate::limits::{THREAD_IDS, THREADS_MAX};
+use crate::limits::{THREAD_EXTRA_BYTES, THREAD_IDS, THREADS_MAX};
+use crate::quota::Quota;
 use crate::sync::{LockLevel, Mutex};
 
 /// The threads of a process.
@@ -67,11 +73,14 @@ impl Threads {
         }
     }
 
-    /// One more thread, with this name, which may run on the cores of `affinity`.
+    /// One more thread, with this name, which may run on the cores of `affinity`. All it takes is charged to `quota` now
+    /// but for its task.
     ///
     /// # Errors
-    /// `EAGAIN`: there are [`THREADS_MAX`], or the process is at its end. `EINVAL`: there is no core in `affinity`.
-    pub(crate) fn add(&self, name: [u8; 16], affinity: u64) -> Result<Arc<ThreadState>, Errno> {
+    /// `EAGAIN`: there are [`THREADS_MAX`], the process is at its end, or there is no memory for it. `EINVAL`: there is
+    /// no core in `affinity`.
+    pub(crate) fn add(&self, name: [u8; 16], affinity: u64, quota: &Arc<Quota>) -> Result<Arc<ThreadState>, Errno> {
+        let charge = quota.charge(thread_bytes()).map_err(|_| Errno::EAGAIN)?;
         let mut table = self.table.lock();
         if table.end.is_some() || table.alive.len() >= THREADS_MAX {
             return Err(Errno::EAGAIN);
@@ -79,7 +88,7 @@ impl Threads {
         let core = if table.alive.is_empty() { affinity.trailing_zeros() as usize } else { table.choose(affinity)? };
         table.last_core = core;
         let tid = if table.alive.is_empty() && table.next == 0 { self.first } else { table.free_id(self.others) };
-        let state = Arc::new(ThreadState::new(tid, name, core, affinity));
+        let state = Arc::new(ThreadState::new(tid, name, core, affinity, charge));
         table.alive.insert(tid, Arc::clone(&state));
         Ok(state)
     }
@@ -175,6 +184,12 @@ impl Threads {
     }
 }
 
+/// What a thread takes of the heap beside its task, bytes: its future, its state, its vector registers, and once more
+/// as much as these while a handler's frame is made.
+fn thread_bytes() -> usize {
+    block_bytes(LIFE_BYTES) + STATE_BYTES + 2 * extended::heap_bytes() + THREAD_EXTRA_BYTES
+}
+
 impl Table {
     fn all(&self) -> Vec<Arc<ThreadState>> {
         self.alive.values().cloned().collect()
@@ -206,33 +221,54 @@ mod tests {
     use crate::errno::Errno;
     use crate::limits::{THREAD_IDS, THREADS_MAX};
     use crate::process::End;
+    use crate::quota::tests::quota;
 
     const NAME: [u8; 16] = [0; 16];
 
     #[test]
     fn ids_come_round_late_and_the_limit_holds() {
-        let threads = Threads::new(7, 100);
-        let all: Vec<_> = (0..THREADS_MAX).map(|_| threads.add(NAME, 1).expect("room")).collect();
+        let (threads, quota) = (Threads::new(7, 100), quota());
+        let all: Vec<_> = (0..THREADS_MAX).map(|_| threads.add(NAME, 1, &quota).expect("room")).collect();
         assert_eq!((all[0].tid, all[1].tid, all[2].tid), (7, 100, 101));
-        assert_eq!(threads.add(NAME, 1).err(), Some(Errno::EAGAIN));
+        assert_eq!(threads.add(NAME, 1, &quota).err(), Some(Errno::EAGAIN));
         threads.remove(&all[1], None);
         // The place of the one that is gone is taken many times before its id comes round.
         for expected in THREADS_MAX as u32 - 1..THREAD_IDS {
-            let thread = threads.add(NAME, 1).expect("room");
+            let thread = threads.add(NAME, 1, &quota).expect("room");
             assert_eq!(thread.tid, 100 + expected);
             threads.remove(&thread, None);
         }
-        assert_eq!(threads.add(NAME, 1).expect("room").tid, 100);
+        assert_eq!(threads.add(NAME, 1, &quota).expect("room").tid, 100);
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_charged_is_not_made() {
+        let (threads, quota) = (Threads::new(7, 100), quota());
+        let mut rest = quota.charge(0).expect("nothing");
+        while rest.grow(super::thread_bytes() / 2).is_ok() {}
+        assert_eq!(threads.add(NAME, 1, &quota).err(), Some(Errno::EAGAIN));
+        assert_eq!((threads.count(), quota.taken()), (0, rest.bytes()));
+        drop(rest);
+        let thread = threads.add(NAME, 1, &quota).expect("room");
+        thread.keep(100).expect("room");
+        assert_eq!(quota.taken(), super::thread_bytes() + 128);
+        thread.end_call();
+        assert_eq!(quota.taken(), super::thread_bytes());
+        thread.keep(5000).expect("room");
+        threads.remove(&thread, None);
+        drop(thread);
+        assert_eq!(quota.taken(), 0);
     }
 
     #[test]
     fn the_first_end_is_heard() {
-        let threads = Threads::new(7, 100);
-        let (first, second) = (threads.add(NAME, 1).expect("room"), threads.add(NAME, 1).expect("room"));
+        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (first, second) =
+            (threads.add(NAME, 1, &quota).expect("room"), threads.add(NAME, 1, &quota).expect("room"));
         threads.end(End::status(3));
         threads.end(End::status(4));
         assert!(threads.is_ending());
-        assert_eq!(threads.add(NAME, 1).err(), Some(Errno::EAGAIN));
+        assert_eq!(threads.add(NAME, 1, &quota).err(), Some(Errno::EAGAIN));
         threads.remove(&first, None);
         threads.remove(&second, Some(9));
         assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(3)));
@@ -240,8 +276,9 @@ mod tests {
 
     #[test]
     fn without_an_end_the_first_thread_says_how_it_was() {
-        let threads = Threads::new(7, 100);
-        let (first, second) = (threads.add(NAME, 1).expect("room"), threads.add(NAME, 1).expect("room"));
+        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (first, second) =
+            (threads.add(NAME, 1, &quota).expect("room"), threads.add(NAME, 1, &quota).expect("room"));
         threads.remove(&first, Some(5));
         assert!(!threads.is_ending());
         threads.remove(&second, Some(6));
@@ -250,10 +287,10 @@ mod tests {
 
     #[test]
     fn threads_are_spread_over_the_allowed_cores() {
-        let threads = Threads::new(7, 100);
-        let cores: Vec<_> = (0..6).map(|_| threads.add(NAME, 0b1110).expect("room").core()).collect();
+        let (threads, quota) = (Threads::new(7, 100), quota());
+        let cores: Vec<_> = (0..6).map(|_| threads.add(NAME, 0b1110, &quota).expect("room").core()).collect();
         assert_eq!(cores, [1, 2, 3, 1, 2, 3]);
-        assert_eq!(threads.add(NAME, 0).err(), Some(Errno::EINVAL));
+        assert_eq!(threads.add(NAME, 0, &quota).err(), Some(Errno::EINVAL));
     }
 }
 

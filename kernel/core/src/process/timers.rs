@@ -15,9 +15,10 @@ use alloc::vec::Vec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Notify, TaskHandle};
-use crate::limits::{PROCESSOR_TIMER_NS_MIN, TIMERS_MAX};
+use crate::limits::{PROCESSOR_TIMER_NS_MIN, TIMER_BYTES, TIMERS_MAX};
 use crate::process::Process;
 use crate::process::signals::{Delivery, Outcome, SIGALRM, SIGPROF, SIGVTALRM, Target};
+use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::SignalInfo;
 
@@ -92,11 +93,13 @@ struct Timer {
     is_pending: bool,
     /// How often it was up between its last signal that was taken and the one before, without that one.
     overruns: u32,
+    /// What it is charged with, its signal included. Those that every process has are among what that is charged with.
+    _charge: Option<Charge>,
 }
 
 impl Timer {
-    const fn new(clock: TimerClock, sends: Option<(Target, SignalInfo)>) -> Self {
-        Self { clock, sends, next_ns: 0, interval_ns: 0, is_pending: false, overruns: 0 }
+    const fn new(clock: TimerClock, sends: Option<(Target, SignalInfo)>, charge: Option<Charge>) -> Self {
+        Self { clock, sends, next_ns: 0, interval_ns: 0, is_pending: false, overruns: 0, _charge: charge }
     }
 
     /// Its signal was taken, or was none: goes on behind `now_ns`.
@@ -154,7 +157,7 @@ impl Timers {
     /// None is set.
     pub(crate) fn new() -> Self {
         let interval = |(index, (clock, signal)): (usize, &(TimerClock, u32))| {
-            let timer = Timer::new(*clock, Some((Target::Process, SignalInfo::kernel(*signal))));
+            let timer = Timer::new(*clock, Some((Target::Process, SignalInfo::kernel(*signal))), None);
             (TimerName::Interval(index as u8), timer)
         };
         let timers = INTERVAL_TIMERS.iter().enumerate().map(interval).collect();
@@ -167,12 +170,14 @@ impl Timers {
     /// Makes a timer that sends this (nothing, if `None`), given its id. Gives the id.
     ///
     /// # Errors
-    /// `EAGAIN`: there are [`TIMERS_MAX`].
+    /// `EAGAIN`: there are [`TIMERS_MAX`], or there is no memory for one more.
     pub(crate) fn make(
         &self,
         clock: TimerClock,
+        quota: &Arc<Quota>,
         sends: impl FnOnce(u32) -> Option<(Target, SignalInfo)>,
     ) -> Result<u32, Errno> {
+        let charge = quota.charge(TIMER_BYTES).map_err(|_| Errno::EAGAIN)?;
         let mut state = self.state.lock();
         if state.timers.len() >= TIMERS_MAX + INTERVAL_TIMERS.len() {
             return Err(Errno::EAGAIN);
@@ -182,7 +187,7 @@ impl Timers {
             id = (id + 1) & i32::MAX.cast_unsigned();
         }
         state.next_id = (id + 1) & i32::MAX.cast_unsigned();
-        state.timers.insert(TimerName::Made(id), Timer::new(clock, sends(id)));
+        state.timers.insert(TimerName::Made(id), Timer::new(clock, sends(id), Some(charge)));
         Ok(id)
     }
 

@@ -41,7 +41,9 @@ use coppice_hal as hal;
 
 use super::Ship;
 use crate::executor::{self, oneshot};
-use crate::limits::{DELIVER_NS_MAX, DELIVER_PAUSE_NS_MAX, DELIVER_SAID_NS, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX};
+use crate::limits::{
+    DELIVER_NS_MAX, DELIVER_PAUSE_NS_MAX, DELIVER_SAID_NS, SCRUB_PAUSE_NS, SCRUB_WAIT_NS_MAX, SHRINK_PAGES,
+};
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +86,7 @@ impl Ship {
         if let Some(wiped) = ask(hal::cpu::index(), wipe_here_and_heap).await {
             let _ = wiped.await;
         }
+        shrink_heap().await;
         delivery
     }
 
@@ -170,6 +173,28 @@ async fn ask(core: usize, wipe: fn()) -> Option<oneshot::Receiver<()>> {
             Err(executor::TooManyTasks) => {
                 log::error!("ship: core {core} has no room for the task that is to wipe it");
                 return None;
+            }
+        }
+    }
+}
+
+/// Gives the memory back that the heap has no use for any more, some pages at a time, and has all cores forget where it
+/// was.
+async fn shrink_heap() {
+    let mut any = false;
+    loop {
+        let given = hal::heap::shrink(SHRINK_PAGES);
+        any |= given > 0;
+        if given < SHRINK_PAGES {
+            break;
+        }
+        executor::yield_now().await;
+    }
+    if any {
+        for core in 0..executor::cores() {
+            if let Some(forgotten) = ask(core, hal::heap::forget).await {
+                // As above.
+                let _ = forgotten.await;
             }
         }
     }

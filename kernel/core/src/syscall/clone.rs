@@ -55,7 +55,7 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
         process.space.lock().touch(address, size_of::<u32>(), Access::WRITE)?;
     }
     let (name, affinity) = (*caller.thread.name.lock(), caller.thread.affinity.load(Ordering::Relaxed));
-    let child = process.threads.add(name, affinity)?;
+    let child = process.threads.add(name, affinity, &process.node.quota)?;
     child.remembered.inherit(&caller.thread.remembered);
     if flags & flag::CHILD_CLEARTID != 0 {
         child.clear_tid.store(child_tid, Ordering::Relaxed);
@@ -78,9 +78,9 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     if flags & flag::SETTLS != 0 {
         new.regs.fs_base = tls;
     }
-    if start_thread(Arc::clone(process), child, new).is_err() {
+    if let Err(errno) = start_thread(Arc::clone(process), child, new) {
         process.signals.lock().leave(tid);
-        return Err(Errno::EAGAIN.into());
+        return Err(errno.into());
     }
     Ok(tid.into())
 }

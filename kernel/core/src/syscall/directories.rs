@@ -23,6 +23,7 @@ pub(super) async fn getdents64(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EFAULT.into());
     }
     let _turn = file.turn().await;
+    caller.thread.keep(limit)?;
     let position = file.offset();
     let (bytes, next) = match &file.object {
         Object::Shipped(shipped) if file.is_directory() => {

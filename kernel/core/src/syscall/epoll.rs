@@ -125,9 +125,12 @@ impl Wait {
         let poller = poller(&self.file)?;
         loop {
             let any = until_or(deadline_ns, |waker| poller.watch(waker), || (poller.queued() > 0).then_some(()));
-            if caller.interruptible(Restart::Never, any).await?.is_err() {
-                caller.unless_interrupted(Restart::Never).await?;
-                return Ok(0);
+            match caller.interruptible(Restart::Never, any).await? {
+                Ok(watched) => watched?,
+                Err(_) => {
+                    caller.unless_interrupted(Restart::Never).await?;
+                    return Ok(0);
+                }
             }
             match self.tell(caller) {
                 // What was queued had nothing to tell after all.

@@ -115,14 +115,16 @@ impl Entries {
 
     /// Has `waker` woken when another look may find more.
     fn watch(self, caller: Caller<'_>, waker: &Waker) -> Immediate<()> {
+        let mut watched = Ok(());
         self.for_each_chunk(caller, |chunk| {
             for bytes in chunk.as_chunks::<POLLFD_BYTES>().0 {
                 let file = caller.process.files.lock().get(PollEntry::parse(bytes).descriptor);
                 if let Ok(file) = file {
-                    file.watch(waker);
+                    watched = watched.and(file.watch(waker));
                 }
             }
-        })
+        })?;
+        Ok(watched?)
     }
 
     /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.

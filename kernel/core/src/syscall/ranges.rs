@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use coppice_hal::heap::block_bytes;
 use coppice_hal::paging::Access;
 
 use super::abi::io::{IOVEC_BYTES, parse_iovec};
@@ -10,15 +11,21 @@ use crate::errno::Errno;
 use crate::files::buffer;
 use crate::memory::{AddressSpace, CopyError};
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
+use crate::quota::Charge;
 
 /// Most ranges in one call, as on Linux: `EINVAL`.
 const IOV_MAX: u64 = 1024;
+
+/// Entries that take so many bytes at most are not charged.
+const FEW_BYTES: usize = 8 * IOVEC_BYTES;
+
+/// A part of a transfer for which there must be memory, bytes.
+const PART_BYTES_MIN: usize = 4096;
 
 /// Most bytes one call moves, as on Linux; longer ones are cut.
 pub(super) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
 
 /// Ranges of the program's memory, all in its half of the address space, and how far they have been used.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ranges {
     /// Address and length of each; together at most [`TRANSFER_BYTES_MAX`] bytes.
     list: Vec<(u64, u64)>,
@@ -28,6 +35,8 @@ pub(super) struct Ranges {
     used: u64,
     /// Bytes that are left.
     left: u64,
+    /// What the list was charged with, if it is long.
+    _charge: Option<Charge>,
 }
 
 /// How far ranges have been used.
@@ -44,7 +53,7 @@ impl Ranges {
     /// # Errors
     /// `EFAULT`: it is not the program's.
     pub(super) fn one(address: u64, length: u64) -> Result<Self, Errno> {
-        Self::new([(address, length)].into_iter())
+        Self::new([(address, length)].into_iter(), None)
     }
 
     /// The ranges of the iovec of `count` entries at `address`.
@@ -52,16 +61,25 @@ impl Ranges {
         if count > IOV_MAX {
             return Err(Errno::EINVAL.into());
         }
-        let mut bytes = buffer(count as usize * IOVEC_BYTES)?;
+        let length = count as usize * IOVEC_BYTES;
+        // While its entries are read they are there twice. Few ones are among what each thread is charged with.
+        let quota = &caller.process.node.quota;
+        let mut charge = if length > FEW_BYTES { Some(quota.charge(2 * block_bytes(length))?) } else { None };
+        let mut bytes = buffer(length)?;
         caller.read(address, &mut bytes).await?;
-        Ok(Self::new(bytes.chunks_exact(IOVEC_BYTES).map(parse_iovec))?)
+        let entries = bytes.chunks_exact(IOVEC_BYTES).map(parse_iovec);
+        if let Some(charge) = &mut charge {
+            charge.shrink(block_bytes(length));
+        }
+        Ok(Self::new(entries, charge)?)
     }
 
     /// # Errors
     /// `EINVAL`: a negative length. `EFAULT`: a range is not the program's.
-    fn new(ranges: impl Iterator<Item = (u64, u64)> + Clone) -> Result<Self, Errno> {
+    fn new(ranges: impl Iterator<Item = (u64, u64)> + Clone, charge: Option<Charge>) -> Result<Self, Errno> {
         let several = ranges.clone().nth(1).is_some();
         let mut list = Vec::new();
+        list.try_reserve_exact(ranges.clone().count()).map_err(|_| Errno::ENOMEM)?;
         let mut left = 0;
         for (address, length) in ranges {
             if several && i64::try_from(length).is_err() {
@@ -76,7 +94,7 @@ impl Ranges {
                 list.push((address, length));
             }
         }
-        Ok(Self { list, current: 0, used: 0, left })
+        Ok(Self { list, current: 0, used: 0, left, _charge: charge })
     }
 
     /// Bytes that are left.
@@ -176,12 +194,14 @@ impl Ranges {
         (done, Ok(()))
     }
 
-    /// Takes up to `limit` bytes from the ranges, fewer at their end.
+    /// Takes up to `limit` bytes from the ranges, fewer at their end, or if there is little memory for them. Gives what
+    /// they are charged with, too.
     ///
     /// # Errors
     /// The failure if there was not a single one; otherwise it comes at the next call.
-    pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<Vec<u8>> {
+    pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<(Vec<u8>, Charge)> {
         let length = usize::try_from(self.left).map_or(limit, |left| left.min(limit));
+        let (length, charge) = part(caller, length)?;
         let mut bytes = buffer(length)?;
         let mut done = 0;
         while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
@@ -195,7 +215,22 @@ impl Ranges {
             }
         }
         bytes.truncate(done);
-        Ok(bytes)
+        Ok((bytes, charge))
+    }
+}
+
+/// A part of `wanted` bytes of a long transfer: how many there is memory for now, and what they are charged with. With
+/// little memory a transfer is made in small parts rather than not at all.
+///
+/// # Errors
+/// `ENOMEM`: not even for a small part.
+pub(super) fn part(caller: Caller<'_>, wanted: usize) -> Result<(usize, Charge), Errno> {
+    let mut length = wanted;
+    loop {
+        match caller.process.node.quota.charge(block_bytes(length)) {
+            Err(_) if length > PART_BYTES_MIN => length = (length / 2).max(PART_BYTES_MIN),
+            charge => return Ok((length, charge?)),
+        }
     }
 }
 
@@ -212,12 +247,12 @@ mod tests {
 
     #[test]
     fn wild_ranges_are_refused() {
-        assert_eq!(Ranges::one(END, 1), Err(Errno::EFAULT));
-        assert_eq!(Ranges::one(0xffff_8000_0000_0000, 1), Err(Errno::EFAULT));
-        assert_eq!(Ranges::one(0x1000, u64::MAX), Err(Errno::EFAULT));
-        assert_eq!(Ranges::one(u64::MAX, u64::MAX), Err(Errno::EFAULT));
+        assert_eq!(Ranges::one(END, 1).err(), Some(Errno::EFAULT));
+        assert_eq!(Ranges::one(0xffff_8000_0000_0000, 1).err(), Some(Errno::EFAULT));
+        assert_eq!(Ranges::one(0x1000, u64::MAX).err(), Some(Errno::EFAULT));
+        assert_eq!(Ranges::one(u64::MAX, u64::MAX).err(), Some(Errno::EFAULT));
         let several = [(0x1000, 1), (0x1000, 1 << 63)];
-        assert_eq!(Ranges::new(several.into_iter()), Err(Errno::EINVAL));
+        assert_eq!(Ranges::new(several.into_iter(), None).err(), Some(Errno::EINVAL));
     }
 
     #[test]
@@ -225,7 +260,7 @@ mod tests {
         let ranges = Ranges::one(0x1000, 1 << 40).expect("in the user half");
         assert_eq!(ranges.left(), TRANSFER_BYTES_MAX);
         let several = [(0x1000, 0x7fff_0000), (0x1000, 0x7fff_0000), (0x1000, 5)];
-        let ranges = Ranges::new(several.into_iter()).expect("in the user half");
+        let ranges = Ranges::new(several.into_iter(), None).expect("in the user half");
         assert_eq!(ranges.left(), TRANSFER_BYTES_MAX);
         assert_eq!(ranges.list, [(0x1000, 0x7fff_0000), (0x1000, 0xf000)]);
     }
@@ -239,7 +274,7 @@ mod tests {
             let list: Vec<(u64, u64)> =
                 lengths.iter().enumerate().map(|(index, length)| (0x1000 * (index as u64 + 1), *length)).collect();
             let expected: Vec<u64> = list.iter().flat_map(|(address, length)| *address..address + length).collect();
-            let mut ranges = Ranges::new(list.into_iter()).expect("in the user half");
+            let mut ranges = Ranges::new(list.into_iter(), None).expect("in the user half");
             let mut seen = Vec::new();
             for step in steps {
                 let Some((address, count)) = ranges.next(step) else { break };
@@ -253,7 +288,7 @@ mod tests {
 
         #[test]
         fn no_iovec_panics(list in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..10)) {
-            if let Ok(ranges) = Ranges::new(list.into_iter()) {
+            if let Ok(ranges) = Ranges::new(list.into_iter(), None) {
                 prop_assert!(ranges.left() <= TRANSFER_BYTES_MAX);
             }
         }

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Reply};
 
-use super::ranges::Ranges;
+use super::ranges::{Ranges, part};
 use super::stream::{How, read_stream};
 use super::{Arguments, signal_file};
 use crate::errno::Errno;
@@ -162,14 +162,19 @@ async fn read_parts(
         while asked < end && parts.len() < PARTS_UNDER_WAY {
             let length = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
             let at = asked;
+            let (length, charge) = match part(caller, length) {
+                // Those under way leave some memory.
+                Err(_) if parts.len() > 0 => break,
+                part => part?,
+            };
             parts.push(async move {
                 let bytes = file.read_at(caller.process, at, length).await?;
                 Ok((Reply::Data, bytes))
             });
-            lengths.push_back(length);
+            lengths.push_back((length, charge));
             asked += length as u64;
         }
-        let Some(length) = lengths.pop_front() else { return Ok(()) };
+        let Some((length, _charge)) = lengths.pop_front() else { return Ok(()) };
         let (_, bytes) = parts.next().await?;
         let (copied, result) = ranges.scatter(caller, &bytes).await;
         if file.as_shipped().is_some() {
@@ -185,7 +190,9 @@ async fn read_parts(
 
 /// Standard input gives what there is, however little.
 async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut ranges: Ranges) -> Awaited {
-    let length = u32::try_from(ranges.left()).map_or(BULK_BYTES_MAX as u32, |left| left.min(BULK_BYTES_MAX as u32));
+    let length = usize::try_from(ranges.left()).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
+    let (length, _charge) = part(caller, length)?;
+    let length = length as u32;
     let waits = !file.is_nonblocking();
     // One thread asks for all that wait.
     let _turn = if waits { Some(caller.interruptible(Restart::IfAsked, input.turn()).await?) } else { None };
@@ -218,9 +225,11 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
 async fn read_device(caller: Caller<'_>, device: Device, mut ranges: Ranges) -> Awaited {
     const PART_BYTES: usize = 64 * 1024;
     let mut done = 0;
-    let mut part = buffer(usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES)))?;
+    let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));
+    let (length, _charge) = part(caller, length)?;
+    let mut part = buffer(length)?;
     while ranges.left() > 0 {
-        let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));
+        let length = usize::try_from(ranges.left()).map_or(part.len(), |left| left.min(part.len()));
         let given = device.read(&mut part[..length]);
         if given == 0 {
             break;

@@ -142,13 +142,14 @@ impl Asked {
             return Ok(found);
         }
         let look_again = poll_fn(|context| {
+            let mut watched = Ok(());
             for number in self.numbers() {
                 let file = caller.process.files.lock().get(number as i32);
                 if let Ok(file) = file {
-                    file.watch(context.waker());
+                    watched = watched.and(file.watch(context.waker()));
                 }
             }
-            let looked = self.look(caller);
+            let looked = watched.and_then(|()| self.look(caller));
             if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
         });
         let waiting = executor::timeout_at(deadline_ns, look_again);

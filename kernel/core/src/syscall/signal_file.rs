@@ -6,7 +6,7 @@ use super::abi::u64_at;
 use super::pipe::install;
 use super::ranges::Ranges;
 use crate::errno::Errno;
-use crate::files::readiness::until;
+use crate::files::readiness::until_watched;
 use crate::files::{Object, OpenFile, SignalFile, flags};
 use crate::process::signals::{Restart, SignalSet};
 use crate::process::{Awaited, Caller, Failure, Immediate};
@@ -36,7 +36,7 @@ fn make(caller: Caller<'_>, a: &Arguments, how: u32) -> Immediate {
         return Ok(a.uint(0).into());
     }
     let quota = &caller.process.node.quota;
-    let board = caller.process.signals.lock().board();
+    let board = caller.process.signals.lock().board(quota);
     let signals = SignalFile::new(wanted, board, quota)?;
     let number = install(caller, Object::Signals(signals), how | flags::O_RDWR)?;
     Ok(number.cast_unsigned().into())
@@ -59,7 +59,7 @@ pub(super) async fn read(caller: Caller<'_>, file: &OpenFile, signals: &SignalFi
             Some(info) => info,
             None if done > 0 => break,
             None if file.is_nonblocking() => return Err(Errno::EAGAIN.into()),
-            None => caller.interruptible(Restart::IfAsked, until(|waker| signals.watch(waker), take)).await?,
+            None => caller.interruptible(Restart::IfAsked, until_watched(|waker| signals.watch(waker), take)).await??,
         };
         let info = caller.process.timers.taken(caller.process, info);
         let (copied, result) = ranges.put(caller, info.read_record().bytes());

@@ -74,7 +74,7 @@ pub(super) async fn wait<T>(
     };
     let waiting = until_or(deadline_ns, |waker| file.watch(waker), attempt);
     let restart = if deadline_ns == u64::MAX { Restart::IfAsked } else { Restart::Never };
-    Ok(caller.interruptible(restart, waiting).await?.unwrap_or(Err(Errno::EAGAIN))?)
+    Ok(caller.interruptible(restart, waiting).await?.unwrap_or(Err(Errno::EAGAIN))??)
 }
 
 /// Reads into the ranges. Gives how many bytes the program got, and there were of the message, if it was one.

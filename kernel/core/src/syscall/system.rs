@@ -4,6 +4,7 @@ use coppice_hal::addr::PAGE_BYTES;
 
 use super::Arguments;
 use super::abi::system::{self as abi, SystemInformation, Usage};
+use super::ranges;
 use crate::clock;
 use crate::errno::Errno;
 use crate::files::buffer;
@@ -103,7 +104,9 @@ pub(super) fn getrandom(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> 
 pub(super) async fn getrandom_long(caller: Caller<'_>, a: &Arguments) -> Awaited {
     check_random(a)?;
     let length = a.get(1).min(RANDOM_BYTES_MAX);
-    let mut part = buffer(usize::try_from(length).unwrap_or(usize::MAX).min(RANDOM_PART_BYTES))?;
+    let (length_of_part, _charge) =
+        ranges::part(caller, usize::try_from(length).unwrap_or(usize::MAX).min(RANDOM_PART_BYTES))?;
+    let mut part = buffer(length_of_part)?;
     let mut done = 0;
     while done < length {
         let count = part.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));

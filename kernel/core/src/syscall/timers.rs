@@ -113,7 +113,7 @@ pub(super) fn timer_create(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if target.is_some() && !(1..=SIGNAL_MAX).contains(&signal) {
         return Err(Errno::EINVAL.into());
     }
-    let id = caller.process.timers.make(clock, |id| {
+    let id = caller.process.timers.make(clock, &caller.process.node.quota, |id| {
         let value = event.as_ref().map_or(id.into(), |event| u64_at(event, 0));
         target.map(|target| (target, SignalInfo::timer(signal, id, value)))
     })?;

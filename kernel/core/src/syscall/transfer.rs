@@ -1,6 +1,7 @@
 //! Copying between files without the program's memory: sendfile(2), copy_file_range(2). The bytes come to the node and
 //! go back: reads are several at once, writes one after the other.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::Reply;
 
 use super::Arguments;
-use super::ranges::TRANSFER_BYTES_MAX;
+use super::ranges::{TRANSFER_BYTES_MAX, part};
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
 use super::write::write_once;
 use crate::errno::Errno;
@@ -126,15 +127,23 @@ async fn copy(
     let mut asked = start;
     let mut done = 0;
     let mut parts = Pipeline::new();
+    let mut charges = VecDeque::new();
     while start + done < end {
         while asked < end && parts.len() < PARTS_UNDER_WAY {
             let at = asked;
             let count = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
+            let (count, charge) = match part(caller, count) {
+                // Those under way leave some memory.
+                Err(_) if parts.len() > 0 => break,
+                part => part?,
+            };
+            charges.push_back(charge);
             parts.push(async move { Ok((Reply::Data, input.read_at(caller.process, at, count).await?)) });
             asked += count as u64;
         }
         let step = async {
             let (_, bytes) = parts.next().await?;
+            let _charge = charges.pop_front();
             if bytes.is_empty() {
                 return Ok((0, 0));
             }

@@ -135,7 +135,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         }
         Object::Text(Text::Name(thread), _) => {
             let length = ranges.left();
-            let name = ranges.gather(caller, THREAD_NAME_BYTES_MAX).await?;
+            let (name, _charge) = ranges.gather(caller, THREAD_NAME_BYTES_MAX).await?;
             thread::set_name(caller, *thread, &name)?;
             Ok(length)
         }
@@ -163,12 +163,18 @@ async fn write_parts(caller: Caller<'_>, file: Handle, mut ranges: Ranges, progr
                 break;
             }
             match ranges.gather(caller, BULK_BYTES_MAX).await {
-                Ok(bytes) => {
+                Ok((bytes, charge)) => {
                     lengths.push_back(bytes.len() as u64);
                     let call = Call::Write { file, offset: Some(sent) };
                     sent += bytes.len() as u64;
-                    parts.push(caller.process.client.call(call, bytes));
+                    let call = caller.process.client.call(call, bytes);
+                    parts.push(async move {
+                        let _charge = charge;
+                        call.await
+                    });
                 }
+                // Those under way leave some memory.
+                Err(Failure::Errno(Errno::ENOMEM)) if parts.len() > 0 => break,
                 Err(failure) => result = Err(failure),
             }
         }
@@ -196,7 +202,7 @@ async fn write_parts(caller: Caller<'_>, file: Handle, mut ranges: Ranges, progr
 /// Writes to memory, part after part, with the core free for others in between.
 async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
     while ranges.left() > 0 {
-        let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+        let (bytes, _charge) = ranges.gather(caller, BULK_BYTES_MAX).await?;
         let length = bytes.len() as u64;
         let (written, _) = write_once(caller, progress.file, Some(progress.from + progress.done), bytes).await?;
         progress.add(written);
@@ -214,7 +220,7 @@ async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ra
     let mut done = 0;
     while ranges.left() > 0 {
         let step = async {
-            let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+            let (bytes, _charge) = ranges.gather(caller, BULK_BYTES_MAX).await?;
             let length = bytes.len() as u64;
             let (written, end) = write_once(caller, file, None, bytes).await?;
             Ok::<_, Failure>((length, written, end))
@@ -240,7 +246,7 @@ async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ra
 /// Prints the ranges, in order.
 async fn print(caller: Caller<'_>, stream: &Standard, ranges: &mut Ranges, done: &mut u64) -> Awaited<()> {
     while ranges.left() > 0 {
-        let bytes = ranges.gather(caller, BULK_BYTES_MAX).await?;
+        let (bytes, _charge) = ranges.gather(caller, BULK_BYTES_MAX).await?;
         let length = bytes.len() as u64;
         let taken = print_once(caller, stream, bytes).await?;
         *done += taken;

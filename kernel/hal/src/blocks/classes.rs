@@ -4,11 +4,13 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-/// `log2` of the smallest class's size: a block must hold a link.
-const SHIFT_MIN: u32 = 4;
+use crate::budget::{BLOCK_BYTES_MIN, CLASS_BYTES_MAX};
 
-/// Number of classes: 16 bytes to 2 KiB.
-const CLASSES: usize = 8;
+/// `log2` of the smallest class's size: a block must hold a link.
+const SHIFT_MIN: u32 = BLOCK_BYTES_MIN.trailing_zeros();
+
+/// Number of classes.
+const CLASSES: usize = (CLASS_BYTES_MAX.trailing_zeros() - SHIFT_MIN + 1) as usize;
 
 /// Blocks that must be aligned better than this are not kept.
 const ALIGN_MAX: usize = 64;
@@ -53,6 +55,11 @@ impl Class {
         let layout = Layout::from_size_align(size, size.min(ALIGN_MAX)).ok()?;
         Some(Self { index, layout })
     }
+
+    /// All classes.
+    fn all() -> impl Iterator<Item = Self> {
+        (0..CLASSES).filter_map(|index| Self::of(Layout::from_size_align(BLOCK_BYTES_MIN << index, 1).ok()?))
+    }
 }
 
 impl Classes {
@@ -74,6 +81,11 @@ impl Classes {
         self.first[class.index] = unsafe { block.as_ref().next };
         self.waiting_bytes[class.index] -= class.layout.size();
         Some(block.cast())
+    }
+
+    /// Takes any block that waits.
+    pub(super) fn take_any(&mut self) -> Option<(Class, NonNull<u8>)> {
+        Class::all().find_map(|class| Some((class, self.take(class)?)))
     }
 
     /// Lets a block wait. Returns whether there was room; if not, the block is still the caller's.

@@ -188,3 +188,39 @@ fn what_waits_is_nobodys() {
     stage.give(kept, layout(4096));
     assert_eq!(stage.blocks.used(), 0);
 }
+
+#[test]
+fn pages_without_blocks_can_be_taken_out_and_put_back() {
+    let mut stage = Stage::new(256 * KIB);
+    stage.extend(192 * KIB);
+    let blocks: Vec<_> = (0..40).map(|_| stage.take(layout(4000)).unwrap()).collect();
+    let kept = stage.take(layout(100)).unwrap();
+    blocks.into_iter().for_each(|block| stage.give(block, layout(4000)));
+    // What waits is in the way.
+    stage.blocks.wash();
+    assert!(!stage.blocks.empty_lists());
+    let small = stage.take(layout(64)).unwrap();
+    stage.give(small, layout(64));
+    assert!(stage.blocks.empty_lists() && !stage.blocks.empty_lists());
+    let used = stage.blocks.used();
+    let mut pages: Vec<_> = core::iter::from_fn(|| stage.blocks.take_page()).map(NonNull::addr).collect();
+    assert_eq!(stage.blocks.used(), used, "they are nobody's");
+    // All but those in which the block or the ends lie.
+    assert!((60..=63).contains(&pages.len()), "{}", pages.len());
+    assert!(
+        pages
+            .iter()
+            .all(|page| page.get().is_multiple_of(4 * KIB) && kept.addr().get() / (4 * KIB) != page.get() / (4 * KIB))
+    );
+    assert!(!stage.blocks.has_run(8 * KIB));
+    // Two that lie one behind the other are a run again.
+    pages.sort_unstable();
+    let (first, _) = pages.iter().zip(&pages[1..]).find(|(one, next)| next.get() - one.get() == 4 * KIB).unwrap();
+    let start = stage.memory.as_mut_ptr().cast::<u8>();
+    let first = NonNull::new(start.with_addr(first.get())).unwrap();
+    // SAFETY: both were just taken out.
+    unsafe { stage.blocks.put_pages(first, 2) };
+    assert!(stage.blocks.has_run(8 * KIB) && !stage.blocks.has_run(16 * KIB));
+    let block = stage.take(layout(7000)).unwrap();
+    assert_eq!(block, first);
+}

@@ -1,5 +1,7 @@
 //! The host's allocator, of which nothing is known.
 
+pub use crate::budget::{Refused, block_bytes};
+
 /// How much of the kernel's heap is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -7,6 +9,8 @@ pub struct Usage {
     pub used_bytes: usize,
     /// Bytes taken from the pool.
     pub held_bytes: usize,
+    /// Bytes promised.
+    pub promised_bytes: usize,
     /// Most bytes it may take.
     pub limit_bytes: usize,
 }
@@ -16,3 +20,23 @@ pub struct Usage {
 pub fn usage() -> Usage {
     Usage::default()
 }
+
+/// There is always memory.
+///
+/// # Errors
+/// Never.
+pub fn promise(_bytes: usize) -> Result<(), Refused> {
+    Ok(())
+}
+
+/// No promise was kept.
+pub fn release(_bytes: usize) {}
+
+/// Nothing is given back.
+#[must_use]
+pub fn shrink(_pages: usize) -> usize {
+    0
+}
+
+/// There is nothing to forget.
+pub fn forget() {}

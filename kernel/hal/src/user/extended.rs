@@ -43,6 +43,13 @@ pub fn bytes() -> usize {
     machine::bytes()
 }
 
+/// What a copy of them takes of the heap, bytes, with what is kept beside it.
+#[must_use]
+pub fn heap_bytes() -> usize {
+    const BESIDE_BYTES: usize = 64;
+    crate::budget::block_bytes(bytes() + BESIDE_BYTES) + BESIDE_BYTES
+}
+
 /// The components there are, a bit each, as in the processor's register XCR0.
 #[must_use]
 pub fn components() -> u64 {

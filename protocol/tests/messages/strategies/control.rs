@@ -18,7 +18,7 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
     vec(any::<String>(), 0..4)
 }
 
-fn memory() -> impl Strategy<Value = MemoryStatus> {
+pub(super) fn memory() -> impl Strategy<Value = MemoryStatus> {
     any::<[u64; 4]>().prop_map(|[total, kernel, free, retained]| MemoryStatus { total, kernel, free, retained })
 }
 

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{job_failure, launch, node_status, rank_report, ras_event, waiting};
+use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, waiting};
 use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::{generation, job, key, node, program, rank};
@@ -94,5 +94,10 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         }),
         (job(), any::<u32>()).prop_map(|(job, bytes)| FromPset::InputTaken { job, bytes }),
         (node(), ras_event()).prop_map(|(node, event)| FromPset::Ras { node, event }),
+        (node(), generation(), memory()).prop_map(|(node, generation, memory)| FromPset::Memory {
+            node,
+            generation,
+            memory,
+        }),
     ]
 }

@@ -8,7 +8,7 @@ use shuttle::thread;
 use super::tests::{READ, add};
 use super::{Poller, ask};
 use crate::executor::check;
-use crate::files::readiness::until;
+use crate::files::readiness::until_watched;
 use crate::files::stream::{Stream, copy_from};
 use crate::files::{Object, OpenFile};
 use crate::quota::tests::quota;
@@ -28,7 +28,7 @@ fn count_up(file: &OpenFile) {
 
 /// Waits until there is something to look at, and looks.
 fn wait(poller: &Poller) -> usize {
-    block_on(until(|waker| poller.watch(waker), || (poller.queued() > 0).then_some(())));
+    block_on(until_watched(|waker| poller.watch(waker), || (poller.queued() > 0).then_some(()))).expect("memory");
     poller.collect(1, |_, _| true)
 }
 

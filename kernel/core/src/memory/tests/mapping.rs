@@ -130,7 +130,7 @@ fn areas_split_merge_and_have_a_limit() {
 fn processes_that_share_a_node_have_fewer_areas_each() {
     for (spaces, most) in [(1, AREAS_MAX), (4, AREAS_MAX / 4), (64, AREAS_MIN), (u32::MAX, AREAS_MIN), (0, AREAS_MAX)] {
         let mut world = world();
-        world.space.share_room(spaces);
+        world.space.share_room(spaces, &crate::quota::tests::quota());
         let mut made = 0;
         while world.space.map(0, PAGE, made & 1, ANONYMOUS | PRIVATE, Backing::Zero).is_ok() {
             made += 1;

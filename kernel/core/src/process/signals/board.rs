@@ -2,10 +2,13 @@
 //!
 //! There is one per process, from the first signalfd on.
 
+use alloc::sync::Arc;
+
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::SignalSet;
 use crate::files::readiness::Watchers;
+use crate::quota::Quota;
 
 /// See this module.
 pub(crate) struct Board {
@@ -16,8 +19,8 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(super) const fn new() -> Self {
-        Self { pending: AtomicU64::new(0), watchers: Watchers::new() }
+    pub(super) fn new(quota: &Arc<Quota>) -> Self {
+        Self { pending: AtomicU64::new(0), watchers: Watchers::new(quota) }
     }
 
     /// What is pending for the process or any of its threads.

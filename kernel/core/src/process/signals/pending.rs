@@ -28,7 +28,8 @@ impl Pending {
     /// Adds a signal, of which there is room for what it says.
     pub(super) fn push(&mut self, info: SignalInfo) {
         self.set = self.set.or(SignalSet::of(info.signal));
-        self.infos.entry(info.signal).or_default().push_back(info);
+        // Most are alone.
+        self.infos.entry(info.signal).or_insert_with(|| VecDeque::with_capacity(1)).push_back(info);
     }
 
     /// Adds a signal without what it says, for which there is no room.
@@ -41,6 +42,9 @@ impl Pending {
         let signal = self.set.and(wanted).first()?;
         let mut queue = self.infos.remove(&signal).unwrap_or_default();
         let info = queue.pop_front();
+        if queue.len() < queue.capacity() / 4 {
+            queue.shrink_to(2 * queue.len());
+        }
         if queue.is_empty() {
             self.set = self.set.and(SignalSet::of(signal).others());
         } else {

@@ -11,7 +11,8 @@ use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
 use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
 use crate::errno::Errno;
-use crate::limits::SIGNALS_QUEUED_MAX;
+use crate::limits::{SIGNAL_BYTES, SIGNALS_FREE, SIGNALS_QUEUED_MAX};
+use crate::quota::{Counted, Quota};
 use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
 
 const SIG_DFL: u64 = 0;
@@ -61,6 +62,8 @@ pub(crate) struct Signals {
     threads: BTreeMap<u32, Thread>,
     /// Pending signals with what they say.
     queued: usize,
+    /// What those are charged with.
+    charged: Counted,
     stopped: bool,
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
@@ -76,12 +79,26 @@ impl Signals {
             shared: Pending::default(),
             threads: BTreeMap::new(),
             queued: 0,
+            charged: Counted::new(SIGNAL_BYTES, SIGNALS_FREE),
             stopped: false,
             turn: 0,
             board: None,
         };
         signals.join(first, SignalSet::NONE);
         signals
+    }
+
+    /// The same, whose pending signals are charged to `quota`.
+    pub(crate) fn charged(first: u32, quota: &Arc<Quota>) -> Self {
+        let mut signals = Self::new(first);
+        signals.charged.charge_to(quota);
+        signals
+    }
+
+    /// So many signals are not pending any more.
+    fn taken(&mut self, count: usize) {
+        self.queued -= count;
+        self.charged.settle(self.queued);
     }
 
     /// A thread starts, with the signals blocked that its creator has.
@@ -101,7 +118,7 @@ impl Signals {
     /// A thread is at its end. Gives the threads that are to look at their signals in its place.
     pub(crate) fn leave(&mut self, id: u32) -> Vec<u32> {
         let Some(thread) = self.threads.remove(&id) else { return Vec::new() };
-        self.queued -= thread.pending.queued();
+        self.taken(thread.pending.queued());
         self.post(false);
         self.pass_on(thread.blocked.others())
     }
@@ -145,8 +162,8 @@ impl Signals {
     /// Sends a signal.
     ///
     /// # Errors
-    /// `ESRCH`: no such thread. `EINVAL`: no such signal. `EAGAIN`: [`SIGNALS_QUEUED_MAX`] are pending, and this one
-    /// cannot be sent without what it says.
+    /// `ESRCH`: no such thread. `EINVAL`: no such signal. `EAGAIN`: [`SIGNALS_QUEUED_MAX`] are pending, or there is no
+    /// memory, and this one cannot be sent without what it says.
     pub(crate) fn send(&mut self, target: Target, info: SignalInfo) -> Result<Outcome, Errno> {
         let signal = info.signal;
         check(signal)?;
@@ -183,17 +200,17 @@ impl Signals {
 
     /// Adds a signal to those that are pending. Says whether that changes anything.
     fn add(&mut self, target: Target, info: SignalInfo) -> Result<bool, Errno> {
-        let is_room = self.queued < SIGNALS_QUEUED_MAX;
         let pending = match target {
             Target::Process => &mut self.shared,
             Target::Thread(id) => &mut self.threads.get_mut(&id).ok_or(Errno::ESRCH)?.pending,
         };
-        // There are few timers, and each is there once.
-        let is_timer = info.timer_id().is_some();
         if pending.has(&info) {
             return Ok(false);
         }
-        if is_room || is_timer {
+        // There are few timers, each is there once, and its signal was charged with it.
+        let is_timer = info.timer_id().is_some();
+        let mut is_room = || self.queued < SIGNALS_QUEUED_MAX && self.charged.cover(self.queued + 1).is_ok();
+        if is_timer || is_room() {
             pending.push(info);
             self.queued += 1;
         } else if info.signal < REAL_TIME_MIN || info.code == SI_USER {
@@ -206,8 +223,8 @@ impl Signals {
     }
 
     /// Where it is said what is pending, for those that read signals.
-    pub(crate) fn board(&mut self) -> Arc<Board> {
-        let board = Arc::clone(self.board.get_or_insert_with(|| Arc::new(Board::new())));
+    pub(crate) fn board(&mut self, quota: &Arc<Quota>) -> Arc<Board> {
+        let board = Arc::clone(self.board.get_or_insert_with(|| Arc::new(Board::new(quota))));
         self.post(false);
         board
     }
@@ -307,7 +324,7 @@ impl Signals {
     pub(crate) fn take(&mut self, id: u32, wanted: SignalSet) -> Option<SignalInfo> {
         let thread = self.threads.get_mut(&id)?;
         let (info, had_room) = thread.pending.take(wanted).or_else(|| self.shared.take(wanted))?;
-        self.queued -= usize::from(had_room);
+        self.taken(usize::from(had_room));
         self.post(false);
         Some(info)
     }
@@ -431,13 +448,15 @@ impl Signals {
     /// Forgets the pending signals of a timer that is no more.
     pub(crate) fn forget_timer(&mut self, id: u32) {
         let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget_timer(id)).sum();
-        self.queued -= own + self.shared.forget_timer(id);
+        let shared = self.shared.forget_timer(id);
+        self.taken(own + shared);
         self.post(false);
     }
 
     fn forget(&mut self, signals: SignalSet) {
         let own: usize = self.threads.values_mut().map(|thread| thread.pending.forget(signals)).sum();
-        self.queued -= own + self.shared.forget(signals);
+        let shared = self.shared.forget(signals);
+        self.taken(own + shared);
         self.post(false);
     }
 

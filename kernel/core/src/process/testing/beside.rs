@@ -64,7 +64,7 @@ impl Bench {
         let waiting = calls.map(|(number, arguments)| {
             let mut all = [0; 6];
             all[..arguments.len()].copy_from_slice(arguments);
-            let state = self.process.threads.add([0; 16], 1).expect("room");
+            let state = self.process.threads.add([0; 16], 1, &self.process.node.quota).expect("room");
             let (process, handled) = (Arc::clone(&self.process), Arc::clone(&self.handled));
             let (sender, done) = executor::oneshot::channel();
             let spawned = executor::spawn(async move {

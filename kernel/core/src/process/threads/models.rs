@@ -10,6 +10,7 @@ use shuttle::thread;
 use super::Threads;
 use crate::executor::check;
 use crate::process::{End, ThreadState};
+use crate::quota::tests::quota;
 
 const NAME: [u8; 16] = [0; 16];
 
@@ -27,11 +28,11 @@ fn live(threads: &Threads, state: &ThreadState, brief: bool) {
 fn no_thread_outlives_its_process() {
     check(|| {
         let threads = Arc::new(Threads::new(1, 100));
-        let first = threads.add(NAME, 1).expect("room");
+        let first = threads.add(NAME, 1, &quota()).expect("room");
         let own = Arc::clone(&threads);
         let running = thread::spawn(move || {
             // It makes another one, if the process still lives.
-            let other = own.add(NAME, 1).ok().map(|state| {
+            let other = own.add(NAME, 1, &quota()).ok().map(|state| {
                 let own = Arc::clone(&own);
                 thread::spawn(move || live(&own, &state, false))
             });
@@ -49,7 +50,7 @@ fn no_thread_outlives_its_process() {
 fn the_last_thread_ends_the_process() {
     check(|| {
         let threads = Arc::new(Threads::new(1, 100));
-        let states = [(); 2].map(|()| threads.add(NAME, 1).expect("room"));
+        let states = [(); 2].map(|()| threads.add(NAME, 1, &quota()).expect("room"));
         let running = states.map(|state| {
             let threads = Arc::clone(&threads);
             thread::spawn(move || live(&threads, &state, true))

@@ -102,7 +102,7 @@ fn put_lock(bench: &Bench, entry: u64, word: u32) {
 /// A thread that is about to end.
 fn ending(bench: &Bench) -> ThreadState {
     let tid = bench.process.identity.pid;
-    ThreadState::new(tid, bench.process.identity.name(), 0, 1)
+    ThreadState::new(tid, bench.process.identity.name(), 0, 1, bench.process.node.quota.charge(0).expect("nothing"))
 }
 
 fn dying(bench: &Bench) -> ThreadState {

@@ -5,9 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use coppice_endpoint::{Stack, UserConfig};
+use coppice_endpoint::{Lender, Stack, UserConfig};
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::syscalls as nr;
@@ -305,6 +305,17 @@ fn a_full_table_of_descriptors_loses_no_connection() {
     assert_eq!(receive(&two.other, last, 9).as_deref(), Ok(&b"x"[..]));
 }
 
+/// Has memory to lend, or not.
+struct Sometimes(AtomicBool);
+
+impl Lender for Sometimes {
+    fn lend(&self, _bytes: usize) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take_back(&self, _bytes: usize) {}
+}
+
 #[test]
 fn memory_that_is_gone_is_an_error() {
     let two = two();
@@ -317,9 +328,10 @@ fn memory_that_is_gone_is_an_error() {
         reserved_ports: RangeInclusive::new(1, 0),
         wipe,
     });
-    two.stacks[0].ask_for_memory(Arc::new(|_| false));
+    let lender = Arc::new(Sometimes(AtomicBool::new(false)));
+    two.stacks[0].borrow_from(Arc::clone(&lender) as Arc<dyn Lender>);
     assert_eq!(connect(&two.one, s, NodeId(4).address(), 5000), error(Errno::ENOBUFS));
-    two.stacks[0].ask_for_memory(Arc::new(|_| true));
+    lender.0.store(true, Ordering::Relaxed);
     assert_eq!(connect(&two.one, again, NodeId(4).address(), 5000), error(Errno::ECONNREFUSED));
     let quota = &two.one.process.node.quota;
     let mut charges = Vec::new();
