@@ -6,32 +6,50 @@ use coppice_tests::guests::{Toolchain, program};
 
 use crate::hostile::assert_unharmed;
 
-/// Exit statuses that are in order: all was held or refused, the node had no memory for a start, and a page that was
-/// touched could not be had.
-const IN_ORDER: [i32; 3] = [0, 4, 137];
+/// Exit statuses that are in order: all was held or refused; there was no memory for a rank's stacks, for a page that it
+/// touched, or for the rank.
+const IN_ORDER: [i32; 4] = [0, 4, 137, 125];
 
 /// What so many ranks make the kernel keep, with so many threads each, and when they eat the memory.
-const RUNS: &[(u32, &str, u32, &str)] = &[
+type Run = (u32, &'static str, u32, &'static str);
+
+/// Calls that wait and keep much meanwhile.
+const WAITING: &[Run] = &[
     (1, "readv", 505, "never"),
     (2, "readv", 508, "between"),
     (1, "poll", 400, "between"),
     (2, "select", 300, "after"),
+    (1, "paths", 509, "between"),
+    (2, "descriptors", 300, "before"),
+];
+
+/// Threads, and sockets beside them.
+const THREADS: &[Run] = &[
     (4, "none", 500, "never"),
     (2, "none", 500, "before"),
     (1, "sockets", 300, "never"),
     (2, "sockets", 300, "between"),
+    (64, "none", 20, "never"),
+];
+
+/// What is kept without a call that waits.
+const THINGS: &[Run] = &[
     (24, "signals", 2, "after"),
     (2, "signals", 400, "before"),
     (2, "epoll", 200, "before"),
     (2, "timers", 400, "between"),
     (2, "areas", 200, "before"),
     (4, "areas", 500, "after"),
-    (2, "descriptors", 300, "before"),
-    (1, "paths", 509, "between"),
-    (64, "none", 20, "never"),
 ];
 
-fn exhaust(memory: &str, cores: u32) {
+/// What is tried on each node: some of all that, or all of it if `COPPICE_EXHAUSTION_ROUNDS` says how often.
+fn runs(some: &[Run]) -> Vec<Run> {
+    let rounds = std::env::var("COPPICE_EXHAUSTION_ROUNDS").ok();
+    let rounds = rounds.map(|rounds| rounds.parse::<usize>().expect("COPPICE_EXHAUSTION_ROUNDS is a number"));
+    rounds.map_or_else(|| some.to_vec(), |rounds| [WAITING, THREADS, THINGS].concat().repeat(rounds))
+}
+
+fn exhaust(memory: &str, cores: u32, some: &[Run]) {
     let cluster = Cluster::up_with(&["--nodes", "1", "--memory", memory, "--cores", &cores.to_string()]);
     let path = program("exhaust", Toolchain::Musl).to_string_lossy().into_owned();
     let free = || {
@@ -44,7 +62,7 @@ fn exhaust(memory: &str, cores: u32) {
     };
     let _ = free();
     let before = free();
-    for (ranks, what, threads, when) in RUNS {
+    for (ranks, what, threads, when) in runs(some) {
         let (ranks, threads) = (ranks.to_string(), threads.to_string());
         let ran = cluster.run(&["-n", &ranks, "--ranks-per-node", &ranks, &path, what, &threads, when]);
         let run =
@@ -60,15 +78,15 @@ fn exhaust(memory: &str, cores: u32) {
 
 #[test]
 fn what_programs_make_the_kernel_keep_is_refused_in_time_with_little_memory() {
-    exhaust("32M", 2);
+    exhaust("32M", 2, WAITING);
 }
 
 #[test]
 fn what_programs_make_the_kernel_keep_is_refused_in_time_on_one_core() {
-    exhaust("64M", 1);
+    exhaust("64M", 1, THREADS);
 }
 
 #[test]
 fn what_programs_make_the_kernel_keep_is_refused_in_time_on_four_cores() {
-    exhaust("64M", 4);
+    exhaust("64M", 4, THINGS);
 }
