@@ -221,6 +221,7 @@ fn pages_without_blocks_can_be_taken_out_and_put_back() {
     // SAFETY: both were just taken out.
     unsafe { stage.blocks.put_pages(first, 2) };
     assert!(stage.blocks.has_run(8 * KIB) && !stage.blocks.has_run(16 * KIB));
-    let block = stage.take(layout(7000)).unwrap();
-    assert_eq!(block, first);
+    // What is left of a page before them is part of the run.
+    let block = stage.take(layout(7000)).unwrap().addr().get();
+    assert!((first.addr().get() - 4 * KIB..=first.addr().get() + KIB).contains(&block));
 }
