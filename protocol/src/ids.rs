@@ -75,9 +75,44 @@ impl fmt::Display for MacAddress {
 /// Prefix length of the one network that all nodes and I/O nodes of a cluster share, `10.0.0.0/8`.
 pub const NETWORK_PREFIX: u8 = 8;
 
+/// Number of a node within a job, counted from 0 in the order of the job's ranks: node *i* has ranks *i·R* to
+/// *i·R + R − 1*, wherever in the cluster it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobNode(pub u32);
+display_number!(JobNode);
+
+/// Prefix length of the network that the programs of a job see, `10.128.0.0/9`. It is the same for every job, and no
+/// station of the cluster has an address in it.
+pub const JOB_NETWORK_PREFIX: u8 = 9;
+
+impl JobNode {
+    /// Address of the first one.
+    const FIRST: u32 = 0x0a80_0001;
+
+    /// The address that programs of the job know the node by: `10.128.0.1` counted up by its number, which has to be
+    /// below [`crate::limits::NODES_MAX`].
+    #[must_use]
+    pub fn address(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(Self::FIRST.wrapping_add(self.0))
+    }
+
+    /// The node that is meant by an address, if the job has so many.
+    #[must_use]
+    pub fn of(address: Ipv4Addr) -> Option<Self> {
+        is_in_job_network(address).then(|| address.to_bits().checked_sub(Self::FIRST).map(Self))?
+    }
+}
+
+/// Whether an address is one of those that programs of a job see.
+#[must_use]
+pub fn is_in_job_network(address: Ipv4Addr) -> bool {
+    const SHIFT: u32 = 32 - JOB_NETWORK_PREFIX as u32;
+    address.to_bits() >> SHIFT == JobNode::FIRST >> SHIFT
+}
+
 impl NodeId {
-    /// The node's address in the cluster's network: `10.64.0.1` counted up by the node's number, which has to be below
-    /// [`crate::limits::NODES_MAX`] to be one in that network.
+    /// The node's address in the cluster's network, which no program sees: `10.64.0.1` counted up by the node's number,
+    /// which has to be below [`crate::limits::NODES_MAX`] to stay clear of jobs' addresses.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(0x0a40_0001_u32.wrapping_add(self.0))

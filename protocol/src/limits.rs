@@ -72,8 +72,8 @@ pub const SEND_QUEUE_BYTES: usize = 512 * 1024;
 /// Bytes queued in a session above which it takes no further message (`SendError::Full`).
 pub const SEND_QUEUE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Nodes of a cluster, by the addresses there are for them (`10.64.0.1` to `10.255.255.254`).
-pub const NODES_MAX: u32 = 0x00bf_fffe;
+/// Nodes of a cluster, by the addresses there are for them (`10.64.0.1` to `10.127.255.254`).
+pub const NODES_MAX: u32 = 0x003f_fffe;
 
 /// Psets of a cluster, by the addresses there are for them (`10.0.0.1` to `10.63.255.255`).
 pub const PSETS_MAX: u32 = 0x003f_ffff;

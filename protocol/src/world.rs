@@ -6,7 +6,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{NodeId, Rank};
+use crate::ids::{JobId, JobNode, NodeId, Rank};
 use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 use crate::pmi::{Place, Placement, PlacementError};
 
@@ -19,6 +19,29 @@ impl fmt::Debug for JobKey {
         f.write_str("JobKey(..)")
     }
 }
+
+impl JobKey {
+    /// What every packet between the programs of a job carries on the wire, and no packet of any other: from the job's
+    /// key and number, so that it is another one for every job, and for one that is started again with a new key.
+    #[must_use]
+    pub fn network_tag(&self, job: JobId) -> NetworkTag {
+        let mut hasher = blake3::Hasher::new_derive_key(NETWORK_CONTEXT);
+        hasher.update(&self.0).update(&job.0.to_le_bytes());
+        let mut tag = [0; NETWORK_TAG_BYTES];
+        hasher.finalize_xof().fill(&mut tag);
+        NetworkTag(tag)
+    }
+}
+
+/// Separates the tag from everything else that may ever be derived from a job's key.
+const NETWORK_CONTEXT: &str = "Coppice tag of a job's packets, version 1";
+
+/// Length of a [`NetworkTag`], bytes.
+pub const NETWORK_TAG_BYTES: usize = 8;
+
+/// Whose a packet between programs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkTag(pub [u8; NETWORK_TAG_BYTES]);
 
 /// Nodes with consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +84,20 @@ impl World {
         Self { key, ranks_per_node, nodes: ranges }
     }
 
+    /// How many nodes there are, at most [`NODES_MAX`].
+    #[must_use]
+    pub fn node_count(&self) -> u32 {
+        let nodes: u64 = self.nodes.iter().map(|range| u64::from(range.count)).sum();
+        // At most NODES_MAX.
+        nodes.min(NODES_MAX.into()) as u32
+    }
+
+    /// The node that has a rank.
+    #[must_use]
+    pub fn node_of(&self, rank: Rank) -> JobNode {
+        JobNode(rank.0 / self.ranks_per_node.max(1))
+    }
+
     /// The places of all ranks of a job of `size`.
     ///
     /// # Errors
@@ -89,8 +126,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::{JobKey, NodeRange, World};
-    use crate::ids::{NodeId, Rank};
-    use crate::limits::RANKS_PER_NODE_MAX;
+    use crate::ids::{JobId, JobNode, NodeId, Rank};
+    use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
     use crate::pmi::{Place, PlacementError};
 
     fn world(ranks_per_node: u32, nodes: &[u32]) -> World {
@@ -105,6 +142,30 @@ mod tests {
             [range(3, 3), range(9, 1), range(8, 1), range(7, 1), range(u32::MAX, 1)]
         );
         assert!(world(1, &[]).nodes.is_empty());
+    }
+
+    #[test]
+    fn tags_differ_by_job_and_by_key() {
+        let tag = |key, job| JobKey([key; 32]).network_tag(JobId(job));
+        assert_eq!(tag(1, 2), tag(1, 2));
+        assert_ne!(tag(1, 2), tag(1, 3));
+        assert_ne!(tag(1, 2), tag(2, 2));
+    }
+
+    #[test]
+    fn a_nodes_place_in_its_job_says_its_address() {
+        let address = |bytes: [u8; 4]| core::net::Ipv4Addr::from(bytes);
+        let world = world(4, &[70, 3]);
+        assert_eq!((world.node_of(Rank(3)), world.node_of(Rank(4))), (JobNode(0), JobNode(1)));
+        assert_eq!(JobNode(1).address(), address([10, 128, 0, 2]));
+        assert_eq!(JobNode(NODES_MAX - 1).address(), address([10, 191, 255, 254]));
+        for node in [0, 1, NODES_MAX - 1].map(JobNode) {
+            assert_eq!(JobNode::of(node.address()), Some(node));
+        }
+        let strange = [[10, 128, 0, 0], [10, 127, 255, 255], [11, 0, 0, 1], [10, 64, 0, 1]];
+        assert!(strange.into_iter().all(|bytes| JobNode::of(address(bytes)).is_none()));
+        // The cluster's own stations have none of these addresses.
+        assert!([0, NODES_MAX - 1].into_iter().all(|node| JobNode::of(NodeId(node).address()).is_none()));
     }
 
     #[test]
