@@ -31,7 +31,9 @@ pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
-pub use core_state::{cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, run, tasks};
+pub use core_state::{
+    cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, run, tasks,
+};
 pub use run_time::RunTime;
 pub use sections::{forget_sections, longest_section_ns, measured, section_begins, section_ends, section_is_none};
 pub(crate) use task::{TASK_BYTES, spawn_program_on};
@@ -39,6 +41,12 @@ pub use task::{TaskHandle, TooManyTasks, in_turns, spawn, spawn_on, spawn_progra
 pub(crate) use timer::{Alarm, alarm};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};
+
+/// Has the core for a while, as what computes does.
+#[cfg(test)]
+pub(crate) fn compute(duration_ns: u64) {
+    platform::advance_to(now_ns().saturating_add(duration_ns));
+}
 
 #[cfg(all(test, feature = "model"))]
 pub(crate) use core_state::check;

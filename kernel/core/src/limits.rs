@@ -16,6 +16,10 @@ pub const TASKS_MAX: usize = 2048;
 /// How long a program may have the core while another wants it, ns.
 pub const TURN_NS: u64 = 5_000_000;
 
+/// What programs have of core 0 at least, ns, before the network goes on that had more to do than it may do at once
+/// ([`coppice_endpoint::limits::FRAMES_PER_POLL_MAX`]). They have as long as the network had, if that was longer.
+pub const PROGRAMS_BETWEEN_FRAMES_NS: u64 = 250_000;
+
 /// Signals that a process has pending with what they say. Beyond, sigqueue(3) and its like fail with `EAGAIN`, and
 /// other signals are pending without what they say.
 pub const SIGNALS_QUEUED_MAX: usize = 1024;

@@ -2,6 +2,8 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use alloc::sync::Arc;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 
 use super::platform;
 use super::ready::{Next, Ready};
@@ -63,16 +65,21 @@ impl CoreState {
         let next = self.ready.lock().next();
         match next {
             Some(Next::Kernel(task)) => task.poll(),
-            Some(Next::Turn { task, left_ns, others_wait }) => {
-                if others_wait {
-                    self.arm(now_ns.saturating_add(left_ns));
+            Some(Next::Turn { task, left_ns, alarm_ns }) => {
+                if let Some(alarm_ns) = alarm_ns {
+                    self.arm(now_ns.saturating_add(alarm_ns));
                 }
                 task.begin_turn(now_ns);
                 task.poll();
                 let used_ns = platform::now_ns().saturating_sub(now_ns);
-                let waits = self.ready.lock().end_turn(used_ns, left_ns.saturating_sub(used_ns));
+                let (waits, debtor) = {
+                    let mut ready = self.ready.lock();
+                    (ready.end_turn(used_ns, left_ns.saturating_sub(used_ns)), ready.pay(used_ns))
+                };
                 drop(waits);
+                debtor.into_iter().for_each(Waker::wake);
             }
+            Some(Next::Debtor(debtor)) => debtor.wake(),
             None => return false,
         }
         true
@@ -213,6 +220,26 @@ pub fn others_are_ready() -> bool {
 pub async fn give_way() {
     current().ready.lock().give_up_turn();
     super::yield_now().await;
+}
+
+/// Lets programs have this core for so long, ns, before the task goes on, as far as they want it. One task of a core may
+/// wait so at a time; another one ends its wait.
+pub async fn programs_first(duration_ns: u64) {
+    let core = current();
+    let mut debt = None;
+    poll_fn(|context| {
+        let mut ready = core.ready.lock();
+        if let Some(number) = debt {
+            // Whatever else wakes the task, it waits on.
+            return if ready.owes(number) { Poll::Pending } else { Poll::Ready(()) };
+        }
+        let (number, other) = ready.owe(duration_ns, context.waker());
+        debt = Some(number);
+        drop(ready);
+        other.into_iter().for_each(Waker::wake);
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Waits for the network card's next interrupt; one that came since the last call counts.

@@ -7,9 +7,13 @@
 //! one, however busy these are, and one that waits for messages is not held up by those that compute.
 //!
 //! The end of a turn is an alarm, which is set only if somebody else wants the core.
+//!
+//! A task of the kernel that others can keep busy at will (the network's) owes programs some time now and then
+//! ([`super::programs_first`]): it goes on when they have had it, or when none of them wants the core.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::task::Waker;
 
 use super::task::Task;
 use crate::limits::TURN_NS;
@@ -24,6 +28,17 @@ pub(super) struct Ready {
     /// With no time left.
     spent: VecDeque<Arc<Task>>,
     turn: Option<Turn>,
+    debt: Option<Debt>,
+    /// How many there were.
+    debts: u64,
+}
+
+/// What a task of the kernel owes programs.
+struct Debt {
+    number: u64,
+    left_ns: u64,
+    /// The task.
+    debtor: Waker,
 }
 
 /// What is polled because it is its turn.
@@ -39,9 +54,11 @@ struct Turn {
 pub(super) enum Next {
     /// Poll this task of the kernel.
     Kernel(Arc<Task>),
-    /// Poll this task of a program, for `left_ns`, and say [`Ready::end_turn`]. The alarm for that is to be set if
-    /// others wait.
-    Turn { task: Arc<Task>, left_ns: u64, others_wait: bool },
+    /// Poll this task of a program, which has `left_ns` left of its turn, and say [`Ready::end_turn`]. If others wait,
+    /// the alarm is to be set for when it has had the core for `alarm_ns`.
+    Turn { task: Arc<Task>, left_ns: u64, alarm_ns: Option<u64> },
+    /// No program wants what this task owes them: wake it.
+    Debtor(Waker),
 }
 
 impl Ready {
@@ -52,6 +69,8 @@ impl Ready {
             interrupted: VecDeque::new(),
             spent: VecDeque::new(),
             turn: None,
+            debt: None,
+            debts: 0,
         }
     }
 
@@ -83,11 +102,39 @@ impl Ready {
         let task = self.woken.pop_front().or_else(|| self.interrupted.pop_front());
         let (task, left_ns) = match task {
             Some(task) => (Arc::clone(&task), task.turn_left_ns().unwrap_or(TURN_NS)),
-            None => (self.spent.pop_front()?, TURN_NS),
+            None => match self.spent.pop_front() {
+                Some(task) => (task, TURN_NS),
+                None => return self.debt.take().map(|debt| Next::Debtor(debt.debtor)),
+            },
         };
         self.turn = Some(Turn { task: Arc::clone(&task), again: false, given_up: false });
         let others_wait = !(self.woken.is_empty() && self.interrupted.is_empty() && self.spent.is_empty());
-        Some(Next::Turn { task, left_ns, others_wait })
+        let owed_ns = self.debt.as_ref().map(|debt| debt.left_ns);
+        let alarm_ns = owed_ns.into_iter().chain(others_wait.then_some(left_ns)).min();
+        Some(Next::Turn { task, left_ns, alarm_ns })
+    }
+
+    /// A task of the kernel owes programs so much of the core. Gives the number of the debt and, if there was another
+    /// one, whose it was, to be woken.
+    pub(super) fn owe(&mut self, left_ns: u64, debtor: &Waker) -> (u64, Option<Waker>) {
+        self.debts += 1;
+        let debt = Debt { number: self.debts, left_ns, debtor: debtor.clone() };
+        (self.debts, self.debt.replace(debt).map(|debt| debt.debtor))
+    }
+
+    /// Whether that debt is still there.
+    pub(super) fn owes(&self, number: u64) -> bool {
+        self.debt.as_ref().is_some_and(|debt| debt.number == number)
+    }
+
+    /// Programs had the core for so long. Gives the task that owed them no more than that.
+    pub(super) fn pay(&mut self, used_ns: u64) -> Option<Waker> {
+        let debt = self.debt.as_mut()?;
+        debt.left_ns = debt.left_ns.saturating_sub(used_ns);
+        if debt.left_ns > 0 {
+            return None;
+        }
+        self.debt.take().map(|debt| debt.debtor)
     }
 
     /// The task that is polled wants no more of its turn.

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use spin::Mutex;
 
 use super::{
-    Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, give_way, now_ns, oneshot, others_are_ready, platform,
-    race, run_to_end, sleep, sleep_until, spawn, spawn_program, timeout, yield_now,
+    Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, compute, give_way, now_ns, oneshot, others_are_ready,
+    programs_first, race, run_to_end, sleep, sleep_until, spawn, spawn_program, timeout, yield_now,
 };
 use crate::limits::{TASKS_MAX, TURN_NS};
 
@@ -40,11 +40,6 @@ fn tasks_take_turns() {
     }
     assert_eq!(run_to_end(sleep(1)), Ok(()));
     assert_eq!(log.take(), [0, 1, 2, 10, 11, 12]);
-}
-
-/// Has the core for a while.
-fn compute(duration_ns: u64) {
-    platform::advance_to(now_ns() + duration_ns);
 }
 
 #[test]
@@ -256,4 +251,94 @@ fn a_oneshot_delivers_or_says_that_it_will_not() {
     drop(receiver);
     assert!(sender.is_abandoned());
     assert_eq!(sender.send(6), Err(6));
+}
+
+/// A task of the kernel that always has more to do lets programs have what it says it owes them, other tasks of the
+/// kernel come first all the same, and nobody waits for programs that do not want the core.
+#[test]
+fn a_busy_task_of_the_kernel_owes_programs_their_part() {
+    const WORK_NS: u64 = 300_000;
+    const OWED_NS: u64 = 1_000_000;
+    const PIECE_NS: u64 = 100_000;
+    let (busy, programs) = (Log::default(), Log::default());
+    let worked = busy.clone();
+    let spawned = spawn(async move {
+        loop {
+            compute(WORK_NS);
+            worked.put(now_ns());
+            programs_first(OWED_NS).await;
+        }
+    });
+    assert!(spawned.is_ok());
+    let timely = run_to_end(async {
+        let start_ns = now_ns();
+        sleep(10 * OWED_NS).await;
+        now_ns() - start_ns
+    });
+    // Alone it works all the time.
+    assert!(timely.is_ok_and(|took_ns| took_ns <= 10 * OWED_NS + WORK_NS));
+    assert!(busy.take().windows(2).all(|pair| pair[1] - pair[0] == WORK_NS));
+    for program in 0..2 {
+        let computed = programs.clone();
+        let spawned = spawn_program(async move {
+            for _ in 0..1000 {
+                compute(PIECE_NS);
+                computed.put(program);
+                yield_now().await;
+            }
+        });
+        assert!(spawned.is_ok());
+    }
+    let start_ns = now_ns();
+    let latest = run_to_end(async {
+        let mut latest_ns = 0;
+        for _ in 0..100 {
+            let due_ns = now_ns() + OWED_NS;
+            sleep_until(due_ns).await;
+            latest_ns = latest_ns.max(now_ns() - due_ns);
+        }
+        latest_ns
+    });
+    let took_ns = now_ns() - start_ns;
+    assert!(latest.is_ok_and(|latest_ns| latest_ns <= WORK_NS.max(PIECE_NS) + PIECE_NS));
+    let (work, pieces) = (busy.take().len() as u64, programs.take());
+    let rounds = took_ns / (WORK_NS + OWED_NS);
+    assert!((rounds..=rounds + 1).contains(&work), "{work} of {rounds}");
+    let both = [0, 1].map(|program| pieces.iter().filter(|of| **of == program).count() as u64);
+    let paid = both.iter().sum::<u64>() * PIECE_NS / OWED_NS;
+    assert!((rounds..=rounds + 1).contains(&paid), "{both:?} in {rounds}");
+    assert!(both.iter().all(|count| *count > rounds * 4), "{both:?}");
+}
+
+#[test]
+fn what_wakes_a_task_does_not_pay_what_it_owes() {
+    const OWED_NS: u64 = 1_000_000;
+    let log = Log::default();
+    let program = spawn_program(async {
+        loop {
+            compute(OWED_NS / 10);
+            yield_now().await;
+        }
+    });
+    assert!(program.is_ok());
+    let (paid, notify) = (log.clone(), Arc::new(Notify::new()));
+    let notified = Arc::clone(&notify);
+    let debtor = spawn(async move {
+        let woken = async {
+            loop {
+                notified.notified().await;
+            }
+        };
+        let start_ns = now_ns();
+        let _: Either<(), ()> = race(programs_first(OWED_NS), woken).await;
+        paid.put(now_ns() - start_ns);
+    });
+    assert!(debtor.is_ok());
+    let ended = run_to_end(async move {
+        for _ in 0..20 {
+            notify.notify();
+            sleep(OWED_NS / 10).await;
+        }
+    });
+    assert_eq!((ended, log.take()), (Ok(()), Vec::from([OWED_NS])));
 }
