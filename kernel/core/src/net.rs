@@ -5,6 +5,7 @@ mod backoff;
 mod datagrams;
 mod dial;
 mod driver;
+pub(crate) mod job;
 mod link;
 mod neighbours;
 mod network;

@@ -12,7 +12,6 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
-use crate::files::hosts::node_name;
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
@@ -77,13 +76,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let store = Store::new(frames, Arc::clone(&retention));
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));
-    let facts = NodeFacts {
-        frames,
-        retention: Arc::clone(&retention),
-        quota,
-        network: Arc::new(stack.clone()),
-        name: Arc::from(node_name(node)),
-    };
+    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network: Arc::new(stack.clone()) };
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;

@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
+use coppice_protocol::ids::JobNode;
 use smoltcp::phy::{ChecksumCapabilities, Device, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr};
@@ -16,7 +17,8 @@ use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr};
 use crate::SocketError;
 use crate::accounts::{Grant, Ticket};
 use crate::cell::{Cell, Readiness};
-use crate::ethernet::Framed;
+use crate::ethernet::{Framed, Realm};
+use crate::job::JobNetwork;
 use crate::limits::{DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES};
 use crate::local::Name;
 use crate::stack::ports::Claim;
@@ -31,13 +33,15 @@ const HOP_LIMIT: u8 = 64;
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
     pub(crate) peer: Name,
+    /// It is for all nodes of the job, and this is the next one.
+    pub(crate) copies: Option<JobNode>,
     grant: Grant,
     wipe: fn(&mut [u8]),
 }
 
 impl Datagram {
     pub(crate) fn new(bytes: Vec<u8>, peer: Name, grant: Grant, wipe: fn(&mut [u8])) -> Self {
-        Self { bytes, peer, grant, wipe }
+        Self { bytes, peer, copies: None, grant, wipe }
     }
 
     /// What it counts in the books, bytes.
@@ -264,15 +268,39 @@ impl Datagrams {
         }
     }
 
-    /// Sends what there is to send, until the device has no room.
-    pub(crate) fn transmit<D: Device>(&mut self, now: Instant, device: &mut Framed<D>, own: Ipv4Addr) {
-        while !self.unsent.is_empty()
-            && let Some(token) = device.transmit(now)
+    /// Sends what there is to send, until the device has no room or `budget` frames have gone. Returns what is left of
+    /// that. A datagram for all goes to each other node of the job in turn, as no other station is to hear of it.
+    pub(crate) fn transmit<D: Device>(
+        &mut self,
+        now: Instant,
+        device: &mut Framed<D>,
+        job: &JobNetwork,
+        mut budget: usize,
+    ) -> usize {
+        device.realm = Realm::Job;
+        while budget > 0
+            && let Some((_, port, datagram)) = self.unsent.front_mut()
         {
-            let Some((number, port, datagram)) = self.unsent.pop_front() else { return };
-            emit((own, port), &datagram, token);
-            self.sent(number, &datagram);
+            let source = (job.own().address(), *port);
+            if let Some(copies) = &mut datagram.copies {
+                copies.0 += u32::from(*copies == job.own());
+                if copies.0 < job.count() {
+                    let Some(token) = device.transmit_to(now, *copies) else { break };
+                    copies.0 += 1;
+                    budget -= 1;
+                    emit(source, datagram, token);
+                    continue;
+                }
+            } else {
+                let Some(token) = device.transmit(now) else { break };
+                budget -= 1;
+                emit(source, datagram, token);
+            }
+            if let Some((number, _, datagram)) = self.unsent.pop_front() {
+                self.sent(number, &datagram);
+            }
         }
+        budget
     }
 }
 

@@ -62,6 +62,9 @@ pub enum SocketError {
     /// ENETUNREACH: no such address is on the network.
     #[error("network is unreachable")]
     Unreachable,
+    /// EHOSTUNREACH: the network has such an address, and no node of the job has it.
+    #[error("no such host in the job")]
+    NoHost,
     /// EPIPE: nothing more can be sent.
     #[error("sending side is closed")]
     Closed,

@@ -7,6 +7,10 @@
 //! Applications await [`Stack::connect`], [`TcpListener::accept`] and a [`TcpStream`]'s reads and writes on any
 //! executor. Locks are held for short, bounded work only and never while waiting.
 //!
+//! A stack is in two networks at once ([`ethernet`]): the node's own connections ([`TcpStream`], [`TcpListener`]) are in
+//! the cluster's, and programs' sockets ([`TcpSocket`], [`UdpSocket`]) in that of the job that is on the node
+//! ([`Stack::enter_job`]). Without a job they reach the node itself alone.
+//!
 //! Two things differ from an everyday stack. Ethernet addresses are computed from IPv4 addresses
 //! ([`coppice_protocol::ids::MacAddress::of`]), so there is no address resolution and nothing to wait for before the
 //! first packet. And all of TCP's clocks run [`limits::TIME_SCALE`] times faster than the standard's, whose one-second
@@ -20,6 +24,7 @@ mod cell;
 mod datagrams;
 mod error;
 mod ethernet;
+mod job;
 pub mod limits;
 mod listener;
 mod local;
@@ -33,6 +38,7 @@ mod udp_socket;
 pub use accounts::Lender;
 pub use cell::Readiness;
 pub use error::{NetError, SocketError};
+pub use job::JobNetwork;
 pub use listener::{Peer, TcpListener};
 pub use stack::{BufferSizes, Config, Stack, UserConfig};
 pub use stream::TcpStream;

@@ -11,7 +11,8 @@ pub const SOCKETS_MAX: usize = 1024;
 /// once.
 pub const CLOSING_MAX: usize = 64;
 
-/// Frames taken from the device in one poll; more wait for the next one, which is due at once.
+/// Frames taken from the device in one poll, and as many handed to it, each at most as long as the device's longest;
+/// more wait for the next one, which is due at once.
 pub const FRAMES_PER_POLL_MAX: usize = 64;
 
 /// How long an acknowledgement may wait for data to travel with, ns. More than one full segment is acknowledged at

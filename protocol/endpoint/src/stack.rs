@@ -1,4 +1,4 @@
-//! The stack: one device, one IPv4 address, many sockets, moved on by [`Stack::poll`].
+//! The stack: one device, an IPv4 address in each of its networks, many sockets, moved on by [`Stack::poll`].
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -7,7 +7,8 @@ use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use coppice_protocol::ids::MacAddress;
-use smoltcp::phy::{Device, RxToken};
+use coppice_protocol::world::NetworkTag;
+use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::Ipv4Cidr;
@@ -16,13 +17,13 @@ use spin::Mutex;
 use self::listen::{Listener, Place};
 use self::net::Net;
 use self::table::Key;
-use crate::NetError;
 use crate::accounts::Lender;
 use crate::cell::{Cell, Readiness};
 use crate::ethernet::Framed;
 use crate::limits::{DEVICE_RETRY_NS, FRAMES_PER_POLL_MAX, TIME_SCALE};
 use crate::listener::TcpListener;
 use crate::stream::TcpStream;
+use crate::{JobNetwork, NetError};
 
 mod datagrams;
 mod ingest;
@@ -33,6 +34,7 @@ pub(crate) mod owner;
 pub(crate) mod ports;
 mod scrub;
 pub(crate) mod settle;
+pub(crate) mod sides;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -139,10 +141,43 @@ impl<D: Device> Stack<D> {
         self.with_net(|net| net.accounts.borrow_from(lender));
     }
 
-    /// This node's address.
+    /// This node's address in the cluster.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         self.with_net(|net| net.address())
+    }
+
+    /// This node's address in the job that is here.
+    #[must_use]
+    pub fn job_address(&self) -> Option<Ipv4Addr> {
+        self.with_net(|net| net.job_address())
+    }
+
+    /// Whether this is the job that is here.
+    #[must_use]
+    pub fn is_in_job(&self, tag: NetworkTag) -> bool {
+        self.with_net(|net| net.sides.job.as_ref().is_some_and(|job| job.network.tag() == tag))
+    }
+
+    /// Programs' sockets are in this job's network from now on, until [`Self::leave_job`]; one that is there before is
+    /// left. Its random numbers start at `seed`. `now_ns` as for [`Self::poll`].
+    pub fn enter_job(&self, job: JobNetwork, seed: u64, now_ns: u64) {
+        let mut state = self.shared.state.lock();
+        let State { device, net } = &mut *state;
+        let left = net.leave_job(device);
+        net.sides.enter(job, seed, device, now_ns);
+        drop(state);
+        drop(left);
+    }
+
+    /// Programs' sockets reach nobody any more but sockets of this node: what comes for the job is for nobody, and what
+    /// has not gone does not go.
+    pub fn leave_job(&self) {
+        let mut state = self.shared.state.lock();
+        let State { device, net } = &mut *state;
+        let left = net.leave_job(device);
+        drop(state);
+        drop(left);
     }
 
     /// Sockets of programs: open ones, connections that wait to be accepted, and closed ones whose bytes are still on
@@ -162,7 +197,9 @@ impl<D: Device> Stack<D> {
     /// Sends what applications have queued, without waiting for the driver's turn; frames that came stay where they
     /// are. For whoever gives the processor to something else for long, as a kernel does that returns to a program.
     pub fn push(&self, now_ns: u64) {
-        self.shared.state.lock().push(now_ns);
+        if !self.shared.state.lock().push(now_ns) {
+            self.kick();
+        }
     }
 
     /// Calls `f` with the device.
@@ -248,17 +285,16 @@ impl<D: Device> State<D> {
         let now = stack_time(now_ns);
         let Self { device, net } = self;
         device.exhausted = false;
-        net.interface.poll_maintenance(now);
+        net.sides.cluster.interface.poll_maintenance(now);
         let mut taken = 0;
         while taken < FRAMES_PER_POLL_MAX
-            && let Some((received, transmit)) = device.take(now)
+            && device.take(now, |realm, packet, transmit| net.take(now, realm, packet, transmit))
         {
-            received.consume(|packet| net.take(now, packet, transmit));
             taken += 1;
         }
         net.table.ring(now);
-        net.send(now, device);
-        if taken == FRAMES_PER_POLL_MAX {
+        let left = net.send(now, device, FRAMES_PER_POLL_MAX);
+        if taken == FRAMES_PER_POLL_MAX || left == 0 {
             return Some(now_ns);
         }
         // Who is still in the queue waits for room in the device.
@@ -267,8 +303,9 @@ impl<D: Device> State<D> {
         retry_ns.into_iter().chain(timer_ns).min()
     }
 
-    fn push(&mut self, now_ns: u64) {
+    /// False: there may be more.
+    fn push(&mut self, now_ns: u64) -> bool {
         self.device.exhausted = false;
-        self.net.send(stack_time(now_ns), &mut self.device);
+        self.net.send(stack_time(now_ns), &mut self.device, FRAMES_PER_POLL_MAX) > 0
     }
 }

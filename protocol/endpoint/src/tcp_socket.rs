@@ -252,9 +252,9 @@ fn canonical(address: Ipv4Addr) -> Ipv4Addr {
 }
 
 impl Net {
-    /// Whether `address` is one of this node's.
+    /// Whether `address` is one of this node's, for programs.
     pub(crate) fn is_own(&self, address: Ipv4Addr) -> bool {
-        address == self.address() || address.is_loopback()
+        self.job_address() == Some(address) || address.is_loopback()
     }
 
     /// Enters one more socket of a program; the longest closed one makes room for it.
@@ -274,7 +274,7 @@ impl Net {
 
     /// A connection that was made gets its owner.
     fn adopt(&mut self, key: Key, cell: &Arc<Cell>, options: Options) -> Option<(Ticket, Phase)> {
-        let address = self.address();
+        let address = self.job_address()?;
         let entry = self.table.get_mut(key)?;
         let ticket = entry.holding.as_mut()?.ticket.take()?;
         let route = entry.name?;

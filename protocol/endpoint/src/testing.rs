@@ -5,4 +5,4 @@ mod wire;
 mod world;
 
 pub use self::wire::{End, Frame, wire};
-pub use self::world::{CLEAN, Faults, LEFT, RIGHT, SIZES, World};
+pub use self::world::{CLEAN, Faults, JOB_LEFT, JOB_RIGHT, JOB_THIRD, LEFT, RIGHT, SIZES, World, job_network};

@@ -8,6 +8,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
+use coppice_protocol::ids::JobNode;
 use smoltcp::phy::Device;
 
 use crate::SocketError;
@@ -76,7 +77,8 @@ impl<D: Device> UdpSocket<D> {
     /// from others before stays.
     ///
     /// # Errors
-    /// [`SocketError::Unreachable`] if there can be no such peer, [`SocketError::Invalid`] for port 0,
+    /// [`SocketError::NoHost`] and [`SocketError::Unreachable`] if there is no such node in the job,
+    /// [`SocketError::Invalid`] for port 0,
     /// [`SocketError::NotPermitted`] if that is all stations and [`Self::set_broadcast`] did not allow it,
     /// [`SocketError::AddressInUse`] if no port is free for a socket without a name.
     pub fn connect(&self, peer: Option<(Ipv4Addr, u16)>) -> Result<(), SocketError> {
@@ -97,7 +99,7 @@ impl<D: Device> UdpSocket<D> {
     ///
     /// # Errors
     /// The pending error if there is one, once. [`SocketError::WouldBlock`] if too much of this socket is still to go,
-    /// [`SocketError::NoDestination`], [`SocketError::Unreachable`], [`SocketError::MessageTooLong`],
+    /// [`SocketError::NoDestination`], [`SocketError::NoHost`], [`SocketError::Unreachable`], [`SocketError::MessageTooLong`],
     /// [`SocketError::NoMemory`], [`SocketError::Closed`] if it was shut down, [`SocketError::Invalid`] for port 0.
     /// [`SocketError::NotPermitted`] as for [`Self::connect`]. What `fill` says.
     pub fn send_with<E: From<SocketError>>(
@@ -161,7 +163,7 @@ impl<D: Device> UdpSocket<D> {
     /// Its own address and port, 0.0.0.0 and 0 if it has none.
     pub fn local(&self) -> (Ipv4Addr, u16) {
         self.stack.with_net(|net| {
-            let own = net.address();
+            let own = net.job_address().unwrap_or(Ipv4Addr::LOCALHOST);
             let Some(socket) = net.datagrams.get_mut(self.number) else { return (Ipv4Addr::UNSPECIFIED, 0) };
             let port = socket.claim.as_ref().map_or(0, |claim| claim.port());
             match socket.peer {
@@ -267,7 +269,8 @@ impl Net {
         let (to, bound, has_room) = (to.or(socket.peer), socket.address, socket.has_room());
         let to = to.ok_or(SocketError::NoDestination).and_then(|to| self.destination(number, to))?;
         let is_local = self.is_own(to.0);
-        let longest = if is_local { DATAGRAM_BYTES_MAX } else { self.mtu.saturating_sub(HEADERS_BYTES) };
+        let mtu = self.sides.job.as_ref().map_or(0, |job| job.side.mtu);
+        let longest = if is_local { DATAGRAM_BYTES_MAX } else { mtu.saturating_sub(HEADERS_BYTES) };
         if length > longest.min(DATAGRAM_BYTES_MAX) {
             return Err(SocketError::MessageTooLong.into());
         }
@@ -278,6 +281,7 @@ impl Net {
         let mut datagram = self.datagram(length, to)?;
         fill(&mut datagram.bytes)?;
         if !is_local {
+            datagram.copies = self.is_broadcast(to.0).then_some(JobNode(0));
             self.datagrams.send(number, port, datagram);
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use coppice_endpoint::limits::{DATAGRAM_BYTES_MAX, DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES};
-use coppice_endpoint::testing::{CLEAN, End, Faults, LEFT, RIGHT, World};
+use coppice_endpoint::testing::{CLEAN, End, Faults, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, World};
 use coppice_endpoint::{Received, SocketError, Stack, UdpSocket, UserConfig};
 
 type Socket = UdpSocket<End>;

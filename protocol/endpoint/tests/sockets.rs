@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use coppice_endpoint::limits::{CONNECT_NS_MAX, UNACKNOWLEDGED_NS_MAX};
-use coppice_endpoint::testing::{CLEAN, LEFT, RIGHT, World};
+use coppice_endpoint::testing::{CLEAN, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, World};
 use coppice_endpoint::{Readiness, SocketError};
 use support::{ANY, SECOND_NS, Socket, accept, connect, listener, receive, receive_exactly, send, socket, until, wait};
 

@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     int rank = atoi(getenv("COPPICE_RANK"));
     long bytes = atol(argv[1]), sent = 0, received = 0;
     static unsigned char out[PART], in[PART];
-    int s = rank == 0 ? accepted() : connected(0x0a400001);
+    int s = rank == 0 ? accepted() : connected(0x0a800001);
     while (sent < bytes || received < bytes) {
         struct pollfd entry = {s, POLLIN | (sent < bytes ? POLLOUT : 0), 0};
         check(poll(&entry, 1, -1) == 1, "poll");

@@ -62,7 +62,7 @@ static void serve(int count) {
 }
 
 static void ask(int count) {
-    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr = {htonl(0x0a400001)}};
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr = {htonl(0x0a800001)}};
     for (int i = 0; i < count; i++) {
         while ((all[i] = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && connect(all[i], (void *)&there, sizeof there)) {
             check(errno == ECONNREFUSED && i == 0, "connect", i);

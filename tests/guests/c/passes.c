@@ -53,7 +53,7 @@ static int ranks(int fd, long bytes) {
             if (write(s, buffer, (size_t)got) != got) break;
         return 0;
     }
-    int s = calling(0x0a400001);
+    int s = calling(0x0a800001);
     for (long taken = 0; taken < bytes / 2; taken += got)
         if ((got = read(s, buffer, sizeof buffer)) <= 0) return 98;
     return 0;

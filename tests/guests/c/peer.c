@@ -40,7 +40,7 @@ static void stop(const char *why) {
 
 static struct sockaddr_in address(int of, int port) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    at.sin_addr.s_addr = htonl(0x0a400001 + of);
+    at.sin_addr.s_addr = htonl(0x0a800001 + of);
     return at;
 }
 
@@ -52,7 +52,7 @@ static void load(const char *module) {
     close(file);
 }
 
-/* Addresses as a cluster's nodes have them; the other machine's Ethernet address follows from its own and is not asked for. */
+/* Addresses as the nodes of a job have them; the other machine's Ethernet address follows from its own and is not asked for. */
 static void configure(const char *card) {
     int control = socket(AF_INET, SOCK_DGRAM, 0);
     struct ifreq request = {0};

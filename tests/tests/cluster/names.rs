@@ -14,7 +14,7 @@ fn every_node_of_a_job_is_found_by_its_name() {
         let path = program("names", toolchain);
         let ran = cluster.run(&["-n", "2", path.to_str().expect("a path"), "node1", "node0", "localhost"]).success();
         let text = ran.text();
-        for (node, address) in [(0, "10.64.0.1"), (1, "10.64.0.2")] {
+        for (node, address) in [(0, "10.128.0.1"), (1, "10.128.0.2")] {
             let name = format!("node{node}");
             assert_eq!(text.matches(&format!("I am {name}, {name}, {name}\n")).count(), 1, "{toolchain:?}: {text}");
             let line = format!("{name}: {address}:80 is {name}\n");

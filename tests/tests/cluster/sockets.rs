@@ -15,7 +15,7 @@ fn two_nodes_exchange_bytes() {
     let bytes = (64 * MIB).to_string();
     let ran = cluster.run(&["-n", "2", "--nodes-list", "0,1", &path.to_string_lossy(), &bytes]).success();
     let text = ran.text();
-    for line in ["accepted one of 10.64.0.2", "connected to 10.64.0.1"] {
+    for line in ["accepted one of 10.128.0.2", "connected to 10.128.0.1"] {
         assert!(text.contains(line), "{text}");
     }
     for rank in 0..2 {
@@ -50,7 +50,7 @@ fn the_clusters_ports_are_out_of_reach() {
     let cluster = Cluster::up(2);
     let path = program("hostile_sockets", Toolchain::Glibc);
     let path = path.to_string_lossy();
-    let stations = ["127.0.0.1", "0.0.0.0", "10.64.0.1", "10.64.0.2", "10.0.0.1"];
+    let stations = ["127.0.0.1", "0.0.0.0", "10.128.0.1", "10.64.0.2", "10.0.0.1"];
     let ran = cluster.run(&[&["--nodes-list", "0", &path, "forbidden"], &stations[..]].concat()).success();
     let bind = "bind: Permission denied\n".repeat(4);
     assert_eq!(ran.text(), format!("refused 1500, others 0\n{bind}"));
@@ -60,17 +60,19 @@ fn the_clusters_ports_are_out_of_reach() {
 /// Taking all there is of something is answered with an error, and the node goes on.
 #[test]
 fn exhaustion_is_an_error_and_not_the_nodes_end() {
-    let cluster = Cluster::up(1);
+    let cluster = Cluster::up(2);
     let path = program("hostile_sockets", Toolchain::Glibc);
     let path = path.to_string_lossy();
-    for (what, expected) in [
+    for (nodes, what, expected) in [
         // First, while the kernel has taken little memory for itself.
-        (&["memory"][..], "a few, then there is no memory\n"),
-        (&["descriptors"], "many sockets, then: Too many open files\n"),
-        (&["connections"], "many connections, then: Too many open files\n"),
-        (&["peer", "10.64.0.200"], "many connections, then: Too many open files\n"),
+        ("0", &["memory"][..], "a few, then there is no memory\n"),
+        ("0", &["descriptors"], "many sockets, then: Too many open files\n"),
+        ("0", &["connections"], "many connections, then: Too many open files\n"),
+        // To a node of the job that says nothing any more, as its rank has ended.
+        ("0,1", &["peer", "10.128.0.2"], "many connections, then: Too many open files\n"),
     ] {
-        let ran = cluster.run(&[&[&*path], what].concat()).success();
+        let ranks = nodes.split(',').count().to_string();
+        let ran = cluster.run(&[&["-n", &ranks, "--nodes-list", nodes, &*path], what].concat()).success();
         assert_eq!(ran.text(), expected, "{what:?}: {}", ran.stderr);
         assert_unharmed(&cluster, what[0]);
     }

@@ -14,8 +14,8 @@ const TCP: [&str; 2] = ["2000", "64"];
 /// Round trips of one byte, of a large message, and its bytes.
 const MPI: [&str; 3] = ["2000", "30", "1048576"];
 
-/// Address of the node that is called.
-const FIRST: &str = "10.64.0.1";
+/// Address of the node that is called, to a job and in [`pair`].
+const FIRST: &str = "10.128.0.1";
 
 /// All figures of two nodes and their network.
 ///

@@ -80,7 +80,7 @@ pub(super) fn run(built: &Built, kind: &str, program: &Path, arguments: &str) ->
     Ok(said)
 }
 
-/// The Ethernet address of node `number`, 10.64.0.1 + number.
+/// The Ethernet address of node `number`.
 fn mac(number: usize) -> String {
     format!("02:00:0a:40:00:{:02x}", number + 1)
 }

@@ -1,29 +1,27 @@
 //! `/etc/hosts` and `/etc/hostname`: names of the job's nodes, whatever the job's root has by these names.
 //!
-//! A node's name and address follow from its number, so the text of `/etc/hosts` follows from the job's placement. It
-//! is never made as a whole: its lines are all of one length, so that any part of it is made without the rest, however
-//! many nodes the job has.
+//! A node's name and address follow from its number in the job, so the text of `/etc/hosts` follows from how many nodes
+//! the job has, wherever they are. It is never made as a whole: its lines are all of one length, so that any part of it
+//! is made without the rest, however many nodes there are.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use coppice_protocol::ids::NodeId;
-use coppice_protocol::limits::NODES_MAX;
+use coppice_protocol::ids::JobNode;
 use coppice_protocol::world::World;
 
 /// Length of a line with its end: an address, a space, a name as long as any.
 const LINE_BYTES: usize = 15 + 1 + 14 + 1;
 
-/// The name that a node is known by.
-pub(crate) fn node_name(node: NodeId) -> String {
+/// The name that a node of a job is known by.
+pub(crate) fn node_name(node: JobNode) -> String {
     format!("node{node}")
 }
 
 /// Length of the text of `/etc/hosts`, bytes.
 pub(crate) fn length(world: &World) -> u64 {
-    let nodes: u64 = world.nodes.iter().map(|range| u64::from(range.count)).sum();
-    (1 + nodes.min(NODES_MAX.into())) * LINE_BYTES as u64
+    (1 + u64::from(world.node_count())) * LINE_BYTES as u64
 }
 
 /// Up to `length` bytes of the text of `/etc/hosts`, from `offset` on.
@@ -34,7 +32,7 @@ pub(crate) fn read(world: &World, offset: u64, length: usize) -> Vec<u8> {
     let skipped = (offset % LINE_BYTES as u64) as usize;
     let mut number = offset / LINE_BYTES as u64;
     while text.len() < skipped + wanted {
-        text.extend_from_slice(line(world, number).as_bytes());
+        text.extend_from_slice(line(number).as_bytes());
         number += 1;
     }
     text.truncate(skipped + wanted);
@@ -42,30 +40,17 @@ pub(crate) fn read(world: &World, offset: u64, length: usize) -> Vec<u8> {
     text
 }
 
-fn line(world: &World, number: u64) -> String {
+fn line(number: u64) -> String {
     let of = |address: &dyn core::fmt::Display, name: &str| {
         // Padding counts for texts alone.
         let address = format!("{address}");
         format!("{address:<15} {name:>14}\n")
     };
-    match number.checked_sub(1).map(|index| node(world, index)) {
+    // At most NODES_MAX.
+    match number.checked_sub(1).map(|node| JobNode(node as u32)) {
         None => of(&"127.0.0.1", "localhost"),
         Some(node) => of(&node.address(), &node_name(node)),
     }
-}
-
-/// The node with this place in the job's list; beyond the end, the last one.
-fn node(world: &World, mut index: u64) -> NodeId {
-    let mut last = NodeId(0);
-    for range in &world.nodes {
-        if index < u64::from(range.count) {
-            // Below `count`, so it fits.
-            return NodeId(range.first.0.wrapping_add(index as u32));
-        }
-        index -= u64::from(range.count);
-        last = NodeId(range.first.0.wrapping_add(range.count.saturating_sub(1)));
-    }
-    last
 }
 
 #[cfg(test)]
@@ -73,7 +58,7 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    use coppice_protocol::ids::NodeId;
+    use coppice_protocol::ids::{JobNode, NodeId};
     use coppice_protocol::limits::NODES_MAX;
     use coppice_protocol::world::{JobKey, NodeRange, World};
     use proptest::prelude::{prop_assert_eq, proptest};
@@ -93,12 +78,13 @@ mod tests {
     fn every_node_has_its_line() {
         let text = String::from_utf8(all(&world(&[(3, 2), (0, 1), (4_000_000, 1)]))).expect("letters");
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        // Wherever they are.
         let expected = [
             ["127.0.0.1", "localhost"],
-            ["10.64.0.4", "node3"],
-            ["10.64.0.5", "node4"],
-            ["10.64.0.1", "node0"],
-            ["10.125.9.1", "node4000000"],
+            ["10.128.0.1", "node0"],
+            ["10.128.0.2", "node1"],
+            ["10.128.0.3", "node2"],
+            ["10.128.0.4", "node3"],
         ];
         assert_eq!(words, expected);
     }
@@ -107,7 +93,7 @@ mod tests {
     fn a_part_of_a_large_jobs_text_costs_no_more_than_that() {
         let largest = world(&[(0, NODES_MAX)]);
         let text = String::from_utf8(read(&largest, length(&largest) - 31, 4096)).expect("letters");
-        let node = NodeId(NODES_MAX - 1);
+        let node = JobNode(NODES_MAX - 1);
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(words, [alloc::format!("{}", node.address()), alloc::format!("node{node}")]);
         assert!(read(&largest, length(&largest), 1).is_empty());

@@ -92,7 +92,7 @@ impl Text {
                 return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
             }
             Self::Cores => format!("{}\n", cores(placement::mask(&(0..executor::cores())))),
-            Self::HostName => format!("{}\n", process.node.name),
+            Self::HostName => format!("{}\n", hosts::node_name(process.job.node)),
             Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
             Self::Maps => proc_self::maps(process),

@@ -65,6 +65,7 @@ pub(crate) fn errno(error: SocketError) -> Errno {
         SocketError::Reset => Errno::ECONNRESET,
         SocketError::TimedOut => Errno::ETIMEDOUT,
         SocketError::Unreachable => Errno::ENETUNREACH,
+        SocketError::NoHost => Errno::EHOSTUNREACH,
         SocketError::Closed => Errno::EPIPE,
         SocketError::Invalid => Errno::EINVAL,
         SocketError::TooMany => Errno::ENFILE,
@@ -174,8 +175,8 @@ impl Socket {
     pub(crate) fn connect(&self, network: &dyn Network, address: Ipv4Addr, port: u16) -> Result<(), Errno> {
         let connected = match &self.transport {
             Transport::Tcp(tcp) if permitted::connect(network.address(), address, port) => tcp.connect(address, port),
-            Transport::Udp(udp) if permitted::send(address) => udp.connect(Some((address, port))),
-            Transport::Tcp(_) | Transport::Udp(_) => Err(SocketError::Refused),
+            Transport::Tcp(_) => Err(SocketError::Refused),
+            Transport::Udp(udp) => udp.connect(Some((address, port))),
         };
         connected.map_err(errno)
     }
@@ -317,15 +318,9 @@ pub(crate) struct Addressed<'a> {
 
 impl<'a> Addressed<'a> {
     /// What is put is for `to`, if it is said so and the socket is for datagrams.
-    ///
-    /// # Errors
-    /// `ECONNREFUSED`: that is not for programs.
-    pub(crate) fn new(socket: &'a Socket, to: Option<Name>) -> Result<Self, Errno> {
+    pub(crate) fn new(socket: &'a Socket, to: Option<Name>) -> Self {
         let to = to.filter(|_| socket.kind() == SocketKind::Datagrams);
-        match to {
-            Some((address, _)) if !permitted::send(address) => Err(Errno::ECONNREFUSED),
-            _ => Ok(Self { socket, to, from: Mutex::new(LockLevel::Fact, None) }),
-        }
+        Self { socket, to, from: Mutex::new(LockLevel::Fact, None) }
     }
 
     /// Who sent the datagram that was taken last.

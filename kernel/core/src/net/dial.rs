@@ -108,7 +108,8 @@ pub trait Dial: Send + Sync {
     /// Breaks those connections off.
     fn stop_delivering(&self);
 
-    /// Wipes what was sent over connections and is acknowledged, and forgets the connections that nobody holds.
+    /// Wipes what was sent over connections and is acknowledged, forgets the connections that nobody holds, and leaves
+    /// the network of the job whose they were ([`Stack::leave_job`]).
     fn scrub_connections(&self);
 
     /// Wipes what frames left in the card's buffers, as [`Card::scrub`] does.
@@ -142,6 +143,7 @@ impl<D: Card + Send + 'static> Dial for IoNode<D> {
 
     fn scrub_connections(&self) {
         self.stack.scrub(executor::now_ns(), hal::scrub::bytes);
+        self.stack.leave_job();
     }
 
     fn scrub_card(&self, force: bool) -> bool {

@@ -6,16 +6,26 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
-use coppice_endpoint::{SocketError, Stack, TcpSocket, UdpSocket};
+use coppice_endpoint::{JobNetwork, SocketError, Stack, TcpSocket, UdpSocket};
+use coppice_protocol::world::NetworkTag;
 use smoltcp::phy::Device;
 
 use super::Udp;
+use crate::executor;
+use crate::random;
 use crate::sync::{LockLevel, passing};
 
 /// What makes sockets.
 pub trait Network: Send + Sync {
-    /// This node's address.
-    fn address(&self) -> Ipv4Addr;
+    /// This node's address in the job that is here.
+    fn address(&self) -> Option<Ipv4Addr>;
+
+    /// Whether that job has this tag.
+    fn is_in_job(&self, tag: NetworkTag) -> bool;
+
+    /// Sockets are in this job's network from now on; see [`Stack::enter_job`]. It is left when what the job left in
+    /// the kernel is wiped ([`super::Dial::scrub_connections`]).
+    fn enter_job(&self, job: JobNetwork);
 
     /// A new TCP socket. It obeys whoever has it; what programs may do with theirs is said in
     /// [`crate::net::permitted`].
@@ -116,8 +126,19 @@ pub trait Tcp: Send + Sync {
 }
 
 impl<D: Device + Send + 'static> Network for Stack<D> {
-    fn address(&self) -> Ipv4Addr {
-        Stack::address(self)
+    fn address(&self) -> Option<Ipv4Addr> {
+        let _passing = passing(LockLevel::Network);
+        self.job_address()
+    }
+
+    fn is_in_job(&self, tag: NetworkTag) -> bool {
+        let _passing = passing(LockLevel::Network);
+        Self::is_in_job(self, tag)
+    }
+
+    fn enter_job(&self, job: JobNetwork) {
+        let _passing = passing(LockLevel::Network);
+        Self::enter_job(self, job, u64::from_le_bytes(random::bytes()), executor::now_ns());
     }
 
     fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError> {

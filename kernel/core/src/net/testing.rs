@@ -10,17 +10,18 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use coppice_endpoint::{BufferSizes, Config, NetError, Stack, TcpListener, TcpStream};
-use coppice_protocol::ids::{Generation, MacAddress, NodeId};
+use coppice_endpoint::{BufferSizes, Config, JobNetwork, NetError, Stack, TcpListener, TcpStream};
+use coppice_protocol::ids::{Generation, JobId, JobNode, MacAddress, NodeId};
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Frame, Identity, Session};
+use coppice_protocol::world::{JobKey, World};
 use serde::Serialize;
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use spin::Mutex;
 
-use super::{BoxFuture, Card, Credentials, Door, IoNode, Neighbours, Wire, drive};
+use super::{BoxFuture, Card, Credentials, Door, IoNode, Neighbours, Network, Wire, drive};
 use crate::executor::{self, Notify};
 
 const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -126,14 +127,25 @@ pub(crate) fn credentials() -> Credentials {
     Credentials { identity, key: NodeKey([9; 32]) }
 }
 
-/// Two nodes on one wire, with their cards.
+/// Two nodes on one wire, with their cards: nodes 0 and 1 of a job, whose node 2 is switched off.
 pub(crate) fn two_nodes() -> [(Stack<End>, Arc<Traces>); 2] {
     let (here, there) = (Arc::<Queue>::default(), Arc::<Queue>::default());
     [(3, &here, &there), (4, &there, &here)].map(|(node, received, peer)| {
         let traces = Arc::<Traces>::default();
         let end = End { received: Arc::clone(received), peer: Arc::clone(peer), traces: Arc::clone(&traces) };
-        (stack_on(end, NodeId(node).address()), traces)
+        let stack = stack_on(end, NodeId(node).address());
+        enter_job(&stack, &[3, 4, 9], JobNode(node - 3));
+        (stack, traces)
     })
+}
+
+/// Has a stack be in the network of a job with these nodes of the cluster, of which it is `own`.
+fn enter_job(stack: &Stack<End>, nodes: &[u32], own: JobNode) {
+    let key = JobKey([4; 32]);
+    let tag = key.network_tag(JobId(1));
+    let world = World::new(key, 1, nodes.iter().copied().map(NodeId));
+    let job = JobNetwork::new(tag, &world, own);
+    Network::enter_job(stack, job.unwrap_or_else(|| panic!("{own} is no node of the job")));
 }
 
 impl Net {
@@ -144,6 +156,16 @@ impl Net {
         let io_node = End { received: there, peer: here, traces: Arc::default() };
         let dial = IoNode { stack: stack_on(node, NodeId(3).address()), address: IO_NODE };
         Self { dial, traces, stack: stack_on(io_node, IO_NODE) }
+    }
+
+    /// Has the node and the other station be nodes 0 and 1 of a job. Gives the other one's address.
+    pub(crate) fn enter_job(&self) -> Ipv4Addr {
+        // The number of a node that has the I/O node's address.
+        let other = IO_NODE.to_bits().wrapping_sub(NodeId(0).address().to_bits());
+        for (stack, own) in [(&self.dial.stack, JobNode(0)), (&self.stack, JobNode(1))] {
+            enter_job(stack, &[3, other], own);
+        }
+        JobNode(1).address()
     }
 
     /// Another way to the same I/O node.

@@ -13,7 +13,7 @@ use core::net::Ipv4Addr;
 use core::task::Waker;
 
 use coppice_protocol::control::{Exit, JobFailure, Waiting};
-use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
 use coppice_protocol::world::JobKey;
 
@@ -32,6 +32,8 @@ use crate::sync::{LockLevel, Mutex};
 pub(crate) struct Job {
     id: JobId,
     signature: u64,
+    /// This node.
+    here: JobNode,
     placement: Placement,
     failures: Failures,
     neighbours: Arc<dyn Neighbours>,
@@ -125,11 +127,13 @@ impl Job {
         failures: Failures,
         charge: Charge,
     ) -> Option<Arc<Self>> {
-        let here = placement.place(placement.index_of(node)?)?;
+        let index = placement.index_of(node)?;
+        let here = placement.place(index)?;
         let server = Server::new(id, &key.0, placement.clone(), node)?;
         Some(Arc::new(Self {
             id,
             signature: server.signature(),
+            here: JobNode(index),
             placement,
             failures,
             neighbours,
@@ -163,6 +167,11 @@ impl Job {
     /// What frames for the job carry.
     pub(super) fn signature(&self) -> u64 {
         self.signature
+    }
+
+    /// Which node of the job this is.
+    pub(super) fn here(&self) -> JobNode {
+        self.here
     }
 
     /// Ranks in the job.

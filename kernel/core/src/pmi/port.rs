@@ -26,7 +26,6 @@ use crate::net::{Network, Tcp};
 impl Pmi {
     /// Answers the calls of this node's ranks. Never done, unless the port is in use.
     pub async fn serve(self, network: Arc<dyn Network>) {
-        let own = network.address();
         let listener = match listen(&*network) {
             Ok(listener) => listener,
             Err(error) => return log::error!("pmi: cannot listen to ranks: {error}"),
@@ -34,6 +33,7 @@ impl Pmi {
         let callers = Arc::<AtomicUsize>::default();
         loop {
             let socket = until(|waker| listener.register(waker), || listener.accept().ok()).await;
+            let own = socket.local().0;
             let is_local = socket.peer().is_some_and(|(address, _)| address == own || address.is_loopback());
             // Dropped, it is closed. So it is at the limit.
             let Some(ticket) = Ticket::take(&callers, PMI_LOCAL_CALLERS_MAX).filter(|_| is_local) else { continue };

@@ -38,7 +38,7 @@ impl Seat {
     /// The environment of the rank: what its user wants, and how to find PMI. The variables that say which interface
     /// MPICH is to use are the user's if he has set them.
     pub(crate) fn environment(&self, wanted: &[String]) -> Vec<String> {
-        let (address, rank, size) = (self.pmi.shared.node.address(), self.rank, self.job.size());
+        let (address, rank, size) = (self.job.here().address(), self.rank, self.job.size());
         let ours = [
             ("PMI_FD", format!("{PMI_DESCRIPTOR}")),
             ("PMI_RANK", format!("{rank}")),

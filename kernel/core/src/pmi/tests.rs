@@ -10,11 +10,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use core::ops::Range;
 
 use coppice_endpoint::Stack;
 use coppice_protocol::control::{Exit, JobFailure, Launch};
-use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::ids::{JobNode, NodeId, Rank};
 use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
@@ -24,6 +25,7 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::readiness::until_watched;
 use crate::files::stream::{Stream, copy_from};
+use crate::net::job;
 use crate::net::testing::fabric::{Fabric, Faults, Station};
 use crate::process::testing::order;
 use crate::quota::tests::quota;
@@ -37,6 +39,13 @@ struct Node {
     id: NodeId,
     pmi: Pmi,
     stack: Stack<Station>,
+}
+
+impl Node {
+    /// Its address in the job.
+    fn address(&self) -> Ipv4Addr {
+        JobNode(self.id.0).address()
+    }
 }
 
 /// Some nodes.
@@ -54,6 +63,9 @@ impl Cluster {
         let node = |id: u32| {
             let id = NodeId(id);
             let stack = fabric.stack(id.address());
+            let world = World::new(JobKey([9; 32]), 1, (0..nodes).map(NodeId));
+            let launch = Launch { rank: Rank(id.0), world, ..order(nodes) };
+            assert_eq!(job::enter(&launch, &stack, &quota()), Ok(()));
             let pmi = Pmi::new(id, Arc::new(stack.clone()), quota());
             assert!(executor::spawn(pmi.clone().listen()).is_ok());
             assert!(executor::spawn(pmi.clone().serve(Arc::new(stack.clone()))).is_ok());

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::Launch;
-use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::ids::{JobId, JobNode, ProgramId};
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::world::World;
 
@@ -29,6 +29,8 @@ pub(crate) struct JobOnNode {
     pub(crate) id: JobId,
     /// Where its ranks are.
     pub(crate) world: World,
+    /// Which of its nodes this is.
+    pub(crate) node: JobNode,
     /// Where it is found.
     jobs: Weak<JobsOnNode>,
     /// Its `/dev/shm`.
@@ -96,6 +98,7 @@ impl JobOnNode {
         Self {
             id: order.job,
             world: order.world.clone(),
+            node: order.world.node_of(order.rank),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
             futexes: Futexes::default(),

@@ -16,6 +16,7 @@ use crate::executor::{self, Either};
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, flags};
 use crate::memory::Retention;
 use crate::memory::limits::STEP_PAGES;
+use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
@@ -41,12 +42,17 @@ pub(crate) fn launch(
 ) -> impl Future<Output = RankReport> + Send + 'static {
     let ordered_ns = clock::monotonic_ns();
     let (frames, retention) = (node.frames, Arc::clone(&node.retention));
+    let nodes_quota = Arc::clone(&node.quota);
     let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
     async move {
         let order = Launch { environment: seat.environment(&order.environment), ..order };
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
+        let network = Arc::clone(&node.network);
         let facts = Facts { client, job, node, ordered_ns };
-        let starting = life.start(&order, facts, &switch, started);
+        let starting = async {
+            net::job::enter(&order, &*network, &nodes_quota).map_err(End::not_started)?;
+            life.start(&order, facts, &switch, started).await
+        };
         let end = match executor::race(switch.killed(), starting).await {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,

@@ -37,8 +37,6 @@ pub struct NodeFacts {
     pub quota: Arc<Quota>,
     /// The node's network.
     pub network: Arc<dyn Network>,
-    /// The node's name, as uname(2) has it.
-    pub name: Arc<str>,
 }
 
 /// Process id of rank 0. Those of the ranks of a job differ, so that names made from them do.

@@ -55,7 +55,7 @@ pub(crate) fn pool() -> &'static FramePool {
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::default();
     let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-    NodeFacts { frames, retention, quota, network, name: Arc::from("node3") }
+    NodeFacts { frames, retention, quota, network }
 }
 
 /// A process and its I/O node.

@@ -7,7 +7,7 @@ use super::abi::system::{self as abi, SystemInformation, Usage};
 use super::ranges;
 use crate::clock;
 use crate::errno::Errno;
-use crate::files::buffer;
+use crate::files::{buffer, hosts};
 use crate::process::{Awaited, Caller, Immediate};
 use crate::random;
 use core::sync::atomic::Ordering;
@@ -28,7 +28,8 @@ const RANDOM_BYTES_MAX: u64 = i32::MAX as u64;
 
 /// uname(2).
 pub(super) fn uname(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    let names = [SYSTEM, &caller.process.node.name, RELEASE, VERSION, "x86_64", "(none)"];
+    let name = hosts::node_name(caller.process.job.node);
+    let names = [SYSTEM, &name, RELEASE, VERSION, "x86_64", "(none)"];
     caller.put(a.get(0), abi::utsname(names).bytes())?;
     Ok(0)
 }

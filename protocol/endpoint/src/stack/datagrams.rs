@@ -17,7 +17,7 @@ pub(crate) enum Taken {
 
 impl Net {
     /// Takes a datagram that came over the wire.
-    pub(crate) fn take_datagram(&mut self, packet: &Ipv4Packet<&[u8]>) -> Taken {
+    pub(crate) fn take_datagram(&mut self, own: Ipv4Addr, packet: &Ipv4Packet<&[u8]>) -> Taken {
         let (source, destination) = (packet.src_addr(), packet.dst_addr());
         let Ok(udp) = UdpPacket::new_checked(packet.payload()) else { return Taken::Done };
         let is_whole = packet.verify_checksum() && udp.verify_checksum(&source.into(), &destination.into());
@@ -25,7 +25,7 @@ impl Net {
             return Taken::Done;
         }
         let (from, to) = ((source, udp.src_port()), (destination, udp.dst_port()));
-        if destination == self.address() {
+        if destination == own {
             let Some(socket) = self.datagrams.find(from, to) else { return Taken::Nobodys };
             self.hand_over(socket, from, udp.payload());
         } else if self.is_broadcast(destination) {
@@ -45,20 +45,20 @@ impl Net {
     }
 
     /// Takes word from a peer that nobody has a port that was sent to. False if the message is something else.
-    pub(crate) fn take_refusal(&mut self, packet: &Ipv4Packet<&[u8]>) -> bool {
+    pub(crate) fn take_refusal(&mut self, own: Ipv4Addr, packet: &Ipv4Packet<&[u8]>) -> bool {
         let Ok(icmp) = Icmpv4Packet::new_checked(packet.payload()) else { return false };
         let says_so = icmp.msg_type() == Icmpv4Message::DstUnreachable
             && Icmpv4DstUnreachable::from(icmp.msg_code()) == Icmpv4DstUnreachable::PortUnreachable;
         if !says_so {
             return false;
         }
-        if packet.dst_addr() == self.address()
+        if packet.dst_addr() == own
             && icmp.verify_checksum()
-            && let Some((own, peer)) = quoted(icmp.data())
-            && own.0 == self.address()
+            && let Some((sender, peer)) = quoted(icmp.data())
+            && sender.0 == own
             && peer.0 == packet.src_addr()
         {
-            self.datagrams.refused(own, peer);
+            self.datagrams.refused(sender, peer);
         }
         true
     }

@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use coppice_protocol::ids::is_in_job_network;
 use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
@@ -12,6 +13,7 @@ use super::owner::Owner;
 use super::settle::Cause;
 use super::table::{Before, Key, Route};
 use crate::accounts::Holding;
+use crate::ethernet::Realm;
 use crate::limits::USER_ACKNOWLEDGE_DELAY_NS;
 use crate::{NetError, SocketError};
 
@@ -87,51 +89,64 @@ impl Segment {
 }
 
 impl Net {
-    /// Takes a packet that came over the wire. `transmit` is for the answer.
-    pub(crate) fn take(&mut self, now: Instant, packet: &[u8], transmit: impl TxToken) {
+    /// Takes a packet that came over the wire, of this network. `transmit` is for the answer.
+    pub(crate) fn take(&mut self, now: Instant, realm: Realm, packet: &[u8], transmit: impl TxToken) {
         let Ok(parsed) = Ipv4Packet::new_checked(packet) else { return };
+        let own = match realm {
+            Realm::Cluster => Some(self.address()),
+            Realm::Job => self.job_address(),
+        };
+        let Some(own) = own else { return };
         let (source, destination) = (parsed.src_addr(), parsed.dst_addr());
-        // Nobody puts this node's own addresses on a wire, and nothing is sent here in pieces.
-        let is_ours = source == self.address() || source.is_loopback() || destination.is_loopback();
-        if is_ours || parsed.more_frags() || parsed.frag_offset() != 0 {
+        // Nobody puts this node's own addresses on a wire, no station of the cluster has an address of a job, and
+        // nothing is sent here in pieces.
+        let is_ours = source == own || source.is_loopback() || destination.is_loopback();
+        let is_jobs = is_in_job_network(source);
+        if is_ours || is_jobs != (realm == Realm::Job) || parsed.more_frags() || parsed.frag_offset() != 0 {
             return;
         }
         match parsed.next_header() {
-            IpProtocol::Tcp if destination == self.address() => {
+            IpProtocol::Tcp if destination == own => {
                 let Some(segment) = Segment::of(&parsed) else { return };
-                match self.whose(&segment) {
-                    Verdict::For(key) => self.deliver(now, key, packet, transmit),
-                    Verdict::Refused => self.refuse(now, packet, transmit),
+                match self.whose(realm, &segment) {
+                    Verdict::For(key) => self.deliver(now, realm, key, packet, transmit),
+                    Verdict::Refused => self.refuse(now, realm, packet, transmit),
                     Verdict::Ignored => {}
                 }
             }
             IpProtocol::Tcp => {}
-            IpProtocol::Udp => match self.take_datagram(&parsed) {
-                Taken::Nobodys => self.refuse(now, packet, transmit),
+            // No station of the cluster waits for datagrams.
+            IpProtocol::Udp if realm == Realm::Cluster => {}
+            IpProtocol::Udp => match self.take_datagram(own, &parsed) {
+                Taken::Nobodys => self.refuse(now, realm, packet, transmit),
                 Taken::Done => {}
             },
-            IpProtocol::Icmp if self.take_refusal(&parsed) => {}
-            _ => self.refuse(now, packet, transmit),
+            IpProtocol::Icmp if realm == Realm::Job && self.take_refusal(own, &parsed) => {}
+            _ => self.refuse(now, realm, packet, transmit),
         }
     }
 
     /// Hands a packet to its socket.
-    fn deliver(&mut self, now: Instant, key: Key, packet: &[u8], transmit: impl TxToken) {
-        let Some(entry) = self.table.get_mut(key) else { return };
+    fn deliver(&mut self, now: Instant, realm: Realm, key: Key, packet: &[u8], transmit: impl TxToken) {
+        let (Some(entry), Some(side)) = (self.table.get_mut(key), self.sides.get_mut(realm)) else { return };
+        if entry.realm() != realm {
+            return;
+        }
         let before = Before::of(entry.socket());
         let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
-        self.interface.poll_ingress_single(now, &mut device, &mut entry.set);
+        side.interface.poll_ingress_single(now, &mut device, &mut entry.set);
         self.settle(key, before, Cause::Packet);
         self.table.enqueue(key);
     }
 
     /// Has a packet answered that no socket wants.
-    fn refuse(&mut self, now: Instant, packet: &[u8], transmit: impl TxToken) {
+    fn refuse(&mut self, now: Instant, realm: Realm, packet: &[u8], transmit: impl TxToken) {
+        let Some(side) = self.sides.get_mut(realm) else { return };
         let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
-        self.interface.poll_ingress_single(now, &mut device, &mut self.nobody);
+        side.interface.poll_ingress_single(now, &mut device, &mut self.nobody);
     }
 
-    fn whose(&mut self, segment: &Segment) -> Verdict {
+    fn whose(&mut self, realm: Realm, segment: &Segment) -> Verdict {
         let route = Route::new(segment.source, segment.source_port, segment.destination_port);
         if let Some(key) = self.table.find(route) {
             if !segment.opens || !self.is_past(key) {
@@ -140,7 +155,7 @@ impl Net {
             // The peer uses the port for a new connection.
             self.table.forget_route(key);
         }
-        if segment.opens { self.offer(segment, route) } else { Verdict::Refused }
+        if segment.opens { self.offer(realm, segment, route) } else { Verdict::Refused }
     }
 
     /// Whether a connection is closed in both directions.
@@ -149,8 +164,9 @@ impl Net {
     }
 
     /// A peer asks for a connection: a socket for it, if somebody listens and has room.
-    fn offer(&mut self, segment: &Segment, route: Route) -> Verdict {
-        let Some((place, listener)) = self.listeners.find(segment.destination, segment.destination_port) else {
+    fn offer(&mut self, realm: Realm, segment: &Segment, route: Route) -> Verdict {
+        let found = self.listeners.find(segment.destination, segment.destination_port);
+        let Some((place, listener)) = found.filter(|(_, listener)| listener.realm() == realm) else {
             return Verdict::Refused;
         };
         let (is_full, sizes) = (listener.is_full(), listener.sizes);

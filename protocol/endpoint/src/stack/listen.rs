@@ -11,6 +11,7 @@ use core::net::Ipv4Addr;
 
 use super::table::Key;
 use crate::cell::{Cell, Readiness};
+use crate::ethernet::Realm;
 use crate::local::End;
 use crate::stack::BufferSizes;
 
@@ -47,6 +48,11 @@ impl Listener {
     pub(crate) fn new(sizes: Option<BufferSizes>, backlog: usize, cell: Arc<Cell>) -> Self {
         let (making, ready, waiting) = (Vec::new(), VecDeque::new(), VecDeque::new());
         Self { sizes, backlog, making, ready, waiting, cell }
+    }
+
+    /// The network its connections come from.
+    pub(crate) fn realm(&self) -> Realm {
+        if self.sizes.is_some() { Realm::Cluster } else { Realm::Job }
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -4,35 +4,33 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use smoltcp::iface::{self, Interface, PollResult, SocketSet};
+use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::Ipv4Cidr;
 
 use super::listen::Listeners;
 use super::owner::Owner;
 use super::ports::Ports;
 use super::settle::Cause;
+use super::sides::{JobSide, Sides};
 use super::table::{Before, Entry, Key, Route, Table};
-use super::{BufferSizes, Config, stack_duration, stack_time};
+use super::{BufferSizes, Config, stack_duration};
 use crate::NetError;
 use crate::accounts::{Accounts, zeroed};
 use crate::datagrams::Datagrams;
-use crate::ethernet::Framed;
+use crate::ethernet::{Framed, Realm};
 use crate::limits::{ACKNOWLEDGE_DELAY_NS, CLOSING_MAX, DEVICE_RETRY_NS, SOCKETS_MAX};
 
 /// Connections, listeners and ports.
 pub(crate) struct Net {
-    pub(crate) interface: Interface,
-    pub(crate) network: Ipv4Cidr,
+    pub(crate) sides: Sides,
     pub(crate) table: Table,
     pub(crate) listeners: Listeners,
     pub(crate) ports: Ports,
     pub(crate) datagrams: Datagrams,
     pub(crate) datagram_ports: Ports,
-    /// Largest IP packet, bytes.
-    pub(crate) mtu: usize,
     pub(crate) accounts: Arc<Accounts>,
     /// For packets that no socket wants: they get what the protocol has for that.
     pub(crate) nobody: SocketSet<'static>,
@@ -49,22 +47,13 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn new<D: Device>(config: &Config, device: &mut Framed<D>, now_ns: u64) -> Self {
         let network = Ipv4Cidr::new(config.address, config.prefix.min(32));
-        let mut interface_config = iface::Config::new(HardwareAddress::Ip);
-        interface_config.random_seed = config.seed;
-        let mut interface = Interface::new(interface_config, device, stack_time(now_ns));
-        interface.update_ip_addrs(|addresses| {
-            // The list is empty and holds at least one.
-            let _ = addresses.push(IpCidr::Ipv4(network));
-        });
         Self {
-            interface,
-            network,
+            sides: Sides::new(network, config.seed, device, now_ns),
             table: Table::default(),
             listeners: Listeners::default(),
             ports: Ports::new((config.seed >> 16) as u16),
             datagrams: Datagrams::default(),
             datagram_ports: Ports::new((config.seed >> 32) as u16),
-            mtu: device.capabilities().max_transmission_unit,
             accounts: Arc::default(),
             nobody: SocketSet::new(Vec::new()),
             wipe: |bytes| bytes.fill(0),
@@ -74,14 +63,27 @@ impl Net {
         }
     }
 
-    /// This node's address.
+    /// This node's address in the cluster.
     pub(crate) fn address(&self) -> Ipv4Addr {
-        self.network.address()
+        self.sides.cluster.network.address()
     }
 
-    /// Whether `address` stands for all stations of the network.
+    /// This node's address in the job that is here.
+    pub(crate) fn job_address(&self) -> Option<Ipv4Addr> {
+        self.sides.job.as_ref().map(|job| job.network.own().address())
+    }
+
+    /// Whether `address` stands for all nodes of the job that is here.
     pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        address.is_broadcast() || self.network.broadcast() == Some(address)
+        self.sides.job.as_ref().is_some_and(|job| job.is_broadcast(address))
+    }
+
+    /// Programs' sockets are in no network any more. What has not gone does not go. Gives the job's, whose end may have
+    /// consequences, which are not to come here.
+    pub(crate) fn leave_job<D>(&mut self, device: &mut Framed<D>) -> Option<JobSide> {
+        self.datagrams.forget_unsent();
+        while self.forget_oldest(|entry| entry.realm() == Realm::Job) {}
+        self.sides.leave(device)
     }
 
     /// Adds a socket of the node's own.
@@ -99,7 +101,8 @@ impl Net {
     /// Starts to connect a new socket from `port`, which is its alone.
     pub(crate) fn start(&mut self, key: Key, peer: (Ipv4Addr, u16), port: u16) -> Result<(), NetError> {
         let Some(entry) = self.table.get_mut(key) else { return Err(NetError::Address) };
-        let started = entry.socket_mut().connect(self.interface.context(), peer, port);
+        let Some(side) = self.sides.get_mut(entry.realm()) else { return Err(NetError::Address) };
+        let started = entry.socket_mut().connect(side.interface.context(), peer, port);
         started.map_err(|_| NetError::Address)?;
         self.table.lead(Route::new(peer.0, peer.1, port), key);
         self.table.enqueue(key);
@@ -147,29 +150,49 @@ impl Net {
     }
 
     /// Sends the datagrams there are, then what the sockets in the queue have to send, one packet of each in turn,
-    /// until they have nothing more or the device has no room.
-    pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>) {
-        self.datagrams.transmit(now, device, self.network.address());
-        while let Some(key) = self.table.next() {
+    /// until they have nothing more, the device has no room, or `budget` frames have gone. Returns what is left of that.
+    pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>, mut budget: usize) -> usize {
+        if let Some(job) = &self.sides.job {
+            budget = self.datagrams.transmit(now, device, &job.network, budget);
+        }
+        while budget > 0
+            && let Some(key) = self.table.next()
+        {
             let Some(entry) = self.table.get_mut(key) else { continue };
-            if is_at_rest(entry, &mut self.interface, now) {
+            let realm = entry.realm();
+            let Some(side) = self.sides.get_mut(realm) else {
+                self.strand(key);
+                continue;
+            };
+            if is_at_rest(entry, &mut side.interface, now) {
                 continue;
             }
             let before = Before::of(entry.socket());
-            let sent = self.interface.poll_egress(now, device, &mut entry.set) != PollResult::None;
+            device.realm = realm;
+            let sent = side.interface.poll_egress(now, device, &mut entry.set) != PollResult::None;
+            budget -= usize::from(sent);
             self.settle(key, before, Cause::Time);
             if device.exhausted && !sent {
                 self.table.put_back(key);
-                return;
+                return budget;
             }
-            let Some(entry) = self.table.get_mut(key) else { continue };
-            match self.interface.poll_at(now, &entry.set) {
+            let (Some(entry), Some(side)) = (self.table.get_mut(key), self.sides.get_mut(realm)) else { continue };
+            match side.interface.poll_at(now, &entry.set) {
                 Some(due) if due > now => self.table.set_timer(key, Some(due)),
                 None => self.table.set_timer(key, None),
                 Some(_) if sent => self.table.enqueue(key),
                 // It wants to and cannot, for whatever reason. Without a pause the stack would spin.
                 Some(_) => self.table.set_timer(key, Some(now + stack_duration(DEVICE_RETRY_NS))),
             }
+        }
+        budget
+    }
+
+    /// A program's socket has outlived its job: nobody hears of it any more.
+    fn strand(&mut self, key: Key) {
+        self.table.set_timer(key, None);
+        if self.table.get(key).is_some_and(|entry| matches!(entry.owner, Owner::Nobody { .. })) {
+            self.remove(key);
         }
     }
 }

@@ -17,6 +17,7 @@ use smoltcp::time::Instant;
 use super::owner::Owner;
 use super::ports::Claim;
 use crate::accounts::Holding;
+use crate::ethernet::Realm;
 
 /// Which socket: its place in the table. Whoever owns the socket knows that it is still that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +63,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The network it is in: programs' sockets are in their job's.
+    pub(crate) fn realm(&self) -> Realm {
+        if self.holding.is_some() { Realm::Job } else { Realm::Cluster }
+    }
+
     pub(crate) fn socket(&self) -> &tcp::Socket<'static> {
         self.set.get(self.handle)
     }

@@ -33,7 +33,8 @@ impl<D: Device> TcpSocket<D> {
     /// [`SocketError::InProgress`] the first time: the socket gets writable when it is connected or failed, and
     /// [`Self::take_error`] or another call say which. Then [`SocketError::AlreadyInProgress`] while it lasts,
     /// [`SocketError::Refused`] or [`SocketError::TimedOut`] once if it failed, `Ok` once if not, and
-    /// [`SocketError::AlreadyConnected`] from then on. [`SocketError::Unreachable`] if there can be no such peer,
+    /// [`SocketError::AlreadyConnected`] from then on. [`SocketError::NoHost`] and [`SocketError::Unreachable`] if there is
+    /// no such node in the job,
     /// [`SocketError::Invalid`] if it listens or its own address does not reach there, [`SocketError::NoMemory`].
     pub fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError> {
         let mut inner = self.inner.lock();
@@ -106,8 +107,8 @@ impl<D: Device> TcpSocket<D> {
     fn connect_remote(&self, inner: &mut Inner, peer: Name) -> Result<(), SocketError> {
         let (bound, keep_alive_ns) = (inner.bound, inner.options.keep_alive_ns);
         let (key, local) = self.with_port(inner, |net, port| {
-            net.check_reachable(bound, peer)?;
-            Ok((net.connect_remote(port, peer, &self.cell, keep_alive_ns)?, (net.address(), port)))
+            let own = net.check_reachable(bound, peer)?;
+            Ok((net.connect_remote(port, peer, &self.cell, keep_alive_ns)?, (own, port)))
         })?;
         let claim = inner.claim.take();
         self.stack.with_net(|net| net.table.get_mut(key).map(|entry| entry.claim = claim));
@@ -175,16 +176,17 @@ impl Net {
         Ok(connector)
     }
 
-    /// Whether a socket bound to `bound` can have `peer`.
-    pub(crate) fn check_reachable(&self, bound: Option<Ipv4Addr>, peer: Name) -> Result<(), SocketError> {
+    /// Whether a socket bound to `bound` can have `peer`, another node of the job, and this node's address there.
+    pub(crate) fn check_reachable(&self, bound: Option<Ipv4Addr>, peer: Name) -> Result<Ipv4Addr, SocketError> {
         if bound.is_some_and(|bound| bound.is_loopback()) {
             return Err(SocketError::Invalid);
         }
-        let is_broadcast = peer.0.is_broadcast() || self.network.broadcast() == Some(peer.0);
-        if is_broadcast || !self.network.contains_addr(&peer.0) {
-            return Err(SocketError::Unreachable);
+        let job = self.sides.job.as_ref().filter(|job| job.side.network.contains_addr(&peer.0));
+        let job = job.filter(|job| !job.is_broadcast(peer.0)).ok_or(SocketError::Unreachable)?;
+        if job.network.station_of(peer.0).is_none() {
+            return Err(SocketError::NoHost);
         }
-        if peer.1 == 0 { Err(SocketError::Refused) } else { Ok(()) }
+        if peer.1 == 0 { Err(SocketError::Refused) } else { Ok(job.network.own().address()) }
     }
 
     fn connect_remote(

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::vec::Vec;
 
-use coppice_protocol::ids::MacAddress;
+use coppice_protocol::ids::{JobId, JobNode, MacAddress, NodeId};
+use coppice_protocol::world::{JobKey, World as JobNodes};
 
 use super::wire::End;
-use crate::{BufferSizes, Config, Stack};
+use crate::{BufferSizes, Config, JobNetwork, Stack};
 
 /// What a wire does to frames.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +35,28 @@ pub struct Faults {
 pub const CLEAN: Faults =
     Faults { lost_per_mille: 0, late_per_mille: 0, doubled_per_mille: 0, latency_ns: 20_000, ring: 32 };
 
-/// The left stack's address.
-pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The right stack's address.
+/// The left stack's address in the cluster.
+pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 2);
+/// The right stack's address in the cluster.
 pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 1);
+/// The left stack's address in the job that is on both.
+pub const JOB_LEFT: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);
+/// The right stack's address in the job.
+pub const JOB_RIGHT: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 2);
+/// The address of a third node of the job, which is switched off.
+pub const JOB_THIRD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 3);
+
+/// The network of a job with so many of the nodes, left and right first, on one of them.
+///
+/// # Panics
+/// If `own` is none of them.
+#[must_use]
+pub fn job_network(job: u64, nodes: usize, own: u32) -> JobNetwork {
+    let key = JobKey([3; 32]);
+    let tag = key.network_tag(JobId(job));
+    let world = JobNodes::new(key, 1, [1, 0, 2].into_iter().take(nodes).map(NodeId));
+    JobNetwork::new(tag, &world, JobNode(own)).expect("a node of the job")
+}
 
 /// Buffers of the size a node has.
 pub const SIZES: BufferSizes = BufferSizes { receive: 256 * 1024, transmit: 256 * 1024 };
@@ -67,6 +86,7 @@ impl Side {
         let end = End::loose(faults.ring);
         let config = Config { mac: MacAddress::of(address), address, prefix: 8, seed };
         let stack = Stack::new(end.clone(), config, 0);
+        stack.enter_job(job_network(1, 3, u32::from(address == RIGHT)), seed, 0);
         Self { stack, end, work: Arc::new(Flag(AtomicBool::new(true))), next_ns: None }
     }
 }
@@ -85,6 +105,8 @@ pub struct World {
     /// How often a stack was polled so far.
     pub polls: u64,
     tasks: Vec<Option<Task>>,
+    /// Frames that were sent, if they are to be kept.
+    kept: Option<Vec<Vec<u8>>>,
 }
 
 impl World {
@@ -93,7 +115,17 @@ impl World {
     pub fn new(faults: Faults, seed: u64) -> Self {
         let sides = [Side::new(LEFT, faults, seed), Side::new(RIGHT, faults, seed)];
         let random = seed.wrapping_mul(2) + 1;
-        Self { now_ns: 0, sides, faults, random, flying: BTreeMap::new(), frames: 0, polls: 0, tasks: Vec::new() }
+        Self {
+            now_ns: 0,
+            sides,
+            faults,
+            random,
+            flying: BTreeMap::new(),
+            frames: 0,
+            polls: 0,
+            tasks: Vec::new(),
+            kept: None,
+        }
     }
 
     /// The left stack.
@@ -180,6 +212,9 @@ impl World {
 
     fn put_on_wire(&mut self, to: usize, frame: Vec<u8>) {
         self.frames += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.push(frame.clone());
+        }
         let (lost, late, doubled) = (self.dice() % 1000, self.dice() % 1000, self.dice() % 1000);
         if lost < self.faults.lost_per_mille {
             return;
@@ -217,6 +252,21 @@ impl World {
     /// From now on so many of 1000 frames are lost.
     pub fn lose(&mut self, per_mille: u64) {
         self.faults.lost_per_mille = per_mille;
+    }
+
+    /// Frames that are sent from now on are kept.
+    pub fn keep_frames(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// Frames that were sent since they are kept, or since the last call.
+    pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Has the right side receive a frame.
+    pub fn put_right(&mut self, frame: Vec<u8>) {
+        self.sides[1].end.put(frame);
     }
 
     /// The right side is another one from now on, which knows nothing of the old one's connections.

@@ -154,11 +154,11 @@ fn a_rank_is_told_how_to_find_pmi() {
     let expected = [
         "A=1",
         "MPICH_INTERFACE_HOSTNAME=mine",
-        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=10.64.0.2",
+        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=10.128.0.2",
         "PMI_FD=255",
         "PMI_RANK=3",
         "PMI_SIZE=4",
-        "PMI_PORT=10.64.0.2:7004",
+        "PMI_PORT=10.128.0.2:7004",
         "PMI_ID=3",
     ];
     assert_eq!(player.seat.environment(&wanted), expected);

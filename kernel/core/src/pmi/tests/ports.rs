@@ -78,7 +78,7 @@ fn ranks_may_call_instead() {
         async move {
             let node = &cluster.nodes[rank as usize / 2];
             let player = cluster.start(rank, 4, 2);
-            let address = if rank % 2 == 0 { node.id.address() } else { Ipv4Addr::LOCALHOST };
+            let address = if rank % 2 == 0 { node.address() } else { Ipv4Addr::LOCALHOST };
             let caller = Caller::call(node, address).await.expect("a connection");
             assert_eq!(caller.ask(&format!("cmd=initack pmiid={rank}")).await, "cmd=initack");
             for line in ["cmd=set size=4".to_string(), format!("cmd=set rank={rank}"), "cmd=set debug=0".to_string()] {
@@ -109,22 +109,22 @@ fn who_calls_wrongly_is_turned_away() {
     let done = run_to_end(async move {
         let node = &ran.nodes[0];
         // There is no job.
-        let caller = Caller::call(node, node.id.address()).await.expect("a connection");
+        let caller = Caller::call(node, node.address()).await.expect("a connection");
         assert_eq!(caller.hear().await, None);
         let player = ran.start(0, 1, 1);
         // A rank of another node, and one that does not say who it is.
         for words in ["cmd=initack pmiid=1", "cmd=init pmi_version=1 pmi_subversion=1", "x"] {
-            let caller = Caller::call(node, node.id.address()).await.expect("a connection");
+            let caller = Caller::call(node, node.address()).await.expect("a connection");
             assert!(caller.ask(words).await.contains("rc=-1"));
             assert_eq!(caller.hear().await, None);
         }
         // Another node.
-        let caller = Caller::call(&ran.nodes[1], node.id.address()).await.expect("a connection");
+        let caller = Caller::call(&ran.nodes[1], node.address()).await.expect("a connection");
         assert_eq!(caller.hear().await, None);
         // Too many at once: the last one is closed.
         let mut crowd = Vec::new();
         for _ in 0..=PMI_LOCAL_CALLERS_MAX {
-            crowd.push(Caller::call(node, node.id.address()).await.expect("a connection"));
+            crowd.push(Caller::call(node, node.address()).await.expect("a connection"));
             executor::sleep(MS_NS).await;
         }
         assert_eq!(crowd.pop().expect("the last one").hear().await, None);
@@ -148,7 +148,7 @@ fn a_caller_that_goes_is_missed() {
     let done = run_to_end(async move {
         let node = &ran.nodes[0];
         let (player, other) = (ran.start(0, 2, 2), ran.start(1, 2, 2));
-        let caller = Caller::call(node, node.id.address()).await.expect("a connection");
+        let caller = Caller::call(node, node.address()).await.expect("a connection");
         assert_eq!(caller.ask("cmd=initack pmiid=0").await, "cmd=initack");
         other.init().await;
         other.say("cmd=barrier_in").await;

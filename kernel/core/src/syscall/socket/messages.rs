@@ -53,7 +53,7 @@ impl<'a> Peer<'a> {
     /// `ENOTSOCK`, or that `to` is not for programs.
     fn of(file: &'a OpenFile, to: Option<Name>) -> Result<Self, Errno> {
         match &file.object {
-            Object::Socket(socket) => Ok(Self::Network(Addressed::new(socket, to)?)),
+            Object::Socket(socket) => Ok(Self::Network(Addressed::new(socket, to))),
             _ => {
                 Kind::of(file)?;
                 file.as_stream().map(Self::Pair).ok_or(Errno::ENOTSOCK)

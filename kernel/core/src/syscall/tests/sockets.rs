@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_endpoint::{Lender, Stack, UserConfig};
 use coppice_protocol::control::Exit;
-use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::ids::{JobNode, NodeId, PsetId};
 use coppice_protocol::syscalls as nr;
 
 use crate::errno::Errno;
@@ -115,7 +115,7 @@ fn listener(bench: &Bench) -> (u64, u16) {
 fn connection(two: &Two) -> (u64, u64) {
     let (listening, port) = listener(&two.other);
     let s = socket(&two.one, 0);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), 0);
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), 0);
     let accepted = two.other.call(nr::ACCEPT, &[listening, 0, 0]);
     assert_eq!(two.other.call(nr::CLOSE, &[listening]), 0);
     (s, u64::try_from(accepted).expect("a descriptor"))
@@ -132,21 +132,21 @@ fn a_connection_is_made_as_mpich_makes_it() {
     assert_eq!(two.other.call(nr::ACCEPT, &[listening, 0, 0]), error(Errno::EAGAIN));
 
     let s = socket(&two.one, NONBLOCK);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), error(Errno::EINPROGRESS));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), error(Errno::EINPROGRESS));
     assert_eq!(ask_name(&two.one, nr::GETPEERNAME, s), Err(error(Errno::ENOTCONN)));
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), error(Errno::EALREADY));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), error(Errno::EALREADY));
     assert_eq!(poll(&two.one, s, 4), 4);
-    assert_eq!(ask_name(&two.one, nr::GETPEERNAME, s), Ok((NodeId(4).address(), port)));
+    assert_eq!(ask_name(&two.one, nr::GETPEERNAME, s), Ok((JobNode(1).address(), port)));
     assert_eq!(option(&two.one, s, 1, 4), 0);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), 0);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), error(Errno::EISCONN));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), 0);
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), error(Errno::EISCONN));
 
     assert_eq!(poll(&two.other, listening, 1), 1);
     let (at, length_at) = (MEMORY + NAME, two.other.put(LENGTH, &16_u32.to_le_bytes()));
     let accepted = two.other.call(nr::ACCEPT4, &[listening, at, length_at, NONBLOCK]) as u64;
     let peer = parse_name(&two.other.get(NAME, NAME_BYTES).try_into().expect("its length"));
     assert_eq!(Ok(peer), ask_name(&two.one, nr::GETSOCKNAME, s));
-    assert_eq!(peer.0, NodeId(3).address());
+    assert_eq!(peer.0, JobNode(0).address());
     assert_eq!(send(&two.one, s, b"there"), 5);
     assert_eq!(poll(&two.other, accepted, 1), 1);
     assert_eq!(receive(&two.other, accepted, 9).as_deref(), Ok(&b"there"[..]));
@@ -159,13 +159,13 @@ fn a_connection_is_made_as_mpich_makes_it() {
 fn nobody_listening_is_told_by_so_error() {
     let two = two();
     let s = socket(&two.one, NONBLOCK);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), 5000), error(Errno::EINPROGRESS));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), 5000), error(Errno::EINPROGRESS));
     assert_eq!(poll(&two.one, s, 4), 4 | 8 | 0x10);
     assert_eq!(ask_name(&two.one, nr::GETPEERNAME, s), Err(error(Errno::ENOTCONN)));
     assert_eq!(option(&two.one, s, 1, 4), i64::from(Errno::ECONNREFUSED.0));
     assert_eq!(option(&two.one, s, 1, 4), 0);
     let waits = socket(&two.one, 0);
-    assert_eq!(connect(&two.one, waits, NodeId(4).address(), 5000), error(Errno::ECONNREFUSED));
+    assert_eq!(connect(&two.one, waits, JobNode(1).address(), 5000), error(Errno::ECONNREFUSED));
     assert_eq!(connect(&two.one, waits, Ipv4Addr::new(11, 0, 0, 1), 5000), error(Errno::ENETUNREACH));
 }
 
@@ -195,15 +195,15 @@ fn what_waits_can_be_dropped_and_made_again() {
     let two = two();
     // Nobody answers there.
     let s = socket(&two.one, 0);
-    let at = put_name(&two.one, NodeId(9).address(), 5000);
+    let at = put_name(&two.one, JobNode(2).address(), 5000);
     assert_eq!(two.one.drop_call(nr::CONNECT, &[s, at, 16]), (nr::CONNECT.into(), true, 0));
     assert_eq!(two.one.call(nr::FCNTL, &[s, 4, NONBLOCK]), 0);
-    assert_eq!(connect(&two.one, s, NodeId(9).address(), 5000), error(Errno::EALREADY));
+    assert_eq!(connect(&two.one, s, JobNode(2).address(), 5000), error(Errno::EALREADY));
 
     let (listening, port) = listener(&two.other);
     assert_eq!(two.other.drop_call(nr::ACCEPT, &[listening, 0, 0]), (nr::ACCEPT.into(), true, 0));
     let s = socket(&two.one, 0);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), 0);
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), 0);
     let accepted = two.other.call(nr::ACCEPT, &[listening, 0, 0]) as u64;
     let arguments = [accepted, MEMORY + INTO, 5, 0x100, 0, 0];
     assert_eq!(send(&two.one, s, b"he"), 2);
@@ -262,18 +262,27 @@ fn connections_of_a_killed_process_are_broken_off() {
 #[test]
 fn the_clusters_ports_are_refused_without_a_packet() {
     let two = two();
-    let own = NodeId(3).address();
-    let stations = [NodeId(4).address(), own, Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED];
+    let own = JobNode(0).address();
+    let stations = [JobNode(1).address(), own, Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED];
     let ports = stations.into_iter().flat_map(|address| (7001..=7003).map(move |port| (address, port)));
-    let io_nodes = [0, 1, 1000].map(|pset| (PsetId(pset).address(), 80));
     let sent = || two.traces.sent.load(Ordering::Relaxed);
     let before = sent();
-    for (address, port) in ports.chain(io_nodes).chain([(NodeId(4).address(), 7004)]) {
+    for (address, port) in ports.chain([(JobNode(1).address(), 7004)]) {
         for how in [0, NONBLOCK] {
             let s = socket(&two.one, how);
             assert_eq!(connect(&two.one, s, address, port), error(Errno::ECONNREFUSED), "{address}:{port}");
             assert_eq!(two.one.call(nr::CLOSE, &[s]), 0);
         }
+    }
+    // What is not in the job is not there at all.
+    let io_nodes = [0, 1, 1000].map(|pset| PsetId(pset).address());
+    for address in io_nodes.into_iter().chain([3, 4, 5].map(|node| NodeId(node).address())) {
+        let s = socket(&two.one, 0);
+        assert_eq!(connect(&two.one, s, address, 80), error(Errno::ENETUNREACH), "{address}");
+    }
+    for address in [JobNode(3), JobNode(4_000_000)].map(JobNode::address) {
+        let s = socket(&two.one, 0);
+        assert_eq!(connect(&two.one, s, address, 80), error(Errno::EHOSTUNREACH), "{address}");
     }
     two.one.rest();
     assert_eq!(sent(), before);
@@ -294,7 +303,7 @@ fn a_full_table_of_descriptors_loses_no_connection() {
     let two = two();
     let (listening, port) = listener(&two.other);
     let s = socket(&two.one, 0);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), port), 0);
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), port), 0);
     while two.other.call(nr::DUP, &[listening]) >= 0 {}
     assert_eq!(two.other.call(nr::SOCKET, &[2, STREAM, 0]), error(Errno::EMFILE));
     assert_eq!(two.other.call(nr::ACCEPT, &[listening, 0, 0]), error(Errno::EMFILE));
@@ -322,7 +331,7 @@ fn memory_that_is_gone_is_an_error() {
     let wipe = |bytes: &mut [u8]| bytes.fill(0);
     let (s, again) = (socket(&two.one, 0), socket(&two.one, 0));
     two.stacks[0].set_user_config(UserConfig { buffer_bytes: 4096, reserved_ports: RangeInclusive::new(1, 0), wipe });
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), 5000), error(Errno::ENOBUFS));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), 5000), error(Errno::ENOBUFS));
     two.stacks[0].set_user_config(UserConfig {
         buffer_bytes: 1 << 20,
         reserved_ports: RangeInclusive::new(1, 0),
@@ -330,9 +339,9 @@ fn memory_that_is_gone_is_an_error() {
     });
     let lender = Arc::new(Sometimes(AtomicBool::new(false)));
     two.stacks[0].borrow_from(Arc::clone(&lender) as Arc<dyn Lender>);
-    assert_eq!(connect(&two.one, s, NodeId(4).address(), 5000), error(Errno::ENOBUFS));
+    assert_eq!(connect(&two.one, s, JobNode(1).address(), 5000), error(Errno::ENOBUFS));
     lender.0.store(true, Ordering::Relaxed);
-    assert_eq!(connect(&two.one, again, NodeId(4).address(), 5000), error(Errno::ECONNREFUSED));
+    assert_eq!(connect(&two.one, again, JobNode(1).address(), 5000), error(Errno::ECONNREFUSED));
     let quota = &two.one.process.node.quota;
     let mut charges = Vec::new();
     for bytes in [1 << 20, OBJECT_BYTES] {

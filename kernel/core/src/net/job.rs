@@ -1,0 +1,76 @@
+//! The network of the job that is on the node: from the launch of its first rank here until what the job left in the
+//! kernel is wiped ([`super::Dial::scrub_connections`]), which is before its end is reported.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+
+use coppice_endpoint::JobNetwork;
+use coppice_protocol::control::Launch;
+
+use super::Network;
+use crate::quota::Quota;
+
+/// Has `network` be in that of a rank's job, unless it is. The job's table of nodes is charged to `quota` for as long as
+/// it is there.
+///
+/// # Errors
+/// There is no memory for the table, or the rank's node is not in it: one line that says so.
+pub(crate) fn enter(order: &Launch, network: &dyn Network, quota: &Arc<Quota>) -> Result<(), String> {
+    let (tag, own) = (order.world.key.network_tag(order.job), order.world.node_of(order.rank));
+    if network.is_in_job(tag) {
+        return Ok(());
+    }
+    let charge = quota.charge(JobNetwork::memory_bytes(order.world.nodes.len()));
+    let charge = charge.map_err(|errno| format!("network of the job: {errno}"))?;
+    let job = JobNetwork::new(tag, &order.world, own).ok_or_else(|| "the job's nodes make no network".to_string())?;
+    network.enter_job(job.keeping(charge));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use coppice_protocol::control::Launch;
+    use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
+    use coppice_protocol::world::{JobKey, World};
+
+    use super::enter;
+    use crate::net::Network;
+    use crate::net::testing::Net;
+    use crate::process::testing::order;
+    use crate::quota::tests::quota;
+
+    fn launch(job: u64, nodes: Vec<u32>) -> Launch {
+        let world = World::new(JobKey([2; 32]), 1, nodes.into_iter().map(NodeId));
+        Launch { job: JobId(job), rank: Rank(1), world, ..order(2) }
+    }
+
+    #[test]
+    fn one_job_after_the_other_has_the_network_and_pays_for_it() {
+        let (net, quota) = (Net::new(), quota());
+        let stack = &net.dial.stack;
+        assert_eq!(enter(&launch(7, vec![3, 9]), stack, &quota), Ok(()));
+        let one = quota.taken();
+        assert!(one > 0);
+        assert_eq!(Network::address(stack), Some(JobNode(1).address()));
+        // Another rank of the same job.
+        assert_eq!(enter(&launch(7, vec![3, 9]), stack, &quota), Ok(()));
+        assert_eq!(quota.taken(), one);
+        // Nodes that are no neighbours take more than those that are.
+        let scattered = (0..1000).map(|node| node * 2).collect();
+        assert_eq!(enter(&launch(8, scattered), stack, &quota), Ok(()));
+        assert_eq!(quota.taken(), one + 998 * 8);
+        stack.leave_job();
+        assert_eq!((quota.taken(), Network::address(stack)), (0, None));
+        let stranger = enter(&launch(9, vec![3]), stack, &quota);
+        assert!(stranger.is_err_and(|error| error.contains("make no network")));
+        let eaten: Vec<_> = core::iter::from_fn(|| quota.charge(64).ok()).collect();
+        let poor = enter(&launch(9, vec![3, 9]), stack, &quota);
+        assert!(poor.is_err_and(|error| error.starts_with("network of the job")));
+        drop(eaten);
+        assert_eq!((quota.taken(), Network::address(stack)), (0, None));
+    }
+}
