@@ -5,6 +5,7 @@
 //! as simple programs need it ([`Rig::add_program`], [`Rig::output`]); the control connection is the test's ([`Wire`]).
 
 mod debugger;
+mod neighbour;
 mod ship;
 mod wire;
 
@@ -32,6 +33,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
 pub use self::debugger::Debugger;
+pub use self::neighbour::Flood;
 pub use self::wire::Wire;
 use crate::cluster::{binaries, cores};
 use crate::physical::{Memory, Monitor, NODE_BYTES};
@@ -45,6 +47,8 @@ pub const NODE: NodeId = NodeId(0);
 pub const GENERATION: Generation = Generation(7);
 const KEY: NodeKey = NodeKey([0x5a; 32]);
 const PSET: PsetId = PsetId(0);
+/// What the nodes of all jobs know each other by.
+const JOB_KEY: JobKey = JobKey([0x5a; 32]);
 const MTU: u16 = 9000;
 /// The debugger's socket in the machine's directory.
 const DEBUGGER: &str = "debugger";
@@ -69,6 +73,9 @@ pub fn run(test: impl Future<Output = ()>) {
 pub struct Rig {
     directory: TempDir,
     _machine: Running,
+    /// The test's end of the wire.
+    stack: Stack<Device>,
+    clock: Clock,
     shared: Rc<RefCell<ship::Shared>>,
     accepted: mpsc::UnboundedReceiver<Wire>,
     _tasks: JoinSet<()>,
@@ -148,7 +155,7 @@ impl Rig {
             let _ = sender.send(wire);
         }));
         let served = Rc::clone(&shared);
-        tasks.spawn_local(accept(stack, clock, Channel::Ship, move |wire| {
+        tasks.spawn_local(accept(stack.clone(), clock, Channel::Ship, move |wire| {
             tokio::task::spawn_local(ship::serve(wire, Rc::clone(&served)));
         }));
 
@@ -158,7 +165,7 @@ impl Rig {
         let mut machine = machine(directory.path(), cores);
         change(&mut machine, directory.path());
         let machine = launcher.start(&machine).expect("a machine");
-        Self { directory, _machine: machine, shared, accepted, _tasks: tasks }
+        Self { directory, _machine: machine, stack, clock, shared, accepted, _tasks: tasks }
     }
 
     /// The node's next control connection, on which it has said that it is ready, and what it said.
@@ -206,7 +213,7 @@ impl Rig {
             group: 0,
             umask: 0o22,
             use_retained,
-            world: World::new(JobKey([0x5a; 32]), 1, [NODE]),
+            world: World::new(JOB_KEY, 1, [NODE]),
         }
     }
 

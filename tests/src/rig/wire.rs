@@ -110,6 +110,22 @@ impl Wire {
         }
     }
 
+    /// Sends a heartbeat and waits for the answer, which comes before anything else but events.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn ping(&self, sequence: u64) {
+        self.order(&ToNode::Ping { sequence, realtime_ns: realtime_ns() }).await;
+        loop {
+            let frame = self.frame().await.expect("the node is there");
+            match frame.message::<ToIoNode>().expect("a message") {
+                ToIoNode::Pong { sequence: answered, .. } if answered == sequence => return,
+                ToIoNode::Pong { .. } | ToIoNode::Ras(_) => {}
+                message => panic!("{message:?} for a heartbeat"),
+            }
+        }
+    }
+
     /// Breaks the connection off.
     pub fn abort(&self) {
         self.stream.abort();

@@ -13,6 +13,7 @@ mod exhaustion;
 mod faults;
 mod guests;
 mod hostile;
+mod isolation;
 mod jobs;
 mod mpi;
 mod mpi_ends;
