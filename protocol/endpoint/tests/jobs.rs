@@ -14,7 +14,7 @@ use coppice_endpoint::testing::{
 };
 use coppice_endpoint::{NetError, SocketError, Stack, UdpSocket};
 use coppice_protocol::ids::MacAddress;
-use support::{ANY, SECOND_NS, accept, connect, listener, receive_exactly, send, socket};
+use support::{ANY, SECOND_NS, accept, connect, listener, receive, receive_exactly, send, socket, until};
 
 const ALL: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 /// An address of the job's network that none of its three nodes has.
@@ -123,6 +123,10 @@ fn talk(world: &mut World) -> Vec<Vec<u8>> {
         let accepted = accept(&listening).await;
         send(&connecting, 0, 5000, 1000).await.unwrap();
         assert_eq!(receive_exactly(&accepted, 5000).await.len(), 5000);
+        send(&connecting, 0, 1000, 1000).await.unwrap();
+        until(&accepted, |ready| ready.readable).await;
+        drop(connecting);
+        assert_eq!(receive(&accepted, 100).await, Ok(1000));
         throw(&sender, (JOB_RIGHT, 9), b"one").unwrap();
         throw(&sender, (ALL, 9), b"all").unwrap();
     });

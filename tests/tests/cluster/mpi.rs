@@ -38,8 +38,8 @@ pub(crate) fn everything_is_right(cluster: &Cluster, ranks: u32, ranks_per_node:
     let text = said("ring", &[]);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
-    let nodes = cluster.last_job()["nodes"].clone();
-    let node = |rank: u32| nodes[(rank / ranks_per_node) as usize].as_u64().expect("a node");
+    // As the job numbers its nodes, wherever they are.
+    let node = |rank: u32| rank / ranks_per_node;
     let expected: Vec<_> =
         (0..ranks).map(|rank| format!("rank {rank} of {ranks} on node{}: 10 rounds", node(rank))).collect();
     assert_eq!(lines, expected);
