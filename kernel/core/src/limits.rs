@@ -161,6 +161,9 @@ pub const OBJECT_BYTES: usize = 512;
 /// What a pipe holds at most, bytes, as on Linux: then writers wait.
 pub const PIPE_BYTES_MAX: usize = 64 * 1024;
 
+/// Packets that a pipe holds at most that keeps apart what was written apart, as on Linux: then writers wait.
+pub const PIPE_PACKETS_MAX: usize = 16;
+
 /// What each direction of a socketpair(2) holds at most, bytes, as on Linux: then writers wait.
 pub const PAIR_BYTES_MAX: usize = 212_992;
 

@@ -9,6 +9,7 @@
 //! lengths are cut to what the kernel is ready to keep, and what takes long is done in parts.
 
 pub(crate) mod abi;
+mod advise;
 mod attributes;
 mod clone;
 mod descriptors;
@@ -18,6 +19,7 @@ mod futex;
 mod identity;
 mod io_control;
 pub(crate) mod limits;
+mod lock;
 mod memory;
 mod names;
 mod open;
@@ -38,6 +40,7 @@ mod signal;
 mod signal_file;
 mod sleep;
 mod socket;
+mod splice;
 mod stat;
 mod stream;
 #[cfg(test)]
@@ -57,6 +60,7 @@ mod write;
 use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
+pub(crate) use self::advise::brings_pages;
 pub(crate) use self::clone::clone;
 pub(crate) use self::futex::{Futex, futex, rest};
 pub(crate) use self::memory::Memory;
@@ -258,8 +262,13 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::LSEEK => seek::lseek(caller, a)?,
         nr::FADVISE64 => seek::fadvise64(caller, a),
         nr::READAHEAD => seek::readahead(caller, a),
-        nr::SPLICE | nr::TEE | nr::VMSPLICE => Err(Errno::EINVAL.into()),
         nr::SYNC => Ok(0),
+        nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR | nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => {
+            Err(Errno::EOPNOTSUPP.into())
+        }
+        nr::SETXATTR | nr::LSETXATTR | nr::FSETXATTR | nr::REMOVEXATTR | nr::LREMOVEXATTR | nr::FREMOVEXATTR => {
+            Err(Errno::EOPNOTSUPP.into())
+        }
         _ => return None,
     })
 }
@@ -281,6 +290,9 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::PWRITEV2 => write::pwritev2(caller, a).await,
         nr::SENDFILE => transfer::sendfile(caller, a).await,
         nr::COPY_FILE_RANGE => transfer::copy_file_range(caller, a).await,
+        nr::SPLICE => splice::splice(caller, a).await,
+        nr::TEE => splice::tee(caller, a).await,
+        nr::VMSPLICE => splice::vmsplice(caller, a).await,
         nr::LSEEK => seek::lseek_in_turn(caller, a).await,
 
         nr::OPEN => open::open(caller, a).await,
@@ -357,7 +369,9 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::SENDMMSG => socket::send_messages(caller, a).await,
         nr::RECVMMSG => socket::receive_messages(caller, a).await,
 
+        nr::MADVISE => advise::madvise(caller, a).await,
         nr::MINCORE => memory::mincore(caller, a).await,
+        nr::OPENAT2 => open::openat2(caller, a).await,
         nr::GETRANDOM => system::getrandom_long(caller, a).await,
         nr::SCHED_YIELD => sleep::sched_yield().await,
         nr::NANOSLEEP => sleep::nanosleep(caller, a).await,

@@ -307,6 +307,29 @@ static void memory(void) {
     SAY(mincore(pages, 4096, NULL));
     munmap(pages + 4096, 4096);
     SAY(mincore(pages, 3 * 4096, there));
+    SAY(madvise(pages, 4096, 23));
+    SAY(madvise(pages, 3 * 4096, 23));
+    SAY(madvise(pages + 1, 4096, 22));
+    SAY(madvise(pages + 2 * 4096, 4 * 4096, 23));
+    SAY(mincore(pages + 2 * 4096, 6 * 4096, there));
+    for (int i = 0; i < 6; i++) printf("%d", there[i] & 1);
+    puts("");
+    char *only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    SAY(madvise(only, 4096, 23));
+    SAY(madvise(only, 4096, 22));
+    struct { uint64_t flags, mode, resolve, more; } how = {O_RDONLY, 0, 0, 0};
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 23));
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 32) >= 0);
+    how.more = 1;
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 32));
+    how.more = 0, how.mode = 0600;
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 24));
+    how.mode = 0, how.flags = 1ull << 40;
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 24));
+    how.flags = 0, how.resolve = 0x1000;
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/stat", &how, 24));
+    how.resolve = 2;
+    SAY(syscall(SYS_openat2, AT_FDCWD, "/proc/self/exe", &how, 24));
 }
 
 /* --- What a process says of itself. --- */

@@ -25,3 +25,10 @@ fn what_language_runtimes_call_answers_as_on_the_host() {
         compare(&cluster, "runtime_calls", toolchain);
     }
 }
+
+/// splice and its like, pipes that keep packets apart, locks that the kernel hands on.
+#[test]
+fn pipes_and_locks_are_as_on_the_host() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--cores", "2"]);
+    compare(&cluster, "pipes_and_locks", Toolchain::Glibc);
+}

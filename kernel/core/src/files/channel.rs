@@ -4,6 +4,8 @@
 //! side is closed once. It starts small and grows when more is written than is read, as far as [`Quota`] has memory; if
 //! that has none, the channel stays as large as it is for good, so that it says truly whether there is room.
 
+mod transfer;
+
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
@@ -11,7 +13,7 @@ use super::readiness::{Level, Ready, Watchers};
 use super::ring::Ring;
 use super::stream::{Shape, Sink, Source, Taken};
 use crate::errno::Errno;
-use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, OBJECT_BYTES};
+use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, OBJECT_BYTES, PIPE_PACKETS_MAX};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 
@@ -24,6 +26,25 @@ pub(crate) enum Kind {
     Stream,
     /// Yes: each write is a message, which is read as a whole or cut.
     Messages,
+    /// The same of a pipe (`O_DIRECT`), whose writes are cut into packets of up to [`CHANNEL_BYTES_MIN`] bytes.
+    Packets,
+}
+
+impl Kind {
+    /// Whether what was written apart is kept apart.
+    const fn keeps_apart(self) -> bool {
+        matches!(self, Self::Messages | Self::Packets)
+    }
+
+    /// Whether it is a pipe.
+    const fn is_pipe(self) -> bool {
+        matches!(self, Self::Pipe | Self::Packets)
+    }
+
+    /// How many parts that are kept apart there may be.
+    const fn parts_max(self) -> usize {
+        if self.is_pipe() { PIPE_PACKETS_MAX } else { CHANNEL_MESSAGES_MAX }
+    }
 }
 
 /// See this module.
@@ -66,8 +87,8 @@ impl Channel {
         let charge = quota.charge(OBJECT_BYTES + CHANNEL_BYTES_MIN)?;
         let ring = Ring::new(CHANNEL_BYTES_MIN)?;
         let mut lengths = VecDeque::new();
-        if kind == Kind::Messages {
-            lengths.try_reserve_exact(CHANNEL_MESSAGES_MAX).map_err(|_| Errno::ENOMEM)?;
+        if kind.keeps_apart() {
+            lengths.try_reserve_exact(kind.parts_max()).map_err(|_| Errno::ENOMEM)?;
         }
         let state = State { ring, lengths, limit, charge, reader_gone: false, writer_gone: false };
         let channel = Self {
@@ -98,7 +119,7 @@ impl Channel {
             let wanted = length.min(limit);
             let copied = state.ring.peek(wanted, sink);
             if !peek {
-                if self.kind != Kind::Messages {
+                if !self.kind.keeps_apart() {
                     state.ring.forget(copied);
                 } else if copied == wanted {
                     state.ring.forget(length);
@@ -121,12 +142,14 @@ impl Channel {
             if state.reader_gone || state.writer_gone {
                 return Err(Errno::EPIPE);
             }
+            // Parts of a packet's length each; the caller goes on with the rest.
+            let length = if self.kind == Kind::Packets { length.min(CHANNEL_BYTES_MIN) } else { length };
             let whole = match self.kind {
                 Kind::Pipe => length <= CHANNEL_BYTES_MIN,
                 Kind::Stream => false,
                 Kind::Messages if length > state.limit => return Err(Errno::EMSGSIZE),
-                Kind::Messages if state.lengths.len() >= CHANNEL_MESSAGES_MAX => return Err(Errno::EAGAIN),
-                Kind::Messages => true,
+                kind if kind.keeps_apart() && state.lengths.len() >= kind.parts_max() => return Err(Errno::EAGAIN),
+                Kind::Messages | Kind::Packets => true,
             };
             let wanted = state.make_room(length).min(length);
             if wanted < length && (whole || wanted == 0) {
@@ -139,7 +162,7 @@ impl Channel {
                 return Ok(0);
             }
             state.ring.add(filled);
-            if self.kind == Kind::Messages {
+            if self.kind.keeps_apart() {
                 state.lengths.push_back(filled as u32);
             }
             self.tell(&state);
@@ -149,11 +172,16 @@ impl Channel {
         Ok(written)
     }
 
+    /// Whether what is written apart is kept apart, as messages or as packets.
+    pub(crate) const fn keeps_apart(&self) -> bool {
+        self.kind.keeps_apart()
+    }
+
     /// Whether what is written apart is kept apart.
     pub(crate) fn shape(&self) -> Shape {
         match self.kind {
             Kind::Messages => Shape::Messages,
-            Kind::Pipe | Kind::Stream => Shape::Bytes,
+            Kind::Pipe | Kind::Stream | Kind::Packets => Shape::Bytes,
         }
     }
 
@@ -161,11 +189,12 @@ impl Channel {
     fn tell(&self, state: &State) {
         let (reader, writer) = &self.levels;
         let any = state.ring.len() > 0 || !state.lengths.is_empty();
-        let room = state.limit - state.ring.len() >= CHANNEL_BYTES_MIN && state.lengths.len() < CHANNEL_MESSAGES_MAX;
+        let room = state.limit - state.ring.len() >= CHANNEL_BYTES_MIN
+            && (!self.kind.keeps_apart() || state.lengths.len() < self.kind.parts_max());
         let over = state.reader_gone || state.writer_gone;
         let when = |is_so: bool, bits: u16| if is_so { bits } else { 0 };
         let (read, write) = (Ready::READ.bits(), when(room || over, Ready::WRITE.bits()));
-        if self.kind == Kind::Pipe {
+        if self.kind.is_pipe() {
             let (end, gone) = (Ready::HANG_UP.bits(), Ready::ERROR.bits());
             reader.set(read | end, when(any, read) | when(state.writer_gone, end));
             writer.set(Ready::WRITE.bits() | gone, write | when(state.reader_gone, gone));

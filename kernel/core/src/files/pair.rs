@@ -71,6 +71,16 @@ impl PairEnd {
         self.outgoing.writers.watch(waker)
     }
 
+    /// What lies between this end's writes and the other end.
+    pub(crate) fn outgoing(&self) -> &Channel {
+        &self.outgoing
+    }
+
+    /// What lies between the other end's writes and this end.
+    pub(crate) fn incoming(&self) -> &Channel {
+        &self.incoming
+    }
+
     /// Bytes that can be read.
     pub(crate) fn held(&self) -> usize {
         self.incoming.held()

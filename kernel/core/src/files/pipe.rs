@@ -27,13 +27,14 @@ enum Side {
     Writes,
 }
 
-/// A pipe: the end that is read and the one that is written.
+/// A pipe: the end that is read and the one that is written. It may keep apart what was written apart.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub(crate) fn pipe(quota: &Arc<Quota>) -> Result<(PipeEnd, PipeEnd), Errno> {
+pub(crate) fn pipe(packets: bool, quota: &Arc<Quota>) -> Result<(PipeEnd, PipeEnd), Errno> {
+    let kind = if packets { Kind::Packets } else { Kind::Pipe };
     let (reader, writer) = (Level::new(0), Level::new(0));
-    let channel = Channel::new(Kind::Pipe, PIPE_BYTES_MAX, (&reader, &writer), quota)?;
+    let channel = Channel::new(kind, PIPE_BYTES_MAX, (&reader, &writer), quota)?;
     let serial = serial();
     let reads = PipeEnd { channel: Arc::clone(&channel), side: Side::Reads, level: reader, serial };
     Ok((reads, PipeEnd { channel, side: Side::Writes, level: writer, serial }))
@@ -46,6 +47,16 @@ impl PipeEnd {
             Side::Reads => self.channel.readers.watch(waker),
             Side::Writes => self.channel.writers.watch(waker),
         }
+    }
+
+    /// What lies between the ends.
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Whether what is written apart is kept apart.
+    pub(crate) fn keeps_apart(&self) -> bool {
+        self.channel.keeps_apart()
     }
 
     /// Bytes that are in the pipe.
@@ -106,7 +117,7 @@ mod tests {
 
     #[test]
     fn short_writes_are_in_one_piece_and_long_ones_in_parts() {
-        let (reads, writes) = pipe(&quota()).expect("memory");
+        let (reads, writes) = pipe(false, &quota()).expect("memory");
         assert_eq!(read(&reads, 1), Err(Errno::EAGAIN));
         assert_eq!(put(&writes, &vec![1; PIPE_BYTES_MAX - 10]), Ok(PIPE_BYTES_MAX - 10));
         assert_eq!(ready(&writes), Ready::empty());
@@ -120,8 +131,30 @@ mod tests {
     }
 
     #[test]
+    fn packets_stay_apart_and_are_moved_one_by_one() {
+        let (reads, writes) = pipe(true, &quota()).expect("memory");
+        for packet in [&b"abc"[..], b"defg"] {
+            assert_eq!(put(&writes, packet), Ok(packet.len()));
+        }
+        assert_eq!(read(&reads, 2).as_deref(), Ok(&b"ab"[..]));
+        let (into, writes_into) = pipe(false, &quota()).expect("memory");
+        assert_eq!(reads.channel().transfer(writes_into.channel(), 3, true), Ok(3));
+        assert_eq!(reads.channel().transfer(writes_into.channel(), 3, false), Ok(3));
+        assert_eq!(reads.channel().transfer(writes_into.channel(), 3, false), Ok(1));
+        assert_eq!(reads.channel().transfer(writes_into.channel(), 3, false), Err(Errno::EAGAIN));
+        assert_eq!(reads.channel().transfer(writes.channel(), 3, false), Err(Errno::EINVAL));
+        assert_eq!(read(&into, 9).as_deref(), Ok(&b"defdefg"[..]));
+        assert_eq!(put(&writes, &[1; CHANNEL_BYTES_MIN + 1]), Ok(CHANNEL_BYTES_MIN));
+        drop(into);
+        assert_eq!(reads.channel().transfer(writes_into.channel(), 3, false), Err(Errno::EPIPE));
+        drop(writes);
+        assert_eq!(read(&reads, 2 * CHANNEL_BYTES_MIN).map(|bytes| bytes.len()), Ok(CHANNEL_BYTES_MIN));
+        assert_eq!(read(&reads, 9).as_deref(), Ok(&b""[..]));
+    }
+
+    #[test]
     fn what_a_sink_does_not_take_stays() {
-        let (reads, writes) = pipe(&quota()).expect("memory");
+        let (reads, writes) = pipe(false, &quota()).expect("memory");
         assert_eq!(put(&writes, b"abcdef"), Ok(6));
         let two = reads.take(6, false, &mut |_| 2);
         assert_eq!(two, Ok(Taken { copied: 2, length: 6 }));
@@ -131,14 +164,14 @@ mod tests {
 
     #[test]
     fn the_ends_tell_each_other_when_they_go() {
-        let (reads, writes) = pipe(&quota()).expect("memory");
+        let (reads, writes) = pipe(false, &quota()).expect("memory");
         assert_eq!(put(&writes, b"x"), Ok(1));
         drop(writes);
         assert_eq!(ready(&reads), Ready::READ | Ready::HANG_UP);
         assert_eq!(read(&reads, 10).as_deref(), Ok(&b"x"[..]));
         assert_eq!(ready(&reads), Ready::HANG_UP);
         assert_eq!(read(&reads, 10).as_deref(), Ok(&b""[..]));
-        let (reads, writes) = pipe(&quota()).expect("memory");
+        let (reads, writes) = pipe(false, &quota()).expect("memory");
         drop(reads);
         assert_eq!(ready(&writes), Ready::WRITE | Ready::ERROR);
         assert_eq!(put(&writes, b"x"), Err(Errno::EPIPE));
@@ -147,7 +180,7 @@ mod tests {
     #[test]
     fn a_pipe_without_memory_stays_small_and_says_so() {
         let quota = quota();
-        let (reads, writes) = pipe(&quota).expect("memory");
+        let (reads, writes) = pipe(false, &quota).expect("memory");
         let mut rest = quota.charge(0).expect("nothing");
         let mut step = 1 << 24;
         while step > 0 {
@@ -155,7 +188,7 @@ mod tests {
                 step /= 2;
             }
         }
-        assert_eq!(pipe(&quota).err(), Some(Errno::ENOMEM));
+        assert_eq!(pipe(false, &quota).err(), Some(Errno::ENOMEM));
         assert_eq!(put(&writes, &[1; CHANNEL_BYTES_MIN - 1]), Ok(CHANNEL_BYTES_MIN - 1));
         assert_eq!(put(&writes, &[1; 2]), Err(Errno::EAGAIN));
         assert_eq!(ready(&writes), Ready::empty());
@@ -168,7 +201,7 @@ mod tests {
     proptest! {
         #[test]
         fn bytes_come_out_as_they_went_in(steps in proptest::collection::vec((any::<bool>(), 0_usize..9000), 1..60)) {
-            let (reads, writes) = pipe(&quota()).expect("memory");
+            let (reads, writes) = pipe(false, &quota()).expect("memory");
             let (mut sent, mut received) = (0_u32, 0_u32);
             for (writing, length) in steps {
                 if writing {

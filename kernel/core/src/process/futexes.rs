@@ -34,6 +34,15 @@ pub(crate) enum Word {
 }
 
 impl Word {
+    /// Where threads sleep that wait for the word as a lock which is handed on ([`Futexes::hand_on`]). Words are
+    /// aligned, so no other is like that.
+    pub(crate) fn as_lock(self) -> Self {
+        match self {
+            Self::Own { pid, address } => Self::Own { pid, address: address | 1 },
+            Self::Shared { memory, offset } => Self::Shared { memory, offset: offset | 1 },
+        }
+    }
+
     /// Index of its queue.
     fn queue(self) -> usize {
         /// 2⁶⁴ divided by the golden ratio, which spreads what lies close together.
@@ -195,6 +204,23 @@ impl Futexes {
     /// A thread that has lain down.
     pub(crate) fn asleep<'a>(&'a self, sleeper: &'a Arc<Sleeper>) -> Asleep<'a> {
         Asleep { futexes: self, sleeper }
+    }
+
+    /// Hands a lock on to the thread that has slept there longest, whose bits are its id: `hand` is told that id, or that
+    /// there is none, and says whether the thread has the lock now.
+    ///
+    /// # Errors
+    /// What `hand` says; then nobody is woken.
+    pub(crate) fn hand_on<E>(&self, lock: Word, hand: impl FnOnce(Option<u32>) -> Result<bool, E>) -> Result<(), E> {
+        let mut queue = self.0[lock.queue()].lock();
+        let at = queue.0.iter().position(|entry| entry.word == lock);
+        let next = at.and_then(|at| queue.0.get(at)).map(|entry| entry.bits);
+        if hand(next)?
+            && let Some(entry) = at.and_then(|at| queue.0.remove(at))
+        {
+            entry.sleeper.wake();
+        }
+        Ok(())
     }
 
     /// Wakes up to `count` threads that sleep at a word for one of these bits. Returns how many.

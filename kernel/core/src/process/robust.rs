@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 const OFFSET_AT: u64 = 8;
 /// Where the entry is that the thread is about to put in or take out.
 const PENDING_AT: u64 = 16;
-/// The bit of an entry's address that says that its lock has priorities, which there are not here.
+/// The bit of an entry's address that says that its lock is handed on.
 const PRIORITY: u64 = 1;
 
 /// An entry could not be followed.
@@ -53,6 +53,18 @@ impl Process {
         self.job.futexes.wake(self.word(address), 1, u32::MAX);
     }
 
+    /// Hands a lock that its dead thread had on, as that. If it cannot be, nobody is harmed but its program.
+    fn hand_on_dead(&self, lock: u64) {
+        let place = self.word(lock).as_lock();
+        let _ = self.job.futexes.hand_on(place, |next| {
+            let Some(next) = next else { return Ok(false) };
+            let is_free = |word: u32| word & owner::THREAD == 0;
+            let new = next | owner::WAITERS | owner::DIED;
+            let before = self.space.lock().update_word(lock, |word| is_free(word).then_some(new))?;
+            Ok::<_, CopyError>(is_free(before))
+        });
+    }
+
     fn give_up_locks(&self, tid: u32, head: u64) -> Result<(), Wild> {
         let read = |address: u64| self.space.lock().read_u64(address);
         let (mut entry, offset) = (read(head)?, read(at(head, OFFSET_AT))?);
@@ -88,6 +100,9 @@ impl Process {
         let word = if is_own(word) { space.update_word(lock, died)? } else { word };
         drop(space);
         let is_free = word & owner::THREAD == 0;
+        if has_priorities && is_own(word) && word & owner::WAITERS != 0 {
+            self.hand_on_dead(lock);
+        }
         if !has_priorities && (pending && is_free || is_own(word) && word & owner::WAITERS != 0) {
             self.wake_one(lock);
         }

@@ -73,8 +73,9 @@ enum Wait {
     Call,
     /// A call has changed what is mapped, and the rest of it takes long.
     Rest(Unfinished),
-    /// It sleeps at a word of memory, until this time of the monotonic clock, ns.
-    Sleep(u64),
+    /// It sleeps at a word of memory, until this time of the monotonic clock, ns. If `always`, a signal's handler has
+    /// the call made again.
+    Sleep { until_ns: u64, always: bool },
     /// Nothing: it does not go on here.
     Over(Over),
 }
@@ -200,7 +201,7 @@ impl Thread {
         loop {
             let wait = self.until_waiting();
             // Who only lets others go first, or sleeps, does nothing that could take long.
-            let is_short = matches!(wait, Wait::Turn | Wait::Sleep(_));
+            let is_short = matches!(wait, Wait::Turn | Wait::Sleep { .. });
             if !is_short {
                 executor::section_begins();
             }
@@ -228,7 +229,7 @@ impl Thread {
                 self.user.regs.rax = self.process.finish(unfinished).await;
                 None
             }
-            Wait::Sleep(until_ns) => self.sleep(until_ns).await,
+            Wait::Sleep { until_ns, always } => self.sleep(until_ns, always).await,
             Wait::Over(over) => Some(over),
         }
     }
@@ -329,6 +330,7 @@ impl Thread {
                 let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
                 Some(self.settle(result))
             }
+            nr::MADVISE if syscall::brings_pages(&Arguments::of(&self.user.regs)) => None,
             nr::BRK | nr::MMAP | nr::MUNMAP | nr::MPROTECT | nr::MREMAP | nr::MADVISE => {
                 let caller = Caller { process: &self.process, thread: &self.state };
                 Some(match syscall::change_memory(caller, number, &Arguments::of(&self.user.regs)) {
@@ -342,7 +344,7 @@ impl Thread {
                 let caller = Caller { process: &self.process, thread: &self.state };
                 Some(match syscall::futex(caller, &Arguments::of(&self.user.regs)) {
                     Ok(Futex::Done(value)) => self.settle(Ok(value)),
-                    Ok(Futex::Sleeps { until_ns }) => Some(Wait::Sleep(until_ns)),
+                    Ok(Futex::Sleeps { until_ns, always }) => Some(Wait::Sleep { until_ns, always }),
                     Err(trouble) => self.settle(Err(trouble)),
                 })
             }
@@ -416,9 +418,9 @@ impl Thread {
     }
 
     /// Sleeps at the word that the call in the registers is about.
-    async fn sleep(&mut self, until_ns: u64) -> Option<Over> {
+    async fn sleep(&mut self, until_ns: u64, always: bool) -> Option<Over> {
         self.state.begin_call(nr::FUTEX.into());
-        let result = syscall::rest(Caller { process: &self.process, thread: &self.state }, until_ns).await;
+        let result = syscall::rest(Caller { process: &self.process, thread: &self.state }, until_ns, always).await;
         self.end_call(nr::FUTEX.into(), result)
     }
 

@@ -9,10 +9,10 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
 
-use super::Arguments;
 use super::abi::futex::{Change, command, flag};
 use super::abi::time::parse_timespec;
 use super::time::Clock;
+use super::{Arguments, lock};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Elapsed};
@@ -33,25 +33,29 @@ pub(crate) enum Futex {
     Sleeps {
         /// When its time is up by the monotonic clock, ns.
         until_ns: u64,
+        /// The call is made again when a signal interrupted it, whatever was set for that.
+        always: bool,
     },
 }
 
 /// futex(2), but for the sleep itself. To be made again if a page is missing.
 pub(crate) fn futex(caller: Caller<'_>, a: &Arguments) -> Immediate<Futex> {
     let command = command_of(a);
-    if a.uint(1) & flag::REAL_TIME != 0 && command != command::WAIT_BITSET {
+    if a.uint(1) & flag::REAL_TIME != 0 && !matches!(command, command::WAIT_BITSET | command::LOCK_PI2) {
         return Err(Errno::ENOSYS.into());
     }
     let value = match command {
         command::WAIT | command::WAIT_BITSET => {
-            return lie_down(caller, a).map(|until_ns| Futex::Sleeps { until_ns });
+            return lie_down(caller, a).map(|until_ns| Futex::Sleeps { until_ns, always: false });
         }
+        command::LOCK_PI | command::LOCK_PI2 | command::TRYLOCK_PI => return lock::lock(caller, a, command),
+        command::UNLOCK_PI => return lock::unlock(caller, a),
         command::WAKE => wake(caller, a, u32::MAX)?,
         command::WAKE_BITSET => wake(caller, a, a.uint(5))?,
         command::REQUEUE => requeue(caller, a, None)?,
         command::CMP_REQUEUE => requeue(caller, a, Some(a.uint(5)))?,
         command::WAKE_OP => wake_op(caller, a)?,
-        // Those with priorities among them.
+        // Those that move sleepers to locks with priorities among them, which C libraries no longer use.
         _ => return Err(Errno::ENOSYS.into()),
     };
     Ok(Futex::Done(value))
@@ -100,16 +104,18 @@ fn at_least_one(count: i32) -> usize {
 }
 
 /// Waits until the thread, which sleeps, is woken, the monotonic clock shows `until_ns`, or a signal comes.
-pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64) -> Awaited {
+pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64, always: bool) -> Awaited {
     let asleep = caller.process.job.futexes.asleep(&caller.thread.sleeper);
     let failure = if until_ns == u64::MAX {
-        match caller.interruptible(Restart::IfAsked, asleep.woken()).await {
+        let restart = if always { Restart::Always } else { Restart::IfAsked };
+        match caller.interruptible(restart, asleep.woken()).await {
             Ok(()) => return Ok(0),
             Err(failure) => failure,
         }
     } else {
-        // A time limit is not kept for a call that is made again.
-        match caller.interruptible(Restart::Never, executor::timeout_at(until_ns, asleep.woken())).await {
+        // A time limit is not kept for a call that is made again, unless it is a time.
+        let restart = if always { Restart::Always } else { Restart::Never };
+        match caller.interruptible(restart, executor::timeout_at(until_ns, asleep.woken())).await {
             Ok(Ok(())) => return Ok(0),
             Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
             Err(failure) => failure,
@@ -144,7 +150,7 @@ fn check(caller: Caller<'_>, address: u64, value: u32) -> Immediate<()> {
 /// # Errors
 /// `EINVAL`: it is not aligned. `EFAULT`: it is not the program's, or, of memory that others may show, not usable like
 /// that.
-fn word(caller: Caller<'_>, address: u64, a: &Arguments, access: Access) -> Immediate<Word> {
+pub(super) fn word(caller: Caller<'_>, address: u64, a: &Arguments, access: Access) -> Immediate<Word> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }

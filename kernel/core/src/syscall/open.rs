@@ -9,11 +9,12 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
+use super::abi::u64_at;
 use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
-use crate::files::{Descriptor, Object, OpenFile, flags};
+use crate::files::{Descriptor, Object, OpenFile, buffer, flags};
 use crate::limits::OBJECT_BYTES;
 use crate::process::{Awaited, Caller};
 
@@ -25,6 +26,46 @@ pub(super) async fn open(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// openat(2).
 pub(super) async fn openat(caller: Caller<'_>, a: &Arguments) -> Awaited {
     open_at(caller, a.int(0), a.get(1), a.uint(2), a.uint(3)).await
+}
+
+/// openat2(2): as openat(2), but what it does not know it refuses. Ways of following a path that would have to be kept to
+/// at the I/O node are not there (`ENOSYS`, as on a Linux without the call).
+pub(super) async fn openat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    const HOW_BYTES: u64 = 24;
+    const HOW_BYTES_MAX: u64 = 4096;
+    const RESOLVE_NO_MAGICLINKS: u64 = 2;
+    const RESOLVE_ALL: u64 = 0x3f;
+    const PATH_FLAGS: u32 = flags::O_PATH | flags::O_DIRECTORY | flags::O_NOFOLLOW | flags::O_CLOEXEC;
+    match a.get(3) {
+        ..HOW_BYTES => return Err(Errno::EINVAL.into()),
+        HOW_BYTES..=HOW_BYTES_MAX => {}
+        _ => return Err(Errno::E2BIG.into()),
+    }
+    let how: [u8; HOW_BYTES as usize] = caller.read_array(a.get(2)).await?;
+    let mut rest = buffer((a.get(3) - HOW_BYTES) as usize)?;
+    caller.read(a.get(2).wrapping_add(HOW_BYTES), &mut rest).await?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG.into());
+    }
+    let [opened_with, mode, resolve] = [0, 8, 16].map(|offset| u64_at(&how, offset));
+    let opened_with = u32::try_from(opened_with).map_err(|_| Errno::EINVAL)?;
+    let known = if opened_with & flags::O_PATH != 0 { PATH_FLAGS } else { opened_with };
+    let makes = opened_with & (flags::O_CREAT | flags::O_TMPFILE) != 0;
+    let is_mode = if makes { mode & !0o7777 == 0 } else { mode == 0 };
+    if opened_with & !known != 0 || normalise(opened_with)? != opened_with || !is_mode || resolve & !RESOLVE_ALL != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    match resolve {
+        0 => {}
+        RESOLVE_NO_MAGICLINKS => {
+            let target = read_target(caller, a.int(0), a.get(1)).await?;
+            if matches!(target, Target::Special(Node { kind: Kind::Descriptor(_) | Kind::Program, .. })) {
+                return Err(Errno::ELOOP.into());
+            }
+        }
+        _ => return Err(Errno::ENOSYS.into()),
+    }
+    open_at(caller, a.int(0), a.get(1), opened_with, mode as u32).await
 }
 
 /// creat(2).

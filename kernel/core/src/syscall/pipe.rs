@@ -54,16 +54,16 @@ pub(super) fn pipe(caller: Caller<'_>, a: &Arguments) -> Immediate {
     make(caller, a.get(0), 0)
 }
 
-/// pipe2(2), without `O_DIRECT`.
+/// pipe2(2).
 pub(super) fn pipe2(caller: Caller<'_>, a: &Arguments) -> Immediate {
     make(caller, a.get(0), a.uint(1))
 }
 
 fn make(caller: Caller<'_>, address: u64, how: u32) -> Immediate {
-    if how & !(flags::O_CLOEXEC | flags::O_NONBLOCK) != 0 {
+    if how & !(flags::O_CLOEXEC | flags::O_NONBLOCK | flags::O_DIRECT) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let (reads, writes) = make_pipe(&caller.process.node.quota)?;
+    let (reads, writes) = make_pipe(how & flags::O_DIRECT != 0, &caller.process.node.quota)?;
     let objects = [(Object::Pipe(reads), how | flags::O_RDONLY), (Object::Pipe(writes), how | flags::O_WRONLY)];
     install_two(caller, objects, address)
 }

@@ -122,7 +122,7 @@ pub(super) async fn discard(caller: Caller<'_>, file: &OpenFile, stream: &dyn St
 }
 
 /// Reads what there is, once there is something.
-async fn take(
+pub(super) async fn take(
     caller: Caller<'_>,
     file: &OpenFile,
     stream: &dyn Stream,
@@ -185,7 +185,7 @@ pub(super) async fn write_stream(
 }
 
 /// Writes what there is room for, once there is some.
-async fn put(
+pub(super) async fn put(
     caller: Caller<'_>,
     file: &OpenFile,
     stream: &dyn Stream,
@@ -235,7 +235,7 @@ pub(super) async fn write_bytes(
 }
 
 /// Nobody reads what was to be written.
-fn broken(caller: Caller<'_>, how: How) -> Failure {
+pub(super) fn broken(caller: Caller<'_>, how: How) -> Failure {
     if !how.quiet
         && let Err(end) = caller.raise_broken_pipe()
     {

@@ -16,6 +16,8 @@ pub(crate) enum Restart {
     IfAsked,
     /// It fails with `EINTR`.
     Never,
+    /// It is made again.
+    Always,
 }
 
 impl Caller<'_> {

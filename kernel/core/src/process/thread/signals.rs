@@ -73,6 +73,7 @@ impl Thread {
     /// Goes on in a handler.
     pub(super) async fn deliver(&mut self, delivery: Delivery) -> Option<Over> {
         match self.interrupted.take() {
+            Some(Restart::Always) => self.make_call_again(),
             Some(Restart::IfAsked) if delivery.action.flags & SignalAction::RESTART != 0 => self.make_call_again(),
             Some(_) => self.user.regs.rax = Errno::EINTR.to_rax(),
             None => {}

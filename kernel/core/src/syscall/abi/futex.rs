@@ -7,8 +7,12 @@ pub(crate) mod command {
     pub(crate) const REQUEUE: u32 = 3;
     pub(crate) const CMP_REQUEUE: u32 = 4;
     pub(crate) const WAKE_OP: u32 = 5;
+    pub(crate) const LOCK_PI: u32 = 6;
+    pub(crate) const UNLOCK_PI: u32 = 7;
+    pub(crate) const TRYLOCK_PI: u32 = 8;
     pub(crate) const WAIT_BITSET: u32 = 9;
     pub(crate) const WAKE_BITSET: u32 = 10;
+    pub(crate) const LOCK_PI2: u32 = 13;
 }
 
 /// `FUTEX_*` that go with them.
