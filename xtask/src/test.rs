@@ -17,6 +17,9 @@ pub(crate) struct Options {
     /// Leave out formatting, lints and layering
     #[arg(long)]
     no_tidy: bool,
+    /// All host tests, property tests with fewer cases, and a first look at a cluster: a few minutes
+    #[arg(long, conflicts_with = "filter")]
+    quick: bool,
     /// Leave out the tests that need QEMU
     #[arg(long)]
     host_only: bool,
@@ -26,9 +29,10 @@ pub(crate) struct Options {
 }
 
 /// Host crates whose tests need nothing but this machine.
-const HOST_PACKAGES: &[&str] = &[
+pub(crate) const HOST_PACKAGES: &[&str] = &[
     "coppice-protocol",
     "coppice-endpoint",
+    "coppice-fuzz",
     "coppice-hal",
     "coppice-core",
     "coppice-simulator",
@@ -40,6 +44,13 @@ const HOST_PACKAGES: &[&str] = &[
     "coppice",
     "xtask",
 ];
+
+/// Cases of each property test in a quick run.
+const QUICK_CASES: &str = "24";
+
+/// Cluster tests of a quick run: nodes boot, real programs run on them, are served, fault, end, and run again warm.
+const QUICK_CLUSTER: [&str; 5] =
+    ["boot::", "busybox::", "streams::", "hostile::faults_and_privileged_instructions", "retention_worked::"];
 
 /// Sum of the runner's own result lines.
 #[derive(Default)]
@@ -55,6 +66,9 @@ struct Count {
 /// If anything could not be set up or built, or a test failed.
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::everything()?;
+    if options.quick {
+        return quick(options);
+    }
     // Much of MPICH's build keeps one processor busy only. It is waited for in any case: it would not end with us.
     let mpich = (!options.host_only).then(|| std::thread::spawn(mpich::suite::build_fast));
     let tested = before_clusters(options)
@@ -63,13 +77,44 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (mut count, mut failures) = tested?;
     built.map_err(|_| anyhow!("building MPICH panicked"))??;
     if !options.host_only {
-        // Two clusters at a time at most: more only take the two cores from each other.
-        let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
-        cluster.env("RUST_TEST_THREADS", "2").env("COPPICE_TEST_CORES", options.cores.to_string());
         let name = format!("cluster ({} cores a node)", options.cores);
-        run_tests(cluster, options, &name, &mut count, &mut failures)?;
+        run_tests(cluster_tests(options), options, &name, &mut count, &mut failures)?;
     }
+    conclude(&count, &failures)
+}
 
+/// What tells most in the shortest time: neither lints nor models nor MPICH.
+fn quick(options: &Options) -> Result<()> {
+    let (mut count, mut failures) = (Count::default(), Vec::new());
+    let mut host = host_tests();
+    host.env("PROPTEST_CASES", QUICK_CASES);
+    run_tests(host, options, "host", &mut count, &mut failures)?;
+    if !options.host_only {
+        build::everything()?;
+        let mut cluster = cluster_tests(options);
+        cluster.arg("--").args(QUICK_CLUSTER);
+        run_tests(cluster, options, "some cluster", &mut count, &mut failures)?;
+    }
+    conclude(&count, &failures)
+}
+
+fn host_tests() -> Command {
+    let mut host = cargo(&["test", "--no-fail-fast"]);
+    HOST_PACKAGES.iter().for_each(|package| {
+        host.args(["--package", package]);
+    });
+    host
+}
+
+fn cluster_tests(options: &Options) -> Command {
+    // Two clusters at a time at most: more only take the two cores from each other.
+    let mut cluster = cargo(&["test", "--no-fail-fast", "--package", "coppice-tests"]);
+    cluster.env("RUST_TEST_THREADS", "2").env("COPPICE_TEST_CORES", options.cores.to_string());
+    cluster
+}
+
+/// Says how it went.
+fn conclude(count: &Count, failures: &[String]) -> Result<()> {
     println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.ignored);
     if !failures.is_empty() || count.failed > 0 {
         bail!("failed: {}", failures.join(", "));
@@ -89,11 +134,7 @@ fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
     let mut count = Count::default();
     let mut failures = Vec::new();
 
-    let mut host = cargo(&["test", "--no-fail-fast"]);
-    HOST_PACKAGES.iter().for_each(|package| {
-        host.args(["--package", package]);
-    });
-    run_tests(host, options, "host", &mut count, &mut failures)?;
+    run_tests(host_tests(), options, "host", &mut count, &mut failures)?;
 
     // With the model checker's locks nothing but models runs.
     if options.filter.as_ref().is_none_or(|filter| filter.contains("models")) {

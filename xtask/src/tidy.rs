@@ -26,6 +26,7 @@ const UNFINISHED: [&str; 3] = [concat!("to", "do!("), concat!("un", "implemented
 const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-protocol", &[]),
     ("coppice-endpoint", &["coppice-protocol"]),
+    ("coppice-fuzz", &["coppice-protocol"]),
     ("coppice-hal", &[]),
     ("coppice-core", &["coppice-protocol", "coppice-endpoint", "coppice-hal"]),
     ("coppice-kernel", &["coppice-core", "coppice-hal"]),
@@ -112,7 +113,7 @@ fn sources() -> Result<Vec<String>> {
 fn is_reached(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let directory = path.parent().unwrap_or(Path::new(""));
-    let starts_crates = ["tests", "benches", "fuzz_targets", "rust"].iter().any(|name| directory.ends_with(name));
+    let starts_crates = ["tests", "benches", "rust"].iter().any(|name| directory.ends_with(name));
     if matches!(stem, "main" | "lib" | "build") || starts_crates && stem != "mod" {
         return true;
     }

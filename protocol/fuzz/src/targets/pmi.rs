@@ -1,10 +1,11 @@
-//! What ranks say, and what comes on connections between nodes. Run: `cargo +nightly fuzz run pmi` in `protocol/`.
-#![no_main]
+//! What ranks say, and what comes on connections between nodes. The first byte chooses which, the second how the rest
+//! is cut.
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_LINE_BYTES_MAX};
 use coppice_protocol::pmi::{Conversation, PeerFrames, Place, Placement, Server};
-use libfuzzer_sys::fuzz_target;
+
+use super::shape;
 
 fn server(node: u32) -> Server {
     let place = |node| Place { node: NodeId(node), first: Rank(2 * node), count: 2 };
@@ -12,9 +13,10 @@ fn server(node: u32) -> Server {
     Server::new(JobId(0), &[7; 32], placement, NodeId(node)).expect("a place")
 }
 
-fuzz_target!(|data: &[u8]| {
-    let Some((&[choice, cut], stream)) = data.split_first_chunk::<2>() else { return };
+pub(super) fn run(data: &[u8]) -> u64 {
+    let Some((&[choice, cut], stream)) = data.split_first_chunk::<2>() else { return 0 };
     let mut server = server(u32::from(choice >> 2) % 3);
+    let mut said = String::new();
     if choice & 1 == 0 {
         let first = server.placement().place(u32::from(choice >> 2) % 3).expect("a place").first;
         let mut conversation =
@@ -24,6 +26,7 @@ fuzz_target!(|data: &[u8]| {
             while !rest.is_empty() {
                 rest = &rest[conversation.handle_bytes(rest, &mut server, 0)..];
                 assert!(conversation.transmit().len() <= PMI_ANSWER_BYTES_MAX + 2 * PMI_LINE_BYTES_MAX);
+                said.push_str(&String::from_utf8_lossy(conversation.transmit()));
                 conversation.consume(conversation.transmit().len());
             }
         }
@@ -31,11 +34,34 @@ fuzz_target!(|data: &[u8]| {
         let mut frames = PeerFrames::default();
         for mut piece in stream.chunks(usize::from(cut) + 1) {
             while let Ok(Some(frame)) = frames.advance(&mut piece) {
-                // The key is known to whoever reads this, but not to a fuzzer.
+                // The key is known to whoever reads this, but not to what is tried.
                 assert!(server.handle_frame(&frame, 0).is_err());
             }
         }
     }
-    while server.poll_event().is_some() {}
+    while let Some(event) = server.poll_event() {
+        said.push_str(&format!("{event:?}"));
+    }
     assert!((0..3).all(|peer| server.poll_transmit(peer).is_none() || choice & 1 == 0));
-});
+    shape(&said)
+}
+
+/// A rank's whole conversation, and its lines one by one.
+pub(super) fn examples() -> Vec<Vec<u8>> {
+    let lines = [
+        "cmd=init pmi_version=1 pmi_subversion=1\n",
+        "cmd=get_maxes\n",
+        "cmd=get_appnum\n",
+        "cmd=get_my_kvsname\n",
+        "cmd=get kvsname=k0 key=PMI_process_mapping\n",
+        "cmd=put kvsname=k0 key=P0-businesscard value=description#10.64.0.1$port#4000$\n",
+        "cmd=barrier_in\n",
+        "cmd=get kvsname=k0 key=P0-businesscard\n",
+        "cmd=abort exitcode=3\n",
+        "cmd=finalize\n",
+    ];
+    let mut examples =
+        vec![[&[0, 200], lines.concat().as_bytes()].concat(), [&[2, 0], lines.concat().as_bytes()].concat()];
+    examples.extend(lines.iter().map(|line| [&[0, 30], lines[0].as_bytes(), line.as_bytes()].concat()));
+    examples
+}
