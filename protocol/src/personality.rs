@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Generation, MacAddress, NodeId, PsetId};
 use crate::limits::MTU_BYTES_MIN;
+use crate::retain::RetentionPolicy;
 
 /// First bytes of a personality; the last one is its version.
-pub const MAGIC: [u8; 8] = *b"COPPICE\x01";
+pub const MAGIC: [u8; 8] = *b"COPPICE\x02";
 
 /// Secret shared by one boot of one node and its I/O node.
 #[derive(Clone, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub struct Personality {
     pub realtime_ns: u64,
     /// Most verbose level logged on the console, as `log::LevelFilter` counts (0 off … 5 trace).
     pub log_level: u8,
+    /// What the node keeps of programs when it is to retain one.
+    pub retention: RetentionPolicy,
 }
 
 /// Why a ramdisk is no personality.

@@ -3,7 +3,8 @@
 //!
 //! When a process ends, its node walks its page table and cuts it back to what the program's file says and nobody ever
 //! wrote. That table stays on the node, under the program's hash. Before a job is launched on nodes that hold its
-//! program's table they are told to [`Retain`] it, which discards the tables of all other programs; the launch that
+//! program's table they are told to [`Retain`] it, which discards the tables of all other programs if the cluster's
+//! [`RetentionPolicy`] is to keep one; the launch that
 //! follows on the same connection says to use it ([`crate::control::Launch::use_retained`]). A node that does not have
 //! the table (any more) says so and the launch loads the program as if nothing had been asked for.
 //!
@@ -16,7 +17,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Generation, JobId, ProgramId};
 
-/// From the I/O node to a node: keep the table of this program, discard those of all others.
+/// What becomes of the tables of other programs when a node is to retain one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RetentionPolicy {
+    /// They stay until their memory is wanted: the program that ran longest ago goes first.
+    #[default]
+    Many,
+    /// They are discarded whole.
+    One,
+}
+
+/// From the I/O node to a node: keep the table of this program, and those of others if the policy is to keep many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retain {
     /// The job that is about to be launched.
@@ -41,7 +52,8 @@ pub struct Retained {
 /// What came of a [`Retain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RetainOutcome {
-    /// The table is there and is the only one: the node is clean but for that program's pristine pages.
+    /// The table is there. If the policy is to keep one it is the only one: the node is clean but for that program's
+    /// pristine pages.
     Kept(WalkCounts),
     /// The node holds no table of that program; those of others stay. The launch loads the program.
     Absent,

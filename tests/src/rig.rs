@@ -22,6 +22,7 @@ use coppice_protocol::control::{Launch, NodeStatus, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::{Channel, Event, Session};
 use coppice_protocol::world::{JobKey, World};
 use coppice_qemu::launch::{Launcher, Running};
@@ -285,6 +286,7 @@ fn personality() -> Personality {
         seed: random().expect("random numbers"),
         realtime_ns: realtime_ns(),
         log_level: LOG_LEVEL_INFO,
+        retention: RetentionPolicy::One,
     }
 }
 

@@ -98,6 +98,9 @@ pub(crate) struct Up {
     /// EPYC or Haswell,-avx2; without it all that can be had
     #[arg(long, value_name = "MODEL[,±FEATURE…]")]
     pub(crate) cpu: Option<Processor>,
+    /// What nodes keep of the programs that ran on them, to start them again without loading them
+    #[arg(long, value_enum, default_value_t = Retention::Many)]
+    pub(crate) retention: Retention,
     /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the
     /// host's load; slower, and only under emulation
     #[arg(long)]
@@ -111,6 +114,23 @@ pub(crate) struct Up {
     /// Bits per second of every link, each way, such as 1G or 100M; without it as fast as the host can
     #[arg(long, value_name = "RATE", value_parser = parse_bandwidth, help_heading = "Network")]
     pub(crate) bandwidth: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Retention {
+    /// Pages of several programs; those of the one that ran longest ago go first when memory is wanted
+    Many,
+    /// Pages of one: running it again discards those of all others
+    One,
+}
+
+impl Retention {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Many => "many",
+            Self::One => "one",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

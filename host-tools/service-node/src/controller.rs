@@ -32,6 +32,7 @@ use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::machine::Accelerator;
 use tokio::sync::watch;
 
@@ -60,6 +61,8 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Compute nodes per I/O node.
     pub pset_size: u32,
+    /// What nodes keep of programs.
+    pub retention: RetentionPolicy,
 }
 
 /// The time as the controller is told it.

@@ -90,6 +90,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
             cores: options.cores.into(),
             memory_bytes: options.memory_bytes,
             pset_size: options.pset_size,
+            retention: options.retention.into(),
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;

@@ -3,6 +3,7 @@
 use clap::{Parser, ValueEnum};
 use coppice_api::limits::{CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
 use coppice_api::paths::ClusterName;
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::processor::Processor;
 
 /// The service node of one Coppice cluster. Started by `coppice up`.
@@ -34,6 +35,9 @@ pub struct Options {
     /// Let the nodes' clocks count instructions
     #[arg(long)]
     pub icount: bool,
+    /// What nodes keep of the programs that ran on them
+    #[arg(long, value_enum, default_value_t = RetentionChoice::Many)]
+    pub retention: RetentionChoice,
     /// Frames lost on every link, each way, of a million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub loss_ppm: u32,
@@ -43,6 +47,24 @@ pub struct Options {
     /// Bits per second of every link, each way; without it no limit
     #[arg(long)]
     pub bandwidth_bits_per_s: Option<u64>,
+}
+
+/// What nodes keep of the programs that ran on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RetentionChoice {
+    /// Pages of several programs, as long as their memory is not wanted
+    Many,
+    /// Of the one that is run again alone
+    One,
+}
+
+impl From<RetentionChoice> for RetentionPolicy {
+    fn from(choice: RetentionChoice) -> Self {
+        match choice {
+            RetentionChoice::Many => Self::Many,
+            RetentionChoice::One => Self::One,
+        }
+    }
 }
 
 /// How nodes are executed.

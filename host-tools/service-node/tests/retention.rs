@@ -128,6 +128,22 @@ fn retaining_one_program_discards_the_others() {
 }
 
 #[test]
+fn programs_that_take_turns_stay_if_many_are_kept() {
+    let mut cluster = Cluster::keeping_many(1, 1);
+    cluster.run_on(program(1), &[0]);
+    cluster.run_on(program(2), &[0]);
+    for (hash, other) in [(1, 2), (2, 1), (1, 2)] {
+        let id = start(&mut cluster, program(hash), 1);
+        assert_eq!(held(&cluster.nodes()[0]), [(hash, PAGES), (other, PAGES)], "known from the answer, before the end");
+        cluster.end(id);
+        assert_eq!(placed(&mut cluster, id), [(0, Warm, PAGES)]);
+        let kept = RetainAnswer::Kept { kept: PAGES, dropped: 3, zeroed: 2, discarded: 0 };
+        assert_eq!(cluster.job(id).rank_reports[0].retain, Some(kept));
+        assert_eq!(held(&cluster.nodes()[0]), [(hash, PAGES), (other, PAGES)]);
+    }
+}
+
+#[test]
 fn no_retain_leaves_retained_pages_alone() {
     let mut cluster = Cluster::up(3, 3);
     cluster.run_on(program(2), &[0]);

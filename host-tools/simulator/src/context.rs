@@ -1,10 +1,11 @@
 //! What everybody in the simulated world shares: time, chance, the network, the checkers and the diary.
 
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::{Channel, SendError, Session, SessionError};
 use serde::Serialize;
 
 use crate::Options;
-use crate::checkers::{Checkers, Violation};
+use crate::checkers::{Checkers, Retention, Violation};
 use crate::network::{ConnectionId, Holder, Network, Side};
 use crate::random::Random;
 use crate::schedule::{Event, Schedule};
@@ -14,6 +15,8 @@ use crate::trace::Trace;
 pub(crate) struct Context {
     pub(crate) now_ns: u64,
     pub(crate) options: Options,
+    /// What nodes keep of programs: many with even seeds, one with odd ones.
+    pub(crate) policy: RetentionPolicy,
     pub(crate) random: Random,
     pub(crate) schedule: Schedule,
     pub(crate) network: Network,
@@ -23,13 +26,15 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(seed: u64, options: &Options) -> Self {
+        let policy = if seed.is_multiple_of(2) { RetentionPolicy::Many } else { RetentionPolicy::One };
         Self {
             now_ns: 0,
+            policy,
             options: *options,
             random: Random::new(seed),
             schedule: Schedule::default(),
             network: Network::default(),
-            checkers: Checkers::default(),
+            checkers: Checkers { retention: Retention::new(policy), ..Checkers::default() },
             trace: Trace::new(),
         }
     }

@@ -67,7 +67,7 @@ impl Life {
             context.plan_within(FIRST_CONNECT_NS_MAX, Planned::Connect { life: id, channel });
         }
         context.checkers.retention.boots(id, identity);
-        let (open, links, tables) = (BTreeMap::new(), [None, None], Tables::new(identity.generation));
+        let (open, links, tables) = (BTreeMap::new(), [None, None], Tables::new(identity.generation, context.policy));
         Self { id, identity, key, alive: true, links, open, requests: 0, is_issuing: false, tables }
     }
 

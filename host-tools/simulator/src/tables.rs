@@ -6,7 +6,7 @@ use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::retain::{
-    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
 };
 
 /// Answers and ends that a boot remembers, for orders that come twice.
@@ -35,6 +35,7 @@ pub(crate) enum Started {
 /// What a boot runs and retains.
 #[derive(Debug)]
 pub(crate) struct Tables {
+    policy: RetentionPolicy,
     generation: Generation,
     running: Option<Process>,
     /// The program that ran last comes first.
@@ -46,9 +47,9 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(generation: Generation) -> Self {
+    pub(crate) fn new(generation: Generation, policy: RetentionPolicy) -> Self {
         let (held, answers, ended, said) = (Vec::new(), VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Self { generation, running: None, held, answers, ended, said }
+        Self { policy, generation, running: None, held, answers, ended, said }
     }
 
     /// Programs whose tables it holds, the one that ran last first.
@@ -56,7 +57,7 @@ impl Tables {
         &self.held
     }
 
-    /// Cuts the node back to one program's table. An order that comes twice is answered as the first one was.
+    /// Cuts the node back to one program's table, or puts that before the others. An order that comes twice is answered as the first one was.
     pub(crate) fn retain(&mut self, order: Retain) -> Retained {
         let Retain { job, generation, program } = order;
         let outcome = if generation != self.generation {
@@ -86,8 +87,10 @@ impl Tables {
         if !self.held.contains(&program) {
             return RetainOutcome::Absent;
         }
-        let discarded = self.held.len() as u64 - 1;
-        self.held = vec![program];
+        let before = self.held.len();
+        self.held.retain(|held| self.policy == RetentionPolicy::Many && *held != program);
+        self.held.insert(0, program);
+        let discarded = (before - self.held.len()) as u64;
         RetainOutcome::Kept(WalkCounts { kept: pages(program), discarded, ..WalkCounts::default() })
     }
 

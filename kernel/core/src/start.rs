@@ -47,8 +47,20 @@ pub fn run(machine: hal::Machine) -> ! {
 /// Spawns the node's tasks.
 fn start(machine: hal::Machine) -> Result<(), StartError> {
     let hal::Machine { memory_bytes, frames, personality, nic } = machine;
-    let Personality { node, generation, address, prefix, mac, io_node, key, seed, realtime_ns, log_level, .. } =
-        Personality::decode(personality)?;
+    let Personality {
+        node,
+        generation,
+        address,
+        prefix,
+        mac,
+        io_node,
+        key,
+        seed,
+        realtime_ns,
+        log_level,
+        retention,
+        ..
+    } = Personality::decode(personality)?;
     log::set_max_level(level(log_level));
     log::info!("node {node}, boot {generation}, at {address}, I/O node at {io_node}");
     random::seed(&seed);
@@ -70,7 +82,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     executor::spawn(async move { shipping.keep_connected(dial, proof).await })?;
 
     stack.set_user_config(sockets());
-    let retention = Arc::new(Retention::default());
+    let retention = Arc::new(Retention::new(retention));
     let retained = Arc::clone(&retention);
     executor::spawn_program(async move { retained.reaper().run().await })?;
     let store = Store::new(frames, Arc::clone(&retention));

@@ -105,7 +105,7 @@ proptest! {
         let _ = frame.message::<ship::Reply>();
         let _ = pset::decode::<ToPset>(&bytes);
         let _ = pset::decode::<FromPset>(&bytes);
-        let mut ramdisk = if version { b"COPPICE\x01".to_vec() } else { Vec::new() };
+        let mut ramdisk = if version { b"COPPICE\x02".to_vec() } else { Vec::new() };
         ramdisk.extend(&bytes);
         let _ = Personality::decode(&ramdisk);
     }
@@ -177,8 +177,8 @@ fn impossible_personalities_are_refused() {
         change(&mut bad);
         assert_eq!(Personality::decode(&bad.encode()).err(), Some(PersonalityError::Impossible(what)));
     }
-    assert_eq!(Personality::decode(b"COPPICE\x02").err(), Some(PersonalityError::Magic));
-    assert_eq!(Personality::decode(b"COPPICE\x01").err(), Some(PersonalityError::Damaged));
+    assert_eq!(Personality::decode(b"COPPICE\x03").err(), Some(PersonalityError::Magic));
+    assert_eq!(Personality::decode(b"COPPICE\x02").err(), Some(PersonalityError::Damaged));
     assert_eq!(Personality::decode(b"").err(), Some(PersonalityError::Magic));
 }
 

@@ -9,6 +9,7 @@ use core::net::Ipv4Addr;
 
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::retain::RetentionPolicy;
 use proptest::prelude::{Strategy, any};
 
 pub(crate) use self::control::{to_io_node, to_node};
@@ -42,8 +43,8 @@ fn key() -> impl Strategy<Value = NodeKey> {
 /// Personalities that a node takes.
 pub(crate) fn personality() -> impl Strategy<Value = Personality> {
     let numbers = (0..0x00bf_fffe_u32, any::<u32>(), 0..0x003f_ffff_u32, 576..=u16::MAX, 1..=32_u8);
-    (numbers, any::<[u8; 32]>(), any::<[u8; 32]>(), any::<u64>(), any::<u8>()).prop_map(
-        |((node, generation, pset, mtu, prefix), key, seed, realtime_ns, log_level)| {
+    (numbers, any::<[u8; 32]>(), any::<[u8; 32]>(), any::<u64>(), any::<u8>(), any::<bool>()).prop_map(
+        |((node, generation, pset, mtu, prefix), key, seed, realtime_ns, log_level, one)| {
             let address = NodeId(node).address();
             Personality {
                 node: NodeId(node),
@@ -58,6 +59,7 @@ pub(crate) fn personality() -> impl Strategy<Value = Personality> {
                 seed,
                 realtime_ns,
                 log_level,
+                retention: if one { RetentionPolicy::One } else { RetentionPolicy::Many },
             }
         },
     )
@@ -78,5 +80,6 @@ pub(crate) fn example_personality() -> Personality {
         seed: [0xbb; 32],
         realtime_ns: 1_700_000_000_000_000_000,
         log_level: 3,
+        retention: RetentionPolicy::One,
     }
 }

@@ -108,7 +108,7 @@ fn what_nodes_hold_is_shown_and_given_back() {
 /// A program is its bytes: one byte different at the same path is another one, the same bytes elsewhere are the same.
 #[test]
 fn a_program_is_known_by_its_bytes() {
-    let cluster = Cluster::up(1);
+    let cluster = Cluster::up_with(&["--nodes", "1", "--retention", "one"]);
     let built = std::fs::read(program("version", Toolchain::Glibc)).expect("program");
     let version = b"this is version A";
     let at = built.windows(version.len()).position(|window| window == version).expect("its text") + version.len() - 1;
@@ -136,6 +136,33 @@ fn a_program_is_known_by_its_bytes() {
     assert!(retained > 0 && fetched == 0, "{retained} {fetched}");
     // That discarded the other one.
     assert_eq!(run("./program", "this is version B\n"), (0, fetched_b));
+}
+
+/// Two programs in turn on one node: both are warm from their second run on, until somebody wants all memory.
+#[test]
+fn programs_that_take_turns_are_warm() {
+    let cluster = Cluster::up(1);
+    let [one, other] = ["exit_rank", "version"].map(|name| program(name, Toolchain::Glibc));
+    let run = |path: &std::path::Path| {
+        let _ = cluster.run(&[text(path)]);
+        let rank = cluster.last_rank(0);
+        (rank.count("pages_retained"), rank.count("pages_fetched"))
+    };
+    for path in [&one, &other] {
+        let (found, fetched) = run(path);
+        assert!(found == 0 && fetched > 0, "{found} {fetched}");
+    }
+    for _ in 0..4 {
+        for path in [&one, &other] {
+            let (found, fetched) = run(path);
+            assert!(found > 0 && fetched == 0, "{found} {fetched}");
+        }
+    }
+    assert_eq!(retained(&cluster)[0].as_array().map(Vec::len), Some(2));
+    // All that can be had: what both left goes, and that of the one that ran first goes first.
+    let hungry = program("take_memory", Toolchain::Musl);
+    let _ = cluster.run(&[text(&hungry), "all"]).success();
+    assert!(run(&one).1 > 0 && run(&other).1 > 0, "nothing was given back");
 }
 
 /// What a node keeps is nobody's loss: a program that needs the memory gets it, and the other one is loaded again.

@@ -24,8 +24,7 @@ fn free_memory(cluster: &Cluster) -> Vec<String> {
     lines
 }
 
-/// Two programs in turn, two jobs of each, each job on all nodes. The first of the two loads its program, because the
-/// order to retain the other one discarded it; the second starts on the table that the first left.
+/// Two programs in turn, two jobs of each, each job on all nodes, which keep both.
 #[test]
 fn a_thousand_launches_use_nothing_up() {
     let cluster = Cluster::up(NODES);

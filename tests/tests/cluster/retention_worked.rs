@@ -48,7 +48,7 @@ fn is_zero(page: &[u8]) -> bool {
 /// were in, page 2 is not there, and what was written is nowhere.
 #[test]
 fn worked_example_on_a_node() {
-    let cluster = Cluster::up(1);
+    let cluster = Cluster::up_with(&["--nodes", "1", "--retention", "one"]);
     let [p0, p1] = ["worked_p0", "worked_p1"].map(|name| program(name, Toolchain::Bare));
     let [p0, p1] = [&p0, &p1].map(|path| path.to_str().expect("a path"));
     let secret = |number: u64| Pattern::of_seed(71_000 + number);

@@ -64,6 +64,7 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
         .args(["--memory-bytes", &up.memory.to_string()])
         .args(["--pset-size", &up.pset_size.to_string()])
         .args(["--accel", up.accel.as_str()])
+        .args(["--retention", up.retention.as_str()])
         .args(["--loss-ppm", &up.loss.to_string()])
         .args(["--latency-ns", &up.latency.as_nanos().to_string()]);
     if up.icount {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use coppice_api::retain::{LastProgram, RetainedView};
 use coppice_protocol::ids::{NodeId, ProgramId};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
-use coppice_protocol::retain::RetainedProgram;
+use coppice_protocol::retain::{RetainedProgram, RetentionPolicy};
 
 use crate::limits::DISCARDS_OWED_MAX;
 use crate::scheduler::placement::Candidate;
@@ -46,11 +46,16 @@ impl Holdings {
         std::mem::replace(&mut self.held, held) != self.held
     }
 
-    /// The node said that it holds this program and no other. What memory that takes it said when the program ended.
-    pub(super) fn keep_only(&mut self, program: ProgramId, pages: u64) -> bool {
+    /// The node said that it holds this program and now used it; and no other, if one is all that it keeps. What memory
+    /// that takes it said when the program ended.
+    pub(super) fn keep(&mut self, policy: RetentionPolicy, program: ProgramId, pages: u64) -> bool {
         let known = self.held.iter().find(|known| known.program == program && known.pages == pages);
         let bytes = known.map_or(pages.saturating_mul(PAGE_BYTES), |known| known.bytes);
-        self.set_held(&[RetainedProgram { program, pages, bytes }])
+        let mut held = vec![RetainedProgram { program, pages, bytes }];
+        if policy == RetentionPolicy::Many {
+            held.extend(self.held.iter().filter(|other| other.program != program));
+        }
+        self.set_held(&held)
     }
 
     /// The node does not hold this program.
@@ -102,7 +107,7 @@ impl Holdings {
 mod tests {
     use coppice_protocol::ids::{NodeId, ProgramId};
     use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
-    use coppice_protocol::retain::RetainedProgram;
+    use coppice_protocol::retain::{RetainedProgram, RetentionPolicy};
 
     use super::Holdings;
     use crate::limits::DISCARDS_OWED_MAX;
@@ -125,11 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn keeping_one_program_discards_the_others() {
+    fn keeping_one_program_discards_the_others_if_one_is_all_there_is_to_be() {
         let mut holdings = Holdings::new(None, vec![held(1, 5, 50), held(2, 6, 60)]);
-        assert!(holdings.keep_only(ProgramId([2; 32]), 6));
+        assert!(holdings.keep(RetentionPolicy::Many, ProgramId([2; 32]), 6));
+        assert_eq!(holdings.held(), [held(2, 6, 60), held(1, 5, 50)], "the one that was used comes first");
+        assert!(holdings.keep(RetentionPolicy::One, ProgramId([2; 32]), 6));
         assert_eq!(holdings.held(), [held(2, 6, 60)], "the memory it takes is known");
-        assert!(holdings.keep_only(ProgramId([2; 32]), 4));
+        assert!(holdings.keep(RetentionPolicy::One, ProgramId([2; 32]), 4));
         assert_eq!(holdings.held(), [held(2, 4, 4 * 4096)]);
         assert!(!holdings.drop_program(ProgramId([1; 32])) && holdings.drop_program(ProgramId([2; 32])));
         let clean = Candidate { node: NodeId(3), pages: 0, clean: true, used_at_ns: 0 };

@@ -60,6 +60,7 @@ impl<P: Plant> Controller<P> {
             seed: secrets.seed,
             realtime_ns: now.realtime_ns,
             log_level: CONSOLE_LOG_LEVEL,
+            retention: self.config.retention,
         })
     }
 

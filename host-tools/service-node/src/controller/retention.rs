@@ -32,7 +32,8 @@ impl<P: Plant> Controller<P> {
         state.retain = Some(view(answer.outcome));
         match answer.outcome {
             RetainOutcome::Kept(counts) => {
-                self.change_held(node, now, |holdings| holdings.keep_only(answer.program, counts.kept));
+                let policy = self.config.retention;
+                self.change_held(node, now, |holdings| holdings.keep(policy, answer.program, counts.kept));
             }
             RetainOutcome::Absent => self.drop_held(node, answer.program, now),
             RetainOutcome::Busy(_) | RetainOutcome::OtherBoot(_) => {}

@@ -8,6 +8,7 @@ use coppice_api::node::NodeView;
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
 use coppice_service_node::plant::{LastWords, MachineEvent};
@@ -35,21 +36,30 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(nodes: u32, pset_size: u32) -> Self {
-        Self::in_home(tempfile::tempdir().expect("directory"), nodes, pset_size)
+        Self::in_home(tempfile::tempdir().expect("directory"), nodes, pset_size, RetentionPolicy::One)
+    }
+
+    /// A cluster whose nodes are ready and keep many programs.
+    pub(crate) fn keeping_many(nodes: u32, pset_size: u32) -> Self {
+        let home = tempfile::tempdir().expect("directory");
+        let mut cluster = Self::in_home(home, nodes, pset_size, RetentionPolicy::Many);
+        cluster.behaviour.memory.policy = RetentionPolicy::Many;
+        cluster.settle();
+        cluster
     }
 
     /// A new controller on the files of the one that was killed.
     pub(crate) fn restarted(self) -> Self {
         let Self { controller, home, pset_size, nodes, .. } = self;
         drop(controller);
-        Self::in_home(home, nodes, pset_size)
+        Self::in_home(home, nodes, pset_size, RetentionPolicy::One)
     }
 
-    pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32) -> Self {
+    pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32, retention: RetentionPolicy) -> Self {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
         let store = ProgramStore::open(paths.programs()).expect("store");
-        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size };
+        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::pset::{Member, StartJob};
-use coppice_protocol::retain::{Discarded, RankRetention, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{
+    Discarded, RankRetention, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
+};
 
 /// Pages a node holds of a program that ran on it.
 pub(crate) const PAGES: u64 = 128;
@@ -20,6 +22,8 @@ pub(crate) fn bytes(pages: u64) -> u64 {
 pub(crate) struct Memory {
     /// Pages that a process that ends leaves.
     pub(crate) pages: u64,
+    /// What becomes of other programs when one is retained.
+    pub(crate) policy: RetentionPolicy,
     held: BTreeMap<NodeId, Vec<RetainedProgram>>,
     /// What runs, and the pages it found.
     running: BTreeMap<(JobId, Rank), (NodeId, ProgramId, u64)>,
@@ -27,7 +31,7 @@ pub(crate) struct Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { pages: PAGES, held: BTreeMap::new(), running: BTreeMap::new() }
+        Self { pages: PAGES, policy: RetentionPolicy::One, held: BTreeMap::new(), running: BTreeMap::new() }
     }
 }
 
@@ -58,8 +62,10 @@ impl Memory {
             let outcome = match kept {
                 Some(kept) => {
                     found = kept.pages;
-                    let discarded = held.len().saturating_sub(1) as u64;
-                    *held = vec![kept];
+                    let before = held.len();
+                    held.retain(|other| self.policy == RetentionPolicy::Many && other.program != program);
+                    held.insert(0, kept);
+                    let discarded = (before - held.len()) as u64;
                     let dropped = 3;
                     RetainOutcome::Kept(WalkCounts { kept: found, dropped, zeroed: 2, discarded, walk_ns: 1 })
                 }

@@ -1,12 +1,13 @@
 //! Retained page tables: a launch that is to use one never overtakes the order to retain it; an answer is to an order
 //! that was given to that very boot, and comes from nobody else; what was answered once is answered again; and a node
-//! that says "kept" holds that program's table and no other, so that the launch finds it.
+//! that says "kept" holds that program's table, so that the launch finds it, and of the others all or none, as is the
+//! policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::control::{Launch, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId};
-use coppice_protocol::retain::{Retain, RetainOutcome};
+use coppice_protocol::retain::{Retain, RetainOutcome, RetentionPolicy};
 use coppice_protocol::session::Identity;
 
 use crate::checkers::{Violation, ensure};
@@ -16,6 +17,7 @@ use crate::node::LifeId;
 /// Orders and answers of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Retention {
+    policy: RetentionPolicy,
     boots: BTreeMap<LifeId, Identity>,
     /// The boot of each node that the I/O node was told of last.
     current: BTreeMap<NodeId, Identity>,
@@ -33,6 +35,10 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
+    pub(crate) fn new(policy: RetentionPolicy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
     pub(crate) fn boots(&mut self, life: LifeId, identity: Identity) {
         self.boots.insert(life, identity);
     }
@@ -82,7 +88,9 @@ impl Retention {
         match outcome {
             RetainOutcome::Kept(_) => {
                 self.cut_back.insert(life, (job, program));
-                ensure(before.contains(&program) && after == [program], what)
+                let stays = |other: &&ProgramId| self.policy == RetentionPolicy::Many && **other != program;
+                let expected = [program].into_iter().chain(before.iter().filter(stays).copied());
+                ensure(before.contains(&program) && expected.eq(after.iter().copied()), what)
             }
             RetainOutcome::Absent => ensure(!before.contains(&program) && before == after, what),
             RetainOutcome::Busy(_) | RetainOutcome::OtherBoot(_) => Err(Violation::new(what())),

@@ -1,5 +1,8 @@
 //! The page tables that a node keeps of programs that ran on it, the last one first.
 //!
+//! When one of them is asked for, the others stay, so that programs that take turns all find theirs; or they go, if the
+//! cluster's policy is to keep one.
+//!
 //! They take memory that nobody else wants just then: whoever finds no free frame has the program that ran longest ago
 //! given back, then the next ([`Retention::give_back`]). So retention never makes a program fail.
 //!
@@ -11,7 +14,7 @@ use alloc::vec::Vec;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::program::ProgramImage;
-use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{RetainedProgram, RetentionPolicy, WalkCounts};
 
 use super::cut::RetainedTable;
 use super::reaper::Reaper;
@@ -19,6 +22,7 @@ use crate::sync::{LockLevel, Mutex};
 
 /// What a node retains.
 pub struct Retention {
+    policy: RetentionPolicy,
     tables: Mutex<VecDeque<Kept>>,
     /// Takes apart what is given back.
     reaper: Reaper,
@@ -26,7 +30,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { tables: Mutex::new(LockLevel::Retention, VecDeque::new()), reaper: Reaper::default() }
+        Self::new(RetentionPolicy::default())
     }
 }
 
@@ -37,6 +41,12 @@ struct Kept {
 }
 
 impl Retention {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(policy: RetentionPolicy) -> Self {
+        Self { policy, tables: Mutex::new(LockLevel::Retention, VecDeque::new()), reaper: Reaper::default() }
+    }
+
     /// Keeps the table of a program of which a process just ended. If another process of it left one, they become one.
     /// At [`RETAINED_PROGRAMS_MAX`] the program that ran longest ago goes. Returns how many frames were zeroed because
     /// both tables had their page.
@@ -78,7 +88,8 @@ impl Retention {
         tables.iter().find(|kept| kept.table.program() == program).map(|kept| kept.table.layout().clone())
     }
 
-    /// Keeps one program's table and discards all others, whole. Gives what was done to the table since it was last
+    /// Keeps one program's table, which is the last to be given back now, and discards all others, whole, if one is all
+    /// that is to be kept. Gives what was done to the table since it was last
     /// asked about, and what was done now; `None`, and nothing changes, if there is no such table.
     pub fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
         let (mut counts, others) = {
@@ -87,7 +98,10 @@ impl Retention {
             let mut kept = tables.remove(at)?;
             let held = kept.table.held();
             let counts = WalkCounts { kept: held.pages, ..core::mem::take(&mut kept.walk) };
-            let others = core::mem::take(&mut *tables);
+            let others = match self.policy {
+                RetentionPolicy::Many => VecDeque::new(),
+                RetentionPolicy::One => core::mem::take(&mut *tables),
+            };
             tables.push_front(kept);
             (counts, others)
         };

@@ -9,7 +9,7 @@ use coppice_hal::addr::{PageRange, UserPage};
 use coppice_hal::frames::{FrameKind, FramePool};
 use coppice_hal::paging::{Access, Entry, Verdict};
 use coppice_protocol::ids::ProgramId;
-use coppice_protocol::retain::WalkCounts;
+use coppice_protocol::retain::{RetentionPolicy, WalkCounts};
 
 use super::{ANONYMOUS, DATA, FIXED, Load, MIB, PAGE, RW, World, elf};
 use crate::memory::{Backing, Retention};
@@ -62,7 +62,7 @@ fn program_of(pages: &[u32]) -> Vec<u8> {
 #[test]
 fn the_worked_example_entry_for_entry() {
     let pool = FramePool::for_host(2 * MIB);
-    let retention = Arc::new(Retention::default());
+    let retention = Arc::new(Retention::new(RetentionPolicy::One));
     let mut p0 = World::on_node(pool, Arc::clone(&retention), P0, program_of(&[5, 5, 6, 5]));
     let mut p1 = World::on_node(pool, Arc::clone(&retention), P1, program_of(&[5, 4, 6, 6]));
     // Frame numbers in the example's sense: in the order in which pages are first touched.

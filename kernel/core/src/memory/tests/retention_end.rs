@@ -7,6 +7,7 @@ use coppice_hal::frames::{FrameKind, FramePool};
 use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::retain::RetentionPolicy;
 
 use super::{ANONYMOUS, DATA, FILE_BYTES, LOADS, MIB, PAGE, RW, World, elf, reap};
 use crate::memory::{AddressSpace, Backing, Resolution, Retention};
@@ -89,6 +90,34 @@ fn more_programs_than_a_node_keeps_push_the_oldest_out() {
     assert_eq!(retention.discard(None).len(), RETAINED_PROGRAMS_MAX - 1);
     reap(&retention);
     assert_eq!((pool.free_frames(), retention.bytes()), (free, 0));
+}
+
+/// What is asked for is used, so it is the last to go; the others stay, or go at once.
+#[test]
+fn other_programs_stay_if_many_are_to_be_kept() {
+    for policy in [RetentionPolicy::Many, RetentionPolicy::One] {
+        let pool = FramePool::for_host(4 * MIB);
+        let free = pool.free_frames();
+        let retention = Arc::new(Retention::new(policy));
+        let ids: Vec<ProgramId> = (1..4).map(|number| ran(pool, &retention, number)).collect();
+        let counts = retention.retain(ids[0]).expect("it ran here");
+        match policy {
+            RetentionPolicy::Many => {
+                assert_eq!((counts.discarded, programs(&retention)), (0, Vec::from([ids[0], ids[2], ids[1]])));
+                assert!(retention.give_back());
+                assert_eq!(programs(&retention), [ids[0], ids[2]]);
+                // Each of two that take turns finds all of its pages each time.
+                for id in [ids[2], ids[0], ids[2], ids[0]] {
+                    let kept = retention.retain(id).expect("it stayed").kept;
+                    assert!(kept > 32, "{kept}");
+                    assert_eq!(programs(&retention)[0], id);
+                }
+            }
+            RetentionPolicy::One => assert_eq!((counts.discarded, programs(&retention)), (2, Vec::from([ids[0]]))),
+        }
+        retention.discard(None);
+        assert_eq!(pool.free_frames(), free);
+    }
 }
 
 #[test]
