@@ -70,15 +70,15 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     };
     let source = sources.join(directory).join(name).with_extension(extension);
     let script = source.with_extension("ld");
-    let [pattern, team, futex, bare_header, mpi_header] =
-        ["c/pattern.h", "c/team.h", "c/futex.h", "bare/bare.h", "mpi/check.h"].map(|header| sources.join(header));
-    let [mpicc, mpi_library] = ["bin/mpicc", "lib/libmpi.a"].map(|file| mpich().join(file));
-    let mut inputs = vec![&source];
+    let mut inputs = headers(&sources.join(directory));
+    inputs.extend(headers(&sources.join(directory).join(name)));
     match toolchain {
-        Toolchain::Bare => inputs.extend([&script, &bare_header]),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.extend([&mpi_header, &mpi_library]),
-        _ => inputs.extend([&pattern, &team, &futex]),
+        Toolchain::Bare => inputs.push(script.clone()),
+        Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.push(mpich().join("lib/libmpi.a")),
+        _ => {}
     }
+    let mpicc = mpich().join("bin/mpicc");
+    inputs.push(source.clone());
     if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
     }
@@ -126,6 +126,15 @@ fn compiler(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments);
     command
+}
+
+/// What sources of a directory may include.
+fn headers(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "h"))
+        .collect()
 }
 
 fn is_newer(output: &Path, source: &Path) -> bool {

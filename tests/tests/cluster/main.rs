@@ -19,6 +19,7 @@ mod mpi;
 mod mpi_ends;
 mod mpi_threads;
 mod names;
+mod objects;
 mod pmi;
 mod ranks;
 mod retention;

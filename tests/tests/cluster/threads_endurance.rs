@@ -42,13 +42,13 @@ impl Random {
 
 /// What a node says of itself while nothing else runs there.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
-    memory_kib: u64,
-    heap_kib: u64,
-    tasks: u64,
+pub(crate) struct State {
+    pub(crate) memory_kib: u64,
+    pub(crate) heap_kib: u64,
+    pub(crate) tasks: u64,
 }
 
-fn state(cluster: &Cluster, node: u32) -> State {
+pub(crate) fn state(cluster: &Cluster, node: u32) -> State {
     let path = program("node_state", Toolchain::Musl);
     let measure = || cluster.run(&["--nodes-list", &node.to_string(), path.to_str().expect("a path")]).success();
     // It starts when a job that was killed before is gone: nothing of that comes to be retained any more.
