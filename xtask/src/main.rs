@@ -8,6 +8,7 @@
 //! | `mpich` – a static MPICH for programs that run on nodes | [`mpich`] |
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
 //! | `test` – everything CI runs | [`test`] |
+//! | `soak` – what the suite tries, with fresh seeds and for long | [`soak`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
 //! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
 //! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
@@ -20,6 +21,7 @@ mod document;
 mod guard;
 mod mpich;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 
@@ -49,6 +51,8 @@ enum Task {
     MpiSuite(mpich::suite::Options),
     /// Set up, build, and run the whole test suite
     Test(test::Options),
+    /// Try what the suite tries with fresh seeds, for long
+    Soak(soak::Options),
     /// Measure; prints each figure with what it is compared to
     Bench(bench::Options),
     /// Write the table of system calls in docs/linux.md anew, from the code
@@ -75,6 +79,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Mpich => setup::for_mpich().and_then(|()| mpich::run()),
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Soak(options) => soak::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::LinuxTable => document::linux_table(),
         Task::Tidy => tidy::run(),

@@ -1,0 +1,102 @@
+//! Tests of whole clusters that go on for as long as they are told, or take a seed.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::child::{self, Ended};
+use super::{Came, Part, Turn};
+use crate::command::cargo;
+
+/// A test that is run with fresh seeds.
+struct Kind {
+    name: &'static str,
+    unit: &'static str,
+    /// What the test's full name contains.
+    test: &'static str,
+    /// It goes on for `COPPICE_SECONDS`; else it takes about so many.
+    endless: bool,
+    seconds: u64,
+}
+
+/// All of them. The output of an endless one says how much it tried, in a line such as `123 programs in …`.
+const KINDS: &[Kind] = &[
+    Kind { name: "objects", unit: "programs", test: "objects::random_objects", endless: true, seconds: 20 },
+    Kind { name: "calls", unit: "runs", test: "hostile::random_system_calls", endless: false, seconds: 20 },
+    Kind { name: "threads", unit: "runs", test: "threads_endurance::", endless: false, seconds: 90 },
+    Kind { name: "retention", unit: "runs", test: "retention_endurance::", endless: false, seconds: 90 },
+];
+/// What a test may take longer than it says: the machine may be busy with something else.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// One of them, built.
+pub(super) struct Clusters {
+    kind: &'static Kind,
+    program: PathBuf,
+}
+
+/// Builds the cluster tests.
+///
+/// # Errors
+/// If they do not build.
+pub(super) fn parts() -> Result<Vec<Clusters>> {
+    let mut command = cargo(&["test", "--no-run", "--package", "coppice-tests", "--test", "cluster"]);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = command.output().context("cannot start cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let program = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    let Some(program) = program.filter(|_| output.status.success()) else { bail!("the cluster tests do not build") };
+    Ok(KINDS.iter().map(|kind| Clusters { kind, program: program.clone() }).collect())
+}
+
+impl Part for Clusters {
+    fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    fn unit(&self) -> &'static str {
+        self.kind.unit
+    }
+
+    fn needs(&self) -> Duration {
+        Duration::from_secs(self.kind.seconds)
+    }
+
+    fn take(&mut self, turn: &Turn<'_>) -> Result<Came> {
+        let mut came = Came::default();
+        let seconds = turn.end.saturating_duration_since(Instant::now()).as_secs().max(1);
+        let mut command = std::process::Command::new(&self.program);
+        command.args([self.kind.test, "--nocapture", "--test-threads=1"]);
+        command.env("COPPICE_SEED", turn.seed.to_string()).env("COPPICE_TEST_CORES", "2");
+        if self.kind.endless {
+            command.env("COPPICE_SECONDS", seconds.to_string());
+        }
+        let limit = Duration::from_secs(seconds) + PATIENCE;
+        let ran = child::run(command, &format!("{}-{}", self.kind.name, turn.seed), limit, turn)?;
+        let of_line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let count = words.next()?.parse::<u64>().ok()?;
+            (words.next()? == self.kind.unit).then_some(count)
+        };
+        match ran.ended {
+            Ended::Well if self.kind.endless => came.tried = ran.text.lines().filter_map(of_line).sum(),
+            Ended::Well => came.tried = 1,
+            Ended::Interrupted => {}
+            Ended::Badly | Ended::Late => {
+                came.tried = ran.text.lines().filter_map(of_line).sum();
+                came.found.push(format!(
+                    "{test}: COPPICE_SEED={seed} cargo test -p coppice-tests --test cluster {test}; log: {log}{tail}",
+                    test = self.kind.test,
+                    seed = turn.seed,
+                    log = ran.log.display(),
+                    tail = ran.tail()
+                ));
+            }
+        }
+        Ok(came)
+    }
+}
