@@ -70,7 +70,7 @@ impl Part for Clusters {
         let mut came = Came::default();
         let seconds = turn.end.saturating_duration_since(Instant::now()).as_secs().max(1);
         let mut command = std::process::Command::new(&self.program);
-        command.args([self.kind.test, "--nocapture", "--test-threads=1"]);
+        command.args([self.kind.test, "--nocapture", "--include-ignored", "--test-threads=1"]);
         command.env("COPPICE_SEED", turn.seed.to_string()).env("COPPICE_TEST_CORES", "2");
         if self.kind.endless {
             command.env("COPPICE_SECONDS", seconds.to_string());

@@ -163,7 +163,7 @@ impl Node {
         let ras = self.cluster.coppice(&["ras", "--limit", "3"]).text();
         let text = format!(
             "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  again with: COPPICE_SEED={seed} \
-             COPPICE_SECONDS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster random_objects",
+             COPPICE_SECONDS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster random_objects -- --ignored",
             kind = self.kind,
             ranks = job.ranks,
             kill = job.kill,
