@@ -219,11 +219,12 @@ fn a_reader_that_has_ended_keeps_nobody() {
     for case in ["unread", "read", "not accepted"] {
         let Stage { net, ship, .. } = stage();
         let result = run_to_end(async move {
+            let address = net.enter_job();
             let listener = TcpSocket::new(&net.stack).unwrap();
-            listener.bind(net.stack.address(), 9, false).unwrap();
+            listener.bind(address, 9, false).unwrap();
             listener.listen(2).unwrap();
             let writer = TcpSocket::new(&net.dial.stack).unwrap();
-            assert_eq!(writer.connect(net.stack.address(), 9), Err(SocketError::InProgress));
+            assert_eq!(writer.connect(address, 9), Err(SocketError::InProgress));
             sleep(MS).await;
             let reader = (case != "not accepted").then(|| listener.accept().unwrap());
             // More than its peer has room for, so that some is here when the other end is gone.
