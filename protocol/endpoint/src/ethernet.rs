@@ -12,7 +12,7 @@
 //! A frame of a job is taken only if it is for this station alone, carries the tag of the job that is here, and comes
 //! from the very station that has the packet's source address in the job. It is sent only to stations of the job: what
 //! is for all goes to each of them. So nothing leaves a job and nothing enters it, and what is late for a job that was
-//! here before is for nobody.
+//! here before is for nobody: its connections are reset, without a look at anything that is here.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -24,6 +24,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
 use crate::job::JobNetwork;
+use crate::reset::{RESET_BYTES, Reset};
 
 /// Length of an Ethernet header, bytes.
 const HEADER_BYTES: usize = 14;
@@ -93,10 +94,9 @@ impl<D: Device> Framed<D> {
     pub(crate) fn take(&mut self, now: Instant, f: impl FnOnce(Realm, &[u8], Transmit<'_, D::TxToken<'_>>)) -> bool {
         let identity = &self.identity;
         let Some((received, token)) = self.device.receive(now) else { return false };
-        received.consume(|frame| {
-            if let Some((realm, packet)) = identity.open(frame) {
-                f(realm, packet, Transmit { token, identity, realm, to: None });
-            }
+        received.consume(|frame| match identity.open(frame) {
+            Some((realm, packet)) => f(realm, packet, Transmit { token, identity, realm, to: None }),
+            None => identity.turn_away(frame, token),
         });
         true
     }
@@ -125,6 +125,23 @@ impl Identity {
             }
             _ => None,
         }
+    }
+
+    /// Resets a connection of a job that is not here, or not any more: whoever still sends is not to wait for an answer.
+    /// What is said back is made of what was said alone, and goes where that came from.
+    fn turn_away(&self, frame: &[u8], token: impl TxToken) {
+        let Some((header, packet)) = frame.split_at_checked(Realm::Job.header_bytes()) else { return };
+        let (to, from, tag) = (&header[..6], &header[6..12], &header[HEADER_BYTES..]);
+        let is_strange = self.job.as_ref().is_none_or(|job| job.tag().0 != *tag);
+        let is_meant = to == self.mac.0 && header[12..HEADER_BYTES] == ETHERTYPE_JOB && from[0] & 1 == 0;
+        let Some(reset) = (is_meant && is_strange).then(|| Reset::of(packet)).flatten() else { return };
+        token.consume(header.len() + RESET_BYTES, |answer| {
+            let (to_fill, packet) = answer.split_at_mut(header.len());
+            to_fill.copy_from_slice(header);
+            to_fill[..6].copy_from_slice(from);
+            to_fill[6..12].copy_from_slice(&self.mac.0);
+            reset.emit(packet);
+        });
     }
 
     /// Writes what is in front of `packet`. One that is for nobody goes to this station itself: no switch brings it back.

@@ -28,6 +28,7 @@ mod job;
 pub mod limits;
 mod listener;
 mod local;
+mod reset;
 mod stack;
 mod stream;
 mod tcp_socket;

@@ -136,6 +136,34 @@ fn talk(world: &mut World) -> Vec<Vec<u8>> {
     world.take_frames().into_iter().filter(|frame| frame[TO..FROM] == to_right).collect()
 }
 
+/// Whether these are resets of connections of the job whose these late frames are, one at least, and nothing else.
+fn are_resets(frames: &[Vec<u8>], late: &[Vec<u8>]) -> bool {
+    const RESET: u8 = 4;
+    let is_reset = |frame: &Vec<u8>| frame[TAG..TAG + 8] == late[0][TAG..TAG + 8] && frame[TAG + 8 + 33] & RESET != 0;
+    !frames.is_empty() && frames.iter().all(is_reset)
+}
+
+#[test]
+fn who_still_sends_to_a_node_that_has_left_the_job_is_told() {
+    let mut world = World::new(CLEAN, 8);
+    let (left, right) = (world.left(), world.right());
+    let listening = listener(&right, 9, 5);
+    let connecting = run(&mut world, async move {
+        let connecting = connect(&left, JOB_RIGHT, 9).await.unwrap();
+        let _accepted = accept(&listening).await;
+        connecting
+    });
+    world.right().leave_job();
+    let left = world.left();
+    let (sent, again) = run(&mut world, async move {
+        let sent = send(&connecting, 0, 1, 1).await;
+        until(&connecting, |ready| ready.hang_up).await;
+        (sent, connect(&left, JOB_RIGHT, 9).await.err())
+    });
+    assert_eq!((sent, again), (Ok(()), Some(SocketError::Refused)));
+    assert!(world.now_ns < SECOND_NS);
+}
+
 #[test]
 fn what_comes_late_reaches_no_other_job() {
     let mut world = World::new(CLEAN, 4);
@@ -147,7 +175,7 @@ fn what_comes_late_reaches_no_other_job() {
         // Between two jobs it is for nobody.
         late.iter().for_each(|frame| world.put_right(frame.clone()));
         world.idle(SECOND_NS);
-        assert_eq!(world.take_frames(), Vec::<Vec<u8>>::new());
+        assert!(are_resets(&world.take_frames(), &late));
 
         right.enter_job(job_network(job, 3, 1), 7, world.now_ns);
         let (receiver, listening) = (datagrams(&right, 9), listener(&right, 9, 5));
@@ -156,7 +184,7 @@ fn what_comes_late_reaches_no_other_job() {
         let count = std::iter::from_fn(|| receiver.receive_with(|_| true).ok()).count();
         // Seen by the job whose they are, as datagrams may come twice, and by no other.
         assert_eq!(count, heard, "job {job}");
-        assert_eq!(world.take_frames().is_empty(), heard == 0, "job {job}");
+        assert_eq!(are_resets(&world.take_frames(), &late), heard == 0, "job {job}");
         drop((receiver, listening));
     }
 }

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,27 +93,12 @@ static int connections(void) {
     return 0;
 }
 
-/* Waits until nobody answers there any more. */
-static void wait_for_silence(struct sockaddr_in there) {
-    for (;;) {
-        int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        connect(s, (void *)&there, sizeof there);
-        struct pollfd entry = {s, POLLOUT, 0};
-        int is_silent = poll(&entry, 1, 300) == 0;
-        close(s);
-        if (is_silent)
-            return;
-        usleep(10000);
-    }
-}
-
-/* Connections that nobody answers: the other node's rank ends at once. */
+/* Connections that nobody wants: the other node's rank ends at once. */
 static int peer(const char *address) {
     int count = 0, why = 0;
     struct sockaddr_in there = name(address, 5000);
     if (strcmp(getenv("COPPICE_RANK"), "0"))
         return 0;
-    wait_for_silence(there);
     for (;; count++) {
         int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         if (s < 0 || (connect(s, (void *)&there, sizeof there) && errno != EINPROGRESS)) {

@@ -68,7 +68,7 @@ fn exhaustion_is_an_error_and_not_the_nodes_end() {
         ("0", &["memory"][..], "a few, then there is no memory\n"),
         ("0", &["descriptors"], "many sockets, then: Too many open files\n"),
         ("0", &["connections"], "many connections, then: Too many open files\n"),
-        // To a node of the job that says nothing any more, as its rank has ended.
+        // To a node of the job that wants none, as its rank has ended.
         ("0,1", &["peer", "10.128.0.2"], "many connections, then: Too many open files\n"),
     ] {
         let ranks = nodes.split(',').count().to_string();
