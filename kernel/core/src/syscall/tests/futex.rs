@@ -32,10 +32,26 @@ fn waking_looks_at_memory_only_if_others_may_show_it() {
     assert_eq!(call(u64::MAX - 3, WAKE | PRIVATE), error(Errno::EFAULT));
     assert_eq!(bench.call(nr::FUTEX, &[0x8000, PRIVATE, 1]), error(Errno::EFAULT), "sleeping does");
     assert_eq!(bench.call(nr::FUTEX, &[MEMORY, 10 | PRIVATE, 1, 0, 0, 0]), error(Errno::EINVAL));
-    // With priorities, and what there never was.
-    for operation in [2, 6, 7, 8, 11, 12, 13, 99, WAKE | 256] {
+    // Requeueing to locks with priorities, and what there never was.
+    for operation in [2, 11, 12, 99, WAKE | 256] {
         assert_eq!(call(MEMORY, operation | PRIVATE), error(Errno::ENOSYS), "{operation}");
     }
+}
+
+#[test]
+fn a_lock_has_one_holder() {
+    const LOCK: u64 = 6;
+    const UNLOCK: u64 = 7;
+    const TRY_LOCK: u64 = 8;
+    let bench = Bench::new(&[]);
+    let call = |operation| bench.call(nr::FUTEX, &[MEMORY, operation | PRIVATE, 0]);
+    assert_eq!(call(UNLOCK), error(Errno::EPERM));
+    assert_eq!(call(LOCK), 0);
+    assert_eq!([call(LOCK), call(TRY_LOCK)], [error(Errno::EDEADLK); 2]);
+    assert_eq!(call(UNLOCK), 0);
+    assert_eq!([call(TRY_LOCK), call(UNLOCK)], [0, 0]);
+    bench.put(0, &4_000_000_u32.to_le_bytes());
+    assert_eq!(call(LOCK), error(Errno::ESRCH));
 }
 
 #[test]
