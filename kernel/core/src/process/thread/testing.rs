@@ -1,0 +1,71 @@
+//! A thread without a program: tests make its calls.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::Poll;
+
+use coppice_hal as hal;
+use coppice_hal::user::Registers;
+use coppice_protocol::syscalls as nr;
+use spin::Mutex;
+
+use super::{Over, Thread};
+use crate::syscall;
+
+impl Thread {
+    /// `rax` and `rip`.
+    pub(in crate::process) fn position(&self) -> (u64, u64) {
+        (self.user.regs.rax, self.user.regs.rip)
+    }
+
+    /// Makes one call as the program would, to its end. Handlers that run meanwhile do nothing but return; `handled`
+    /// gets what each found in its registers.
+    pub(in crate::process) async fn make(
+        &mut self,
+        number: u64,
+        arguments: [u64; 6],
+        handled: &Mutex<Vec<Registers>>,
+    ) -> Result<u64, Over> {
+        let state = Arc::clone(&self.state);
+        poll_fn(|context| {
+            state.runs_as(context.waker(), hal::cpu::index());
+            Poll::Ready(())
+        })
+        .await;
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let regs = &mut self.user.regs;
+        // As the processor leaves them: behind the instruction.
+        let after = regs.rip + syscall::INSTRUCTION_BYTES;
+        (regs.rax, regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9, regs.rip) =
+            (number, rdi, rsi, rdx, r10, r8, r9, after);
+        loop {
+            if !self.fact()
+                && let Some(wait) = self.system_call()
+                && let Some(over) = self.wait(wait).await
+            {
+                return Err(over);
+            }
+            while self.state.has_attention() {
+                if let Some(wait) = self.attend()
+                    && let Some(over) = self.wait(wait).await
+                {
+                    return Err(over);
+                }
+            }
+            if self.user.regs.rip == after {
+                return Ok(self.user.regs.rax);
+            }
+            if self.user.regs.rip.abs_diff(after) > syscall::INSTRUCTION_BYTES {
+                handled.lock().push(self.user.regs);
+                // Its `ret` takes the restorer's address.
+                self.user.regs.rsp += 8;
+                self.user.regs.rax = nr::RT_SIGRETURN.into();
+                continue;
+            }
+            // It was rewound, so the program makes it again.
+            assert_eq!((self.user.regs.rip, self.user.regs.rax), (after - syscall::INSTRUCTION_BYTES, number));
+            self.user.regs.rip = after;
+        }
+    }
+}
