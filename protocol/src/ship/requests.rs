@@ -18,6 +18,7 @@ use crate::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_RANK_MAX};
 /// Requests of a node's ranks. `R` is what the node knows of one.
 #[derive(Debug)]
 pub struct Requests<R> {
+    /// An empty queue stays until its rank is forgotten, so that a call that need not wait costs no allocation.
     waiting: BTreeMap<Owner, VecDeque<R>>,
     /// Whose request went last.
     last: Option<Owner>,
@@ -76,26 +77,19 @@ impl<R> Requests<R> {
         self.waiting.entry(owner).or_default().push_back(request);
     }
 
-    /// Takes a request that nothing waits for any more out of the queues: those of which `keep` says no.
-    pub fn retain_waiting(&mut self, mut keep: impl FnMut(&R) -> bool) {
-        self.waiting.retain(|_, queue| {
-            queue.retain(&mut keep);
-            !queue.is_empty()
-        });
-    }
-
     /// The request that is to be sent now, with its id; it is under way from now on. `None`: nothing waits, or there is
     /// no place. `ranks`: how many the node has.
     pub fn next(&mut self, ranks: usize) -> Option<(RequestId, &mut R)> {
         let index = self.slots.iter().position(|slot| matches!(slot.state, State::Free))?;
         let share = if ranks > 1 { REQUESTS_PER_RANK_MAX } else { REQUESTS_IN_FLIGHT_MAX };
         let after = self.last.map_or(Unbounded, Excluded);
-        let in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
-        let owner = *in_turn.map(|(owner, _)| owner).find(|owner| self.under_way_of(**owner) < share)?;
+        let mut in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
+        let may_go = in_turn.find(|(owner, queue)| !queue.is_empty() && self.under_way_of(**owner) < share);
+        let owner = *may_go?.0;
         let queue = self.waiting.get_mut(&owner)?;
         let request = queue.pop_front()?;
-        if queue.is_empty() {
-            self.waiting.remove(&owner);
+        if queue.is_empty() && queue.capacity() > REQUESTS_IN_FLIGHT_MAX {
+            *queue = VecDeque::new();
         }
         self.last = Some(owner);
         self.sent += 1;
@@ -170,7 +164,6 @@ impl<R> Requests<R> {
                 }
             }
         }
-        self.waiting.retain(|_, queue| !queue.is_empty());
         given_up
     }
 

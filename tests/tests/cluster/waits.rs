@@ -46,7 +46,7 @@ fn ranks_that_nobody_reads_from_keep_nobody_from_files_and_pages() {
     let _ = cluster.coppice(&["kill", "1"]).success();
     drop(job.stdout.take());
     let _ = job.wait();
-    assert_eq!(cluster.json(&["job", "1"])["job"]["state"], "ended");
+    assert_eq!(cluster.json(&["job", "1"])["state"], "ended");
 }
 
 #[test]
