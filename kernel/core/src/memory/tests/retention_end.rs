@@ -116,6 +116,7 @@ fn other_programs_stay_if_many_are_to_be_kept() {
             RetentionPolicy::One => assert_eq!((counts.discarded, programs(&retention)), (2, Vec::from([ids[0]]))),
         }
         retention.discard(None);
+        reap(&retention);
         assert_eq!(pool.free_frames(), free);
     }
 }
