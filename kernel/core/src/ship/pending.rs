@@ -44,8 +44,10 @@ impl Pending {
     }
 
     fn answer(self, answer: Answer) {
-        // The caller may have gone away; then nobody wants it.
-        let _ = self.caller.map(|caller| caller.send(answer));
+        if let Some(caller) = self.caller {
+            // It may have gone away; then nobody wants it.
+            let _ = caller.send(answer);
+        }
     }
 }
 
