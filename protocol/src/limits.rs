@@ -10,6 +10,9 @@ pub const BULK_BYTES_MAX: usize = 128 * 1024;
 /// Longest path a program may pass, bytes with the terminating zero, as in Linux: `ENAMETOOLONG`.
 pub const PATH_BYTES_MAX: usize = 4096;
 
+/// Longest path that an I/O node is asked about, bytes: a working directory, and a path from there. `ENAMETOOLONG`.
+pub const SHIPPED_PATH_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
+
 /// Longest single path component, bytes: `ENAMETOOLONG`.
 pub const NAME_BYTES_MAX: usize = 255;
 

@@ -33,6 +33,9 @@ pub const PROCESSOR_TIMER_NS_MIN: u64 = 1_000_000;
 /// Cores a node may have.
 pub use coppice_hal::CORES_MAX;
 
+/// How often pages of a mapped file are read because the file was written meanwhile; then they are taken as they are.
+pub const READ_AGAIN_MAX: u32 = 8;
+
 /// Receive and transmit buffer of the function-shipping connection, bytes each.
 pub const SHIP_BUFFER_BYTES: usize = 256 * 1024;
 
@@ -158,11 +161,14 @@ pub const DESCRIPTORS_FREE: usize = 256;
 /// What a descriptor and the objects behind it are charged with apart from their buffers, bytes.
 pub const OBJECT_BYTES: usize = 512;
 
-/// What a pipe holds at most, bytes, as on Linux: then writers wait.
+/// What a pipe holds at most unless a program says otherwise, bytes, as on Linux: then writers wait.
 pub const PIPE_BYTES_MAX: usize = 64 * 1024;
 
 /// Packets that a pipe holds at most that keeps apart what was written apart, as on Linux: then writers wait.
 pub const PIPE_PACKETS_MAX: usize = 16;
+
+/// The most that a program can have a pipe hold (`F_SETPIPE_SZ`), bytes, as on Linux: `EPERM`.
+pub const PIPE_BYTES_LIMIT: usize = 1024 * 1024;
 
 /// What each direction of a socketpair(2) holds at most, bytes, as on Linux: then writers wait.
 pub const PAIR_BYTES_MAX: usize = 212_992;

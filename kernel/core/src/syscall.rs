@@ -15,6 +15,7 @@ mod clone;
 mod descriptors;
 mod directories;
 mod epoll;
+mod file_length;
 mod futex;
 mod identity;
 mod io_control;
@@ -299,7 +300,7 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::OPENAT => open::openat(caller, a).await,
         nr::MEMFD_CREATE => shared::memfd_create(caller, a).await,
         nr::CREAT => open::creat(caller, a).await,
-        nr::FCNTL => records::set_flags(caller, a).await,
+        nr::FCNTL => records::fcntl_shipped(caller, a).await,
         nr::IOCTL => io_control::bytes_readable(caller, a).await,
 
         nr::STAT => stat::stat(caller, a, true).await,

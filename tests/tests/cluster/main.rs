@@ -15,6 +15,7 @@ mod guests;
 mod hostile;
 mod isolation;
 mod jobs;
+mod likeness;
 mod mpi;
 mod mpi_ends;
 mod mpi_threads;

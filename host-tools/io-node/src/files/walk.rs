@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use coppice_protocol::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX};
+use coppice_protocol::limits::{NAME_BYTES_MAX, SHIPPED_PATH_BYTES_MAX};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -83,7 +83,7 @@ fn parts(path: &[u8]) -> Result<Parts<'_>> {
     if path.is_empty() || path.contains(&0) {
         return Err(Errno::NOENT);
     }
-    if path.len() >= PATH_BYTES_MAX {
+    if path.len() >= SHIPPED_PATH_BYTES_MAX {
         return Err(Errno::NAMETOOLONG);
     }
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();

@@ -70,6 +70,12 @@ struct State {
     reader_gone: bool,
     /// Nobody writes any more.
     writer_gone: bool,
+    /// Nobody may write any more, of which the reader is told nothing.
+    writer_stopped: bool,
+    /// The reader is not there any more.
+    reader_closed: bool,
+    /// What the reader left unread, when it went, and nobody was told.
+    lost: bool,
 }
 
 impl Channel {
@@ -90,7 +96,17 @@ impl Channel {
         if kind.keeps_apart() {
             lengths.try_reserve_exact(kind.parts_max()).map_err(|_| Errno::ENOMEM)?;
         }
-        let state = State { ring, lengths, limit, charge, reader_gone: false, writer_gone: false };
+        let state = State {
+            ring,
+            lengths,
+            limit,
+            charge,
+            reader_gone: false,
+            writer_gone: false,
+            writer_stopped: false,
+            reader_closed: false,
+            lost: false,
+        };
         let channel = Self {
             kind,
             state: Mutex::new(LockLevel::OpenFile, state),
@@ -105,6 +121,28 @@ impl Channel {
     /// Everything that is in it, bytes.
     pub(crate) fn held(&self) -> usize {
         self.state.lock().ring.len()
+    }
+
+    /// What it may hold, bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.state.lock().limit
+    }
+
+    /// Has it hold no more than that; it still grows only as it is filled, and as there is memory.
+    ///
+    /// # Errors
+    /// `EBUSY`: it holds more.
+    pub(crate) fn set_limit(&self, bytes: usize) -> Result<(), Errno> {
+        {
+            let mut state = self.state.lock();
+            if state.ring.len() > bytes {
+                return Err(Errno::EBUSY);
+            }
+            state.limit = bytes;
+            self.tell(&state);
+        }
+        self.writers.notify();
+        Ok(())
     }
 
     /// See [`super::stream::Stream::take`].
@@ -139,7 +177,7 @@ impl Channel {
     pub(crate) fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
         let written = {
             let mut state = self.state.lock();
-            if state.reader_gone || state.writer_gone {
+            if state.reader_gone || state.writer_gone || state.writer_stopped {
                 return Err(Errno::EPIPE);
             }
             // Parts of a packet's length each; the caller goes on with the rest.
@@ -202,15 +240,68 @@ impl Channel {
             let end = Ready::READ_HANG_UP.bits();
             reader.set(read | end, when(any || over, read) | when(over, end));
             // Whether that is the end of everything depends on the other direction.
-            writer.set(Ready::WRITE.bits() | Level::LOOK_CLOSER, write | when(over, Level::LOOK_CLOSER));
+            let (lost, stopped) = (Ready::ERROR.bits(), Level::LOOK_CLOSER);
+            let write = write | when(state.lost, lost) | when(over || state.writer_stopped, stopped);
+            writer.set(Ready::WRITE.bits() | lost | stopped, write);
         }
+    }
+
+    /// Nobody will write any more, which nobody who reads is told.
+    pub(crate) fn stop_writer(&self) {
+        {
+            let mut state = self.state.lock();
+            state.writer_stopped = true;
+            self.tell(&state);
+        }
+        self.notify();
+    }
+
+    /// Nothing more is taken in. What is in it can still be read.
+    pub(crate) fn refuse(&self) {
+        {
+            let mut state = self.state.lock();
+            (state.reader_gone, state.writer_gone) = (true, true);
+            self.tell(&state);
+        }
+        self.notify();
+    }
+
+    /// Whether everything was read that ever will be written.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        state.writer_gone && state.ring.len() == 0 && state.lengths.is_empty()
+    }
+
+    /// Whether its reader is not there any more.
+    pub(crate) fn is_reader_closed(&self) -> bool {
+        self.state.lock().reader_closed
+    }
+
+    /// Whether the reader went and left something unread. It is told once.
+    pub(crate) fn take_lost(&self) -> bool {
+        let mut state = self.state.lock();
+        let lost = core::mem::take(&mut state.lost);
+        if lost {
+            self.tell(&state);
+        }
+        lost
+    }
+
+    /// Forgets what is in it.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.lock();
+        let held = state.ring.len();
+        state.ring.forget(held);
+        state.lengths.clear();
+        self.tell(&state);
     }
 
     /// Nobody will read any more. What is in it is forgotten.
     pub(crate) fn close_reader(&self) {
         {
             let mut state = self.state.lock();
-            state.reader_gone = true;
+            state.lost = state.ring.len() > 0 || !state.lengths.is_empty();
+            (state.reader_gone, state.reader_closed) = (true, true);
             let held = state.ring.len();
             state.ring.forget(held);
             state.lengths.clear();
@@ -240,7 +331,7 @@ impl State {
     fn make_room(&mut self, wanted: usize) -> usize {
         let needed = self.ring.len().saturating_add(wanted).min(self.limit);
         let has = self.ring.capacity();
-        if needed > has {
+        if needed > has && has < self.limit {
             let larger = needed.max(has * 2).min(self.limit);
             if self.charge.grow(larger - has).is_err() || self.ring.grow(larger).is_err() {
                 self.limit = has;

@@ -12,7 +12,7 @@ use crate::errno::Errno;
 use crate::limits::{DESCRIPTOR_BYTES, DESCRIPTORS_FREE};
 use crate::quota::{Counted, Quota};
 
-/// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard): `EMFILE`. As many as it may have handles.
+/// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard, when it starts): `EMFILE`. As many as it may have handles.
 pub(crate) const DESCRIPTORS_MAX: usize = HANDLES_PER_RANK_MAX;
 
 /// What a descriptor refers to.
@@ -32,6 +32,8 @@ pub(crate) struct Descriptors {
     invalid: Level,
     /// What the slots are charged with.
     charged: Counted,
+    /// Numbers from here on are not given.
+    limit: usize,
 }
 
 impl Descriptors {
@@ -41,11 +43,17 @@ impl Descriptors {
         let open = |stream| Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false };
         let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
         charged.charge_to(quota);
-        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid: Level::new(Level::INVALID), charged };
+        let invalid = Level::new(Level::INVALID);
+        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid, charged, limit: DESCRIPTORS_MAX };
         for (number, stream) in streams.into_iter().enumerate() {
             table.put(number, open(stream));
         }
         table
+    }
+
+    /// From now on no number from `limit` on is given. Those that are in use stay.
+    pub(crate) fn limit(&mut self, limit: u64) {
+        self.limit = usize::try_from(limit).map_or(DESCRIPTORS_MAX, |limit| limit.min(DESCRIPTORS_MAX));
     }
 
     /// The open file behind a number.
@@ -112,7 +120,7 @@ impl Descriptors {
     /// # Errors
     /// `EBADF`: no such number can be. `ENOMEM`.
     pub(crate) fn replace(&mut self, number: i32, descriptor: Descriptor) -> Result<Option<Descriptor>, Errno> {
-        let index = usize::try_from(number).ok().filter(|index| *index < DESCRIPTORS_MAX).ok_or(Errno::EBADF)?;
+        let index = usize::try_from(number).ok().filter(|index| *index < self.limit).ok_or(Errno::EBADF)?;
         self.charged.cover(index + 1)?;
         Ok(self.put(index, descriptor))
     }
@@ -145,7 +153,7 @@ impl Descriptors {
     fn lowest_free(&mut self, from: usize) -> Result<usize, Errno> {
         let free = (from..self.slots.len()).find(|index| self.slots[*index].is_none());
         let index = free.unwrap_or(self.slots.len().max(from));
-        if index >= DESCRIPTORS_MAX {
+        if index >= self.limit {
             return Err(Errno::EMFILE);
         }
         self.charged.cover(index + 1)?;

@@ -28,7 +28,7 @@ use super::stream::Stream;
 use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
-use crate::memory::FileSource;
+use crate::memory::{FileIdentity, FileSource};
 use crate::pmi;
 use crate::process::Process;
 use crate::quota::Charge;
@@ -98,6 +98,13 @@ pub(crate) struct Shipped {
     /// What it was when it was opened; device, inode and type do not change.
     pub(crate) status: FileStatus,
     closer: Closer,
+}
+
+impl Shipped {
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        FileIdentity { device: self.status.device, inode: self.status.inode }
+    }
 }
 
 impl Drop for Shipped {
@@ -178,7 +185,15 @@ impl Object {
     }
 }
 
-impl FileSource for OpenFile {}
+impl FileSource for OpenFile {
+    fn identity(&self) -> FileIdentity {
+        match &self.object {
+            Object::Shipped(shipped) => shipped.identity(),
+            // Nothing else that is mapped ever changes.
+            _ => FileIdentity { device: u64::MAX, inode: 0 },
+        }
+    }
+}
 
 impl OpenFile {
     /// An object opened with these `O_*` flags.

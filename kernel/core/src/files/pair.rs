@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 
 use super::channel::{Channel, Kind};
@@ -23,6 +24,8 @@ pub(crate) struct PairEnd {
     pub(crate) kind: PairKind,
     /// Tells it from other ends.
     pub(crate) serial: u64,
+    /// It was told that its peer is not there any more, and has none now. (Datagrams.)
+    has_lost_peer: AtomicBool,
 }
 
 /// What a pair keeps apart.
@@ -51,6 +54,7 @@ pub(crate) fn pair(kind: PairKind, quota: &Arc<Quota>) -> Result<(PairEnd, PairE
         level,
         kind,
         serial: serial(),
+        has_lost_peer: AtomicBool::new(false),
     };
     Ok((end(&back, &there, one), end(&there, &back, other)))
 }
@@ -89,13 +93,29 @@ impl PairEnd {
     /// Nothing will be read any more, or written, or both.
     pub(crate) fn shut_down(&self, reading: bool, writing: bool) {
         if reading {
-            self.incoming.close_reader();
             // Whoever waits for bytes finds the end.
-            self.incoming.close_writer();
+            self.incoming.refuse();
         }
-        if writing {
-            self.outgoing.close_writer();
+        match self.kind {
+            _ if !writing => {}
+            PairKind::Datagrams => self.outgoing.stop_writer(),
+            PairKind::Stream | PairKind::Sequence => self.outgoing.close_writer(),
         }
+    }
+
+    /// Takes the error that waits to be told: the peer went and left unread what was sent to it.
+    pub(crate) fn take_error(&self) -> Option<Errno> {
+        (self.kind != PairKind::Datagrams && self.outgoing.take_lost()).then_some(Errno::ECONNRESET)
+    }
+
+    /// Why a datagram has nobody to go to.
+    fn refusal(&self) -> Errno {
+        if self.has_lost_peer.swap(true, Ordering::Relaxed) {
+            return Errno::ENOTCONN;
+        }
+        // What the peer sent before goes with it, as on Linux.
+        self.incoming.clear();
+        Errno::ECONNREFUSED
     }
 
     /// Reads what there is, up to `limit` bytes; waits until there is something. Nothing at the end. For the kernel's
@@ -142,11 +162,21 @@ impl PairEnd {
 
 impl Stream for PairEnd {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+        if self.incoming.is_over()
+            && let Some(errno) = self.take_error()
+        {
+            return Err(errno);
+        }
         self.incoming.take(limit, peek, sink)
     }
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
-        self.outgoing.put(length, source)
+        match self.outgoing.put(length, source) {
+            Err(Errno::EPIPE) if self.kind == PairKind::Datagrams && self.outgoing.is_reader_closed() => {
+                Err(self.refusal())
+            }
+            result => result,
+        }
     }
 
     fn shape(&self) -> Shape {
@@ -157,7 +187,10 @@ impl Stream for PairEnd {
 impl Drop for PairEnd {
     fn drop(&mut self) {
         self.incoming.close_reader();
-        self.outgoing.close_writer();
+        // Nobody who waits for datagrams is told that no more will come, as on Linux.
+        if self.kind != PairKind::Datagrams {
+            self.outgoing.close_writer();
+        }
     }
 }
 

@@ -59,6 +59,19 @@ impl PipeEnd {
         self.channel.keeps_apart()
     }
 
+    /// How many bytes it holds at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.channel.limit()
+    }
+
+    /// Has it hold so many.
+    ///
+    /// # Errors
+    /// `EBUSY`: more are in it.
+    pub(crate) fn set_limit(&self, bytes: usize) -> Result<(), Errno> {
+        self.channel.set_limit(bytes)
+    }
+
     /// Bytes that are in the pipe.
     pub(crate) fn held(&self) -> usize {
         self.channel.held()

@@ -400,7 +400,11 @@ fn put_bytes(tcp: &dyn Tcp, length: usize, source: &mut Source<'_>) -> Result<us
         left -= filled;
         filled
     });
-    put.map_err(errno)
+    put.map_err(|error| match error {
+        // Why it is closed is told first.
+        SocketError::Closed => errno(tcp.take_error().unwrap_or(error)),
+        error => errno(error),
+    })
 }
 
 /// Takes the next datagram, and says who sent it.
@@ -420,6 +424,10 @@ fn take_datagram(udp: &dyn Udp, limit: usize, peek: bool, sink: &mut Sink<'_>) -
 }
 
 fn put_datagram(udp: &dyn Udp, length: usize, to: Option<Name>, source: &mut Source<'_>) -> Result<usize, Errno> {
-    let sent = udp.send(length, to, &mut |room| source(room) == length).map_err(errno)?;
-    Ok(if sent { length } else { 0 })
+    let sent = udp.send(length, to, &mut |room| source(room) == length);
+    if matches!(sent, Err(SocketError::NoDestination | SocketError::Invalid)) && udp.local().1 == 0 {
+        // Whoever tries to send has a port from then on, as on Linux.
+        let _ = udp.bind(Ipv4Addr::UNSPECIFIED, 0, false);
+    }
+    Ok(if sent.map_err(errno)? { length } else { 0 })
 }

@@ -77,10 +77,10 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let full = absolute(base, path);
-    if full.len() >= PATH_BYTES_MAX {
+    if path.len() >= PATH_BYTES_MAX {
         return Err(Errno::ENAMETOOLONG);
     }
+    let full = absolute(base, path);
     let mut names: Vec<&str> = Vec::new();
     let mut been_special = false;
     let mut rest = full.trim_start_matches('/');

@@ -5,12 +5,16 @@ use core::any::Any;
 
 use coppice_hal::paging::Access;
 
+use super::changed::FileIdentity;
 use super::image::Image;
 use super::shared::SharedMemory;
 
 /// A file that can be mapped. The address space keeps it alive and hands it back in [`super::Fetch`]es; whoever reads
 /// files knows what it is.
-pub trait FileSource: Any + Send + Sync {}
+pub trait FileSource: Any + Send + Sync {
+    /// Which file it is, to know it again when it changes.
+    fn identity(&self) -> FileIdentity;
+}
 
 /// What a new mapping shows.
 #[derive(Clone)]
@@ -18,7 +22,7 @@ pub enum Backing {
     /// Zeros.
     Zero,
     /// A file's bytes, read when first touched. The mapping is private: what the program writes stays its own. What is
-    /// written to the file after a page was read is not seen.
+    /// written to the file is seen if [`super::AddressSpace::file_changed`] is told.
     File {
         /// The file, open for reading.
         file: Arc<dyn FileSource>,

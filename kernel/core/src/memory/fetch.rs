@@ -9,6 +9,7 @@ use coppice_hal::paging::Marks;
 use coppice_protocol::ids::ProgramId;
 
 use super::area::{Content, FileSource};
+use super::changed::FILE_PAGE;
 use super::fault::{Resolution, Signal};
 use super::image::Image;
 use super::limits::{PAGE, READ_AHEAD_PAGES};
@@ -212,7 +213,7 @@ impl AddressSpace {
                 if part.is_empty() {
                     return Ok(Installed::Missing);
                 }
-                (0, part, area.access, Marks::FILE, FrameKind::User)
+                (0, part, area.access.read_only(), FILE_PAGE, FrameKind::User)
             }
             _ => return Ok(Installed::Done),
         };

@@ -11,6 +11,7 @@ use coppice_hal::paging::Access;
 
 use super::area::{Area, Backing, Content};
 use super::change::Change;
+use super::limit::is_data;
 use super::limits::{MAP_32BIT_TOP, MAP_BOTTOM, MAP_TOP, PAGE};
 use super::shared::SharedMemory;
 use super::space::AddressSpace;
@@ -37,6 +38,8 @@ mod flag {
     pub(super) const POPULATE: u64 = 0x8000;
     pub(super) const HUGE: u64 = 0x4_0000;
     pub(super) const FIXED_NO_REPLACE: u64 = 0x10_0000;
+    /// What `MAP_SHARED_VALIDATE` knows: the flags of old, with the sizes of huge pages.
+    pub(super) const VALIDATED: u64 = 0xfc00_0000 | 0x7_f9f3 | TYPE;
 }
 
 /// The rights Linux's `PROT_*` bits mean.
@@ -74,10 +77,19 @@ impl AddressSpace {
         // Linux ignores bits of `prot` it does not know here, not in mprotect.
         let access = rights(protection & 7)?;
         let kind = flags & flag::TYPE;
-        if length == 0 || !matches!(kind, flag::SHARED | flag::PRIVATE | flag::SHARED_VALIDATE) {
-            return Err(Errno::EINVAL);
-        }
+        let start = self.place_for(hint, length, flags)?;
         let length = whole_pages(length)?;
+        if let Backing::File { offset, .. } | Backing::Shared { offset, .. } = &backing
+            && offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(Errno::EOVERFLOW);
+        }
+        match kind {
+            flag::SHARED | flag::PRIVATE => {}
+            flag::SHARED_VALIDATE if flags & !flag::VALIDATED != 0 => return Err(Errno::EOPNOTSUPP),
+            flag::SHARED_VALIDATE if matches!(backing, Backing::File { .. } | Backing::Shared { .. }) => {}
+            _ => return Err(Errno::EINVAL),
+        }
         let shared_file = kind != flag::PRIVATE && matches!(backing, Backing::File { .. });
         if shared_file && access.contains(Access::WRITE) {
             return Err(Errno::ENODEV);
@@ -97,11 +109,6 @@ impl AddressSpace {
             Backing::File { offset, .. } | Backing::Shared { offset, .. } if !offset.is_multiple_of(PAGE) => {
                 return Err(Errno::EINVAL);
             }
-            Backing::File { offset, .. } | Backing::Shared { offset, .. }
-                if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) =>
-            {
-                return Err(Errno::EOVERFLOW);
-            }
             Backing::File { file, offset } => Content::File { file, offset },
             Backing::Shared { memory, offset, .. } => Content::Shared { memory, offset, private },
         };
@@ -113,8 +120,10 @@ impl AddressSpace {
         if reserves && self.exceeds_memory(length) {
             return Err(Errno::ENOMEM);
         }
-        let start = self.choose_place(hint, length, flags)?;
         let end = start + length;
+        if !self.may_expand(length, is_data(access, &content), (start, end)) {
+            return Err(Errno::ENOMEM);
+        }
         self.areas.check_room(start, end, 1)?;
         let is_free = self.areas.is_free(start, end);
         if !is_free {
@@ -163,6 +172,7 @@ impl AddressSpace {
         if new > old {
             // A page is left free to what comes next, as Linux does.
             let fits = new <= MAP_TOP && self.areas.is_free(old, new + PAGE) && !self.exceeds_memory(new - old);
+            let fits = fits && self.may_expand(new - old, true, (0, 0));
             if !fits || self.areas.check_room(old, new, 1).is_err() {
                 return self.break_end;
             }
@@ -173,6 +183,17 @@ impl AddressSpace {
         }
         self.break_end = address;
         address
+    }
+
+    /// Where mmap(2) would put something: what is wrong with that comes before anything else, as on Linux.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ENOMEM`, `EEXIST`, `EPERM`.
+    pub fn place_for(&self, hint: u64, length: u64, flags: u64) -> Result<u64, Errno> {
+        if length == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.choose_place(hint, whole_pages(length)?, flags)
     }
 
     /// Where a mapping goes.

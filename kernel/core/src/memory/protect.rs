@@ -8,6 +8,7 @@ use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
 
 use super::change::Change;
+use super::limit::is_data;
 use super::limits::PAGE;
 use super::map::{rights, whole_pages};
 use super::space::AddressSpace;
@@ -45,6 +46,15 @@ impl AddressSpace {
             access.contains(Access::WRITE) && self.areas.overlapping(start, mapped).any(|(_, area)| !area.may_write);
         if refused {
             return Err(Errno::EACCES);
+        }
+        let more: u64 = self
+            .areas
+            .overlapping(start, mapped)
+            .filter(|(_, area)| !is_data(area.access, &area.content) && is_data(access, &area.content))
+            .map(|(at, area)| area.end.min(mapped) - at.max(start))
+            .sum();
+        if more > 0 && !self.may_become_data(more) {
+            return Err(Errno::ENOMEM);
         }
         self.areas.check_room(start, mapped, 0)?;
         self.areas.change(start, mapped, |area| area.access = access);

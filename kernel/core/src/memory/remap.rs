@@ -4,6 +4,7 @@ use coppice_hal::addr::USER_END;
 
 use super::area::Area;
 use super::change::Change;
+use super::limit::is_data;
 use super::limits::{MAP_BOTTOM, MAP_TOP, PAGE};
 use super::map::whole_pages;
 use super::space::AddressSpace;
@@ -49,7 +50,11 @@ impl AddressSpace {
         }
         let area = self.single_area(address, old_end)?;
         let (area_end, writable) = (area.end, area.access);
+        let is_data = is_data(area.access, &area.content);
         if writable.contains(coppice_hal::paging::Access::WRITE) && self.exceeds_memory(new - old) {
+            return Err(Errno::ENOMEM);
+        }
+        if !self.may_expand(new - old, is_data, (0, 0)) {
             return Err(Errno::ENOMEM);
         }
         let grown_end = address.checked_add(new).filter(|end| *end <= USER_END);

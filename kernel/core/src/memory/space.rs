@@ -12,7 +12,9 @@ use coppice_protocol::program::Segment;
 use super::areas::Areas;
 use super::aside::Aside;
 use super::change::Changes;
+use super::changed::Changes as FileChanges;
 use super::image::Image;
+use super::limit::MemoryLimits;
 use super::limits::{AREAS_MAX, AREAS_MIN, READ_AHEAD_SPARE_FRAMES};
 use super::retention::Retention;
 use crate::quota::Quota;
@@ -63,6 +65,10 @@ pub struct AddressSpace {
     pub(super) changes: Changes,
     /// What the program found when it started.
     pub(super) start: Start,
+    /// How much may be mapped.
+    pub(super) limits: MemoryLimits,
+    /// What became of the files in it lately.
+    pub(super) file_changes: FileChanges,
 }
 
 /// What a program finds when it starts.
@@ -108,6 +114,8 @@ impl AddressSpace {
             break_end: 0,
             stats: MemoryStats::default(),
             start: Start::default(),
+            limits: MemoryLimits::default(),
+            file_changes: FileChanges::default(),
             changes: Changes::default(),
         }
     }

@@ -10,6 +10,7 @@ use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
 use crate::files::OpenFile;
+use crate::limits::READ_AGAIN_MAX;
 use crate::memory::{Fetch, Resolution, Signal, Source};
 use crate::process::{Awaited, Failure, Process};
 
@@ -42,17 +43,26 @@ impl Process {
             return Fetched::Ready;
         }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
-        let bytes = match self.read_pages(fetch).await {
-            Ok(bytes) => bytes,
-            Err(_) if !self.space.lock().wants(fetch) => return Fetched::Ready,
-            Err(errno) => return Fetched::Failed(fetch.failure(), Some(errno)),
-        };
-        match self.space.lock().install(fetch, &bytes) {
-            // The next touch decides about anything but a page that is not in the file.
-            Resolution::Ready | Resolution::Fetch(_) => Fetched::Ready,
-            Resolution::Signal(signal) => Fetched::Failed(signal, None),
-            Resolution::OutOfMemory => Fetched::OutOfMemory,
+        for attempt in 1.. {
+            let seen = self.space.lock().file_changes();
+            let bytes = match self.read_pages(fetch).await {
+                Ok(bytes) => bytes,
+                Err(_) if !self.space.lock().wants(fetch) => return Fetched::Ready,
+                Err(errno) => return Fetched::Failed(fetch.failure(), Some(errno)),
+            };
+            let mut space = self.space.lock();
+            // Who writes there all the time cannot expect to be seen at once, but must not keep others from going on.
+            if attempt < READ_AGAIN_MAX && space.is_stale(fetch, seen) {
+                continue;
+            }
+            return match space.install(fetch, &bytes) {
+                // The next touch decides about anything but a page that is not in the file.
+                Resolution::Ready | Resolution::Fetch(_) => Fetched::Ready,
+                Resolution::Signal(signal) => Fetched::Failed(signal, None),
+                Resolution::OutOfMemory => Fetched::OutOfMemory,
+            };
         }
+        Fetched::Ready
     }
 
     /// Takes what `fetch` wants from the job's other ranks here, as far as they have it. Returns whether the page that

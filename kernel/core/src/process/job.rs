@@ -39,6 +39,8 @@ pub(crate) struct JobOnNode {
     pub(crate) futexes: Futexes,
     /// A rank of it was launched.
     begun: AtomicBool,
+    /// A rank here has mapped a file of the I/O node.
+    pub(super) maps_files: AtomicBool,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -103,6 +105,7 @@ impl JobOnNode {
             shared: SharedFiles::new(frames.total_frames()),
             futexes: Futexes::default(),
             begun: AtomicBool::new(false),
+            maps_files: AtomicBool::new(false),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
         }

@@ -20,6 +20,7 @@ use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
+use crate::process::resources::ResourceLimits;
 use crate::process::signals::{SIGKILL, Signals, Target};
 use crate::process::state::Account;
 use crate::process::timers::Timers;
@@ -124,6 +125,7 @@ impl Life {
             space: Mutex::new(LockLevel::Space, space),
             directory: Mutex::new(LockLevel::Fact, directory),
             umask: AtomicU32::new(order.umask & 0o777),
+            limits: ResourceLimits::new(),
             account: Account::new(),
             remembered: Default::default(),
             _charge: charge,

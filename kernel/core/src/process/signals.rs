@@ -25,7 +25,7 @@ pub(crate) use board::Board;
 pub(crate) use interrupt::Restart;
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
 pub(crate) use set::{
-    SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SignalSet,
-    ends_by_default, stops_by_default,
+    SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SIGXCPU,
+    SIGXFSZ, SignalSet, ends_by_default, stops_by_default,
 };
 pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

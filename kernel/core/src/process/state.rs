@@ -18,6 +18,7 @@ use crate::net::Network;
 use crate::process::counts::Counts;
 use crate::process::placement;
 use crate::process::remembered::OfProcess;
+use crate::process::resources::ResourceLimits;
 use crate::process::signals::Signals;
 use crate::process::threads::Threads;
 use crate::process::timers::Timers;
@@ -120,6 +121,7 @@ pub(crate) struct Process {
     /// The working directory: absolute, no links in it.
     pub(crate) directory: Mutex<String>,
     pub(crate) umask: AtomicU32,
+    pub(crate) limits: ResourceLimits,
     pub(crate) signals: Mutex<Signals>,
     pub(crate) timers: Timers,
     pub(crate) account: Account,

@@ -28,6 +28,7 @@ use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
 use crate::pmi::Pmi;
+use crate::process::resources::ResourceLimits;
 use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
 use crate::sync::{self, LockLevel};
@@ -157,6 +158,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         space: sync::Mutex::new(LockLevel::Space, space),
         directory: sync::Mutex::new(LockLevel::Fact, order.directory.clone()),
         umask: AtomicU32::new(order.umask),
+        limits: ResourceLimits::new(),
         account: Account::new(),
         remembered: Default::default(),
         _charge: charge,

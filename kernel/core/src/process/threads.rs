@@ -47,23 +47,13 @@ struct Table {
     gone_cpu_ns: u64,
     /// The most that was ever said to have been used, ns.
     told_cpu_ns: u64,
-    /// What the first thread said when it ended without ending the process.
-    first_status: Option<u64>,
     end: Option<End>,
 }
 
 impl Threads {
     /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on.
     pub(crate) fn new(first: u32, others: u32) -> Self {
-        let table = Table {
-            alive: BTreeMap::new(),
-            next: 0,
-            last_core: 0,
-            gone_cpu_ns: 0,
-            told_cpu_ns: 0,
-            first_status: None,
-            end: None,
-        };
+        let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, gone_cpu_ns: 0, told_cpu_ns: 0, end: None };
         Self {
             table: Mutex::new(LockLevel::Threads, table),
             ending: AtomicBool::new(false),
@@ -109,14 +99,10 @@ impl Threads {
             if table.alive.remove(&thread.tid).is_some() {
                 table.gone_cpu_ns += thread.clock.ns();
             }
-            if thread.tid == self.first {
-                table.first_status = status;
-            }
             let was_last = table.alive.is_empty();
             if was_last {
-                // As on Linux, what the first thread said counts if none ended the process.
-                let status = table.first_status.or(status).unwrap_or(0);
-                table.end.get_or_insert_with(|| End::status(status));
+                // As on Linux, what the last thread said counts if none ended the process.
+                table.end.get_or_insert_with(|| End::status(status.unwrap_or(0)));
                 self.ending.store(true, Ordering::Release);
             }
             was_last
@@ -275,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn without_an_end_the_first_thread_says_how_it_was() {
+    fn without_an_end_the_last_thread_says_how_it_was() {
         let (threads, quota) = (Threads::new(7, 100), quota());
         let (first, second) =
             (threads.add(NAME, 1, &quota).expect("room"), threads.add(NAME, 1, &quota).expect("room"));
         threads.remove(&first, Some(5));
         assert!(!threads.is_ending());
         threads.remove(&second, Some(6));
-        assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(5)));
+        assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(6)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::errno::Errno;
 use crate::executor::{self, Notify, TaskHandle};
 use crate::limits::{PROCESSOR_TIMER_NS_MIN, TIMER_BYTES, TIMERS_MAX};
 use crate::process::Process;
-use crate::process::signals::{Delivery, Outcome, SIGALRM, SIGPROF, SIGVTALRM, Target};
+use crate::process::signals::{Delivery, Outcome, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, Target};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::SignalInfo;
@@ -62,15 +62,24 @@ const BOOT_CORE: usize = 0;
 /// Which timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TimerName {
-    /// One of setitimer(2)'s: `ITIMER_REAL` (0), `_VIRTUAL` (1), `_PROF` (2).
+    /// One of setitimer(2)'s: `ITIMER_REAL` (0), `_VIRTUAL` (1), `_PROF` (2); or of [`PROCESSOR_LIMITS`].
     Interval(u8),
     /// One of timer_create(2)'s.
     Made(u32),
 }
 
-/// The timers of setitimer(2) with their clocks and signals. Time in the kernel is not told from the program's own.
-const INTERVAL_TIMERS: [(TimerClock, u32); 3] =
-    [(TimerClock::Monotonic, SIGALRM), (TimerClock::Process, SIGVTALRM), (TimerClock::Process, SIGPROF)];
+/// The timers of setitimer(2) with their clocks and signals, and those of [`PROCESSOR_LIMITS`]. Time in the kernel is not
+/// told from the program's own.
+const INTERVAL_TIMERS: [(TimerClock, u32); 5] = [
+    (TimerClock::Monotonic, SIGALRM),
+    (TimerClock::Process, SIGVTALRM),
+    (TimerClock::Process, SIGPROF),
+    (TimerClock::Process, SIGXCPU),
+    (TimerClock::Process, SIGKILL),
+];
+
+/// The timers that enforce the soft and the hard limit of processor time.
+pub(crate) const PROCESSOR_LIMITS: [TimerName; 2] = [TimerName::Interval(3), TimerName::Interval(4)];
 
 /// How a timer is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -219,7 +228,9 @@ impl Timers {
             let before = timer.setting(process);
             let from_ns = if absolute { 0 } else { timer.clock.now_ns(process).unwrap_or(0) };
             timer.next_ns = if new.value_ns == 0 { 0 } else { from_ns.saturating_add(new.value_ns) };
-            timer.interval_ns = new.interval_ns;
+            // One that is made and switched off has no period either, as on Linux.
+            let is_off = new.value_ns == 0 && matches!(name, TimerName::Made(_) | TimerName::Interval(0));
+            timer.interval_ns = if is_off { 0 } else { new.interval_ns };
             timer.is_pending = false;
             before
         };

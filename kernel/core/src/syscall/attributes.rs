@@ -3,23 +3,32 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use coppice_protocol::ship::{Call, TimeChange, Timestamp};
+use coppice_protocol::ship::{Call, Location, TimeChange, Timestamp};
 
 use super::Arguments;
 use super::abi::i64_at;
 use super::abi::signal::signed_pair;
 use super::abi::time::{SECOND_NS, fraction};
+use super::file_length::{is_limited, may_grow};
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_target, read_target_or_file,
 };
 use super::shared;
+use super::stat::{status_at, status_of};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Object, OpenFile};
+use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
 /// Memory that fallocate(2) of a file in `/dev/shm` makes before others get the core, bytes.
 const ALLOCATED_AT_ONCE: u64 = 1024 * 1024;
+
+/// `FALLOC_FL_KEEP_SIZE`.
+const FALLOC_FL_KEEP_SIZE: u32 = 0x01;
+
+/// `FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`: what is behind moves.
+const FALLOC_FL_MOVING: u32 = 0x08 | 0x20;
 
 /// umask(2).
 pub(super) fn umask(caller: Caller<'_>, a: &Arguments) -> u64 {
@@ -30,11 +39,23 @@ pub(super) fn umask(caller: Caller<'_>, a: &Arguments) -> u64 {
 pub(super) async fn truncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let length = a.offset(1)?;
     match read_target(caller, AT_FDCWD, a.get(0)).await? {
-        Target::Shipped(at) => caller.ship(Call::Truncate { at, length }).await,
+        Target::Shipped(at) => truncate_at(caller, at, length).await,
         Target::Special(node) if node.is_directory() => Err(Errno::EISDIR.into()),
         Target::Special(_) => Err(Errno::EINVAL.into()),
         Target::Shared(name) => shared::truncate(caller, &name, length).await,
     }
+}
+
+async fn truncate_at(caller: Caller<'_>, at: Location, length: u64) -> Awaited {
+    if !caller.process.has_mapped_files() && !is_limited(caller, length) {
+        return caller.ship(Call::Truncate { at, length }).await;
+    }
+    let status = status_of(caller, Target::Shipped(at.clone()), true).await?;
+    may_grow(caller, status.size, length)?;
+    caller.ship(Call::Truncate { at, length }).await?;
+    let file = FileIdentity { device: status.device, inode: status.inode };
+    caller.process.file_changed(file, &FileChange::Cut(length));
+    Ok(0)
 }
 
 /// ftruncate(2).
@@ -44,18 +65,22 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if !file.is_writable() || !file.is_regular() {
         return Err(Errno::EINVAL.into());
     }
+    if is_limited(caller, length) {
+        may_grow(caller, file.size(caller.process).await?, length)?;
+    }
     if let Some(shared) = file.as_shared() {
         shared.set_length(length, &caller.process.job).await?;
         return Ok(0);
     }
-    let file = handle_of(&file, Errno::EINVAL)?;
-    caller.ship(Call::HandleTruncate { file, length }).await
+    let shipped = file.as_shipped().ok_or(Errno::EINVAL)?;
+    let _changing = caller.process.changing(shipped, FileChange::Cut(length));
+    caller.ship(Call::HandleTruncate { file: shipped.handle, length }).await
 }
 
 /// fallocate(2).
 pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let (offset, length) = (a.offset(2)?, a.offset(3)?);
     let file = open_file(caller, a)?;
+    let (offset, length) = (a.offset(2)?, a.offset(3)?);
     if length == 0 {
         return Err(Errno::EINVAL.into());
     }
@@ -65,9 +90,15 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if i64::try_from(offset + length).is_err() {
         return Err(Errno::EFBIG.into());
     }
+    if a.uint(1) & FALLOC_FL_KEEP_SIZE == 0 && file.is_regular() && is_limited(caller, offset + length) {
+        may_grow(caller, file.size(caller.process).await?, offset + length)?;
+    }
     match &file.object {
-        _ if file.has_no_offsets() => Err(Errno::ESPIPE.into()),
+        Object::Pipe(_) | Object::Stream(_) => Err(Errno::ESPIPE.into()),
         Object::Shipped(shipped) => {
+            // Holes, zeros, and whatever moves bytes about.
+            let changed = if a.uint(1) & FALLOC_FL_MOVING != 0 { offset..u64::MAX } else { offset..offset + length };
+            let _changing = caller.process.changing(shipped, FileChange::Written(changed));
             caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
         }
         Object::Shared(shared) => {
@@ -174,25 +205,33 @@ pub(super) async fn fchmod(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// utimensat(2). Without a path, the descriptor's own file.
 pub(super) async fn utimensat(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let flags = a.uint(3);
-    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let (accessed, modified) = match a.get(2) {
-        0 => (TimeChange::Now, TimeChange::Now),
+    let times = match a.get(2) {
+        0 => Ok((TimeChange::Now, TimeChange::Now)),
         address => {
             let times: [u8; 32] = caller.read_array(address).await?;
-            (parse_change(&times, 0)?, parse_change(&times, 16)?)
+            parse_change(&times, 0).and_then(|accessed| Ok((accessed, parse_change(&times, 16)?)))
         }
     };
-    if (accessed, modified) == (TimeChange::Omit, TimeChange::Omit) {
+    if times == Ok((TimeChange::Omit, TimeChange::Omit)) {
         return Ok(0);
     }
     if a.get(1) == 0 && a.int(0) != AT_FDCWD {
         if flags != 0 {
             return Err(Errno::EINVAL.into());
         }
-        return change_own_times(caller, &*open_file(caller, a)?, accessed, modified).await;
+        let file = open_file(caller, a)?;
+        let (accessed, modified) = times?;
+        return change_own_times(caller, &file, accessed, modified).await;
     }
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if let Err(errno) = times {
+        // The place must be there all the same, as on Linux.
+        status_at(caller, a.int(0), a.get(1), flags).await?;
+        return Err(errno.into());
+    }
+    let (accessed, modified) = times?;
     match read_target_or_file(caller, a.int(0), a.get(1), flags).await? {
         TargetOrFile::Target(target) => {
             change_times(caller, target, (accessed, modified), flags & AT_SYMLINK_NOFOLLOW == 0).await

@@ -8,6 +8,7 @@ use coppice_hal::paging::Access;
 use coppice_hal::user::UserThread;
 
 use crate::errno::Errno;
+use crate::process::resources::resource;
 use crate::process::{Caller, Immediate, Process, ThreadState, start_thread};
 
 /// Linux's `CLONE_*` bits.
@@ -53,6 +54,9 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     // Made sure of before there is a thread: the call may be made again.
     for address in told.clone() {
         process.space.lock().touch(address, size_of::<u32>(), Access::WRITE)?;
+    }
+    if process.threads.count() as u64 >= process.limits.soft(resource::NPROC) {
+        return Err(Errno::EAGAIN.into());
     }
     let (name, affinity) = (*caller.thread.name.lock(), caller.thread.affinity.load(Ordering::Relaxed));
     let child = process.threads.add(name, affinity, &process.node.quota)?;

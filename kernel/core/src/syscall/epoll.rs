@@ -12,6 +12,7 @@ use crate::errno::Errno;
 use crate::files::poller::{Poller, ask};
 use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
+use crate::memory::AddressSpace;
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 use coppice_hal::paging::Access;
@@ -67,11 +68,15 @@ pub(super) fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if watched.is_path() {
         return Err(Errno::EBADF.into());
     }
+    if !watched.makes_wait() {
+        return Err(Errno::EPERM.into());
+    }
     let poller = poller(&file)?;
     if Arc::ptr_eq(&file, &watched) {
         return Err(Errno::EINVAL.into());
     }
     match operation {
+        EPOLL_CTL_MOD if asked.0 & ask::EXCLUSIVE != 0 => Err(Errno::EINVAL)?,
         EPOLL_CTL_ADD if asked.0 & ask::EXCLUSIVE != 0 && asked.0 & !WITH_EXCLUSIVE != 0 => Err(Errno::EINVAL)?,
         EPOLL_CTL_ADD => poller.add(number, &watched, asked, &caller.process.node.quota)?,
         EPOLL_CTL_DEL => poller.remove(number, &watched)?,
@@ -96,6 +101,9 @@ impl Wait {
     fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
         let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?;
         let file = caller.process.files.lock().get(a.int(0))?;
+        if !AddressSpace::is_user_range(a.get(1), (count * EPOLL_EVENT_BYTES) as u64) {
+            return Err(Errno::EFAULT);
+        }
         poller(&file)?;
         Ok(Self { file, address: a.get(1), count: count.min(EVENTS_MAX) })
     }

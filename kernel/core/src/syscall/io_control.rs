@@ -56,14 +56,15 @@ fn held(file: &OpenFile) -> Option<usize> {
 /// `FIONREAD`: bytes up to the end of a file; for standard input, 1 if there is anything.
 pub(super) async fn bytes_readable(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = caller.process.files.lock().get(a.int(0))?;
+    // Negative beyond the end.
     let bytes = match &file.object {
         Object::Stream(_) => match caller.ask(Call::InputReady).await? {
-            (Reply::Count(ready), _) => ready.min(1),
+            (Reply::Count(ready), _) => ready.min(1).cast_signed(),
             _ => return Err(Errno::EIO.into()),
         },
-        _ => file.size(caller.process).await?.saturating_sub(file.offset()),
+        _ => file.size(caller.process).await?.cast_signed().wrapping_sub(file.offset().cast_signed()),
     };
-    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    let bytes = bytes as i32;
     caller.write(a.get(2), &bytes.to_le_bytes()).await?;
     Ok(0)
 }

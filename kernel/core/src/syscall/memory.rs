@@ -70,7 +70,16 @@ pub(super) fn mmap(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
         return change(caller, map, populate);
     }
     let file = caller.process.files.lock().get(a.int(4))?;
-    let backing = file_backing(&file, a, flags)?;
+    let backing = match file_backing(caller, &file, a, flags) {
+        Ok(backing) => backing,
+        Err(Errno::EBADF) => return Err(Errno::EBADF.into()),
+        Err(errno) => {
+            // What is wrong with the place comes first, as on Linux.
+            caller.process.space.lock().place_for(a.get(0), a.get(1), flags)?;
+            let overflows = offset.checked_add(a.get(1)).is_none_or(|end| i64::try_from(end).is_err());
+            return Err(if overflows { Errno::EOVERFLOW } else { errno }.into());
+        }
+    };
     let may_write = matches!(backing, Backing::Shared { may_write: true, .. });
     let map = |space: &mut AddressSpace| {
         let address = space.map(a.get(0), a.get(1), protection, flags, backing)?;
@@ -90,7 +99,7 @@ fn shows_shared(flags: u64) -> bool {
     matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE)
 }
 
-fn file_backing(file: &Arc<OpenFile>, a: &Arguments, flags: u64) -> Result<Backing, Errno> {
+fn file_backing(caller: Caller<'_>, file: &Arc<OpenFile>, a: &Arguments, flags: u64) -> Result<Backing, Errno> {
     if file.is_path() {
         return Err(Errno::EBADF);
     }
@@ -108,7 +117,10 @@ fn file_backing(file: &Arc<OpenFile>, a: &Arguments, flags: u64) -> Result<Backi
             let may_write = file.is_writable() && is_open;
             Ok(Backing::Shared { memory: Arc::clone(&shared.memory), offset: a.get(5), may_write })
         }
-        _ if file.is_regular() => Ok(Backing::File { file: Arc::clone(file) as _, offset: a.get(5) }),
+        _ if file.is_regular() => {
+            caller.process.maps_files();
+            Ok(Backing::File { file: Arc::clone(file) as _, offset: a.get(5) })
+        }
         _ => Err(Errno::ENODEV),
     }
 }
@@ -165,16 +177,28 @@ pub(super) fn msync(caller: Caller<'_>, a: &Arguments) -> Immediate {
     const MS_INVALIDATE: u64 = 2;
     const MS_SYNC: u64 = 4;
     let flags = a.get(2);
-    if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0 || flags & MS_ASYNC != 0 && flags & MS_SYNC != 0 {
+    let is_unknown =
+        flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0 || flags & MS_ASYNC != 0 && flags & MS_SYNC != 0;
+    if is_unknown || !a.get(0).is_multiple_of(PAGE_BYTES as u64) {
         return Err(Errno::EINVAL.into());
     }
-    lock(caller, a)
+    let start = a.get(0);
+    let length = a.get(1).wrapping_add(PAGE_BYTES as u64 - 1) & !(PAGE_BYTES as u64 - 1);
+    if length > 0 && !caller.process.space.lock().is_mapped(start, length) {
+        return Err(Errno::ENOMEM.into());
+    }
+    Ok(0)
 }
 
 /// mlock(2), munlock(2): nothing is ever taken from memory, so only the range is looked at.
 pub(super) fn lock(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    let start = a.get(0) & !(PAGE_BYTES as u64 - 1);
-    let length = a.get(1).checked_add(a.get(0) - start).ok_or(Errno::EINVAL)?;
+    const IN_PAGE: u64 = PAGE_BYTES as u64 - 1;
+    let start = a.get(0) & !IN_PAGE;
+    // A length that is more than there can be comes round to nothing, on Linux too.
+    let length = a.get(1).wrapping_add(a.get(0) - start).wrapping_add(IN_PAGE) & !IN_PAGE;
+    if start.checked_add(length).is_none() {
+        return Err(Errno::EINVAL.into());
+    }
     if length > 0 && !caller.process.space.lock().is_mapped(start, length) {
         return Err(Errno::ENOMEM.into());
     }

@@ -53,6 +53,13 @@ pub(super) async fn renameat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 async fn rename_at(caller: Caller<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> Awaited {
+    const NOREPLACE: u32 = 1;
+    const EXCHANGE: u32 = 2;
+    const WHITEOUT: u32 = 4;
+    let is_unknown = flags & !(NOREPLACE | EXCHANGE | WHITEOUT) != 0;
+    if is_unknown || flags & EXCHANGE != 0 && flags & (NOREPLACE | WHITEOUT) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let from = read_target(caller, from.0, from.1).await?;
     let to = read_target(caller, to.0, to.1).await?;
     if from.is_shared() || to.is_shared() {

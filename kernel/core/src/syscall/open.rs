@@ -16,6 +16,7 @@ use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, Object, OpenFile, buffer, flags};
 use crate::limits::OBJECT_BYTES;
+use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
 /// open(2).
@@ -93,7 +94,7 @@ async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with:
 /// but a few.
 ///
 /// # Errors
-/// `EINVAL`: `O_TMPFILE` without writing.
+/// `EINVAL`: `O_TMPFILE` without writing, or a directory that is to be made.
 fn normalise(opened_with: u32) -> Result<u32, Errno> {
     const KNOWN: u32 = flags::O_ACCMODE
         | flags::O_CREAT
@@ -109,10 +110,14 @@ fn normalise(opened_with: u32) -> Result<u32, Errno> {
         | flags::O_TMPFILE
         | O_DSYNC
         | O_SYNC;
+    const MAKES_DIRECTORY: u32 = flags::O_CREAT | flags::O_DIRECTORY;
     const O_DSYNC: u32 = 0o10000;
     const O_SYNC: u32 = 0o4_000_000;
     if opened_with & flags::O_PATH != 0 {
         return Ok(opened_with & (flags::O_PATH | flags::O_DIRECTORY | flags::O_NOFOLLOW | flags::O_CLOEXEC));
+    }
+    if opened_with & flags::O_TMPFILE == 0 && opened_with & MAKES_DIRECTORY == MAKES_DIRECTORY {
+        return Err(Errno::EINVAL);
     }
     if opened_with & flags::O_TMPFILE != 0 {
         let writes = matches!(opened_with & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR);
@@ -128,6 +133,10 @@ async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: 
     let mode = if makes { masked(caller, mode) } else { 0 };
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
         (Reply::Opened { handle, status }, _) => {
+            if opened_with & flags::O_TRUNC != 0 {
+                let file = FileIdentity { device: status.device, inode: status.inode };
+                caller.process.file_changed(file, &FileChange::Cut(0));
+            }
             Ok(Arc::new(OpenFile::shipped(handle, status, opened_with, &caller.process.closer)))
         }
         _ => Err(Errno::EIO.into()),

@@ -72,6 +72,8 @@ fn make(caller: Caller<'_>, address: u64, how: u32) -> Immediate {
 pub(super) mod socket_type {
     pub(in super::super) const STREAM: u32 = 1;
     pub(in super::super) const DATAGRAM: u32 = 2;
+    /// Of pairs, the same.
+    pub(in super::super) const RAW: u32 = 3;
     pub(in super::super) const SEQUENCE: u32 = 5;
     /// What is type and not flag.
     pub(in super::super) const MASK: u32 = 0xf;
@@ -94,12 +96,15 @@ pub(super) fn socketpair(caller: Caller<'_>, a: &Arguments) -> Immediate {
     match a.uint(0) {
         AF_UNIX if a.uint(2) <= 1 => {}
         AF_UNIX => return Err(Errno::EPROTONOSUPPORT.into()),
-        AF_INET => return Err(Errno::EOPNOTSUPP.into()),
+        AF_INET if matches!((a.uint(1) & socket_type::MASK, a.uint(2)), (1, 0 | 6) | (2, 0 | 17)) => {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        AF_INET => return Err(Errno::EPROTONOSUPPORT.into()),
         _ => return Err(Errno::EAFNOSUPPORT.into()),
     }
     let kind = match a.uint(1) & socket_type::MASK {
         socket_type::STREAM => PairKind::Stream,
-        socket_type::DATAGRAM => PairKind::Datagrams,
+        socket_type::DATAGRAM | socket_type::RAW => PairKind::Datagrams,
         socket_type::SEQUENCE => PairKind::Sequence,
         _ => return Err(Errno::ESOCKTNOSUPPORT.into()),
     };

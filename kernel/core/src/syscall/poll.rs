@@ -20,7 +20,8 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::readiness::{Level, Ready};
-use crate::files::{DESCRIPTORS_MAX, Descriptors, Input, Object, Standard};
+use crate::files::{Descriptors, Input, Object, Standard};
+use crate::memory::AddressSpace;
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
@@ -48,8 +49,12 @@ struct Found {
 impl Entries {
     /// # Errors
     /// `EINVAL`: more than a process can have descriptors.
-    fn of(a: &Arguments) -> Result<Self, Errno> {
-        let count = usize::try_from(a.uint(1)).ok().filter(|count| *count <= DESCRIPTORS_MAX).ok_or(Errno::EINVAL)?;
+    fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
+        let is_possible = |count: &u32| u64::from(*count) <= caller.process.limits.descriptors();
+        let count = Some(a.uint(1)).filter(is_possible).ok_or(Errno::EINVAL)? as usize;
+        if !AddressSpace::is_user_range(a.get(0), (count * POLLFD_BYTES) as u64) {
+            return Err(Errno::EFAULT);
+        }
         Ok(Self { address: a.get(0), count })
     }
 
@@ -182,12 +187,12 @@ fn look_at(files: &Descriptors, entry: &PollEntry, unknown: &mut Option<Arc<Inpu
 /// poll(2), if it need not wait and is nothing out of the ordinary: the shortest way there is.
 pub(crate) fn poll_at_once(caller: Caller<'_>, regs: &Registers) -> Option<u64> {
     let a = &Arguments::of(regs);
-    Entries::of(a).ok()?.glance(caller).filter(|ready| *ready > 0 || a.int(2) == 0)
+    Entries::of(caller, a).ok()?.glance(caller).filter(|ready| *ready > 0 || a.int(2) == 0)
 }
 
 /// poll(2), if it need not wait.
 pub(super) fn poll_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
-    let entries = match Entries::of(a) {
+    let entries = match Entries::of(caller, a) {
         Ok(entries) => entries,
         Err(errno) => return Some(Err(errno.into())),
     };
@@ -206,7 +211,7 @@ pub(super) async fn poll(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Ok(timeout_ms) => now_ns.saturating_add(timeout_ms * 1_000_000),
         Err(_) => u64::MAX,
     };
-    Entries::of(a)?.wait(caller, deadline_ns).await
+    Entries::of(caller, a)?.wait(caller, deadline_ns).await
 }
 
 /// ppoll(2). The time left is written back, as Linux does.
@@ -219,7 +224,7 @@ pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
         }
     };
     let mask = read_mask(caller, a.get(3), a.get(4)).await?;
-    let entries = Entries::of(a)?;
+    let entries = Entries::of(caller, a)?;
     let ready = caller.with_mask(mask, entries.wait(caller, deadline_ns)).await;
     if a.get(2) != 0 {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());

@@ -67,6 +67,10 @@ impl Ranges {
         let mut charge = if length > FEW_BYTES { Some(quota.charge(2 * block_bytes(length))?) } else { None };
         let mut bytes = buffer(length)?;
         caller.read(address, &mut bytes).await?;
+        let is_wild = |bytes: &[u8]| i64::try_from(parse_iovec(bytes).1).is_err();
+        if bytes.chunks_exact(IOVEC_BYTES).any(is_wild) {
+            return Err(Errno::EINVAL.into());
+        }
         let entries = bytes.chunks_exact(IOVEC_BYTES).map(parse_iovec);
         if let Some(charge) = &mut charge {
             charge.shrink(block_bytes(length));
@@ -100,6 +104,19 @@ impl Ranges {
     /// Bytes that are left.
     pub(super) fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Leaves no more than `length` bytes, the first ones.
+    pub(super) fn cut(&mut self, length: u64) {
+        if length >= self.left {
+            return;
+        }
+        self.left = length;
+        let mut rest = length + self.used;
+        for (_, bytes) in self.list.iter_mut().skip(self.current) {
+            *bytes = (*bytes).min(rest);
+            rest -= *bytes;
+        }
     }
 
     /// The next range that is left, at most `limit` bytes of it. `None` at the end.

@@ -60,12 +60,12 @@ pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const RWF_ALL: u32 = 31;
     let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
     let file = open_for_reading(caller, a)?;
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     let at_once = a.uint(5) & RWF_NOWAIT != 0;
     let may_wait = !matches!(file.object, Object::Shared(_)) && file.as_stream().is_none();
-    if a.uint(5) & !RWF_ALL != 0 || at_once && may_wait {
+    if ranges.left() > 0 && (a.uint(5) & !RWF_ALL != 0 || at_once && may_wait) {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     if let Some(stream) = file.as_stream().filter(|_| at_once && offset.is_none() && ranges.left() > 0) {
         let how = How { deadline_ns: 0, ..How::reading(&file) };
         return read_stream(caller, &file, stream, ranges, how).await.map(|taken| taken.copied as u64);
@@ -82,13 +82,25 @@ fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, 
 }
 
 /// Reads into the ranges, at `at` or at the file's own offset, which then moves.
+/// Whether so many bytes, at `at` or where the file was left, end where a file can.
+///
+/// # Errors
+/// `EINVAL`: they do not.
+pub(super) fn check_end(file: &OpenFile, at: Option<u64>, length: u64) -> Result<(), Errno> {
+    let start = at.unwrap_or_else(|| file.offset());
+    let is_possible = start.checked_add(length).is_some_and(|end| i64::try_from(end).is_ok());
+    if is_possible || file.has_no_offsets() { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: Ranges) -> Awaited {
     if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
     if ranges.left() == 0 {
-        return Ok(0);
+        // A number has its length.
+        return if matches!(file.object, Object::Event(_)) { Err(Errno::EINVAL.into()) } else { Ok(0) };
     }
+    check_end(file, at, ranges.left())?;
     if let Some(stream) = file.as_stream() {
         return read_stream(caller, file, stream, ranges, How::reading(file)).await.map(|taken| taken.copied as u64);
     }

@@ -15,16 +15,18 @@ pub(super) fn rt_sigaction(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if a.get(3) != SIGSET_BYTES as u64 {
         return Err(Errno::EINVAL.into());
     }
-    let before = caller.process.signals.lock().action(signal)?;
     let new = match new {
         0 => None,
         address => {
-            caller.process.signals.lock().check_settable(signal)?;
             let mut action = SignalAction::parse(&caller.get::<SIGACTION_BYTES>(address)?);
             action.mask = SignalSet(action.mask).blockable().0;
             Some(action)
         }
     };
+    let before = caller.process.signals.lock().action(signal)?;
+    if new.is_some() {
+        caller.process.signals.lock().check_settable(signal)?;
+    }
     if old != 0 {
         caller.put(old, before.record().bytes())?;
     }

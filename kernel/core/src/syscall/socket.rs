@@ -150,6 +150,7 @@ pub(super) async fn accept(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// accept4(2).
 pub(super) async fn accept4(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    find(caller, a.int(0))?;
     if a.uint(3) & socket_type::MASK != 0 {
         return Err(Errno::EINVAL.into());
     }

@@ -55,7 +55,8 @@ pub(super) async fn statx(caller: Caller<'_>, a: &Arguments) -> Awaited {
     Ok(0)
 }
 
-async fn status_at(caller: Caller<'_>, descriptor: i32, address: u64, flags: u32) -> Awaited<FileStatus> {
+/// What a path leads to, or the descriptor itself, is.
+pub(super) async fn status_at(caller: Caller<'_>, descriptor: i32, address: u64, flags: u32) -> Awaited<FileStatus> {
     match read_target_or_file(caller, descriptor, address, flags).await? {
         TargetOrFile::Target(target) => status_of(caller, target, flags & AT_SYMLINK_NOFOLLOW == 0).await,
         TargetOrFile::File(file) => Ok(file.status(caller.process).await?),

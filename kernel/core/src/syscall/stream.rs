@@ -178,7 +178,7 @@ pub(super) async fn write_stream(
                 }
             }
             Err(failure) if done > 0 && failure.leaves_part() => return Ok(done),
-            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how)),
+            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken_stream(caller, stream, how)),
             Err(failure) => return Err(failure),
         }
     }
@@ -227,11 +227,16 @@ pub(super) async fn write_bytes(
             Ok(count) if stream.shape() != Shape::Bytes => return Ok(count as u64),
             Ok(count) => done += count,
             Err(failure) if done > 0 && failure.leaves_part() => break,
-            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken(caller, how)),
+            Err(Failure::Errno(Errno::EPIPE)) => return Err(broken_stream(caller, stream, how)),
             Err(failure) => return Err(failure),
         }
     }
     Ok(done as u64)
+}
+
+/// As [`broken`], but only who writes bytes gets a signal for it, as on Linux.
+fn broken_stream(caller: Caller<'_>, stream: &dyn Stream, how: How) -> Failure {
+    broken(caller, How { quiet: how.quiet || stream.shape() != Shape::Bytes, ..how })
 }
 
 /// Nobody reads what was to be written.

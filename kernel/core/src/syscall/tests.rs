@@ -3,6 +3,7 @@
 mod descriptors;
 mod futex;
 mod hostile;
+mod likeness;
 mod output;
 mod places;
 mod polling;

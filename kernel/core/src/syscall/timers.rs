@@ -68,11 +68,11 @@ pub(super) fn getitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
 
 /// setitimer(2).
 pub(super) fn setitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    let name = interval_timer(a)?;
     let new = match a.get(1) {
         0 => Setting::default(),
         address => parse_itimerval(&caller.get(address)?)?,
     };
+    let name = interval_timer(a)?;
     if a.get(2) != 0 {
         let before = caller.process.timers.setting(caller.process, name)?;
         caller.put(a.get(2), itimerval(before).bytes())?;
@@ -88,15 +88,22 @@ pub(super) fn timer_create(caller: Caller<'_>, a: &Arguments) -> Immediate {
     const NONE: i32 = 1;
     const THREAD: i32 = 2;
     const THREAD_ID: i32 = 4;
+    const CLOCK_MONOTONIC_RAW: i32 = 4;
+    const CLOCK_REALTIME_COARSE: i32 = 5;
+    const CLOCK_MONOTONIC_COARSE: i32 = 6;
+    let event = match a.get(1) {
+        0 => None,
+        address => Some(caller.get::<EVENT_BYTES>(address)?),
+    };
+    // They can be looked at, and no more.
+    if matches!(a.int(0), CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let clock = match Clock::of(caller, a.int(0))? {
         Clock::Real => TimerClock::Real,
         Clock::Monotonic => TimerClock::Monotonic,
         Clock::Processor => TimerClock::Process,
         Clock::Thread(tid) => TimerClock::Thread(tid.unwrap_or(caller.thread.tid)),
-    };
-    let event = match a.get(1) {
-        0 => None,
-        address => Some(caller.get::<EVENT_BYTES>(address)?),
     };
     // Made sure of before there is a timer: the call may be made again.
     caller.process.space.lock().touch(a.get(2), size_of::<u32>(), Access::WRITE)?;

@@ -9,6 +9,7 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::Reply;
 
 use super::Arguments;
+use super::file_length::may_write;
 use super::ranges::{TRANSFER_BYTES_MAX, part};
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY};
 use super::write::write_once;
@@ -34,10 +35,12 @@ pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EINVAL.into());
     }
     let length = a.get(3).min(TRANSFER_BYTES_MAX);
+    let at = at.map(|at| u64::try_from(at).map_err(|_| Errno::EINVAL)).transpose()?;
     // Whoever reads what others wait to be written must not keep them from it.
     let _turns = if output.is_regular() { Some(both_turns(&input, &output).await) } else { None };
+    let start = input.offset();
     let copied = copy(caller, (&input, at), (&output, None), length).await?;
-    move_on(caller, &input, at, a.get(2), copied).await?;
+    move_on(caller, (&input, start), at, a.get(2), copied).await?;
     Ok(copied)
 }
 
@@ -62,12 +65,26 @@ pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaite
     let (from, to) = (read_offset(caller, a.get(1)).await?, read_offset(caller, a.get(3)).await?);
     let length = a.get(4).min(TRANSFER_BYTES_MAX);
     let _turns = both_turns(&input, &output).await;
-    let (start, target) = (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
+    let start = from.unwrap_or_else(|| input.offset().cast_signed());
+    let target = to.unwrap_or_else(|| output.offset().cast_signed());
+    let overflows = |at: i64| at.cast_unsigned().checked_add(length).is_none();
+    if overflows(start) || overflows(target) {
+        return Err(Errno::EOVERFLOW.into());
+    }
+    let left = input.size(caller.process).await?.saturating_sub(start.max(0).cast_unsigned());
+    let length = if start < 0 { length } else { length.min(left) };
+    if target == i64::MAX && length > 0 {
+        return Err(Errno::EFBIG.into());
+    }
     if is_same(&input, &output) && start.abs_diff(target) < length {
         return Err(Errno::EINVAL.into());
     }
+    if start < 0 || target < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (from, to) = (from.map(i64::cast_unsigned), to.map(i64::cast_unsigned));
     let copied = copy(caller, (&input, from), (&output, to), length).await?;
-    move_on(caller, &input, from, a.get(1), copied).await?;
+    move_on(caller, (&input, start.cast_unsigned()), from, a.get(1), copied).await?;
     if let Some(to) = to {
         caller.write(a.get(3), &(to + copied).to_le_bytes()).await?;
     }
@@ -85,20 +102,25 @@ async fn both_turns<'a>(one: &'a Arc<OpenFile>, other: &'a Arc<OpenFile>) -> (Tu
 }
 
 /// The offset a call names, if it does.
-async fn read_offset(caller: Caller<'_>, address: u64) -> Awaited<Option<u64>> {
+async fn read_offset(caller: Caller<'_>, address: u64) -> Awaited<Option<i64>> {
     if address == 0 {
         return Ok(None);
     }
-    let offset = i64::from_le_bytes(caller.read_array(address).await?);
-    Ok(Some(u64::try_from(offset).map_err(|_| Errno::EINVAL)?))
+    Ok(Some(i64::from_le_bytes(caller.read_array(address).await?)))
 }
 
-/// Moves the input's offset on: the one in the program's memory, or the file's own.
-async fn move_on(caller: Caller<'_>, input: &OpenFile, at: Option<u64>, address: u64, copied: u64) -> Awaited<()> {
+/// Moves the input's offset on: the one in the program's memory, or the file's own, which was `start`.
+async fn move_on(
+    caller: Caller<'_>,
+    (input, start): (&OpenFile, u64),
+    at: Option<u64>,
+    address: u64,
+    copied: u64,
+) -> Awaited<()> {
     match at {
         Some(at) => caller.write(address, &(at + copied).to_le_bytes()).await,
         None => {
-            input.set_offset(input.offset() + copied);
+            input.set_offset(start + copied);
             Ok(())
         }
     }
@@ -123,6 +145,7 @@ async fn copy(
 ) -> Awaited {
     let start = from.unwrap_or_else(|| input.offset());
     let target = to.unwrap_or_else(|| output.offset());
+    let length = may_write(caller, output, Some(target), length).await?;
     let end = start.saturating_add(length).min(OFFSET_MAX);
     let mut asked = start;
     let mut done = 0;

@@ -11,17 +11,20 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, Handle, Reply, Stream};
+use coppice_protocol::ship::{Call, Reply, Stream};
 
+use super::file_length::may_write;
 use super::ranges::Ranges;
-use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress};
+use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress, check_end};
 use super::stream::{How, write_bytes, write_stream};
 use super::{Arguments, thread};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
 use crate::files::special::Text;
-use crate::files::{Object, OpenFile, Standard};
+use crate::files::stream::Shape;
+use crate::files::{Object, OpenFile, Shipped, Standard};
+use crate::memory::FileChange;
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Failure};
 use crate::ship::Printing;
@@ -37,7 +40,14 @@ const RWF_APPEND: u32 = 16;
 /// write(2).
 pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_writing(caller, a)?;
-    write_from(caller, &file, None, Ranges::one(a.get(1), a.get(2))?).await
+    let ranges = Ranges::one(a.get(1), a.get(2))?;
+    if ranges.left() == 0
+        && let Some(stream) = file.as_stream().filter(|stream| stream.shape() != Shape::Bytes)
+    {
+        // An empty message is one, and nothing is no number.
+        return write_stream(caller, &file, stream, ranges, How::writing(&file)).await;
+    }
+    write_from(caller, &file, None, ranges).await
 }
 
 /// pwrite64(2). As on Linux, an appending file's write goes to its end all the same.
@@ -67,10 +77,14 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
     let file = open_for_writing(caller, a)?;
     let flags = a.uint(5);
+    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    if ranges.left() == 0 {
+        return Ok(0);
+    }
     if flags & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    check_end(&file, offset, ranges.left())?;
     let written = if flags & RWF_APPEND != 0 && file.is_regular() {
         append(caller, &file, offset.is_none(), ranges).await?
     } else {
@@ -101,17 +115,20 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
     if let Some(stream) = file.as_stream() {
         return write_stream(caller, file, stream, ranges, How::writing(file)).await;
     }
+    check_end(file, at, ranges.left())?;
     match &file.object {
         Object::Shipped(shipped) if !file.appends() => {
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
+            ranges.cut(may_write(caller, file, Some(from), ranges.left()).await?);
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
-            let result = write_parts(caller, shipped.handle, ranges, &mut progress).await;
+            let result = write_parts(caller, shipped, ranges, &mut progress).await;
             progress.finish(result)
         }
         Object::Shared(_) if !file.appends() => {
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
+            ranges.cut(may_write(caller, file, Some(from), ranges.left()).await?);
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
             let result = write_shared(caller, ranges, &mut progress).await;
             progress.finish(result)
@@ -151,7 +168,15 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
     }
 }
 
-async fn write_parts(caller: Caller<'_>, file: Handle, mut ranges: Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
+async fn write_parts(
+    caller: Caller<'_>,
+    shipped: &Shipped,
+    mut ranges: Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<()> {
+    let file = shipped.handle;
+    let end = progress.from.saturating_add(ranges.left());
+    let _changing = caller.process.changing(shipped, FileChange::Written(progress.from..end));
     let mut sent = progress.from;
     let mut lengths = VecDeque::new();
     let mut parts = Pipeline::new();
@@ -217,6 +242,7 @@ async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Pro
 /// Writes at the end of the file, part after part, with no other thread's parts in between.
 async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ranges) -> Awaited {
     let _turn = file.turn().await;
+    ranges.cut(may_write(caller, file, None, ranges.left()).await?);
     let mut done = 0;
     while ranges.left() > 0 {
         let step = async {
@@ -307,6 +333,8 @@ pub(super) async fn write_once(
                 (Reply::Written { bytes, end }, _) => {
                     let bytes = u64::from(bytes).min(length);
                     caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+                    let change = FileChange::Written(end.saturating_sub(bytes)..end);
+                    caller.process.file_changed(shipped.identity(), &change);
                     Ok((bytes, end))
                 }
                 _ => Err(Errno::EIO.into()),

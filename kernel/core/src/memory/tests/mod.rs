@@ -10,7 +10,7 @@ use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::retain::WalkCounts;
 use spin::Mutex;
 
-use super::{AddressSpace, CopyError, Fetch, FileSource, Resolution, Retention, Signal, Source};
+use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Resolution, Retention, Signal, Source};
 
 mod copies;
 mod faults;
@@ -45,7 +45,11 @@ impl TestFile {
     }
 }
 
-impl FileSource for TestFile {}
+impl FileSource for TestFile {
+    fn identity(&self) -> FileIdentity {
+        FileIdentity { device: 1, inode: core::ptr::from_ref(self).addr() as u64 }
+    }
+}
 
 /// Bytes in which no page is like another, and none is zero.
 pub(super) fn pattern(length: usize, seed: u8) -> Vec<u8> {

@@ -64,6 +64,8 @@ pub(crate) struct Signals {
     queued: usize,
     /// What those are charged with.
     charged: Counted,
+    /// How many may be.
+    queue_limit: usize,
     stopped: bool,
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
@@ -80,6 +82,7 @@ impl Signals {
             threads: BTreeMap::new(),
             queued: 0,
             charged: Counted::new(SIGNAL_BYTES, SIGNALS_FREE),
+            queue_limit: SIGNALS_QUEUED_MAX,
             stopped: false,
             turn: 0,
             board: None,
@@ -159,6 +162,11 @@ impl Signals {
         Ok(pending.contains(signal))
     }
 
+    /// From now on no more signals are queued than this, and [`SIGNALS_QUEUED_MAX`].
+    pub(crate) fn limit_queue(&mut self, limit: u64) {
+        self.queue_limit = usize::try_from(limit).map_or(SIGNALS_QUEUED_MAX, |limit| limit.min(SIGNALS_QUEUED_MAX));
+    }
+
     /// Sends a signal.
     ///
     /// # Errors
@@ -209,7 +217,7 @@ impl Signals {
         }
         // There are few timers, each is there once, and its signal was charged with it.
         let is_timer = info.timer_id().is_some();
-        let mut is_room = || self.queued < SIGNALS_QUEUED_MAX && self.charged.cover(self.queued + 1).is_ok();
+        let mut is_room = || self.queued < self.queue_limit && self.charged.cover(self.queued + 1).is_ok();
         if is_timer || is_room() {
             pending.push(info);
             self.queued += 1;

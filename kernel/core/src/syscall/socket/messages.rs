@@ -90,16 +90,21 @@ async fn destination(caller: Caller<'_>, file: &OpenFile, address: u64, length: 
 async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, to: Option<Name>, flags: u32) -> Awaited {
     let peer = Peer::of(file, to)?;
     let stream = peer.stream();
-    if flags & (msg::OOB | msg::FASTOPEN) != 0 {
+    let is_stream = matches!(&file.object, Object::Socket(socket) if socket.kind() == SocketKind::Stream);
+    if flags & msg::OOB != 0 || flags & msg::FASTOPEN != 0 && is_stream {
         return Err(Errno::EOPNOTSUPP.into());
     }
     let mut how = How { quiet: flags & msg::NOSIGNAL != 0, ..How::writing(file) };
     if flags & msg::DONTWAIT != 0 {
         how.deadline_ns = 0;
     }
-    // An empty message is one; no bytes at all are none.
+    // An empty message is one. No bytes at all are none, but it is told whether any could be sent.
     if ranges.left() == 0 && stream.shape() == Shape::Bytes {
-        return Ok(0);
+        how.deadline_ns = 0;
+        return match write_stream(caller, file, stream, ranges, how).await {
+            Err(Failure::Errno(Errno::EAGAIN)) => Ok(0),
+            other => other,
+        };
     }
     write_stream(caller, file, stream, ranges, how).await
 }
@@ -129,10 +134,8 @@ async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32
         how.deadline_ns = 0;
     }
     let is_bytes = stream.shape() == Shape::Bytes;
-    if is_bytes && ranges.left() == 0 {
-        return Ok(Received { told: 0, flags: 0, from: None });
-    }
-    if is_bytes && flags & msg::TRUNC != 0 && !peek {
+    let is_connection = is_bytes && matches!(file.object, Object::Socket(_));
+    if is_connection && flags & msg::TRUNC != 0 && !peek {
         let told = discard(caller, file, stream, ranges.left(), how).await?;
         return Ok(Received { told, flags: 0, from: None });
     }

@@ -27,6 +27,8 @@ mod so {
     pub(super) const ERROR: u32 = 4;
     pub(super) const DONTROUTE: u32 = 5;
     pub(super) const BROADCAST: u32 = 6;
+    /// The highest that Linux has.
+    pub(super) const LAST: u32 = 83;
     pub(super) const SNDBUF: u32 = 7;
     pub(super) const RCVBUF: u32 = 8;
     pub(super) const KEEPALIVE: u32 = 9;
@@ -110,7 +112,10 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
     let socket = match Kind::of(&file)? {
         Kind::Network(socket) => of_level(socket, level)?,
         // A pair is as it is.
-        Kind::Pair(_) if level == SOL_SOCKET => return Ok(0),
+        Kind::Pair(_) if level == SOL_SOCKET => {
+            enough(size_of::<u32>())?;
+            return if option <= so::LAST { Ok(0) } else { Err(Errno::ENOPROTOOPT.into()) };
+        }
         Kind::Pair(_) => return Err(Errno::EOPNOTSUPP.into()),
     };
     match (level, option) {
@@ -185,7 +190,8 @@ pub(in crate::syscall) fn get_option(caller: Caller<'_>, a: &Arguments) -> Immed
     let file = find(caller, a.int(0))?;
     let kind = Kind::of(&file)?;
     if let Kind::Network(socket) = kind {
-        of_level(socket, a.uint(1))?;
+        // Of what is no option at all, Linux says one thing here and another when it is set.
+        of_level(socket, a.uint(1)).map_err(|_| Errno::EOPNOTSUPP)?;
     }
     let (option, address, length_at) = ((a.uint(1), a.uint(2)), a.get(3), a.get(4));
     let put = |value: &[u8]| put_value(caller, address, length_at, cut(caller, length_at, value)?);
@@ -204,6 +210,11 @@ pub(in crate::syscall) fn get_option(caller: Caller<'_>, a: &Arguments) -> Immed
             // The error is gone once it was told, so it is taken when it can be.
             put(&[0; 4])?;
             let error = socket.take_error().map_or(0, |errno| u32::from(errno.0));
+            put(&error.to_le_bytes())?;
+        }
+        (Kind::Pair(end), (SOL_SOCKET, so::ERROR)) => {
+            put(&[0; 4])?;
+            let error = end.take_error().map_or(0, |errno| u32::from(errno.0));
             put(&error.to_le_bytes())?;
         }
         (Kind::Network(socket), option) => put(&number(socket, option)?.to_le_bytes())?,
@@ -272,7 +283,7 @@ fn number_of_pair(end: &PairEnd, option: u32) -> Result<u32, Errno> {
         },
         so::DOMAIN => AF_UNIX.into(),
         so::RCVBUF | so::SNDBUF => BUFFER_BYTES_MAX,
-        so::ERROR | so::PROTOCOL | so::ACCEPTCONN | so::REUSEADDR | so::KEEPALIVE => 0,
+        so::ERROR | so::PROTOCOL | so::ACCEPTCONN | so::REUSEADDR | so::KEEPALIVE | so::BROADCAST => 0,
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

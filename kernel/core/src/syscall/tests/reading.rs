@@ -37,7 +37,8 @@ fn pread_is_exact_and_leaves_the_offset_alone() {
     assert_eq!(bench.get(BUFFER, 77), pattern(10_000)[5000..5077]);
     assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, 9990]), 10);
     assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, 10_000]), 0);
-    assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, i64::MAX as u64]), 0);
+    assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, i64::MAX as u64]), error(Errno::EINVAL));
+    assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, i64::MAX as u64 - 77]), 0);
     assert_eq!(bench.call(nr::PREAD64, &[file, MEMORY + BUFFER, 77, u64::MAX]), error(Errno::EINVAL));
     assert_eq!(bench.call(nr::PREAD64, &[0, MEMORY + BUFFER, 77, 0]), error(Errno::ESPIPE));
     assert_eq!(bench.call(nr::LSEEK, &[file, 0, 1]), 0);

@@ -257,7 +257,7 @@ fn messages_are_read_one_by_one() {
 fn only_pairs_there_are_can_be_made() {
     let bench = Bench::new(&[]);
     for (family, kind, protocol, expected) in [
-        (1, 3, 0, Errno::ESOCKTNOSUPPORT),
+        (1, 4, 0, Errno::ESOCKTNOSUPPORT),
         (1, 1, 7, Errno::EPROTONOSUPPORT),
         (1, 1 | 0x10, 0, Errno::EINVAL),
         (2, 1, 0, Errno::EOPNOTSUPP),

@@ -143,7 +143,10 @@ fn copy_file_range_copies_and_refuses_overlaps() {
     assert_eq!(bench.file("/to"), b"4560123456789");
     assert_eq!(bench.get(0x1000, 8), 7_u64.to_le_bytes());
     let again = bench.open("/from", flags::O_RDWR) as u64;
+    bench.put(0x1000, &2_u64.to_le_bytes());
     assert_eq!(bench.call(nr::COPY_FILE_RANGE, &[from, at, again, 0, 8, 0]), error(Errno::EINVAL));
+    // What overlaps must be there.
+    assert_eq!(bench.call(nr::COPY_FILE_RANGE, &[from, 0, again, 0, 8, 0]), 0);
     assert_eq!(bench.call(nr::COPY_FILE_RANGE, &[from, at, to, 0, 1, 1]), error(Errno::EINVAL));
     assert_eq!(bench.call(nr::COPY_FILE_RANGE, &[from, at, 1, 0, 1, 0]), error(Errno::EINVAL));
 }

@@ -1,0 +1,37 @@
+/* Where a node means to differ from Linux: what the generator leaves out, and why. docs/linux.md has the same list. */
+enum difference {
+    SHARED_WRITABLE,
+    CONNECTED_AT_ONCE,
+    HIGHEST_OFFSET,
+    SHUT_DATAGRAMS,
+    TWO_FAULTS,
+    BANDS,
+    NESTED_POLLERS,
+    COPIES_TO_ITSELF,
+    UNTOUCHED_LOCKS,
+    SET_IDS,
+    SEVERAL_MAPPINGS,
+    AFTER_RESET,
+    NOTHING_OF_A_DIRECTORY,
+    DIFFERENCES
+};
+
+static const char *const differences[DIFFERENCES] = {
+    [SHARED_WRITABLE] = "A file mapped shared cannot be mapped for writing (ENODEV): nothing would write the changes back.",
+    [CONNECTED_AT_ONCE] = "A connection within a node is made at once: connect(2) of a socket that must not wait gives 0, not EINPROGRESS.",
+    [HIGHEST_OFFSET] = "lseek(2) and copies take offsets up to 2^63 - 1; what a file system allows is looked at when a file is read or written.",
+    [SHUT_DATAGRAMS] = "A datagram socket of a pair that was shut down for reading gives 0 where Linux gives EAGAIN if it must not wait.",
+    [TWO_FAULTS] = "Where both paths of a call are wrong, another error may be told: both are read before anything is looked for.",
+    [BANDS] = "poll(2) knows no bands of priority (POLLRDBAND, POLLWRBAND).",
+    [NESTED_POLLERS] = "An epoll that watches an epoll is refused with ELOOP: who wakes whom is then bounded. poll(2) and select(2) watch them.",
+    [COPIES_TO_ITSELF] = "sendfile(2) from a file to the same file copies what was there before, not what it wrote itself.",
+    [UNTOUCHED_LOCKS] = "mlock(2) touches no page, so it succeeds for pages that could not be touched.",
+    [SET_IDS] = "chown(2) to the same owner changes nothing, not the bits for set-user-ID and set-group-ID either.",
+    [SEVERAL_MAPPINGS] = "mremap(2) moves what is in one mapping (EFAULT), as Linux did before 6.17.",
+    [AFTER_RESET] = "What a connection says after it was told once that it is broken (shutdown(2), bind(2)) may be another error.",
+    [NOTHING_OF_A_DIRECTORY] = "Reading no bytes of a directory is EISDIR, as reading some is.",
+};
+
+/* Whether calls are made that are known to differ; never, unless somebody looks whether they still do. */
+static int makes_all;
+static int may(enum difference which) { return makes_all && which < DIFFERENCES; }
