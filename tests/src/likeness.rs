@@ -40,17 +40,26 @@ pub fn guest() -> PathBuf {
     program("likeness", Toolchain::Glibc)
 }
 
-/// Makes calls on both sides and compares them. Gives how many were equal.
-///
-/// # Errors
-/// The first difference, with the line that makes it again.
+/// What came of a comparison.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// Sequences that were made.
+    pub sequences: u64,
+    /// Calls that said the same, up to the first difference of each sequence.
+    pub equal: u64,
+    /// The first difference of each sequence that has any, with the line that makes it again.
+    pub differences: Vec<String>,
+}
+
+/// Makes calls on both sides and compares them.
 ///
 /// # Panics
-/// If the program cannot be run.
-pub fn compare(cluster: &Cluster, chance: Chance) -> Result<u64, String> {
+/// If the program cannot be run, or does not come to its end.
+#[must_use]
+pub fn compare(cluster: &Cluster, chance: Chance) -> Compared {
     let guest = guest();
     let sequences = chance.calls.div_ceil(CALLS_PER_SEQUENCE);
-    let mut equal = 0;
+    let mut compared = Compared { sequences, ..Compared::default() };
     for first in (0..sequences).step_by(SEQUENCES_PER_RUN as usize) {
         let count = SEQUENCES_PER_RUN.min(sequences - first);
         let numbers = [chance.seed, first, count, CALLS_PER_SEQUENCE].map(|number| number.to_string());
@@ -59,44 +68,65 @@ pub fn compare(cluster: &Cluster, chance: Chance) -> Result<u64, String> {
         let path = guest.to_string_lossy().into_owned();
         let arguments: Vec<&str> = [path.as_str()].into_iter().chain(numbers.iter().map(String::as_str)).collect();
         let on_node = cluster.run(&arguments);
-        equal += same_lines(&native.text(), &on_node.text(), chance.seed)?;
-        if (native.status, on_node.status) != (0, 0) {
-            let (host, node) = (native.status, on_node.status);
-            return Err(format!("{arguments:?}: status {host} on the host, {node} on the node: {}", on_node.stderr));
-        }
+        let statuses = (native.status, on_node.status);
+        assert_eq!(statuses, (0, 0), "{arguments:?}: status on the host and the node; {}", on_node.stderr);
+        compared.add(&native.text(), &on_node.text(), chance.seed);
     }
-    Ok(equal)
+    compared
 }
 
-/// How many lines there are, if they are all the same.
-fn same_lines(host: &str, node: &str, seed: u64) -> Result<u64, String> {
-    let mut lines = 0;
-    let mut others = node.lines();
-    for line in host.lines() {
-        let other = others.next().unwrap_or("(nothing)");
-        if line != other {
-            let number = line.split('.').next().unwrap_or_default();
-            return Err(format!(
+impl Compared {
+    /// Compares what sequences said on the host and on the node.
+    fn add(&mut self, host: &str, node: &str, seed: u64) {
+        let mut others = node.lines().peekable();
+        let mut differs_in = None;
+        for line in host.lines() {
+            let number = number_of(line);
+            // Behind a difference, the same calls need not be made any more.
+            while others.peek().is_some_and(|other| is_before(other, number)) {
+                others.next();
+            }
+            let other = others.next_if(|other| number_of(other) == number).unwrap_or("(nothing)");
+            if differs_in == Some(number) {
+                continue;
+            }
+            if line == other {
+                self.equal += 1;
+                continue;
+            }
+            differs_in = Some(number);
+            self.differences.push(format!(
                 "seed {seed}, call {line}\n    the node: {other}\n    again: likeness {seed} {number} 1 {CALLS_PER_SEQUENCE}"
             ));
         }
-        lines += 1;
     }
-    match others.next() {
-        Some(more) => Err(format!("seed {seed}: the host says nothing, and the node {more}")),
-        None => Ok(lines),
-    }
+}
+
+/// The number of the sequence that a line is of.
+fn number_of(line: &str) -> &str {
+    line.split('.').next().unwrap_or_default()
+}
+
+fn is_before(line: &str, number: &str) -> bool {
+    let as_number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    as_number(number_of(line)) < as_number(number)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::same_lines;
+    use super::Compared;
 
     #[test]
     fn a_difference_is_told_with_the_line_that_makes_it_again() {
-        assert_eq!(same_lines("0.0 a = 1\n0.1 b = 2\n", "0.0 a = 1\n0.1 b = 2\n", 5), Ok(2));
-        let told = same_lines("3.0 a = 1\n3.1 b = 2\n", "3.0 a = 1\n3.1 b = EIO\n", 5).expect_err("they differ");
+        let mut compared = Compared::default();
+        compared.add("0.0 a = 1\n0.1 b = 2\n", "0.0 a = 1\n0.1 b = 2\n", 5);
+        assert_eq!((compared.equal, compared.differences.len()), (2, 0));
+        let host = "3.0 a = 1\n3.1 b = 2\n3.2 c = 3\n4.0 d = 4\n";
+        compared.add(host, "3.0 a = 1\n3.1 b = EIO\n4.0 d = 4\n", 5);
+        assert_eq!((compared.equal, compared.differences.len()), (4, 1));
+        let told = &compared.differences[0];
         assert!(told.contains("3.1 b = 2") && told.contains("b = EIO") && told.contains("likeness 5 3 1"), "{told}");
-        assert!(same_lines("0.0 a\n", "", 5).is_err() && same_lines("", "0.0 a\n", 5).is_err());
+        compared.add("5.0 a\n", "", 5);
+        assert_eq!(compared.differences.len(), 2);
     }
 }

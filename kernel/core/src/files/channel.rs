@@ -118,6 +118,16 @@ impl Channel {
         Ok(Arc::new(channel))
     }
 
+    /// Whether its writer was stopped.
+    pub(crate) fn is_writer_stopped(&self) -> bool {
+        self.state.lock().writer_stopped
+    }
+
+    /// Bytes of the first message that is in it.
+    pub(crate) fn first_bytes(&self) -> usize {
+        self.state.lock().lengths.front().map_or(0, |length| *length as usize)
+    }
+
     /// Everything that is in it, bytes.
     pub(crate) fn held(&self) -> usize {
         self.state.lock().ring.len()

@@ -87,7 +87,8 @@ impl PairEnd {
 
     /// Bytes that can be read.
     pub(crate) fn held(&self) -> usize {
-        self.incoming.held()
+        // Of datagrams, the next one's, as on Linux.
+        if self.kind == PairKind::Datagrams { self.incoming.first_bytes() } else { self.incoming.held() }
     }
 
     /// Nothing will be read any more, or written, or both.
@@ -172,7 +173,11 @@ impl Stream for PairEnd {
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
         match self.outgoing.put(length, source) {
-            Err(Errno::EPIPE) if self.kind == PairKind::Datagrams && self.outgoing.is_reader_closed() => {
+            Err(Errno::EPIPE)
+                if self.kind == PairKind::Datagrams
+                    && self.outgoing.is_reader_closed()
+                    && !self.outgoing.is_writer_stopped() =>
+            {
                 Err(self.refusal())
             }
             result => result,

@@ -42,10 +42,15 @@ pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_writing(caller, a)?;
     let ranges = Ranges::one(a.get(1), a.get(2))?;
     if ranges.left() == 0
-        && let Some(stream) = file.as_stream().filter(|stream| stream.shape() != Shape::Bytes)
+        && !matches!(file.object, Object::Pipe(_))
+        && let Some(stream) = file.as_stream()
     {
-        // An empty message is one, and nothing is no number.
-        return write_stream(caller, &file, stream, ranges, How::writing(&file)).await;
+        // An empty message is one, and nothing is no number. No bytes at all are none, but may be refused.
+        let how = How { deadline_ns: 0, ..How::writing(&file) };
+        return match write_stream(caller, &file, stream, ranges, how).await {
+            Err(Failure::Errno(Errno::EAGAIN)) if stream.shape() == Shape::Bytes => Ok(0),
+            other => other,
+        };
     }
     write_from(caller, &file, None, ranges).await
 }

@@ -13,6 +13,7 @@ enum difference {
     SEVERAL_MAPPINGS,
     AFTER_RESET,
     NOTHING_OF_A_DIRECTORY,
+    MODES_OF_CHANNELS,
     DIFFERENCES
 };
 
@@ -30,6 +31,7 @@ static const char *const differences[DIFFERENCES] = {
     [SEVERAL_MAPPINGS] = "mremap(2) moves what is in one mapping (EFAULT), as Linux did before 6.17.",
     [AFTER_RESET] = "What a connection says after it was told once that it is broken (shutdown(2), bind(2)) may be another error.",
     [NOTHING_OF_A_DIRECTORY] = "Reading no bytes of a directory is EISDIR, as reading some is.",
+    [MODES_OF_CHANNELS] = "fchmod(2) of what is no file (pipes, sockets, counters) is EPERM: nobody else could open it.",
 };
 
 /* Whether calls are made that are known to differ; never, unless somebody looks whether they still do. */

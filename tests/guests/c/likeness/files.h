@@ -94,6 +94,7 @@ static void write_call(void) {
     int count = 0;
     if (which >= 2) count = some_parts(parts); else say("%s, %zu", where == buffer ? "buffer" : "bad", length);
     long offset = which == 4 && chance(3) ? -1 : some_place_to_write();
+    if (where != buffer && which < 2) which = 1, offset = 0, say(" at 0");
     int flags = which == 4 ? chance(40) ? CHOOSE(2, 4) : CHOOSE(0, 0, 16, 0x80000) : 0;
     if (which != 0 && which != 2) say(", %ld", offset);
     if (which == 4) say(", %#x", flags);
@@ -133,7 +134,7 @@ static void truncate_call(void) {
 
 static void allocate_call(void) {
     /* Nothing, KEEP_SIZE, PUNCH_HOLE with and without it, ZERO_RANGE, COLLAPSE, INSERT, nonsense. */
-    int mode = CHOOSE(0, 0, 1, 3, 3, 2, 0x10, 0x11, 8, 0x20, 0x80);
+    int mode = CHOOSE(0, 0, 1, 3, 3, 0x10, 0x11, 8, 0x20, 0x80);
     long offset = some_place_to_write(), length = chance(4) ? CHOOSE(0L, -1L, mode ? 1L : INT64_MAX) : CHOOSE(1L, 100L, 4096L, 5000L, 65536L);
     say("fallocate(");
     int number = some_descriptor(OF(FILE_KIND));

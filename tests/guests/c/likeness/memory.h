@@ -49,6 +49,9 @@ static void look(unsigned first, unsigned count) {
     say("|");
 }
 
+/* A file was mapped in this sequence. */
+static int maps_file;
+
 static unsigned some_page(void) { return pick(PAGES); }
 static unsigned some_count(void) { return CHOOSE(1u, 1u, 1u, 2u, 2u, 3u, 4u, 8u); }
 
@@ -64,6 +67,7 @@ static void map_call(void) {
     unsigned long address = (unsigned long)(ARENA + first * PAGE), length = count * PAGE;
     long offset = 0;
     int number = -1;
+    if (kind == 3 && place == MAP_FIXED_NOREPLACE && !may(TWO_FAULTS)) place = MAP_FIXED;
     say("mmap(");
     if (chance(20)) address += 8;
     if (chance(20)) length = CHOOSE(0UL, PAGE - 1, 1UL, 1UL << 50, ~0UL);
@@ -71,6 +75,7 @@ static void map_call(void) {
     if (length > PAGES * PAGE) extra |= MAP_NORESERVE;
     if (chance(2)) {
         number = some_descriptor(OF(FILE_KIND));
+        maps_file = 1;
         offset = CHOOSE(0L, 0L, 4096L, 8192L, 100L, -4096L, 1L << 40);
         if (!may(SHARED_WRITABLE) && (kind == MAP_SHARED || kind == 3)) protection &= ~PROT_WRITE;
     } else {
@@ -152,6 +157,8 @@ static void through_call(void) {
     say("%s(", writes ? "pwrite64" : "pread64");
     int number = some_descriptor(OF(FILE_KIND));
     long from = CHOOSE(0L, 1L, 4090L, 4096L, 8000L);
+    /* A write that fails may make a file longer, on some file systems. */
+    if (writes && touch(ARENA + page * PAGE + offset, 0) != 0) from = 0;
     say(", %+ld, %u, %ld)", (long)(page * PAGE + offset), length, from);
     gave(syscall(writes ? SYS_pwrite64 : SYS_pread64, number, ARENA + page * PAGE + offset, length, from));
     look(page, 2);
@@ -159,7 +166,8 @@ static void through_call(void) {
 
 static void range_call(void) {
     unsigned long address, length;
-    unsigned which = pick(4);
+    /* What is locked is no longer shown as the file has it. */
+    unsigned which = pick(maps_file && !may(UNTOUCHED_LOCKS) ? 3 : 4);
     say(which == 0 ? "munmap(" : which == 1 ? "mprotect(" : which == 2 ? "msync(" : "mlock(");
     some_range(&address, &length);
     int how = which == 1 ? some_protection() : CHOOSE(MS_SYNC, MS_ASYNC, MS_SYNC | MS_ASYNC, 0, MS_INVALIDATE, 8);
@@ -228,6 +236,7 @@ static void memory_start(void) {
 
 /* Something to begin with. */
 static void memory_begin(void) {
+    maps_file = 0;
     mmap(ARENA + 4 * PAGE, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     mmap(ARENA + 22 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     for (unsigned page = 5; page < 26; page += 3)

@@ -121,7 +121,7 @@ static void rename_call(void) {
     int from_place = some_place();
     const char *from = some_path(0);
     say(", ");
-    int to_place = some_place();
+    int to_place = may(TWO_FAULTS) ? some_place() : AT_FDCWD;
     const char *to = some_path(1);
     say(", %u)", flags);
     gave(syscall(SYS_renameat2, from_place, from, to_place, to, flags));
@@ -133,7 +133,7 @@ static void link_call(void) {
     int from_place = some_place();
     const char *from = some_path(0);
     say(", ");
-    int to_place = some_place();
+    int to_place = may(TWO_FAULTS) ? some_place() : AT_FDCWD;
     const char *to = some_path(1);
     say(", %#x)", flags);
     gave(syscall(SYS_linkat, from_place, from, to_place, to, flags));

@@ -83,6 +83,7 @@ static void wait_call(void) {
     say("epoll_wait(");
     int poller = some_descriptor(OF(POLLER));
     void *where = chance(24) ? bad_pointer() : events;
+    if (room <= 0 && find_live(poller) == NULL && !may(TWO_FAULTS)) room = 64;
     say(", %d%s)", room, where == events ? "" : " bad");
     long count = gave(syscall(SYS_epoll_wait, poller, where, room, 0));
     if (count <= 0 || where != events) return;

@@ -61,6 +61,8 @@ static void chmod_call(void) {
     if (chance(2)) {
         say("fchmod(");
         int number = some_descriptor(HAS_OFFSETS);
+        struct live *one = find_live(number);
+        if (one && !(HAS_OFFSETS >> one->kind & 1) && !may(MODES_OF_CHANNELS)) number = -1, say("!");
         say(", %o)", mode);
         gave(syscall(SYS_fchmod, number, mode));
     } else {
@@ -93,6 +95,7 @@ static void times_call(void) {
     say("utimensat(");
     int place = some_place();
     const char *path = place != AT_FDCWD && chance(4) ? NULL : some_path(0);
+    if (!path && place == AT_FDCWD) path = "a";
     if (!path) say("none");
     if (where == times)
         say(", {%ld.%ld %ld.%ld}", times[0].tv_sec, times[0].tv_nsec, times[1].tv_sec, times[1].tv_nsec);
