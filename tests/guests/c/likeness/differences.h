@@ -14,6 +14,7 @@ enum difference {
     AFTER_RESET,
     NOTHING_OF_A_DIRECTORY,
     MODES_OF_CHANNELS,
+    LEFT_BEHIND,
     DIFFERENCES
 };
 
@@ -22,7 +23,7 @@ static const char *const differences[DIFFERENCES] = {
     [CONNECTED_AT_ONCE] = "A connection within a node is made at once: connect(2) of a socket that must not wait gives 0, not EINPROGRESS.",
     [HIGHEST_OFFSET] = "lseek(2) and copies take offsets up to 2^63 - 1; what a file system allows is looked at when a file is read or written.",
     [SHUT_DATAGRAMS] = "A datagram socket of a pair that was shut down for reading gives 0 where Linux gives EAGAIN if it must not wait.",
-    [TWO_FAULTS] = "Where both paths of a call are wrong, another error may be told: both are read before anything is looked for.",
+    [TWO_FAULTS] = "Where two things are wrong with a call (both its paths, a place and a length), the other error may be told.",
     [BANDS] = "poll(2) knows no bands of priority (POLLRDBAND, POLLWRBAND).",
     [NESTED_POLLERS] = "An epoll that watches an epoll is refused with ELOOP: who wakes whom is then bounded. poll(2) and select(2) watch them.",
     [COPIES_TO_ITSELF] = "sendfile(2) from a file to the same file copies what was there before, not what it wrote itself.",
@@ -32,6 +33,7 @@ static const char *const differences[DIFFERENCES] = {
     [AFTER_RESET] = "What a connection says after it was told once that it is broken (shutdown(2), bind(2)) may be another error.",
     [NOTHING_OF_A_DIRECTORY] = "Reading no bytes of a directory is EISDIR, as reading some is.",
     [MODES_OF_CHANNELS] = "fchmod(2) of what is no file (pipes, sockets, counters) is EPERM: nobody else could open it.",
+    [LEFT_BEHIND] = "mremap(2) leaves nothing behind where it takes pages from: MREMAP_DONTUNMAP is EINVAL.",
 };
 
 /* Whether calls are made that are known to differ; never, unless somebody looks whether they still do. */

@@ -119,11 +119,18 @@ static void remap_call(void) {
     int flags = CHOOSE(0, MREMAP_MAYMOVE | MREMAP_FIXED, MREMAP_MAYMOVE | MREMAP_FIXED, MREMAP_FIXED, 8,
                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP);
     unsigned long new = count * PAGE;
+    if (!may(LEFT_BEHIND)) flags &= ~MREMAP_DONTUNMAP;
     say("mremap(");
     some_range(&address, &old);
     if ((flags & MREMAP_FIXED) && old > PAGE && !may(SEVERAL_MAPPINGS)) old = PAGE, say(" first");
     if (chance(24)) new = CHOOSE(0UL, 1UL, ~0UL);
     if ((flags & MREMAP_DONTUNMAP) && chance(2)) new = old;
+    int is_there = touch((unsigned char *)(address & ~(PAGE - 1)), 0) != 'm';
+    int overlaps = (unsigned long)(ARENA + to * PAGE) < address + old && address < (unsigned long)(ARENA + to * PAGE) + new;
+    if ((!is_there || old == 0 || overlaps) && !may(TWO_FAULTS)) {
+        say(" not now)");
+        return;
+    }
     say(", %#lx, %#x, %+ld)", new, flags, (long)to * 4096);
     long got = syscall(SYS_mremap, address, old, new, flags, ARENA + to * PAGE);
     gave(got < 0 ? got : got - (long)ARENA);
