@@ -257,7 +257,8 @@ impl PageTable {
     }
 
     /// Moves what is at `page` to `target`, where nothing is and whose tables were made ([`PageTable::prepare`]): then
-    /// it cannot fail. Returns whether there was anything to be moved, and a place for it.
+    /// it cannot fail. Returns whether there was anything to be moved, and a place for it. The tables of `page` stay, even
+    /// if nothing is left in them: they may have been made for what is yet to come.
     pub fn relocate(&mut self, page: UserPage, target: UserPage) -> bool {
         let Some((from, to)) = self.leaf_table(page).zip(self.leaf_table(target)) else { return false };
         let (slot, place) = (self.slot(from, index_at(page.number(), 0)), self.slot(to, index_at(target.number(), 0)));
@@ -270,12 +271,9 @@ impl PageTable {
         }
         let entry = Raw(slot.swap(0, Ordering::Relaxed));
         place.store(entry.0, Ordering::Relaxed);
-        // In this order: both may lie in one table, which is not empty in between.
         self.pool.counter(to).fetch_add(1, Ordering::Relaxed);
         self.forget(page, entry);
-        if self.pool.counter(from).fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.free_empty(page);
-        }
+        self.pool.counter(from).fetch_sub(1, Ordering::Relaxed);
         self.let_go();
         true
     }

@@ -250,7 +250,9 @@ impl AddressSpace {
                         assert!(table.relocate(page, target), "the tables were made, and nothing is brought in there");
                     }
                 });
-                (!rest.is_empty()).then_some(Work::Move(what, rest))
+                // Only at the end are the tables taken away that are left empty: before, one that the run has left may be
+                // one that was made for pages further on in it.
+                Some(if rest.is_empty() { Work::Drop(what.from) } else { Work::Move(what, rest) })
             }
         }
     }

@@ -143,6 +143,26 @@ fn a_move_within_one_leaf_table_loses_no_page_when_there_is_no_frame() {
 }
 
 #[test]
+fn a_move_into_a_table_that_its_first_pages_leave_empty_keeps_that() {
+    let mut world = world();
+    // All that is in the second table leaves it before the first page comes there.
+    let table = 0x7fff_ff40_0000;
+    let (pages, source) = (537, table + 486 * PAGE);
+    let target = source - pages * PAGE;
+    world.space.map(source, pages * PAGE, RW, ANONYMOUS | FIXED, Backing::Zero).expect("room");
+    for number in 0..pages {
+        world.space.write_u64(source + number * PAGE, number).expect("mapped");
+    }
+    let tables = world.pool.usage().tables;
+    assert_eq!(world.space.remap(source, pages * PAGE, pages * PAGE, 3, target), Ok(target));
+    while !world.space.step() {}
+    for number in 0..pages {
+        assert_eq!(world.space.read_u64(target + number * PAGE).ok(), Some(number));
+    }
+    assert_eq!(world.pool.usage().tables, tables, "three then, two and one now, none empty");
+}
+
+#[test]
 fn a_move_without_memory_half_way_gives_all_back_in_steps() {
     let mut world = world();
     // A page every 2 MiB, so that each needs a table of its own.
