@@ -126,8 +126,8 @@ pub const QUOTA_STEP_BYTES: usize = 16 * 1024;
 pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
 
 /// What a thread is charged with beside its future, its vector registers and its state, bytes: places in queues and
-/// tables, each of which may grow to twice of what it holds.
-pub const THREAD_EXTRA_BYTES: usize = 1024;
+/// tables, each of which may grow to twice of what it holds, and the small parts of a transfer that are under way.
+pub const THREAD_EXTRA_BYTES: usize = 1536;
 
 /// What a process is charged with before there is anything of it, bytes: itself, its launch, and the first of what is
 /// charged as it grows.

@@ -160,7 +160,7 @@ fn programs_that_take_turns_are_warm() {
     }
     assert_eq!(retained(&cluster)[0].as_array().map(Vec::len), Some(2));
     // All that can be had: what both left goes, and that of the one that ran first goes first.
-    let hungry = program("take_memory", Toolchain::Musl);
+    let hungry = program("take_memory", Toolchain::Glibc);
     let _ = cluster.run(&[text(&hungry), "all"]).success();
     assert!(run(&one).1 > 0 && run(&other).1 > 0, "nothing was given back");
 }

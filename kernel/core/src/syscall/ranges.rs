@@ -22,6 +22,9 @@ const FEW_BYTES: usize = 8 * IOVEC_BYTES;
 /// A part of a transfer for which there must be memory, bytes.
 const PART_BYTES_MIN: usize = 4096;
 
+/// Parts of so many bytes are always made: those that a call has at a time are among what each thread is charged with.
+pub(crate) const SMALL_PART_BYTES: usize = 128;
+
 /// Most bytes one call moves, as on Linux; longer ones are cut.
 pub(super) const TRANSFER_BYTES_MAX: u64 = 0x7fff_f000;
 
@@ -216,9 +219,9 @@ impl Ranges {
     ///
     /// # Errors
     /// The failure if there was not a single one; otherwise it comes at the next call.
-    pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<(Vec<u8>, Charge)> {
+    pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<(Vec<u8>, Option<Charge>)> {
         let length = usize::try_from(self.left).map_or(limit, |left| left.min(limit));
-        let (length, charge) = part(caller, length)?;
+        let (length, charge) = part(caller, length);
         let mut bytes = buffer(length)?;
         let mut done = 0;
         while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
@@ -236,17 +239,15 @@ impl Ranges {
     }
 }
 
-/// A part of `wanted` bytes of a long transfer: how many there is memory for now, and what they are charged with. With
-/// little memory a transfer is made in small parts rather than not at all.
-///
-/// # Errors
-/// `ENOMEM`: not even for a small part.
-pub(super) fn part(caller: Caller<'_>, wanted: usize) -> Result<(usize, Charge), Errno> {
+/// A part of `wanted` bytes of a transfer: how many there is memory for now, and what they are charged with. With little
+/// memory a transfer is made in small parts rather than not at all, so that a program can always say what is wrong.
+pub(super) fn part(caller: Caller<'_>, wanted: usize) -> (usize, Option<Charge>) {
     let mut length = wanted;
     loop {
         match caller.process.node.quota.charge(block_bytes(length)) {
+            Ok(charge) => return (length, Some(charge)),
             Err(_) if length > PART_BYTES_MIN => length = (length / 2).max(PART_BYTES_MIN),
-            charge => return Ok((length, charge?)),
+            Err(_) => return (length.min(SMALL_PART_BYTES), None),
         }
     }
 }

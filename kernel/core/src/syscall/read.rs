@@ -174,11 +174,7 @@ async fn read_parts(
         while asked < end && parts.len() < PARTS_UNDER_WAY {
             let length = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
             let at = asked;
-            let (length, charge) = match part(caller, length) {
-                // Those under way leave some memory.
-                Err(_) if parts.len() > 0 => break,
-                part => part?,
-            };
+            let (length, charge) = part(caller, length);
             parts.push(async move {
                 let bytes = file.read_at(caller.process, at, length).await?;
                 Ok((Reply::Data, bytes))
@@ -203,7 +199,7 @@ async fn read_parts(
 /// Standard input gives what there is, however little.
 async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut ranges: Ranges) -> Awaited {
     let length = usize::try_from(ranges.left()).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
-    let (length, _charge) = part(caller, length)?;
+    let (length, _charge) = part(caller, length);
     let length = length as u32;
     let waits = !file.is_nonblocking();
     // One thread asks for all that wait.
@@ -238,7 +234,7 @@ async fn read_device(caller: Caller<'_>, device: Device, mut ranges: Ranges) -> 
     const PART_BYTES: usize = 64 * 1024;
     let mut done = 0;
     let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));
-    let (length, _charge) = part(caller, length)?;
+    let (length, _charge) = part(caller, length);
     let mut part = buffer(length)?;
     while ranges.left() > 0 {
         let length = usize::try_from(ranges.left()).map_or(part.len(), |left| left.min(part.len()));

@@ -155,11 +155,7 @@ async fn copy(
         while asked < end && parts.len() < PARTS_UNDER_WAY {
             let at = asked;
             let count = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
-            let (count, charge) = match part(caller, count) {
-                // Those under way leave some memory.
-                Err(_) if parts.len() > 0 => break,
-                part => part?,
-            };
+            let (count, charge) = part(caller, count);
             charges.push_back(charge);
             parts.push(async move { Ok((Reply::Data, input.read_at(caller.process, at, count).await?)) });
             asked += count as u64;
