@@ -107,7 +107,7 @@ fn a_card_with_registers_above_all_memory_works() {
         let (control, _) = rig.connected().await;
         assert!(rig.registers().iter().any(|address| *address >= 4 << 30), "{:x?}", rig.registers());
         let hello = rig.add_program(&program("worked_p0", Toolchain::Bare));
-        control.order(&ToNode::Launch(rig.launch(1, hello, false, &[]))).await;
+        control.order(&ToNode::Launch(rig.launch(1, hello, false, &["7"]))).await;
         match control.next().await {
             Some(ToIoNode::Launched { .. }) => rig.wait_for_output("ready\n").await,
             other => panic!("{other:?} for a launch"),
