@@ -127,7 +127,8 @@ pub struct JobFailure {
     pub reason: String,
 }
 
-/// Ranks that wait for others in a barrier of PMI. A rank that ended before that barrier ends their job: it never comes.
+/// Ranks that wait for others in a barrier of PMI. A rank that ended before that barrier ends their job: it never
+/// comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// Their job.

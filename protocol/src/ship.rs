@@ -6,9 +6,9 @@
 //! when it is worth asking again ([`Notice`]). So no number of ranks that wait keeps others from their files and pages.
 //!
 //! Offsets of open files live in the node. [`Requests`] and [`Replies`] see to it that a call is carried out once,
-//! whatever becomes of connections. Paths are sent as the program gave them, except that a path relative to the working directory is sent
-//! absolute: `/` is the job's root directory and nothing outside it can be named. Raw bytes (data read and written,
-//! directory entries, link targets, pages) travel behind the message ("bulk").
+//! whatever becomes of connections. Paths are sent as the program gave them, except that a path relative to the working
+//! directory is sent absolute: `/` is the job's root directory and nothing outside it can be named. Raw bytes (data
+//! read and written, directory entries, link targets, pages) travel behind the message ("bulk").
 
 mod id;
 mod replies;
@@ -103,8 +103,8 @@ pub enum Call {
         /// Where, bytes; `None`: at the end (`O_APPEND`).
         offset: Option<u64>,
     },
-    /// Standard input → [`Reply::Data`], empty at its end. [`Reply::Later`]: there is none; [`Notice::Input`] comes when
-    /// there is.
+    /// Standard input → [`Reply::Data`], empty at its end. [`Reply::Later`]: there is none; [`Notice::Input`] comes
+    /// when there is.
     Input {
         /// How much at most, bytes.
         length: u32,
@@ -113,8 +113,8 @@ pub enum Call {
     /// there is.
     InputReady,
     /// The bulk bytes to standard output or error → [`Reply::Written`]. [`Reply::Later`]: nothing of it was taken, as
-    /// the user does not take so much; the rank stands in its job's line for that many bytes, and has room for them when
-    /// [`Notice::Output`] comes.
+    /// the user does not take so much; the rank stands in its job's line for that many bytes, and has room for them
+    /// when [`Notice::Output`] comes.
     Print(Stream),
     /// The rank does not want to print what it stands in line for → [`Reply::Done`].
     PrintNothing,

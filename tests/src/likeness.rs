@@ -1,6 +1,6 @@
 //! Random sequences of calls, on a node and on the host: what every call says is the same. The sequences are made by
-//! `tests/guests/c/likeness.c` from a seed and their numbers; `COPPICE_SEED` and `COPPICE_CALLS` say which and how many,
-//! so that fresh ones can be tried for as long as one likes.
+//! `tests/guests/c/likeness.c` from a seed and their numbers; `COPPICE_SEED` and `COPPICE_CALLS` say which and how
+//! many, so that fresh ones can be tried for as long as one likes.
 
 use std::path::PathBuf;
 
@@ -96,7 +96,8 @@ impl Compared {
             }
             differs_in = Some(number);
             self.differences.push(format!(
-                "seed {seed}, call {line}\n    the node: {other}\n    again: likeness {seed} {number} 1 {CALLS_PER_SEQUENCE}"
+                "seed {seed}, call {line}\n    the node: {other}\n    again: likeness {seed} {number} 1 \
+                 {CALLS_PER_SEQUENCE}"
             ));
         }
     }

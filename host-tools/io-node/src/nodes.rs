@@ -191,8 +191,8 @@ impl Nodes {
         }
     }
 
-    /// A node said how its memory is. Returns whether the service node is to be told: the node is ready, and what is free
-    /// is not what it was by more than a little.
+    /// A node said how its memory is. Returns whether the service node is to be told: the node is ready, and what is
+    /// free is not what it was by more than a little.
     pub(crate) fn set_memory(&mut self, identity: Identity, memory: MemoryStatus) -> bool {
         let Some(node) = self.get_mut(identity).filter(|node| node.ready) else { return false };
         let Some(status) = &mut node.status else { return false };

@@ -1,10 +1,10 @@
 //! Output of a job: what may be under way to the user, and who waits for room.
 //!
 //! The user takes output as fast as he likes, and a job may have [`OUTPUT_WINDOW_BYTES`] under way to him. A rank that
-//! wants to print more than there is room for stands in line; nobody passes it, so it gets its turn however little others
-//! print. When there is room for what it wanted, the room is kept for it and it is told. It prints, or says that it does
-//! not want to, or ends: then the room is others' again. Nothing else waits here, so a rank in line holds nothing but
-//! its place.
+//! wants to print more than there is room for stands in line; nobody passes it, so it gets its turn however little
+//! others print. When there is room for what it wanted, the room is kept for it and it is told. It prints, or says that
+//! it does not want to, or ends: then the room is others' again. Nothing else waits here, so a rank in line holds
+//! nothing but its place.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -57,7 +57,8 @@ impl Tables {
         &self.held
     }
 
-    /// Cuts the node back to one program's table, or puts that before the others. An order that comes twice is answered as the first one was.
+    /// Cuts the node back to one program's table, or puts that before the others. An order that comes twice is answered
+    /// as the first one was.
     pub(crate) fn retain(&mut self, order: Retain) -> Retained {
         let Retain { job, generation, program } = order;
         let outcome = if generation != self.generation {

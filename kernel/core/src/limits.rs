@@ -114,9 +114,9 @@ pub const WATCHERS_MAX: usize = 2 * THREADS_MAX;
 /// `ENOMEM`.
 pub const WATCHERS_FREE: usize = 4;
 
-/// What programs make the kernel keep (threads, pipes, counters, what epoll watches, areas, what waiting calls hold) may
-/// take so many parts in sixteen of the kernel's heap. Beyond, `ENOMEM`, `EAGAIN` for threads and signals, or no larger
-/// buffers. With the sockets' buffers it may take what the heap promises at most.
+/// What programs make the kernel keep (threads, pipes, counters, what epoll watches, areas, what waiting calls hold)
+/// may take so many parts in sixteen of the kernel's heap. Beyond, `ENOMEM`, `EAGAIN` for threads and signals, or no
+/// larger buffers. With the sockets' buffers it may take what the heap promises at most.
 pub const QUOTA_SIXTEENTHS: usize = 11;
 
 /// What a process is charged with is taken from the heap in steps of so many bytes.

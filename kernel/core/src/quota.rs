@@ -234,8 +234,8 @@ impl Drop for Charge {
     }
 }
 
-/// What things of one size are charged with of which a process has now more and now fewer. The first ones are among what
-/// each process is charged with; beyond, they are charged some at a time.
+/// What things of one size are charged with of which a process has now more and now fewer. The first ones are among
+/// what each process is charged with; beyond, they are charged some at a time.
 #[derive(Debug)]
 pub(crate) struct Counted {
     /// `None`: nowhere, for want of a process.

@@ -188,9 +188,9 @@ impl Client {
     /// its reply is thrown away.
     ///
     /// # Errors
-    /// What the I/O node answered with ([`coppice_protocol::ship::Reply::Failed`] is never returned). `EIO` if there was
-    /// no connection for [`crate::limits::SHIP_CONNECT_WAIT_NS`], and then the call may have happened or not, or the I/O node's answer
-    /// made no sense; `E2BIG` if the request is too long for the protocol; `ENOMEM`.
+    /// What the I/O node answered with ([`coppice_protocol::ship::Reply::Failed`] is never returned). `EIO` if there
+    /// was no connection for [`crate::limits::SHIP_CONNECT_WAIT_NS`], and then the call may have happened or not, or
+    /// the I/O node's answer made no sense; `E2BIG` if the request is too long for the protocol; `ENOMEM`.
     pub async fn call(&self, call: Call, bulk: Vec<u8>) -> Answer {
         self.queue(call, pending::share(bulk)).await.unwrap_or(Err(Errno::EIO))
     }

@@ -257,8 +257,8 @@ impl PageTable {
     }
 
     /// Moves what is at `page` to `target`, where nothing is and whose tables were made ([`PageTable::prepare`]): then
-    /// it cannot fail. Returns whether there was anything to be moved, and a place for it. The tables of `page` stay, even
-    /// if nothing is left in them: they may have been made for what is yet to come.
+    /// it cannot fail. Returns whether there was anything to be moved, and a place for it. The tables of `page` stay,
+    /// even if nothing is left in them: they may have been made for what is yet to come.
     pub fn relocate(&mut self, page: UserPage, target: UserPage) -> bool {
         let Some((from, to)) = self.leaf_table(page).zip(self.leaf_table(target)) else { return false };
         let (slot, place) = (self.slot(from, index_at(page.number(), 0)), self.slot(to, index_at(target.number(), 0)));

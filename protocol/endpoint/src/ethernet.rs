@@ -127,8 +127,8 @@ impl Identity {
         }
     }
 
-    /// Resets a connection of a job that is not here, or not any more: whoever still sends is not to wait for an answer.
-    /// What is said back is made of what was said alone, and goes where that came from.
+    /// Resets a connection of a job that is not here, or not any more: whoever still sends is not to wait for an
+    /// answer. What is said back is made of what was said alone, and goes where that came from.
     fn turn_away(&self, frame: &[u8], token: impl TxToken) {
         let Some((header, packet)) = frame.split_at_checked(Realm::Job.header_bytes()) else { return };
         let (to, from, tag) = (&header[..6], &header[6..12], &header[HEADER_BYTES..]);
@@ -144,7 +144,8 @@ impl Identity {
         });
     }
 
-    /// Writes what is in front of `packet`. One that is for nobody goes to this station itself: no switch brings it back.
+    /// Writes what is in front of `packet`. One that is for nobody goes to this station itself: no switch brings it
+    /// back.
     fn close(&self, realm: Realm, to: Option<MacAddress>, header: &mut [u8], packet: &[u8]) {
         let destination = address(packet, IPV4_DESTINATION);
         let (station, ethertype) = match (realm, &self.job) {

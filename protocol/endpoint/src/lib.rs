@@ -7,8 +7,8 @@
 //! Applications await [`Stack::connect`], [`TcpListener::accept`] and a [`TcpStream`]'s reads and writes on any
 //! executor. Locks are held for short, bounded work only and never while waiting.
 //!
-//! A stack is in two networks at once ([`ethernet`]): the node's own connections ([`TcpStream`], [`TcpListener`]) are in
-//! the cluster's, and programs' sockets ([`TcpSocket`], [`UdpSocket`]) in that of the job that is on the node
+//! A stack is in two networks at once ([`ethernet`]): the node's own connections ([`TcpStream`], [`TcpListener`]) are
+//! in the cluster's, and programs' sockets ([`TcpSocket`], [`UdpSocket`]) in that of the job that is on the node
 //! ([`Stack::enter_job`]). Without a job they reach the node itself alone.
 //!
 //! Two things differ from an everyday stack. Ethernet addresses are computed from IPv4 addresses

@@ -1,4 +1,5 @@
-//! The answer to a segment of a connection that no job here has: a reset (RFC 9293, 3.10.7.1), made of the segment alone.
+//! The answer to a segment of a connection that no job here has: a reset (RFC 9293, 3.10.7.1), made of the segment
+//! alone.
 
 use core::net::Ipv4Addr;
 

@@ -135,8 +135,8 @@ impl<D: Device> Stack<D> {
         });
     }
 
-    /// Has `lender` asked for the memory of programs' sockets before it is taken, and told when it is given back. It must
-    /// not call into the stack. To be called once.
+    /// Has `lender` asked for the memory of programs' sockets before it is taken, and told when it is given back. It
+    /// must not call into the stack. To be called once.
     pub fn borrow_from(&self, lender: Arc<dyn Lender>) {
         self.with_net(|net| net.accounts.borrow_from(lender));
     }

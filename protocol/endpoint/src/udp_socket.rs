@@ -99,9 +99,9 @@ impl<D: Device> UdpSocket<D> {
     ///
     /// # Errors
     /// The pending error if there is one, once. [`SocketError::WouldBlock`] if too much of this socket is still to go,
-    /// [`SocketError::NoDestination`], [`SocketError::NoHost`], [`SocketError::Unreachable`], [`SocketError::MessageTooLong`],
-    /// [`SocketError::NoMemory`], [`SocketError::Closed`] if it was shut down, [`SocketError::Invalid`] for port 0.
-    /// [`SocketError::NotPermitted`] as for [`Self::connect`]. What `fill` says.
+    /// [`SocketError::NoDestination`], [`SocketError::NoHost`], [`SocketError::Unreachable`],
+    /// [`SocketError::MessageTooLong`], [`SocketError::NoMemory`], [`SocketError::Closed`] if it was shut down,
+    /// [`SocketError::Invalid`] for port 0. [`SocketError::NotPermitted`] as for [`Self::connect`]. What `fill` says.
     pub fn send_with<E: From<SocketError>>(
         &self,
         length: usize,

@@ -59,8 +59,8 @@ fn main() -> anyhow::Result<()> {
 fn failure(found: Found) -> anyhow::Error {
     let Found { target, input, what } = found;
     anyhow::anyhow!(
-        "{target}: {what}; again with: cargo run -p coppice-fuzz -- --target {target} --input {input}; keep it as a line \
-         of protocol/fuzz/corpus/{target}.txt",
+        "{target}: {what}; again with: cargo run -p coppice-fuzz -- --target {target} --input {input}; keep it as a \
+         line of protocol/fuzz/corpus/{target}.txt",
         input = to_hex(&input)
     )
 }

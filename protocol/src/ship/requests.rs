@@ -5,8 +5,8 @@
 //! [`REQUESTS_PER_RANK_MAX`] under way, so that calls of one that take long leave places to the others.
 //!
 //! **Once.** A request keeps its id until it is answered. When the connection breaks, all that are under way are said
-//! again on the next one, under the same ids; the I/O node's [`super::Replies`] knows them. So a call is never lost with
-//! a connection, and never made twice.
+//! again on the next one, under the same ids; the I/O node's [`super::Replies`] knows them. So a call is never lost
+//! with a connection, and never made twice.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

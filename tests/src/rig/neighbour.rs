@@ -63,8 +63,8 @@ impl Rig {
         self.take_frame()
     }
 
-    /// A socket of the test that wants to connect to a port of the machine's program, and the frame that asks for it. It
-    /// is not sent; what is to be sent later goes by itself.
+    /// A socket of the test that wants to connect to a port of the machine's program, and the frame that asks for it.
+    /// It is not sent; what is to be sent later goes by itself.
     ///
     /// # Panics
     /// If there is none, as the test is in no job.

@@ -1,8 +1,8 @@
 //! Processors that nodes may have: with and without what the kernel uses if it is there, and without what it needs.
 //!
-//! QEMU's translator has no PCID, x2APIC or invariant time-stamp counter: it leaves them away with a warning. The others
-//! are there and not there at least once below. `COPPICE_TEST_CPUS=all` runs every model with every feature added and
-//! taken away, which takes minutes.
+//! QEMU's translator has no PCID, x2APIC or invariant time-stamp counter: it leaves them away with a warning. The
+//! others are there and not there at least once below. `COPPICE_TEST_CPUS=all` runs every model with every feature
+//! added and taken away, which takes minutes.
 
 use coppice_protocol::control::{ToIoNode, ToNode};
 use coppice_tests::Cluster;

@@ -6,8 +6,8 @@ use coppice_tests::guests::{Toolchain, program};
 
 use crate::hostile::assert_unharmed;
 
-/// Exit statuses that are in order: all was held or refused; there was no memory for a rank's stacks, for a page that it
-/// touched, or for the rank.
+/// Exit statuses that are in order: all was held or refused; there was no memory for a rank's stacks, for a page that
+/// it touched, or for the rank.
 const IN_ORDER: [i32; 4] = [0, 4, 137, 125];
 
 /// What so many ranks make the kernel keep, with so many threads each, and when they eat the memory.

@@ -1,5 +1,5 @@
-//! Jobs do not meet on the network, neither at the same time nor one after the other, and nobody on it keeps a node from
-//! its work.
+//! Jobs do not meet on the network, neither at the same time nor one after the other, and nobody on it keeps a node
+//! from its work.
 
 use std::pin::pin;
 use std::process::Stdio;

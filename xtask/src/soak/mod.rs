@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: what the suite tries with a few seeds, with fresh ones and for long. The parts take turns, so that
-//! a short run has tried something of each; the first part that finds something does not end the others.
+//! `cargo xtask soak`: what the suite tries with a few seeds, with fresh ones and for long. The parts take turns, so
+//! that a short run has tried something of each; the first part that finds something does not end the others.
 
 mod child;
 mod clusters;

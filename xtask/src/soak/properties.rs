@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn properties_are_found_by_their_blocks() {
-        let text = "fn helper() {}\n\nproptest! {\n    #[test]\n    fn first(a in 0..3) {\n    }\n\n    #[test]\n    fn \
-                    second(\n    ) {}\n}\n\n#[test]\nfn plain() {}\n";
+        let text = "fn helper() {}\n\nproptest! {\n    #[test]\n    fn first(a in 0..3) {\n    }\n\n    #[test]\n    \
+                    fn second(\n    ) {}\n}\n\n#[test]\nfn plain() {}\n";
         assert_eq!(names_in(text), ["first", "second"]);
     }
 }

@@ -1,4 +1,5 @@
-//! Ending in order: Ctrl-C and SIGTERM are noticed, and what test clusters leave when their test is killed is taken away.
+//! Ending in order: Ctrl-C and SIGTERM are noticed, and what test clusters leave when their test is killed is taken
+//! away.
 //!
 //! A cluster's daemons outlive whoever started them. So everything that is started here has a mark in its environment,
 //! which its children inherit; what still has it at the end is killed, and its directories are removed.

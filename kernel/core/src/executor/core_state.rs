@@ -222,8 +222,8 @@ pub async fn give_way() {
     super::yield_now().await;
 }
 
-/// Lets programs have this core for so long, ns, before the task goes on, as far as they want it. One task of a core may
-/// wait so at a time; another one ends its wait.
+/// Lets programs have this core for so long, ns, before the task goes on, as far as they want it. One task of a core
+/// may wait so at a time; another one ends its wait.
 pub async fn programs_first(duration_ns: u64) {
     let core = current();
     let mut debt = None;

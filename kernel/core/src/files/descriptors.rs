@@ -12,7 +12,8 @@ use crate::errno::Errno;
 use crate::limits::{DESCRIPTOR_BYTES, DESCRIPTORS_FREE};
 use crate::quota::{Counted, Quota};
 
-/// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard, when it starts): `EMFILE`. As many as it may have handles.
+/// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard, when it starts): `EMFILE`. As many as it may have
+/// handles.
 pub(crate) const DESCRIPTORS_MAX: usize = HANDLES_PER_RANK_MAX;
 
 /// What a descriptor refers to.

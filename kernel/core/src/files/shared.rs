@@ -133,7 +133,8 @@ impl SharedFile {
         Ok((done as u64, end))
     }
 
-    /// How many of `length` bytes may be written at an offset: as on Linux, no page beyond the end if it is not to grow.
+    /// How many of `length` bytes may be written at an offset: as on Linux, no page beyond the end if it is not to
+    /// grow.
     fn writable(&self, offset: Option<u64>, length: usize) -> Result<usize, Errno> {
         let seals = self.seals();
         if seals & (seals::WRITE | seals::FUTURE_WRITE) != 0 && length > 0 {

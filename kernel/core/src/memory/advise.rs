@@ -17,8 +17,8 @@ impl AddressSpace {
     /// accepted.
     ///
     /// # Errors
-    /// `EINVAL` for anything else (`MADV_REMOVE`, poisoning; bringing pages in is done elsewhere) and for `MADV_FREE` of
-    /// files; `ENOMEM` if not all of the range is mapped (what is was advised).
+    /// `EINVAL` for anything else (`MADV_REMOVE`, poisoning; bringing pages in is done elsewhere) and for `MADV_FREE`
+    /// of files; `ENOMEM` if not all of the range is mapped (what is was advised).
     pub fn advise(&mut self, address: u64, length: u64, advice: u64) -> Result<(), Errno> {
         let frees = match advice {
             DONT_NEED | FREE => true,

@@ -250,8 +250,8 @@ impl AddressSpace {
                         assert!(table.relocate(page, target), "the tables were made, and nothing is brought in there");
                     }
                 });
-                // Only at the end are the tables taken away that are left empty: before, one that the run has left may be
-                // one that was made for pages further on in it.
+                // Only at the end are the tables taken away that are left empty: before, one that the run has left may
+                // be one that was made for pages further on in it.
                 Some(if rest.is_empty() { Work::Drop(what.from) } else { Work::Move(what, rest) })
             }
         }

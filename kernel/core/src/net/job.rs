@@ -11,8 +11,8 @@ use coppice_protocol::control::Launch;
 use super::Network;
 use crate::quota::Quota;
 
-/// Has `network` be in that of a rank's job, unless it is. The job's table of nodes is charged to `quota` for as long as
-/// it is there.
+/// Has `network` be in that of a rank's job, unless it is. The job's table of nodes is charged to `quota` for as long
+/// as it is there.
 ///
 /// # Errors
 /// There is no memory for the table, or the rank's node is not in it: one line that says so.

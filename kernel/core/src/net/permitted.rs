@@ -1,5 +1,5 @@
-//! What of its job's network is not for a program: the ports on which nodes and I/O nodes speak with each other, and the
-//! other nodes' servers.
+//! What of its job's network is not for a program: the ports on which nodes and I/O nodes speak with each other, and
+//! the other nodes' servers.
 //!
 //! A program that asks for one of them is refused here, and no packet leaves the node. The cluster's own ports are not
 //! in a job's network at all ([`coppice_endpoint`]); but the kernel's sockets and programs' have their port numbers in

@@ -2,7 +2,8 @@
 //!
 //! A table of queues, each behind a lock of its own; a word's queue follows from where the word is. Whether a thread
 //! may fall asleep is looked at under the lock under which others are woken, so no wake is missed. Who has slept
-//! longest is woken first. Falling asleep allocates nothing once a queue has had as many sleepers, until most have gone.
+//! longest is woken first. Falling asleep allocates nothing once a queue has had as many sleepers, until most have
+//! gone.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloc::boxed::Box;
@@ -206,8 +207,8 @@ impl Futexes {
         Asleep { futexes: self, sleeper }
     }
 
-    /// Hands a lock on to the thread that has slept there longest, whose bits are its id: `hand` is told that id, or that
-    /// there is none, and says whether the thread has the lock now.
+    /// Hands a lock on to the thread that has slept there longest, whose bits are its id: `hand` is told that id, or
+    /// that there is none, and says whether the thread has the lock now.
     ///
     /// # Errors
     /// What `hand` says; then nobody is woken.

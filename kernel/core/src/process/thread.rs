@@ -90,7 +90,8 @@ pub(super) enum Over {
 /// Starts a thread: gives it a task on its core.
 ///
 /// # Errors
-/// `EAGAIN`: there are too many tasks, or there is no memory for one more. The thread is none of the process's any more.
+/// `EAGAIN`: there are too many tasks, or there is no memory for one more. The thread is none of the process's any
+/// more.
 pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), Errno> {
     let (threads, core) = (Arc::clone(&process.threads), state.core());
     let (added, clock) = (Arc::clone(&state), Arc::clone(&state.clock));

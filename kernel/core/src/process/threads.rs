@@ -63,8 +63,8 @@ impl Threads {
         }
     }
 
-    /// One more thread, with this name, which may run on the cores of `affinity`. All it takes is charged to `quota` now
-    /// but for its task.
+    /// One more thread, with this name, which may run on the cores of `affinity`. All it takes is charged to `quota`
+    /// now but for its task.
     ///
     /// # Errors
     /// `EAGAIN`: there are [`THREADS_MAX`], the process is at its end, or there is no memory for it. `EINVAL`: there is

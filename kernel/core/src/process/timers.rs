@@ -68,8 +68,8 @@ pub(crate) enum TimerName {
     Made(u32),
 }
 
-/// The timers of setitimer(2) with their clocks and signals, and those of [`PROCESSOR_LIMITS`]. Time in the kernel is not
-/// told from the program's own.
+/// The timers of setitimer(2) with their clocks and signals, and those of [`PROCESSOR_LIMITS`]. Time in the kernel is
+/// not told from the program's own.
 const INTERVAL_TIMERS: [(TimerClock, u32); 5] = [
     (TimerClock::Monotonic, SIGALRM),
     (TimerClock::Process, SIGVTALRM),

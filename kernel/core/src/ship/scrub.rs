@@ -27,7 +27,8 @@
 //! **What a process sent to others** and is not there yet when it ends is theirs: it is delivered first, as Linux would
 //! after the process's end. Its end is reported later for that, which keeps nobody waiting who would not wait anyway:
 //! the peers are ranks of the same job. One that has ended refuses what comes, so only one that lives and does not read
-//! is waited for, for [`DELIVER_NS_MAX`]; the user is told that it is. If a job is ended from outside, its connections are broken off instead.
+//! is waited for, for [`DELIVER_NS_MAX`]; the user is told that it is. If a job is ended from outside, its connections
+//! are broken off instead.
 //!
 //! **Calls that were under way** when the process was killed are at the I/O node, or queued: they cannot be taken back,
 //! and their replies bring a program's bytes. So [`Ship::scrub`] first waits for these replies, which nobody else does.

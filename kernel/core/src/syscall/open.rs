@@ -29,8 +29,8 @@ pub(super) async fn openat(caller: Caller<'_>, a: &Arguments) -> Awaited {
     open_at(caller, a.int(0), a.get(1), a.uint(2), a.uint(3)).await
 }
 
-/// openat2(2): as openat(2), but what it does not know it refuses. Ways of following a path that would have to be kept to
-/// at the I/O node are not there (`ENOSYS`, as on a Linux without the call).
+/// openat2(2): as openat(2), but what it does not know it refuses. Ways of following a path that would have to be kept
+/// to at the I/O node are not there (`ENOSYS`, as on a Linux without the call).
 pub(super) async fn openat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const HOW_BYTES: u64 = 24;
     const HOW_BYTES_MAX: u64 = 4096;

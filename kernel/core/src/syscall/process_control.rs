@@ -1,5 +1,5 @@
-//! prctl(2), capabilities, personality(2): what a program asks about itself, and may set as far as that changes nothing.
-//! No process has capabilities, whoever its user is: nobody on a node has rights beyond a user's.
+//! prctl(2), capabilities, personality(2): what a program asks about itself, and may set as far as that changes
+//! nothing. No process has capabilities, whoever its user is: nobody on a node has rights beyond a user's.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

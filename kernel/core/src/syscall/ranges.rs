@@ -239,8 +239,9 @@ impl Ranges {
     }
 }
 
-/// A part of `wanted` bytes of a transfer: how many there is memory for now, and what they are charged with. With little
-/// memory a transfer is made in small parts rather than not at all, so that a program can always say what is wrong.
+/// A part of `wanted` bytes of a transfer: how many there is memory for now, and what they are charged with. With
+/// little memory a transfer is made in small parts rather than not at all, so that a program can always say what is
+/// wrong.
 pub(super) fn part(caller: Caller<'_>, wanted: usize) -> (usize, Option<Charge>) {
     let mut length = wanted;
     loop {

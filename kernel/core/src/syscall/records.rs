@@ -119,8 +119,8 @@ fn control(caller: Caller<'_>, a: &Arguments, end: u64) -> Immediate {
     }
 }
 
-/// Looks at a `struct flock`, in the order that Linux does; `ENOLCK` if locks would have to hold between ranks. `end` is
-/// the file's length, if it is counted from there.
+/// Looks at a `struct flock`, in the order that Linux does; `ENOLCK` if locks would have to hold between ranks. `end`
+/// is the file's length, if it is counted from there.
 fn check_lock(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immediate<()> {
     const F_RDLCK: u16 = 0;
     const F_WRLCK: u16 = 1;

@@ -1,5 +1,5 @@
-//! Through pipes without the program's memory: splice(2), tee(2), vmsplice(2). Nothing is shared: bytes are copied, once
-//! between what the kernel has, and what comes from or goes to the I/O node as other bytes do.
+//! Through pipes without the program's memory: splice(2), tee(2), vmsplice(2). Nothing is shared: bytes are copied,
+//! once between what the kernel has, and what comes from or goes to the I/O node as other bytes do.
 //!
 //! What goes to a file stays in the pipe until it is written, so a call that is dropped meanwhile loses nothing.
 

@@ -289,7 +289,8 @@ async fn print(caller: Caller<'_>, stream: &Standard, ranges: &mut Ranges, done:
     Ok(())
 }
 
-/// Prints some bytes, at most [`BULK_BYTES_MAX`]; waits while the user does not take them. A reader that is gone means `SIGPIPE`, then `EPIPE`.
+/// Prints some bytes, at most [`BULK_BYTES_MAX`]; waits while the user does not take them. A reader that is gone means
+/// `SIGPIPE`, then `EPIPE`.
 async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Awaited {
     let stream = match stream {
         Standard::Input(_) => return Err(Errno::EBADF.into()),

@@ -121,8 +121,8 @@ fn table(address: u64) -> Option<&'static [u8]> {
 /// Bytes of physical memory.
 fn bytes(address: u64, length: usize) -> Option<&'static [u8]> {
     let start = window::at(address, length, Kind::Tables).filter(|_| address != 0)?;
-    // SAFETY: mapped for good, to be read. The firmware's tables lie in memory that is not usable or below the first MiB, which
-    // nobody writes to while the kernel starts, and they are not kept longer.
+    // SAFETY: mapped for good, to be read. The firmware's tables lie in memory that is not usable or below the first
+    // MiB, which nobody writes to while the kernel starts, and they are not kept longer.
     Some(unsafe { core::slice::from_raw_parts(start, length) })
 }
 

@@ -1,7 +1,7 @@
 //! The core's interrupt controller: acknowledging interrupts, and its one-shot timer.
 //!
-//! Its registers are in memory (xAPIC), or, where firmware has left it so because there are many cores, registers of the
-//! processor (x2APIC; SDM volume 3, 10.12). All cores use it as the first one does.
+//! Its registers are in memory (xAPIC), or, where firmware has left it so because there are many cores, registers of
+//! the processor (x2APIC; SDM volume 3, 10.12). All cores use it as the first one does.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -184,9 +184,9 @@ pub(super) fn start_at(core: usize, page: u8) {
 fn command(core: usize, command: u32) {
     let Some(id) = IDS.get(core).map(|id| id.load(Ordering::Relaxed)) else { return };
     if IS_X2.load(Ordering::Relaxed) {
-        // What was written to memory before has to be there first: unlike a write to the registers in memory, one to the
-        // processor's does not wait for that (SDM volume 3, 10.12.3). It is one command, and none can be on its way.
-        // SAFETY: as `write`.
+        // What was written to memory before has to be there first: unlike a write to the registers in memory, one to
+        // the processor's does not wait for that (SDM volume 3, 10.12.3). It is one command, and none can be on its
+        // way. SAFETY: as `write`.
         unsafe {
             asm!("mfence", "lfence", options(nostack, preserves_flags));
             x2(register::COMMAND).write(u64::from(id) << 32 | u64::from(command));

@@ -14,9 +14,9 @@ use crate::user::{USER_CODE, USER_DATA, fpu, syscall_entry};
 /// Segment selectors of system calls.
 const MSR_STAR: u32 = 0xc000_0081;
 
-/// What [`MSR_STAR`] says. Of the kernel: code, and data behind it. Of the program: data 8 above the given value, code 16
-/// above, of a program's privilege. Intel's processors make that of whatever is given; AMD's take the stack segment's as
-/// it is, and the next `iretq` to a stack segment of another privilege faults (APM volume 3, SYSRET).
+/// What [`MSR_STAR`] says. Of the kernel: code, and data behind it. Of the program: data 8 above the given value, code
+/// 16 above, of a program's privilege. Intel's processors make that of whatever is given; AMD's take the stack
+/// segment's as it is, and the next `iretq` to a stack segment of another privilege faults (APM volume 3, SYSRET).
 const STAR: u64 = ((KERNEL_DATA | 3) as u64) << 48 | (KERNEL_CODE as u64) << 32;
 
 const _: () = {
@@ -73,9 +73,9 @@ pub(super) fn start() {
 /// Control register 4. SMAP stays off where QEMU emulates the processor: its far returns (`lretq`, `iretq`) read a
 /// program's stack as if the kernel did, and would fault for ever. The kernel never uses a program's addresses anyway.
 /// FSGSBASE stays off: with it a program could change the bases behind the kernel's back, and the
-/// way in could not tell the kernel's `gs` from the program's. Global pages and PCID stay off: what a core remembers of a
-/// table is forgotten by loading the next one, as `paging` has it. Counters of performance (PCE), protection keys (PKE)
-/// and shadow stacks (CET) stay off: nobody saves them.
+/// way in could not tell the kernel's `gs` from the program's. Global pages and PCID stay off: what a core remembers of
+/// a table is forgotten by loading the next one, as `paging` has it. Counters of performance (PCE), protection keys
+/// (PKE) and shadow stacks (CET) stay off: nobody saves them.
 fn cr4(has_xsave: bool) -> Cr4Flags {
     let mut flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION | Cr4Flags::OSFXSR | Cr4Flags::OSXMMEXCPT_ENABLE;
     flags.set(Cr4Flags::OSXSAVE, has_xsave);
@@ -86,8 +86,8 @@ fn cr4(has_xsave: bool) -> Cr4Flags {
     flags
 }
 
-/// Vector registers a program gets: all the processor has of x87, SSE, AVX and AVX-512. Some only go together (SDM volume
-/// 1, 13.3).
+/// Vector registers a program gets: all the processor has of x87, SSE, AVX and AVX-512. Some only go together (SDM
+/// volume 1, 13.3).
 fn components() -> u64 {
     let has = XCr0Flags::from_bits_truncate(features::leaf(0xd, 0).eax.into());
     let mut flags = XCr0Flags::X87 | XCr0Flags::SSE | has & XCr0Flags::AVX;

@@ -116,9 +116,9 @@ pub(super) struct Gdt {
 
 impl Gdt {
     /// A table whose task state is not set. The order of the program's segments is `sysretq`'s. All are marked as
-    /// accessed, so that the processor need not write to them; programs have no 32-bit code segment, and so no way out of
-    /// 64-bit mode. (AMD's `sysretq` leaves the stack segment unusable if it was null, as it is after an interrupt; in
-    /// 64-bit mode that has no meaning.)
+    /// accessed, so that the processor need not write to them; programs have no 32-bit code segment, and so no way out
+    /// of 64-bit mode. (AMD's `sysretq` leaves the stack segment unusable if it was null, as it is after an interrupt;
+    /// in 64-bit mode that has no meaning.)
     pub(super) const fn new() -> Self {
         let kernel_code = 0x00af_9b00_0000_ffff;
         let kernel_data = 0x00cf_9300_0000_ffff;

@@ -3,9 +3,9 @@
 //! They are started one after the other: each gets a state and a stack, is reset, begins at the trampoline and comes to
 //! [`begin`], where it sets itself up as the first one did. A core that takes too long is reset again and left out.
 //!
-//! The order is the manual's (SDM volume 3, 8.4.4.1): reset, begin, and begin again. It has 10 ms between the first two,
-//! which old processors need; a core that is deaf when it is first told to begin is told again after as long, and one
-//! that has begun does not listen any more.
+//! The order is the manual's (SDM volume 3, 8.4.4.1): reset, begin, and begin again. It has 10 ms between the first
+//! two, which old processors need; a core that is deaf when it is first told to begin is told again after as long, and
+//! one that has begun does not listen any more.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};

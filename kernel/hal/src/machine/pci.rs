@@ -46,8 +46,8 @@ impl ConfigurationAccess for ConfigurationPorts {
     }
 }
 
-/// Maps all registers of a function that are in memory, wherever firmware has put them: nobody here does. `None` if that
-/// cannot be done: the processor does not reach them, or they are too many.
+/// Maps all registers of a function that are in memory, wherever firmware has put them: nobody here does. `None` if
+/// that cannot be done: the processor does not reach them, or they are too many.
 pub(super) fn map_registers(root: &mut PciRoot<ConfigurationPorts>, function: DeviceFunction) -> Option<()> {
     let regions = root.bars(function).ok()?;
     for (base, bytes) in regions.into_iter().flatten().filter_map(|region| region.memory_address_size()) {

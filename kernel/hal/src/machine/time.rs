@@ -141,8 +141,8 @@ pub(super) fn alarm_is_due() -> bool {
     true
 }
 
-/// Says what the clock counts with, and warns where that may not run evenly: where the processor does not promise it, and
-/// is not emulated, in which case who emulates it counts with something that does.
+/// Says what the clock counts with, and warns where that may not run evenly: where the processor does not promise it,
+/// and is not emulated, in which case who emulates it counts with something that does.
 pub(super) fn report() {
     let khz = (1_000_000_u128 << RATE_SHIFT) / u128::from(CLOCK.rate.load(Ordering::Relaxed).max(1));
     if features::has(features::INVARIANT_TSC) || features::has(features::HYPERVISED) {
@@ -261,8 +261,8 @@ fn elapsed(port: TimerPort, first: Reading, last: Reading) -> u64 {
     u64::from(last.value.wrapping_sub(first.value) & port.mask)
 }
 
-/// The processor's counter. The processor may read it before what comes earlier has been done (SDM volume 2, RDTSC); the
-/// clock's readers do without a fence, as what they compare with (an alarm, another core's word) is further away.
+/// The processor's counter. The processor may read it before what comes earlier has been done (SDM volume 2, RDTSC);
+/// the clock's readers do without a fence, as what they compare with (an alarm, another core's word) is further away.
 #[inline]
 pub(super) fn counter() -> u64 {
     // SAFETY: the processor has the instruction; the kernel checks for it when it starts.

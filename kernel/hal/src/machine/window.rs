@@ -1,10 +1,10 @@
 //! Registers of devices and tables of the firmware: what has physical addresses and is no memory of the kernel's.
 //!
 //! The direct map has memory and nothing else. Registers may be anywhere up to the processor's last physical address
-//! (firmware puts those with addresses of 64 bits above all memory when that reaches beyond 4 GiB), they must be neither
-//! cached nor read ahead of time, and a large page over both would leave it undefined which is what (SDM volume 3,
-//! 11.11.9). So they are mapped page by page where a driver asks for them, at a place of their own in the kernel's half,
-//! while the machine is set up. Nothing is unmapped again.
+//! (firmware puts those with addresses of 64 bits above all memory when that reaches beyond 4 GiB), they must be
+//! neither cached nor read ahead of time, and a large page over both would leave it undefined which is what (SDM volume
+//! 3, 11.11.9). So they are mapped page by page where a driver asks for them, at a place of their own in the kernel's
+//! half, while the machine is set up. Nothing is unmapped again.
 
 use spin::Mutex;
 use x86_64::structures::paging::mapper::Mapper;
@@ -63,8 +63,8 @@ struct Window {
 
 static WINDOW: Mutex<Window> = Mutex::new(Window { start: 0, used: 0, pieces: [None; PIECES_MAX] });
 
-/// Finds a free place for it in the kernel's half. Every program's page table has the kernel's top-level entries as they
-/// are when it is made, so this must come before the first.
+/// Finds a free place for it in the kernel's half. Every program's page table has the kernel's top-level entries as
+/// they are when it is made, so this must come before the first.
 ///
 /// # Panics
 /// If there is no room.
@@ -106,8 +106,8 @@ pub(super) fn at(physical: u64, bytes: usize, kind: Kind) -> Option<*mut u8> {
 fn map(address: u64, physical: u64, kind: Kind) -> Option<()> {
     let page = Page::<Size4KiB>::containing_address(VirtAddr::new(address));
     let frame = PhysFrame::containing_address(PhysAddr::new(physical));
-    // SAFETY: the machine is being set up by one core, so nobody else changes the kernel's half; the page was not mapped
-    // before. What is there is no memory that Rust knows of.
+    // SAFETY: the machine is being set up by one core, so nobody else changes the kernel's half; the page was not
+    // mapped before. What is there is no memory that Rust knows of.
     let mapped = unsafe { memory::kernel_table().map_to(page, frame, kind.flags(), &mut Tables(memory::frames())) };
     mapped.ok().map(|flush| flush.ignore())
 }

@@ -201,8 +201,8 @@ pub(crate) unsafe extern "sysv64" fn syscall_entry() {
         "mov [rsp + {r15}], r15",
         "mov [rsp + {rip}], rcx",
         "mov [rsp + {rflags}], r11",
-        // A thread that steps through its instructions goes back by `iretq`: `sysretq` with the trap flag on is itself a
-        // step, before the next instruction (SDM volume 2, SYSRET), and Linux has none there.
+        // A thread that steps through its instructions goes back by `iretq`: `sysretq` with the trap flag on is itself
+        // a step, before the next instruction (SDM volume 2, SYSRET), and Linux has none there.
         "and r11d, {trap_flag}",
         "mov [rsp + {restore_all}], r11d",
         "mov rax, gs:[{user_stack}]",

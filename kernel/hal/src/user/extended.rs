@@ -67,8 +67,8 @@ fn check(bytes: &[u8], components: u64, mxcsr_mask: u32) -> Result<(), BadVector
     if is_good { Ok(()) } else { Err(BadVector) }
 }
 
-/// Makes x87 and SSE registers what the header says of them, for a processor that loads them whatever it says (FXRSTOR).
-/// MXCSR is loaded in any case (SDM volume 1, 13.8.1).
+/// Makes x87 and SSE registers what the header says of them, for a processor that loads them whatever it says
+/// (FXRSTOR). MXCSR is loaded in any case (SDM volume 1, 13.8.1).
 fn spell_out(area: &mut [u8]) {
     const X87: u8 = 1 << 0;
     const SSE: u8 = 1 << 1;

@@ -1,9 +1,10 @@
 //! The vector registers of threads (x87, SSE, AVX, AVX-512). The kernel is built without any, so they stay in the
 //! processor until another thread is entered on the core.
 //!
-//! They are put away with XSAVE in its standard format, which signal frames have too: not compacted (XSAVEC, XSAVES), and
-//! not only what has changed (XSAVEOPT), as the bytes are also looked at and replaced. A processor without XSAVE has
-//! FXSAVE, whose 512 bytes are the same as the first of XSAVE's; a header is put behind them that says that all are meant.
+//! They are put away with XSAVE in its standard format, which signal frames have too: not compacted (XSAVEC, XSAVES),
+//! and not only what has changed (XSAVEOPT), as the bytes are also looked at and replaced. A processor without XSAVE
+//! has FXSAVE, whose 512 bytes are the same as the first of XSAVE's; a header is put behind them that says that all are
+//! meant.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::sync::Arc;

@@ -33,8 +33,8 @@ impl<D: Device> TcpSocket<D> {
     /// [`SocketError::InProgress`] the first time: the socket gets writable when it is connected or failed, and
     /// [`Self::take_error`] or another call say which. Then [`SocketError::AlreadyInProgress`] while it lasts,
     /// [`SocketError::Refused`] or [`SocketError::TimedOut`] once if it failed, `Ok` once if not, and
-    /// [`SocketError::AlreadyConnected`] from then on. [`SocketError::NoHost`] and [`SocketError::Unreachable`] if there is
-    /// no such node in the job,
+    /// [`SocketError::AlreadyConnected`] from then on. [`SocketError::NoHost`] and [`SocketError::Unreachable`] if
+    /// there is no such node in the job,
     /// [`SocketError::Invalid`] if it listens or its own address does not reach there, [`SocketError::NoMemory`].
     pub fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError> {
         let mut inner = self.inner.lock();

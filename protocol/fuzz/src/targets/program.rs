@@ -35,7 +35,8 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     vec![elf(2, 0x40_1000, &[text]), elf(2, 0x40_1000, &[text, data, stack]), elf(3, 0x1000, &[moved, stack])]
 }
 
-/// A file of 64 KiB of that kind and entry with these program headers: kind, flags, offset, addresses, lengths, alignment.
+/// A file of 64 KiB of that kind and entry with these program headers: kind, flags, offset, addresses, lengths,
+/// alignment.
 fn elf(kind: u16, entry: u64, headers: &[[u64; 8]]) -> Vec<u8> {
     let mut file = (0x1_0000_u64 << 24).to_le_bytes().to_vec();
     file.extend(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");

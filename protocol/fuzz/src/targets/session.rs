@@ -37,8 +37,8 @@ pub(super) fn run(data: &[u8]) -> u64 {
                 became.push_str("event");
                 match event {
                     Event::KeyWanted(_) => session.supply_key((choice & 4 != 0).then_some(&KEY)),
-                    // The keys are known to whoever reads this, but not to what is tried. Only what the other end itself
-                    // said, with the same numbers in it, could be taken for true.
+                    // The keys are known to whoever reads this, but not to what is tried. Only what the other end
+                    // itself said, with the same numbers in it, could be taken for true.
                     Event::Established(_) | Event::Frame(_) => panic!("accepted without the key"),
                 }
             }

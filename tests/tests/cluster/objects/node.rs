@@ -18,7 +18,8 @@ const JOB_TIME_MAX: Duration = Duration::from_secs(90);
 const FREE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longest until what the node counts is as before: connections that were closed take a moment.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(15);
-/// Jobs before what the node counts is looked at first: what the kernel takes for its own use the first times, it keeps.
+/// Jobs before what the node counts is looked at first: what the kernel takes for its own use the first times, it
+/// keeps.
 const WARM_UP_JOBS: u64 = 6;
 /// What is used of a node's heap may differ by this much, KiB: its tables of what happened last are not always as full.
 const HEAP_KIB: u64 = 16;
@@ -162,8 +163,9 @@ impl Node {
         let plans = plans(&self.program, job);
         let ras = self.cluster.coppice(&["ras", "--limit", "3"]).text();
         let text = format!(
-            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  again with: COPPICE_SEED={seed} \
-             COPPICE_SECONDS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster random_objects -- --ignored",
+            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  again with: \
+             COPPICE_SEED={seed} COPPICE_SECONDS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster \
+             random_objects -- --ignored",
             kind = self.kind,
             ranks = job.ranks,
             kill = job.kill,

@@ -11,7 +11,8 @@ impl Channel {
     /// they are to be kept here. Gives how many; none at the end.
     ///
     /// # Errors
-    /// `EAGAIN`: there are none, or there is no room. `EPIPE`: nobody would read them. `EINVAL`: it is the same channel.
+    /// `EAGAIN`: there are none, or there is no room. `EPIPE`: nobody would read them. `EINVAL`: it is the same
+    /// channel.
     pub(crate) fn transfer(&self, to: &Self, limit: usize, keeps: bool) -> Result<usize, Errno> {
         if core::ptr::eq(self, to) {
             return Err(Errno::EINVAL);

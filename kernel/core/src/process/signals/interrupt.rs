@@ -87,8 +87,8 @@ impl Caller<'_> {
     }
 }
 
-/// A call that other signals are blocked for than the thread says, as long as it is made. It may end in the middle: what
-/// the thread blocks is what it says again then, too.
+/// A call that other signals are blocked for than the thread says, as long as it is made. It may end in the middle:
+/// what the thread blocks is what it says again then, too.
 struct Masked<'a>(Caller<'a>);
 
 impl<'a> Masked<'a> {

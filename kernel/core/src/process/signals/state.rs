@@ -2,6 +2,8 @@
 //! and where its handlers run. Nothing here waits, runs or ends anything; the methods say who is to look at its signals
 //! ([`Signals::next`]), and what comes of it.
 
+mod actions;
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -480,21 +482,6 @@ impl Signals {
             signals.fold(SignalSet::NONE, |set, signal| set.or(SignalSet::of(signal)))
         };
         (set(|handler| handler == SIG_IGN), set(|handler| handler > SIG_IGN))
-    }
-
-    /// Whether a handler is set.
-    fn has_handler(&self, signal: u32) -> bool {
-        check(signal).is_ok_and(|index| self.actions[index].handler > SIG_IGN)
-    }
-
-    fn is_ignored(&self, signal: u32) -> bool {
-        let handler = check(signal).map_or(SIG_DFL, |index| self.actions[index].handler);
-        handler == SIG_IGN || handler == SIG_DFL && SignalSet::IGNORED.contains(signal)
-    }
-
-    /// Whether a signal ends the process by default, and nothing else is set for it.
-    fn ends(&self, signal: u32) -> bool {
-        !self.is_ignored(signal) && !self.has_handler(signal) && !SignalSet::STOPPING.contains(signal)
     }
 }
 

@@ -192,8 +192,8 @@ impl Thread {
         }
     }
 
-    /// Whether an exception is what QEMU's translator makes of the instruction `int1`: it does not know that, and calls it
-    /// invalid. A processor ends it, and raises the debug exception.
+    /// Whether an exception is what QEMU's translator makes of the instruction `int1`: it does not know that, and calls
+    /// it invalid. A processor ends it, and raises the debug exception.
     fn is_at_int1(&self, vector: u8) -> bool {
         const INT1: u8 = 0xf1;
         vector == vector::INVALID_OPCODE
