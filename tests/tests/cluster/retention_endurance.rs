@@ -61,7 +61,7 @@ fn a_thousand_launches_use_nothing_up() {
         held.as_array().expect("nodes").iter().all(|node| node["retained"][0]["pages"].as_u64() > Some(0)),
         "{held}"
     );
-    // The kernel's heap gives whole pages back, and those that one small thing lies in it keeps.
+    // Within a hundredth, not to the byte: the heap grows and shrinks, and why a node may end with less is not known.
     let after = free_memory(&cluster);
     let is_as_before = |(after, before): (&u64, &u64)| *after >= *before / 100 * 99;
     assert!(after.len() == 8 && after.iter().zip(&before).all(is_as_before), "{after:?}, {before:?} before");
