@@ -44,7 +44,7 @@ pub(crate) use descriptors::{DESCRIPTORS_MAX, Descriptor, Descriptors};
 pub(crate) use device::Device;
 pub(crate) use event::Event;
 pub(crate) use input::Input;
-pub(crate) use open_file::{Object, OpenFile, S_IFREG, Shipped, Standard, flags};
+pub(crate) use open_file::{OPEN_FILE_BYTES, Object, OpenFile, S_IFREG, Shipped, Standard, flags};
 pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
 pub(crate) use signal_file::SignalFile;

@@ -158,7 +158,7 @@ pub const DESCRIPTOR_BYTES: usize = 48;
 /// Numbers for descriptors that are not charged: PMI's is among them.
 pub const DESCRIPTORS_FREE: usize = 256;
 
-/// What a descriptor and the objects behind it are charged with apart from their buffers, bytes.
+/// What an object behind an open file is charged with apart from its buffers, or what epoll watches, bytes.
 pub const OBJECT_BYTES: usize = 512;
 
 /// What a pipe holds at most unless a program says otherwise, bytes, as on Linux: then writers wait.

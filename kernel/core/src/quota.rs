@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use coppice_endpoint::Lender;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
-use coppice_hal::heap::{self, Refused};
+use coppice_hal::heap::{self, Refused, block_bytes};
 
 use crate::errno::Errno;
 use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SIXTEENTHS, QUOTA_STEP_BYTES};
@@ -69,6 +69,11 @@ impl Lender for Store {
     fn take_back(&self, bytes: usize) {
         heap::release(bytes);
     }
+}
+
+/// What an `Arc` of this type takes of the heap, bytes.
+pub(crate) const fn shared_bytes<T>() -> usize {
+    block_bytes(size_of::<T>() + 2 * size_of::<usize>())
 }
 
 /// Memory for what programs make the kernel keep: a node's, or what a process may have of it.

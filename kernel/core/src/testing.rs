@@ -6,6 +6,10 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{Context, Poll, Waker};
 
+/// Counts what each test holds.
+#[global_allocator]
+static ALLOCATOR: coppice_hal::heap::Counting = coppice_hal::heap::Counting;
+
 struct Parked(std::thread::Thread);
 
 impl Wake for Parked {

@@ -4,6 +4,7 @@
 //!
 //! What a job does follows from its seed alone. `COPPICE_SECONDS` makes the test go on for so long with the seeds from
 //! `COPPICE_SEED` on, on the nodes that `COPPICE_NODE` names (`64M,2`) or on all kinds; `cargo xtask soak` does.
+//! `COPPICE_JOBS` has so many jobs run on each of these instead.
 
 mod node;
 mod random;
@@ -41,8 +42,10 @@ const FAILURES_MAX: usize = 8;
 struct Trial {
     kinds: Vec<Kind>,
     next_seed: AtomicU64,
-    /// When to end, or jobs on each kind.
+    /// When to end …
     end: Option<Instant>,
+    /// … or how many jobs to run on each kind.
+    jobs_each: u64,
     ranks: AtomicU64,
     jobs: AtomicU64,
     failures: Mutex<Vec<String>>,
@@ -61,6 +64,7 @@ impl Trial {
             kinds: named.unwrap_or_else(|| KINDS[..tried].to_vec()),
             next_seed: number("COPPICE_SEED").unwrap_or(SEED).into(),
             end: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+            jobs_each: number("COPPICE_JOBS").unwrap_or(JOBS),
             ranks: AtomicU64::new(0),
             jobs: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -108,7 +112,11 @@ impl Trial {
     fn turn(&self, kind: Kind) {
         let mut node = Node::boot(kind);
         match self.end {
-            None => (0..JOBS / BATCH).for_each(|_| self.batch(&mut node, BATCH)),
+            None => {
+                for first in (0..self.jobs_each).step_by(BATCH as usize) {
+                    self.batch(&mut node, BATCH.min(self.jobs_each - first));
+                }
+            }
             Some(end) => {
                 let end = end.min(Instant::now() + TURN);
                 while Instant::now() < end && !self.is_over() {

@@ -9,12 +9,14 @@ mod transfer;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
+use coppice_hal::heap::block_bytes;
+
 use super::readiness::{Level, Ready, Watchers};
 use super::ring::Ring;
 use super::stream::{Shape, Sink, Source, Taken};
 use crate::errno::Errno;
-use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, OBJECT_BYTES, PIPE_PACKETS_MAX};
-use crate::quota::{Charge, Quota};
+use crate::limits::{CHANNEL_BYTES_MIN, CHANNEL_MESSAGES_MAX, PIPE_PACKETS_MAX};
+use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
 /// Whether a channel keeps apart what was written apart.
@@ -90,12 +92,11 @@ impl Channel {
         (reader, writer): (&Level, &Level),
         quota: &Arc<Quota>,
     ) -> Result<Arc<Self>, Errno> {
-        let charge = quota.charge(OBJECT_BYTES + CHANNEL_BYTES_MIN)?;
+        let parts = if kind.keeps_apart() { kind.parts_max() } else { 0 };
+        let charge = quota.charge(Self::bytes(parts) + block_bytes(CHANNEL_BYTES_MIN))?;
         let ring = Ring::new(CHANNEL_BYTES_MIN)?;
         let mut lengths = VecDeque::new();
-        if kind.keeps_apart() {
-            lengths.try_reserve_exact(kind.parts_max()).map_err(|_| Errno::ENOMEM)?;
-        }
+        lengths.try_reserve_exact(parts).map_err(|_| Errno::ENOMEM)?;
         let state = State {
             ring,
             lengths,
@@ -116,6 +117,12 @@ impl Channel {
         };
         channel.tell(&channel.state.lock());
         Ok(Arc::new(channel))
+    }
+
+    /// What it takes of the heap beside the bytes in it, bytes, if it can keep so many messages apart.
+    pub(super) const fn bytes(parts: usize) -> usize {
+        let lengths = if parts > 0 { block_bytes(parts * size_of::<u32>()) } else { 0 };
+        shared_bytes::<Self>() + 2 * Watchers::BYTES_FREE + lengths
     }
 
     /// Whether its writer was stopped.

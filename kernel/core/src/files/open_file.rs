@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
@@ -31,7 +31,7 @@ use crate::errno::Errno;
 use crate::memory::{FileIdentity, FileSource};
 use crate::pmi;
 use crate::process::Process;
-use crate::quota::Charge;
+use crate::quota::{Charge, Quota, shared_bytes};
 
 /// `O_*` as Linux has them on x86-64.
 pub(crate) mod flags {
@@ -147,6 +147,10 @@ pub(crate) enum Object {
     Pmi(pmi::Endpoint),
 }
 
+/// What an open file takes of the heap, bytes: itself, and where it says what it is ready for. What its object takes
+/// beside that, the object charges.
+pub(crate) const OPEN_FILE_BYTES: usize = shared_bytes::<OpenFile>() + shared_bytes::<AtomicU16>();
+
 /// An open file.
 pub(crate) struct OpenFile {
     pub(crate) object: Object,
@@ -159,7 +163,7 @@ pub(crate) struct OpenFile {
     /// Whose turn it is to use that.
     turns: Turns,
     level: Level,
-    /// The memory it takes, if it does not charge for that itself.
+    /// The memory it takes ([`OPEN_FILE_BYTES`]); none for what each process has from the start.
     charge: Once<Charge>,
 }
 
@@ -210,7 +214,17 @@ impl OpenFile {
         }
     }
 
-    /// Charges the memory it takes, if that was not done before.
+    /// The same, with the memory it takes charged.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn charged(self, quota: &Arc<Quota>) -> Result<Arc<Self>, Errno> {
+        let charge = quota.charge(OPEN_FILE_BYTES)?;
+        self.charge(charge);
+        Ok(Arc::new(self))
+    }
+
+    /// It has the memory that it takes, if it had none before.
     pub(crate) fn charge(&self, charge: Charge) {
         self.charge.call_once(|| charge);
     }

@@ -106,9 +106,9 @@ mod tests {
 
     use super::super::readiness::Ready;
     use super::super::stream::{Stream, Taken, copy_from};
-    use super::{PIPE_BYTES_MAX, PipeEnd, pipe};
+    use super::{Channel, PIPE_BYTES_MAX, PipeEnd, pipe};
     use crate::errno::Errno;
-    use crate::limits::{CHANNEL_BYTES_MIN, OBJECT_BYTES};
+    use crate::limits::CHANNEL_BYTES_MIN;
     use crate::quota::tests::quota;
 
     fn ready(end: &PipeEnd) -> Ready {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(put(&writes, &[1; 2]), Err(Errno::EAGAIN));
         assert_eq!(ready(&writes), Ready::empty());
         drop(rest);
-        assert_eq!(quota.taken(), CHANNEL_BYTES_MIN + OBJECT_BYTES);
+        assert_eq!(quota.taken(), CHANNEL_BYTES_MIN + Channel::bytes(0));
         drop((reads, writes));
         assert_eq!(quota.taken(), 0);
     }

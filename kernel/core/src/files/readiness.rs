@@ -120,6 +120,9 @@ impl List {
 }
 
 impl Watchers {
+    /// What those take of the heap that are not charged here, bytes.
+    pub(crate) const BYTES_FREE: usize = block_bytes(WATCHERS_FREE * size_of::<Waker>());
+
     /// Nobody.
     pub(crate) fn new(quota: &Arc<Quota>) -> Self {
         let list = List { wakers: Vec::new(), charge: None };

@@ -14,8 +14,7 @@ use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
-use crate::files::{Descriptor, Object, OpenFile, buffer, flags};
-use crate::limits::OBJECT_BYTES;
+use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, buffer, flags};
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
@@ -78,7 +77,7 @@ async fn open_at(caller: Caller<'_>, descriptor: i32, address: u64, opened_with:
     let opened_with = normalise(opened_with)?;
     let target = read_target(caller, descriptor, address).await?;
     caller.process.files.lock().check_room()?;
-    let charge = caller.process.node.quota.charge(OBJECT_BYTES)?;
+    let charge = caller.process.node.quota.charge(OPEN_FILE_BYTES)?;
     let file = match target {
         Target::Shipped(at) => open_shipped(caller, at, opened_with, mode).await?,
         Target::Special(node) => open_special(caller, node, opened_with)?,

@@ -1,6 +1,5 @@
 //! What a process makes to talk to itself: pipe(2), socketpair(2), eventfd(2).
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Arguments;
@@ -13,9 +12,9 @@ use crate::process::{Caller, Immediate};
 /// Gives an object a descriptor, opened with these `O_*` flags. Gives its number.
 ///
 /// # Errors
-/// `EMFILE`.
+/// `EMFILE`, `ENOMEM`.
 pub(super) fn install(caller: Caller<'_>, object: Object, opened_with: u32) -> Result<i32, Errno> {
-    let file = Arc::new(OpenFile::object(object, opened_with));
+    let file = OpenFile::object(object, opened_with).charged(&caller.process.node.quota)?;
     let close_on_exec = opened_with & flags::O_CLOEXEC != 0;
     caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)
 }
@@ -23,10 +22,13 @@ pub(super) fn install(caller: Caller<'_>, object: Object, opened_with: u32) -> R
 /// As [`install`], for two, whose numbers are written to `address`; if they cannot be, there are none. No other thread
 /// sees them before they are written.
 fn install_two(caller: Caller<'_>, objects: [(Object, u32); 2], address: u64) -> Immediate {
-    let descriptors = objects.map(|(object, opened_with)| {
-        let file = Arc::new(OpenFile::object(object, opened_with));
-        Descriptor { file, close_on_exec: opened_with & flags::O_CLOEXEC != 0 }
-    });
+    let quota = &caller.process.node.quota;
+    let describe = |(object, opened_with)| {
+        let file = OpenFile::object(object, opened_with).charged(quota)?;
+        Ok::<_, Errno>(Descriptor { file, close_on_exec: opened_with & flags::O_CLOEXEC != 0 })
+    };
+    let [one, other] = objects;
+    let descriptors = [describe(one)?, describe(other)?];
     let mut files = caller.process.files.lock();
     let mut numbers = Vec::new();
     let mut installed = || {

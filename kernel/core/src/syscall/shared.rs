@@ -71,7 +71,7 @@ pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     let file = caller.process.job.shared.make_nameless(label, how & MFD_ALLOW_SEALING != 0, caller.process)?;
     let close_on_exec = how & MFD_CLOEXEC != 0;
-    let file = Arc::new(OpenFile::new(Object::Shared(file), flags::O_RDWR));
+    let file = OpenFile::new(Object::Shared(file), flags::O_RDWR).charged(&caller.process.node.quota)?;
     let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
     Ok(number.cast_unsigned().into())
 }

@@ -1,6 +1,9 @@
 //! The host's allocator, of which nothing is known.
 
+pub use self::counting::{Counting, held_bytes};
 pub use crate::budget::{Refused, block_bytes};
+
+mod counting;
 
 /// How much of the kernel's heap is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

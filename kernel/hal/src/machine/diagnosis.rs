@@ -13,8 +13,9 @@ use x86_64::registers::control::Cr2;
 
 use super::backtrace::Backtrace;
 use super::core_state::Core;
+use super::heap::{self, Usage};
 use super::traps::{DOUBLE_FAULT, PAGE_FAULT, TrapFrame};
-use super::{cpu, power, serial};
+use super::{cpu, memory, power, serial};
 
 /// Number of the core that ends the machine, counted from 1; 0 while none does.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
@@ -117,6 +118,12 @@ fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: 
     }
     for address in Backtrace::from(frame_pointer) {
         serial::write_regardless(format_args!("  called from {address:#018x}\n"));
+    }
+    if let Some(Usage { used_bytes, held_bytes, promised_bytes, limit_bytes }) = heap::last_usage() {
+        serial::write_regardless(format_args!(
+            "  heap: {used_bytes} bytes used, {promised_bytes} promised, {held_bytes} held of at most {limit_bytes}; {} frames are free\n",
+            memory::frames().free_frames()
+        ));
     }
     power::exit(power::STATUS_PANIC)
 }

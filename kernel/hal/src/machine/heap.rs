@@ -56,6 +56,17 @@ struct Grown {
     budget: Budget,
 }
 
+impl Grown {
+    fn usage(&self) -> Usage {
+        Usage {
+            used_bytes: self.blocks.used(),
+            held_bytes: self.region.taken * PAGE_BYTES,
+            promised_bytes: self.budget.promised(),
+            limit_bytes: self.budget.limit(),
+        }
+    }
+}
+
 /// The allocator behind `alloc`.
 struct KernelHeap(Mutex<Grown>);
 
@@ -92,13 +103,12 @@ pub(super) fn map_stack(number: usize, bytes: u64) -> Option<u64> {
 /// How much is in use now.
 #[must_use]
 pub fn usage() -> Usage {
-    let Grown { blocks, region, budget } = &*HEAP.0.lock();
-    Usage {
-        used_bytes: blocks.used(),
-        held_bytes: region.taken * PAGE_BYTES,
-        promised_bytes: budget.promised(),
-        limit_bytes: budget.limit(),
-    }
+    HEAP.0.lock().usage()
+}
+
+/// How much is in use now, for the kernel's last words: `None` if that cannot be said.
+pub(super) fn last_usage() -> Option<Usage> {
+    HEAP.0.try_lock().map(|heap| heap.usage())
 }
 
 /// Promises so many bytes ([`block_bytes`] of each block), which can be allocated from now on, whatever happens to the

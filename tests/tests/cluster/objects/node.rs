@@ -23,6 +23,8 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(15);
 const WARM_UP_JOBS: u64 = 6;
 /// What is used of a node's heap may differ by this much, KiB: its tables of what happened last are not always as full.
 const HEAP_KIB: u64 = 16;
+/// Lines of a node's console that are shown with a failure.
+const CONSOLE_LINES: usize = 40;
 const POLL: Duration = Duration::from_millis(5);
 
 /// What a node has.
@@ -158,13 +160,24 @@ impl Node {
         }
     }
 
+    /// The last of what the node said, in the boot before if it was lost.
+    fn console(&self) -> String {
+        let consoles = self.cluster.home_path().join("state/default/consoles");
+        let text =
+            ["node-0.log.1", "node-0.log"].map(|name| std::fs::read(consoles.join(name)).unwrap_or_default()).concat();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+    }
+
     /// What went wrong with a job, what it did, what the node said, and how to see it again. The node is as new then.
     pub(super) fn failure(&mut self, job: &Job, what: &str) -> String {
         let plans = plans(&self.program, job);
         let ras = self.cluster.coppice(&["ras", "--limit", "3"]).text();
+        let console = self.console();
         let text = format!(
-            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  again with: \
-             COPPICE_SEED={seed} COPPICE_SECONDS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster \
+            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  console:\n{console}\n  again with: \
+             COPPICE_SEED={seed} COPPICE_JOBS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster \
              random_objects -- --ignored",
             kind = self.kind,
             ranks = job.ranks,

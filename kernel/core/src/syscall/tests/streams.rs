@@ -8,8 +8,8 @@ use coppice_protocol::syscalls as nr;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
 
 use crate::errno::Errno;
+use crate::files::OPEN_FILE_BYTES;
 use crate::files::flags;
-use crate::limits::OBJECT_BYTES;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, READ_ONLY, pattern};
 use crate::syscall::abi::signal::SignalAction;
 
@@ -315,15 +315,15 @@ fn open_files_take_memory_too() {
     for path in [bench.text(0, "/work/a"), bench.text(100, "/dev/null")] {
         let before = quota.taken();
         assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), 3);
-        assert_eq!(quota.taken(), before + OBJECT_BYTES);
+        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES);
         // A second descriptor is the same open file.
         assert_eq!(bench.call(nr::DUP, &[3]), 4);
         assert_eq!(bench.call(nr::CLOSE, &[3]), 0);
-        assert_eq!(quota.taken(), before + OBJECT_BYTES);
+        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES);
         assert_eq!(bench.call(nr::CLOSE, &[4]), 0);
         assert_eq!(quota.taken(), before);
         let mut all = quota.charge(0).expect("nothing");
-        while all.grow(OBJECT_BYTES).is_ok() {}
+        while all.grow(OPEN_FILE_BYTES).is_ok() {}
         assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), error(Errno::ENOMEM));
     }
 }
