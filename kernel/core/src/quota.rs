@@ -8,7 +8,8 @@
 //! and what is charged may be allocated as if it could not fail.
 //!
 //! The ranks of a node share: half of what objects may take is divided evenly among them, so that none can take it from
-//! another, and the other half is for whoever wants more.
+//! another, and the other half is for whoever wants more. Of a rank's own part, areas may take half: one that has mapped
+//! all it may still gets threads and descriptors.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -88,10 +89,21 @@ pub struct Quota {
     common_max: usize,
 }
 
+/// What memory is charged for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Areas of a process's memory.
+    Area,
+    /// Whatever else.
+    Object,
+}
+
 /// What a quota has taken.
 struct Taken {
     /// What was charged, bytes.
     charged: usize,
+    /// What of that was charged for areas, bytes.
+    areas: usize,
     /// What was taken from the store for that, bytes: whole steps, so that it is seldom asked.
     stored: usize,
 }
@@ -99,6 +111,7 @@ struct Taken {
 /// Memory that was charged. Given back when this is dropped.
 pub(crate) struct Charge {
     quota: Arc<Quota>,
+    kind: Kind,
     bytes: usize,
 }
 
@@ -122,7 +135,7 @@ impl Quota {
     }
 
     fn with(store: Store, reserved: usize, common: Arc<AtomicUsize>, common_max: usize) -> Self {
-        let taken = Mutex::new(LockLevel::Quota, Taken { charged: 0, stored: 0 });
+        let taken = Mutex::new(LockLevel::Quota, Taken { charged: 0, areas: 0, stored: 0 });
         Self { store, taken, reserved, common, common_max }
     }
 
@@ -131,27 +144,28 @@ impl Quota {
     /// # Errors
     /// `ENOMEM`: there is no more to be had.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Errno> {
-        let mut charge = Charge { quota: Arc::clone(self), bytes: 0 };
+        let mut charge = Charge { quota: Arc::clone(self), kind: Kind::Object, bytes: 0 };
         charge.grow(bytes)?;
         Ok(charge)
     }
 
     /// As [`Self::charge`]; [`Self::give_back`] is to be called for it.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), Errno> {
+    pub(crate) fn take(&self, kind: Kind, bytes: usize) -> Result<(), Errno> {
         let short = {
             let mut taken = self.taken.lock();
             let sum = taken.charged.checked_add(bytes).ok_or(Errno::ENOMEM)?;
-            let beyond = self.beyond(sum) - self.beyond(taken.charged);
+            let areas = taken.areas + if kind == Kind::Area { bytes } else { 0 };
+            let beyond = self.beyond(sum, areas) - self.beyond(taken.charged, taken.areas);
             if beyond > 0 {
                 let more = |common: usize| common.checked_add(beyond).filter(|sum| *sum <= self.common_max);
                 let common = self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
                 common.map_err(|_| Errno::ENOMEM)?;
             }
-            taken.charged = sum;
+            (taken.charged, taken.areas) = (sum, areas);
             sum.saturating_sub(taken.stored)
         };
         // Not under the lock: what is retained may have to go first.
-        if short > 0 { self.stock(short).inspect_err(|_| self.give_back(bytes)) } else { Ok(()) }
+        if short > 0 { self.stock(short).inspect_err(|_| self.give_back(kind, bytes)) } else { Ok(()) }
     }
 
     /// Takes at least so many bytes from the store.
@@ -164,13 +178,14 @@ impl Quota {
     }
 
     /// Gives back what was taken.
-    pub(crate) fn give_back(&self, bytes: usize) {
+    pub(crate) fn give_back(&self, kind: Kind, bytes: usize) {
         let mut taken = self.taken.lock();
         let less = taken.charged - bytes;
-        if let beyond @ 1.. = self.beyond(taken.charged) - self.beyond(less) {
+        let areas = taken.areas - if kind == Kind::Area { bytes } else { 0 };
+        if let beyond @ 1.. = self.beyond(taken.charged, taken.areas) - self.beyond(less, areas) {
             self.common.fetch_sub(beyond, Ordering::Relaxed);
         }
-        taken.charged = less;
+        (taken.charged, taken.areas) = (less, areas);
         // Less than nothing while another thread takes.
         let surplus = taken.stored.saturating_sub(less);
         if surplus > 2 * QUOTA_STEP_BYTES || less == 0 && surplus > 0 {
@@ -180,9 +195,10 @@ impl Quota {
         }
     }
 
-    /// How much of that is not reserved.
-    fn beyond(&self, charged: usize) -> usize {
-        charged.saturating_sub(self.reserved)
+    /// How much of what is charged, so much of it for areas, is not reserved.
+    fn beyond(&self, charged: usize, areas: usize) -> usize {
+        let beyond = areas.saturating_sub(self.reserved / 2);
+        beyond + (charged - beyond).saturating_sub(self.reserved)
     }
 
     /// Bytes that are charged.
@@ -204,7 +220,7 @@ impl Charge {
     /// # Errors
     /// `ENOMEM`: no more is charged.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Errno> {
-        self.quota.take(bytes)?;
+        self.quota.take(self.kind, bytes)?;
         self.bytes += bytes;
         Ok(())
     }
@@ -213,7 +229,7 @@ impl Charge {
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        self.quota.give_back(bytes);
+        self.quota.give_back(self.kind, bytes);
     }
 
     /// Where it was charged.
@@ -235,7 +251,7 @@ impl core::fmt::Debug for Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.quota.give_back(self.bytes);
+        self.quota.give_back(self.kind, self.bytes);
     }
 }
 
@@ -261,8 +277,8 @@ impl Counted {
     }
 
     /// From now on they are charged to `quota`.
-    pub(crate) fn charge_to(&mut self, quota: &Arc<Quota>) {
-        self.charge = Some(Charge { quota: Arc::clone(quota), bytes: 0 });
+    pub(crate) fn charge_to(&mut self, quota: &Arc<Quota>, kind: Kind) {
+        self.charge = Some(Charge { quota: Arc::clone(quota), kind, bytes: 0 });
     }
 
     /// Sees to it that so many are charged.
@@ -298,7 +314,7 @@ pub(crate) mod tests {
 
     use coppice_hal::frames::{FrameKind, FramePool};
 
-    use super::{Counted, Lender, Quota, Store};
+    use super::{Counted, Kind, Lender, Quota, Store};
     use crate::errno::Errno;
     use crate::limits::QUOTA_BYTES_DEFAULT;
     use crate::process::testing::pool;
@@ -352,11 +368,36 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn areas_leave_half_of_a_part_to_what_else_there_is() {
+        let node = Quota::new(Store::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::default()));
+        let ranks: Vec<Arc<Quota>> = (0..2).map(|_| Arc::new(node.share(2))).collect();
+        let part = QUOTA_BYTES_DEFAULT / 4;
+        let unit = 1024;
+        let mut areas = Counted::new(unit, 0);
+        areas.charge_to(&ranks[0], Kind::Area);
+        let all = (part / 2 + QUOTA_BYTES_DEFAULT / 2) / unit;
+        assert_eq!(areas.cover(all), Ok(()));
+        assert_eq!(areas.cover(all + 1), Err(Errno::ENOMEM));
+        // The rest of its part is there for anything else, and the other's part is whole.
+        let objects = ranks[0].charge(part / 2).expect("its part");
+        assert!(ranks[0].charge(1).is_err());
+        assert!(ranks[1].charge(part).is_ok());
+        drop(objects);
+        // The other way round, what else there is may take all of it.
+        areas.settle(0);
+        assert_eq!((ranks[0].taken(), node.common.load(super::Ordering::Relaxed)), (0, 0));
+        let objects = ranks[0].charge(part + QUOTA_BYTES_DEFAULT / 2).expect("nobody else wants it");
+        assert_eq!(areas.cover(1), Err(Errno::ENOMEM));
+        drop(objects);
+        assert_eq!(node.common.load(super::Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn things_are_charged_some_at_a_time_and_given_back() {
         let quota = of(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT));
         let mut things = Counted::new(100, 10);
         assert_eq!(things.cover(1 << 40), Ok(()), "nobody is charged");
-        things.charge_to(&quota);
+        things.charge_to(&quota, Kind::Object);
         for (count, charged) in [(10, 0), (11, 1600), (26, 1600), (27, 3200), (5, 3200)] {
             assert_eq!((things.cover(count), quota.taken()), (Ok(()), charged), "{count}");
         }

@@ -10,7 +10,7 @@ use super::open_file::{Object, OpenFile, Standard};
 use super::readiness::Level;
 use crate::errno::Errno;
 use crate::limits::{DESCRIPTOR_BYTES, DESCRIPTORS_FREE};
-use crate::quota::{Counted, Quota};
+use crate::quota::{Counted, Kind, Quota};
 
 /// Descriptors a process may have (`RLIMIT_NOFILE`, soft and hard, when it starts): `EMFILE`. As many as it may have
 /// handles.
@@ -43,7 +43,7 @@ impl Descriptors {
         let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
         let open = |stream| Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false };
         let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
-        charged.charge_to(quota);
+        charged.charge_to(quota, Kind::Object);
         let invalid = Level::new(Level::INVALID);
         let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid, charged, limit: DESCRIPTORS_MAX };
         for (number, stream) in streams.into_iter().enumerate() {

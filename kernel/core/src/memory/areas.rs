@@ -8,7 +8,7 @@ use super::area::Area;
 use super::limits::AREAS_MAX;
 use crate::errno::Errno;
 use crate::limits::{AREA_BYTES, AREAS_FREE};
-use crate::quota::{Counted, Quota};
+use crate::quota::{Counted, Kind, Quota};
 
 /// The areas by start address.
 pub(super) struct Areas {
@@ -30,7 +30,7 @@ impl Areas {
     /// There may be no more than this from now on, and they are charged to `quota`.
     pub(super) fn limit(&mut self, max: usize, quota: &Arc<Quota>) {
         self.max = max;
-        self.charged.charge_to(quota);
+        self.charged.charge_to(quota, Kind::Area);
     }
 
     /// The area an address lies in, with its start.

@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::executor::{self, RunTime};
 use crate::process::futexes::Sleeper;
 use crate::process::remembered::OfThread;
-use crate::quota::Charge;
+use crate::quota::{Charge, Kind};
 use crate::sync::{LockLevel, Mutex};
 
 /// What a thread has besides its registers.
@@ -137,7 +137,7 @@ impl ThreadState {
         self.call.store(NO_CALL, Ordering::Relaxed);
         let kept = self.kept.swap(0, Ordering::Relaxed);
         if kept > 0 {
-            self.charge.quota().give_back(kept);
+            self.charge.quota().give_back(Kind::Object, kept);
         }
     }
 
@@ -147,7 +147,7 @@ impl ThreadState {
     /// `ENOMEM`.
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), Errno> {
         let bytes = block_bytes(bytes);
-        self.charge.quota().take(bytes)?;
+        self.charge.quota().take(Kind::Object, bytes)?;
         self.kept.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }

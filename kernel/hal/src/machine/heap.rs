@@ -33,6 +33,10 @@ const STACK_DISTANCE: u64 = 1 << 20;
 /// what is allocated without asking.
 const RUN_BYTES: usize = 64 * 1024;
 
+/// Nothing is promised while less than this share of the kernel's reserve of frames is left: one part in so many. The
+/// rest is for what was promised before.
+const RESERVE_SHARE: u32 = 2;
+
 /// Frames that the growth of the heap may need for page tables.
 const TABLE_FRAMES: usize = 4;
 
@@ -121,9 +125,14 @@ pub fn promise(bytes: usize) -> Result<(), Refused> {
     let used = blocks.used();
     budget.settle(used);
     let growth = budget.growth(bytes, region.held(), used)?;
+    let pool = memory::frames();
+    // Free blocks that lie badly made the heap grow by frames of the reserve, and what lies badly cannot be promised.
+    if pool.free_frames() < pool.reserve_frames() / RESERVE_SHARE {
+        return Err(Refused::Frames);
+    }
     if growth > 0 {
         let frames = growth.max(GROWTH_BYTES).div_ceil(PAGE_BYTES) + TABLE_FRAMES;
-        if frames > memory::frames().available_frames() as usize || !region.grow(blocks, growth) {
+        if frames > pool.available_frames() as usize || !region.grow(blocks, growth) {
             return Err(Refused::Frames);
         }
     } else if budget.is_near_limit(region.held()) && !blocks.has_run(RUN_BYTES) {

@@ -14,7 +14,7 @@ use super::pending::Pending;
 use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
 use crate::errno::Errno;
 use crate::limits::{SIGNAL_BYTES, SIGNALS_FREE, SIGNALS_QUEUED_MAX};
-use crate::quota::{Counted, Quota};
+use crate::quota::{Counted, Kind, Quota};
 use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
 
 const SIG_DFL: u64 = 0;
@@ -96,7 +96,7 @@ impl Signals {
     /// The same, whose pending signals are charged to `quota`.
     pub(crate) fn charged(first: u32, quota: &Arc<Quota>) -> Self {
         let mut signals = Self::new(first);
-        signals.charged.charge_to(quota);
+        signals.charged.charge_to(quota, Kind::Object);
         signals
     }
 
