@@ -25,6 +25,9 @@ const WARM_UP_JOBS: u64 = 6;
 const HEAP_KIB: u64 = 16;
 /// Lines of a node's console that are shown with a failure.
 const CONSOLE_LINES: usize = 40;
+/// At most so many bytes that were free when a node had booted are not after all jobs, a hundredth of the larger nodes'
+/// memory: what its heap holds beyond what is used.
+const HELD_BYTES_MAX: u64 = 600 * 1024;
 const POLL: Duration = Duration::from_millis(5);
 
 /// What a node has.
@@ -55,6 +58,8 @@ pub(super) struct Node {
     cluster: Cluster,
     program: PathBuf,
     generation: u64,
+    /// What nobody used when it had booted, bytes.
+    free_at_boot: u64,
     before: State,
 }
 
@@ -62,8 +67,10 @@ impl Node {
     pub(super) fn boot(kind: Kind) -> Self {
         let (memory, cores) = (format!("{}M", kind.megabytes), kind.cores.to_string());
         let cluster = Cluster::up_with(&["--nodes", "1", "--memory", &memory, "--cores", &cores]);
+        let free_at_boot = free_bytes(&cluster);
         let before = state(&cluster, 0);
-        let mut node = Self { kind, cluster, program: program("objects", Toolchain::Musl), generation: 1, before };
+        let program = program("objects", Toolchain::Musl);
+        let mut node = Self { kind, cluster, program, generation: 1, free_at_boot, before };
         node.look();
         node
     }
@@ -160,6 +167,23 @@ impl Node {
         }
     }
 
+    /// Waits until nearly as much is free as when it had booted. Returns how much that is, as a share of it.
+    pub(super) fn is_free_as_at_boot(&self) -> Result<f64, String> {
+        let _ = self.cluster.coppice(&["forget"]).success();
+        let start = Instant::now();
+        loop {
+            let free = free_bytes(&self.cluster);
+            let share = free as f64 / self.free_at_boot as f64;
+            if free + HELD_BYTES_MAX >= self.free_at_boot {
+                return Ok(share);
+            }
+            if start.elapsed() > SETTLE_TIME_MAX {
+                return Err(format!("{share:.4} of what was free at boot is free"));
+            }
+            std::thread::sleep(20 * POLL);
+        }
+    }
+
     /// The last of what the node said, in the boot before if it was lost.
     fn console(&self) -> String {
         let consoles = self.cluster.home_path().join("state/default/consoles");
@@ -178,7 +202,7 @@ impl Node {
         let text = format!(
             "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  console:\n{console}\n  again with: \
              COPPICE_SEED={seed} COPPICE_JOBS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster \
-             random_objects -- --ignored",
+             random_objects",
             kind = self.kind,
             ranks = job.ranks,
             kill = job.kill,
@@ -187,9 +211,15 @@ impl Node {
         let _ = self.cluster.coppice(&["reboot", "0"]);
         self.cluster.wait_until_ready();
         self.generation = self.view()["generation"].as_u64().expect("a number");
+        self.free_at_boot = free_bytes(&self.cluster);
         self.before = state(&self.cluster, 0);
         text
     }
+}
+
+/// What nobody uses of the node, as it last said, bytes.
+fn free_bytes(cluster: &Cluster) -> u64 {
+    cluster.json(&["nodes"])[0]["memory"]["free_bytes"].as_u64().expect("a number")
 }
 
 /// What a job's ranks did, as the program itself says on the host.
