@@ -1,4 +1,4 @@
-//! Which processor a machine has: one of QEMU's models, with features added and taken away.
+//! Which processor a machine has: one of QEMU's models, with features added, taken away and given values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +12,24 @@ const EVERYTHING: &str = "max";
 /// The model that is the host's own processor, under KVM.
 const HOST: &str = "host";
 
-/// A processor: `MODEL[,±FEATURE…]`, such as `Haswell,-xsave,+smap`. Whether there is such a model QEMU knows.
+/// A processor: `MODEL[,±FEATURE|,NAME=VALUE…]`, such as `Haswell,-xsave,+smap,level=13`. Whether there is such a model
+/// QEMU knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
     model: String,
-    /// Features, in their order, and whether they are added.
-    features: Vec<(String, bool)>,
+    /// What is changed of the model, in order.
+    changes: Vec<Change>,
+}
+
+/// What is changed of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
+    /// It has a feature.
+    With(String),
+    /// It has it not.
+    Without(String),
+    /// Something of it has this value.
+    Is(String, String),
 }
 
 /// A text that names no processor.
@@ -29,15 +41,15 @@ pub enum ProcessorError {
     /// Something that can be no name of a model.
     #[error("'{0}' is no processor model: `qemu-system-x86_64 -cpu help` lists them")]
     Model(String),
-    /// Something that adds or takes away no feature.
-    #[error("'{0}' is no feature: write +NAME or -NAME, such as -xsave")]
+    /// Something that changes nothing of a processor.
+    #[error("'{0}' is no feature: write +NAME, -NAME or NAME=VALUE, such as -xsave or level=13")]
     Feature(String),
 }
 
 impl Processor {
     /// A model as QEMU has it, which the caller knows.
     fn known(model: &str) -> Self {
-        Self { model: model.to_owned(), features: Vec::new() }
+        Self { model: model.to_owned(), changes: Vec::new() }
     }
 
     /// All that QEMU can emulate.
@@ -55,7 +67,8 @@ impl Processor {
     /// The same with one feature more, or less.
     #[must_use]
     pub fn with(mut self, feature: &str, is_added: bool) -> Self {
-        self.features.push((feature.to_owned(), is_added));
+        let change = if is_added { Change::With } else { Change::Without };
+        self.changes.push(change(feature.to_owned()));
         self
     }
 
@@ -83,26 +96,31 @@ impl FromStr for Processor {
         let model = words.next().filter(|word| is_name(word) && *word != "help");
         let model =
             model.ok_or_else(|| ProcessorError::Model(text.split(',').next().unwrap_or_default().to_owned()))?;
-        let feature = |word: &str| {
-            let wrong = || ProcessorError::Feature(word.to_owned());
-            let (sign, name) = word.split_at_checked(1).ok_or_else(wrong)?;
-            match sign {
-                "+" | "-" if is_name(name) => Ok((name.to_owned(), sign == "+")),
-                _ => Err(wrong()),
-            }
+        let change = |word: &str| {
+            let named = |name: &str| is_name(name).then(|| name.to_owned());
+            let change = match (word.strip_prefix('+'), word.strip_prefix('-'), word.split_once('=')) {
+                (Some(feature), _, _) => named(feature).map(Change::With),
+                (_, Some(feature), _) => named(feature).map(Change::Without),
+                (_, _, Some((name, value))) => {
+                    named(name).zip(named(value)).map(|(name, value)| Change::Is(name, value))
+                }
+                _ => None,
+            };
+            change.ok_or_else(|| ProcessorError::Feature(word.to_owned()))
         };
-        let features = words.map(feature).collect::<Result<_, _>>()?;
-        Ok(Self { model: model.to_owned(), features })
+        let changes = words.map(change).collect::<Result<_, _>>()?;
+        Ok(Self { model: model.to_owned(), changes })
     }
 }
 
 impl fmt::Display for Processor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.model)?;
-        for (feature, is_added) in &self.features {
-            write!(f, ",{}{feature}", if *is_added { '+' } else { '-' })?;
-        }
-        Ok(())
+        self.changes.iter().try_for_each(|change| match change {
+            Change::With(feature) => write!(f, ",+{feature}"),
+            Change::Without(feature) => write!(f, ",-{feature}"),
+            Change::Is(name, value) => write!(f, ",{name}={value}"),
+        })
     }
 }
 
@@ -112,7 +130,7 @@ mod tests {
 
     #[test]
     fn processors_are_written_as_they_are_read() {
-        for text in ["max", "Haswell-v4", "qemu64,-sse2", "EPYC,+xsave,-fsgsbase,+sse4.1,-pcid"] {
+        for text in ["max", "Haswell-v4", "qemu64,-sse2", "EPYC,+xsave,-fsgsbase,+sse4.1,level=13,-pcid"] {
             assert_eq!(text.parse::<Processor>().map(|processor| processor.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("max,-smap".parse(), Ok(Processor::everything().with("smap", false)));
@@ -131,7 +149,9 @@ mod tests {
             ("a b", model("a b")),
             ("max,", feature("")),
             ("max,xsave", feature("xsave")),
-            ("max,xsave=on", feature("xsave=on")),
+            ("max,xsave=", feature("xsave=")),
+            ("max,=on", feature("=on")),
+            ("max,level=1=2", feature("level=1=2")),
             ("max,+xsave=on", feature("+xsave=on")),
             ("max,+", feature("+")),
             ("max,--smap", feature("--smap")),

@@ -94,9 +94,9 @@ pub(crate) struct Up {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     pub(crate) accel: Accelerator,
-    /// Processor of each node: one of QEMU's models, with features added (+) and taken away (-), such as
-    /// EPYC or Haswell,-avx2; without it all that can be had
-    #[arg(long, value_name = "MODEL[,±FEATURE…]")]
+    /// Processor of each node: one of QEMU's models, with features added (+), taken away (-) and given values, such as
+    /// EPYC or Haswell,-avx2,level=13; without it all that can be had
+    #[arg(long, value_name = "MODEL[,±FEATURE|,NAME=VALUE…]")]
     pub(crate) cpu: Option<Processor>,
     /// What nodes keep of the programs that ran on them, to start them again without loading them
     #[arg(long, value_enum, default_value_t = Retention::Many)]

@@ -29,7 +29,7 @@ pub struct Options {
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]
     pub accel: AcceleratorChoice,
-    /// Processor of each node, MODEL[,±FEATURE…]
+    /// Processor of each node, MODEL[,±FEATURE|,NAME=VALUE…]
     #[arg(long)]
     pub cpu: Option<Processor>,
     /// Let the nodes' clocks count instructions
