@@ -13,8 +13,8 @@ use spin::Once;
 
 use crate::SocketError;
 use crate::limits::{
-    RING_BYTES_MAX, RING_BYTES_MIN, RING_LARGE_SHARE, RING_OVERHEAD_BYTES, RING_PART, USER_BUFFER_BYTES,
-    USER_SOCKETS_MAX,
+    RING_BYTES_MAX, RING_BYTES_MIN, RING_LARGE_SHARE, RING_OVERHEAD_BYTES, RING_PART, SMALL_BLOCK_BYTES_MAX,
+    USER_BUFFER_BYTES, USER_SOCKETS_MAX,
 };
 
 /// The books of one stack.
@@ -100,6 +100,11 @@ impl Accounts {
     }
 }
 
+/// What a block of so many bytes may take of the memory, bytes: a power of two, if it is small.
+pub(crate) fn block_bytes(bytes: usize) -> usize {
+    if bytes > SMALL_BLOCK_BYTES_MAX { bytes } else { bytes.next_power_of_two() }
+}
+
 /// So many zeros, if there is memory for them.
 pub(crate) fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     let mut ring = Vec::new();
@@ -123,13 +128,6 @@ pub(crate) struct Grant {
     bytes: usize,
     /// Who has lent them.
     lender: Option<Arc<dyn Lender>>,
-}
-
-impl Grant {
-    /// How many.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
 }
 
 impl Drop for Grant {
@@ -185,9 +183,9 @@ mod tests {
         accounts.borrow_from(Arc::clone(&lender) as Arc<dyn Lender>);
         let left = || lender.0.load(Ordering::Relaxed);
         let (ring, grant) = accounts.ring().expect("memory");
-        assert_eq!((left(), grant.bytes()), (300_000 - grant.bytes(), ring.len() + RING_OVERHEAD_BYTES));
+        assert_eq!((left(), grant.bytes), (300_000 - grant.bytes, ring.len() + RING_OVERHEAD_BYTES));
         assert_eq!(accounts.grant(left() + 1).err(), Some(SocketError::NoMemory));
-        assert_eq!(accounts.bytes(), grant.bytes());
+        assert_eq!(accounts.bytes(), grant.bytes);
         drop(grant);
         assert_eq!((left(), accounts.bytes()), (300_000, 0));
     }

@@ -19,7 +19,7 @@ use crate::accounts::{Grant, Ticket};
 use crate::cell::{Cell, Readiness};
 use crate::ethernet::{Framed, Realm};
 use crate::job::JobNetwork;
-use crate::limits::{DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES};
+use crate::limits::{DATAGRAM_OVERHEAD_BYTES, DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES};
 use crate::local::Name;
 use crate::stack::ports::Claim;
 
@@ -35,18 +35,18 @@ pub(crate) struct Datagram {
     pub(crate) peer: Name,
     /// It is for all nodes of the job, and this is the next one.
     pub(crate) copies: Option<JobNode>,
-    grant: Grant,
+    _grant: Grant,
     wipe: fn(&mut [u8]),
 }
 
 impl Datagram {
     pub(crate) fn new(bytes: Vec<u8>, peer: Name, grant: Grant, wipe: fn(&mut [u8])) -> Self {
-        Self { bytes, peer, copies: None, grant, wipe }
+        Self { bytes, peer, copies: None, _grant: grant, wipe }
     }
 
-    /// What it counts in the books, bytes.
+    /// What it counts in its socket's queues, bytes.
     fn cost(&self) -> usize {
-        self.grant.bytes()
+        self.bytes.len() + DATAGRAM_OVERHEAD_BYTES
     }
 }
 
@@ -124,6 +124,7 @@ impl Socket {
     pub(crate) fn drop_first(&mut self) {
         if let Some(datagram) = self.received.pop_front() {
             self.received_bytes -= datagram.cost();
+            give_back(&mut self.received);
             self.update(false);
         }
     }
@@ -148,7 +149,8 @@ impl Socket {
 
     /// Takes one in if there is room for it.
     fn take(&mut self, datagram: Datagram) {
-        if !self.read_shut && self.received_bytes + datagram.cost() <= DATAGRAM_QUEUE_BYTES {
+        let has_room = self.received_bytes + datagram.cost() <= DATAGRAM_QUEUE_BYTES;
+        if !self.read_shut && has_room && self.received.try_reserve(1).is_ok() {
             self.received_bytes += datagram.cost();
             self.received.push_back(datagram);
             self.update(true);
@@ -229,12 +231,17 @@ impl Datagrams {
     }
 
     /// Puts a datagram into the queue of those that are to go.
-    pub(crate) fn send(&mut self, number: Number, from_port: u16, datagram: Datagram) {
+    ///
+    /// # Errors
+    /// [`SocketError::NoMemory`]: it does not go.
+    pub(crate) fn send(&mut self, number: Number, from_port: u16, datagram: Datagram) -> Result<(), SocketError> {
+        self.unsent.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
         if let Some(socket) = self.sockets.get_mut(&number) {
             socket.unsent_bytes += datagram.cost();
             socket.update(false);
             self.unsent.push_back((number, from_port, datagram));
         }
+        Ok(())
     }
 
     /// A peer says that nobody has the port that `number` sent to.
@@ -259,6 +266,7 @@ impl Datagrams {
         while let Some((number, _, datagram)) = self.unsent.pop_front() {
             self.sent(number, &datagram);
         }
+        give_back(&mut self.unsent);
     }
 
     fn sent(&mut self, number: Number, datagram: &Datagram) {
@@ -300,7 +308,18 @@ impl Datagrams {
                 self.sent(number, &datagram);
             }
         }
+        give_back(&mut self.unsent);
         budget
+    }
+}
+
+/// Places that a queue keeps when it is empty.
+const PLACES_KEPT: usize = 16;
+
+/// Gives the memory of a queue that was long back when it is empty.
+fn give_back<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() && queue.capacity() > PLACES_KEPT {
+        *queue = VecDeque::new();
     }
 }
 

@@ -65,8 +65,12 @@ pub const USER_ACKNOWLEDGE_DELAY_NS: u64 = 1_000_000;
 /// [`crate::SocketError::MessageTooLong`].
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// What a datagram counts besides its own bytes, so that many small ones are not free, bytes.
-pub const DATAGRAM_OVERHEAD_BYTES: usize = 128;
+/// What a datagram counts besides its own bytes, bytes: its place in a queue that may have grown to twice of what it
+/// holds, with what is known of it.
+pub const DATAGRAM_OVERHEAD_BYTES: usize = 256;
+
+/// Blocks of memory up to this length, bytes, may take powers of two.
+pub const SMALL_BLOCK_BYTES_MAX: usize = 2048;
 
 /// Datagrams that wait in a socket to be received, bytes with their overhead. What comes beyond is lost.
 pub const DATAGRAM_QUEUE_BYTES: usize = 256 * 1024;

@@ -12,7 +12,7 @@ use coppice_protocol::ids::JobNode;
 use smoltcp::phy::Device;
 
 use crate::SocketError;
-use crate::accounts::zeroed;
+use crate::accounts::{block_bytes, zeroed};
 use crate::cell::{Cell, Readiness};
 use crate::datagrams::{Datagram, HEADERS_BYTES, Number, Socket};
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAM_OVERHEAD_BYTES};
@@ -282,7 +282,7 @@ impl Net {
         fill(&mut datagram.bytes)?;
         if !is_local {
             datagram.copies = self.is_broadcast(to.0).then_some(JobNode(0));
-            self.datagrams.send(number, port, datagram);
+            self.datagrams.send(number, port, datagram)?;
             return Ok(());
         }
         let source = if bound.is_unspecified() { to.0 } else { bound };
@@ -296,7 +296,7 @@ impl Net {
 
     /// Room for a datagram, zeroed.
     pub(crate) fn datagram(&mut self, length: usize, peer: Name) -> Result<Datagram, SocketError> {
-        let grant = self.accounts.grant(length + DATAGRAM_OVERHEAD_BYTES)?;
+        let grant = self.accounts.grant(block_bytes(length) + DATAGRAM_OVERHEAD_BYTES)?;
         let bytes = zeroed(length).ok_or(SocketError::NoMemory)?;
         Ok(Datagram::new(bytes, peer, grant, self.wipe))
     }

@@ -8,7 +8,9 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::task::Poll;
 
-use coppice_endpoint::limits::{DATAGRAM_BYTES_MAX, DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES};
+use coppice_endpoint::limits::{
+    DATAGRAM_BYTES_MAX, DATAGRAM_OVERHEAD_BYTES, DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BYTES,
+};
 use coppice_endpoint::testing::{CLEAN, End, Faults, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, World};
 use coppice_endpoint::{Received, SocketError, Stack, UdpSocket, UserConfig};
 
@@ -213,7 +215,7 @@ fn queues_are_bounded() {
     };
     assert_eq!(full, SocketError::WouldBlock);
     assert!(!sender.readiness().writable);
-    assert!((DATAGRAM_SEND_BYTES / 1200..=DATAGRAM_SEND_BYTES / 1000 + 1).contains(&sent));
+    assert_eq!(sent, DATAGRAM_SEND_BYTES.div_ceil(1000 + DATAGRAM_OVERHEAD_BYTES));
     let (came, sender) = run(&mut world, async move {
         let mut total = sent;
         while total < 2000 {
@@ -237,7 +239,7 @@ fn queues_are_bounded() {
         assert_eq!(bytes, [count as u8; 1000]);
         count += 1;
     }
-    assert!((DATAGRAM_QUEUE_BYTES / 1200..DATAGRAM_QUEUE_BYTES / 1000).contains(&count), "{count}");
+    assert_eq!(count, DATAGRAM_QUEUE_BYTES / (1000 + DATAGRAM_OVERHEAD_BYTES));
     assert!(sender.readiness().writable);
 }
 

@@ -194,7 +194,8 @@ impl Net {
         let ticket = self.ticket()?;
         let ((receive, received), (transmit, transmitted)) = (self.accounts.ring()?, self.accounts.ring()?);
         let holding = Holding { ticket: Some(ticket), _rings: [received, transmitted] };
-        let key = self.table.add(new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS), owner, Some(holding));
+        let socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
+        let key = self.table.add(socket, owner, Some(holding)).ok_or(SocketError::NoMemory)?;
         let claim = self.ports.accept(port);
         if let Some(entry) = self.table.get_mut(key) {
             entry.claim = Some(claim);

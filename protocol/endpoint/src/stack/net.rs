@@ -83,6 +83,7 @@ impl Net {
     pub(crate) fn leave_job<D>(&mut self, device: &mut Framed<D>) -> Option<JobSide> {
         self.datagrams.forget_unsent();
         while self.forget_oldest(|entry| entry.realm() == Realm::Job) {}
+        self.table.shrink();
         self.sides.leave(device)
     }
 
@@ -93,9 +94,10 @@ impl Net {
         if self.node_sockets >= SOCKETS_MAX {
             return Err(NetError::TooManySockets);
         }
-        self.node_sockets += 1;
         let socket = new_socket(receive, transmit, ACKNOWLEDGE_DELAY_NS);
-        Ok(self.table.add(socket, owner, None))
+        let key = self.table.add(socket, owner, None).ok_or(NetError::TooManySockets)?;
+        self.node_sockets += 1;
+        Ok(key)
     }
 
     /// Starts to connect a new socket from `port`, which is its alone.
@@ -111,7 +113,8 @@ impl Net {
 
     /// Removes a socket at once, without a word to its peer.
     pub(crate) fn remove(&mut self, key: Key) {
-        let Some(Entry { owner, claim, holding, .. }) = self.table.remove(key) else { return };
+        let Some(entry) = self.table.remove(key) else { return };
+        let Entry { owner, claim, holding, .. } = *entry;
         if holding.is_none() {
             self.node_sockets -= 1;
             self.node_closing -= usize::from(matches!(owner, Owner::Nobody { .. }));

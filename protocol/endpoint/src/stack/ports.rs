@@ -124,6 +124,7 @@ impl Ports {
         if uses.node || (uses.accepted > 0 && !reuse) || uses.binds.iter().any(clash) {
             return Err(SocketError::AddressInUse);
         }
+        uses.binds.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
         self.next_name = name.wrapping_add(1);
         uses.binds.push(Bind { name, address, reuse, listens: false });
         Ok(Claim::Bound(port, name))

@@ -160,7 +160,8 @@ impl Net {
     fn connect_local(&mut self, from: Name, to: Name, cell: &Arc<Cell>) -> Result<End, SocketError> {
         // The node's own ports are not for its programs.
         let known = self.listeners.find(canonical(to.0), to.1).filter(|(_, listener)| listener.sizes.is_none());
-        let Some((place, _)) = known else { return Err(SocketError::Refused) };
+        let Some((place, listener)) = known else { return Err(SocketError::Refused) };
+        listener.waiting.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
         let ticket = self.ticket()?;
         let (connector, acceptor) = local::pair(&self.accounts, ticket, self.wipe, (from, Arc::clone(cell)), to)?;
         if let Some(listener) = self.listeners.get_mut(place) {
@@ -205,8 +206,8 @@ impl Net {
         socket.set_keep_alive(keep_alive_ns.map(stack_duration));
         let holding = Holding { ticket: None, _rings: [received, transmitted] };
         let user = User::new(Arc::clone(cell));
+        let key = self.table.add(socket, Owner::User(user), Some(holding)).ok_or(SocketError::NoMemory)?;
         cell.set(Readiness::NONE, false);
-        let key = self.table.add(socket, Owner::User(user), Some(holding));
         if self.start(key, peer, port).is_err() {
             self.remove(key);
             cell.set(Readiness::FRESH, false);
