@@ -1,6 +1,7 @@
 //! mremap: growing, shrinking and moving. A move takes page-table entries along, never bytes, and in steps.
 
 use coppice_hal::addr::USER_END;
+use coppice_hal::paging::Access;
 
 use super::area::Area;
 use super::change::Change;
@@ -49,14 +50,8 @@ impl AddressSpace {
             return if self.areas.covers(address, address + new) { Ok(address) } else { Err(Errno::EFAULT) };
         }
         let area = self.single_area(address, old_end)?;
-        let (area_end, writable) = (area.end, area.access);
-        let is_data = is_data(area.access, &area.content);
-        if writable.contains(coppice_hal::paging::Access::WRITE) && self.exceeds_memory(new - old) {
-            return Err(Errno::ENOMEM);
-        }
-        if !self.may_expand(new - old, is_data, (0, 0)) {
-            return Err(Errno::ENOMEM);
-        }
+        let area_end = area.end;
+        self.check_growth(address, new - old)?;
         let grown_end = address.checked_add(new).filter(|end| *end <= USER_END);
         if let Some(end) = grown_end
             && area_end == old_end
@@ -106,8 +101,24 @@ impl AddressSpace {
             self.begin(change)?;
             return Err(errno);
         }
+        if let Err(errno) = self.check_growth(address, new - kept) {
+            self.begin(change)?;
+            return Err(errno);
+        }
         self.begin(change.and_move(address, kept, place, end))?;
         Ok(place)
+    }
+
+    /// Whether the area at `address` may become so many bytes longer.
+    ///
+    /// # Errors
+    /// `ENOMEM`: more writable memory than the machine has, or more than the program may have. `EFAULT`: there is none.
+    fn check_growth(&self, address: u64, bytes: u64) -> Result<(), Errno> {
+        let (_, area) = self.areas.find(address).ok_or(Errno::EFAULT)?;
+        let is_impossible = area.access.contains(Access::WRITE) && self.exceeds_memory(bytes);
+        let may_grow =
+            bytes == 0 || !is_impossible && self.may_expand(bytes, is_data(area.access, &area.content), (0, 0));
+        if may_grow { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// The one area that has all of a range.

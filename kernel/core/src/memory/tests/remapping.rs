@@ -122,3 +122,22 @@ fn a_huge_sparse_area_moves_by_its_pages() {
     }
     assert_eq!(world.byte(at), None);
 }
+
+/// As on Linux, what lies at the new place goes all the same.
+#[test]
+fn what_moves_to_a_place_grows_no_further_than_what_stays() {
+    let mut world = world();
+    let to = AT + 16 * PAGE;
+    let all: u64 = world.space.mapped().map(|(start, end, _)| end - start).sum();
+    world.space.limit(all + 2 * PAGE, u64::MAX);
+    assert_eq!(world.space.remap(AT, 4 * PAGE, 7 * PAGE, TO_FIXED, to), Err(Errno::ENOMEM));
+    assert_eq!(world.space.remap(AT, 4 * PAGE, 7 * PAGE, MAY_MOVE, 0), Err(Errno::ENOMEM));
+    assert_eq!(bytes(&mut world, AT), [Some(1), Some(2), Some(3), Some(4), None, None]);
+    assert_eq!(world.space.remap(AT, 4 * PAGE, 6 * PAGE, TO_FIXED, to), Ok(to));
+    world.space.limit(u64::MAX, 0);
+    assert_eq!(world.space.remap(to, 6 * PAGE, 7 * PAGE, TO_FIXED, AT), Err(Errno::ENOMEM));
+    assert_eq!(world.space.remap(to, 6 * PAGE, 6 * PAGE, TO_FIXED, AT), Ok(AT));
+    world.space.limit(u64::MAX, u64::MAX);
+    assert_eq!(world.space.remap(AT, 6 * PAGE, 1 << 46, TO_FIXED, 1 << 40), Err(Errno::ENOMEM), "more than memory");
+    assert_eq!(bytes(&mut world, AT), [Some(1), Some(2), Some(3), Some(4), Some(0), Some(0)]);
+}
