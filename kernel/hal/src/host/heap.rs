@@ -1,6 +1,6 @@
 //! The host's allocator, of which nothing is known.
 
-pub use self::counting::{Counting, held_bytes};
+pub use self::counting::{Counting, Taken, held_bytes, measure};
 pub use crate::budget::{Refused, block_bytes};
 
 mod counting;
