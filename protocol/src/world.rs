@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, JobNode, NodeId, Rank};
 use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
-use crate::pmi::{Place, Placement, PlacementError};
+use crate::pmi::{Placement, PlacementError, Places};
 
 /// Secret shared by the nodes of one job.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,12 +50,6 @@ pub struct NodeRange {
     pub first: NodeId,
     /// How many there are.
     pub count: u32,
-}
-
-impl NodeRange {
-    fn nodes(self) -> impl Iterator<Item = NodeId> {
-        (self.first.0..self.first.0.saturating_add(self.count)).map(NodeId)
-    }
 }
 
 /// The nodes of a job in the order of its ranks: the first has ranks 0 to R−1, the next R to 2R−1, and so on; the last
@@ -110,18 +104,24 @@ impl World {
         if nodes != u64::from(size.div_ceil(self.ranks_per_node)) {
             return Err(PlacementError::Order(Rank(size)));
         }
-        let nodes = self.nodes.iter().flat_map(|range| range.nodes());
-        let places = nodes.zip((0..size).step_by(self.ranks_per_node as usize)).map(|(node, first)| Place {
-            node,
-            first: Rank(first),
-            count: self.ranks_per_node.min(size - first),
-        });
-        Placement::new(places.collect())
+        // The last node has what is left.
+        let (mut left, mut places) = (size, Places::with_room(self.nodes.len() + 1)?);
+        for NodeRange { first, count } in &self.nodes {
+            let full = (*count).min(left / self.ranks_per_node);
+            places.add(*first, full, self.ranks_per_node)?;
+            left -= full * self.ranks_per_node;
+            if full < *count {
+                let last = first.0.checked_add(full).ok_or(PlacementError::TooMany)?;
+                places.add(NodeId(last), 1, left)?;
+            }
+        }
+        places.finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -175,6 +175,30 @@ mod tests {
         let place = |node, first, count| Place { node: NodeId(node), first: Rank(first), count };
         assert_eq!(places, vec![place(7, 0, 2), place(8, 2, 2), place(3, 4, 1)]);
         assert_eq!(placement.size(), 5);
+    }
+
+    #[test]
+    fn a_job_on_all_nodes_there_can_be_is_placed_by_its_ranges() {
+        const RANKS: u32 = 3;
+        let half = NODES_MAX / 2;
+        let range = |first, count| NodeRange { first: NodeId(first), count };
+        let nodes = vec![range(5_000_000, half), range(0, NODES_MAX - half)];
+        let world = World { nodes, ..world(RANKS, &[]) };
+        let size = NODES_MAX * RANKS - 1;
+        let placement = world.placement(size).unwrap();
+        assert_eq!((placement.nodes(), placement.size()), (NODES_MAX, size));
+        let place = |node, first, count| Some(Place { node: NodeId(node), first: Rank(first), count });
+        assert_eq!(placement.place(0), place(5_000_000, 0, 3));
+        assert_eq!(placement.place(half + 7), place(7, (half + 7) * RANKS, 3));
+        assert_eq!(placement.place(NODES_MAX - 1), place(NODES_MAX - half - 1, size - 2, 2));
+        assert_eq!(placement.place(NODES_MAX), None);
+        assert_eq!(placement.index_of(NodeId(NODES_MAX - half - 1)), Some(NODES_MAX - 1));
+        assert_eq!(placement.index_of_rank(Rank(size - 1)), Some(NODES_MAX - 1));
+        assert_eq!(placement.index_of_rank(Rank(size)), None);
+        let mapping = format!("(vector,(0,{},3),({},1,2))", NODES_MAX - 1, NODES_MAX - 1);
+        assert_eq!(placement.process_mapping(), Some(mapping));
+        let overlapping = World { nodes: vec![range(3, 10), range(20, 1), range(12, 2)], ..world };
+        assert_eq!(overlapping.placement(13 * RANKS), Err(PlacementError::NodeTwice(NodeId(12))));
     }
 
     #[test]

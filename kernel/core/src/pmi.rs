@@ -34,6 +34,7 @@ use alloc::sync::Arc;
 
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::pmi::Placement;
 
 pub(crate) use self::endpoint::Endpoint;
 use self::job::Job;
@@ -86,9 +87,10 @@ impl Pmi {
         if !jobs.contains_key(&id) {
             // Nobody waits for what never came to its end.
             jobs.retain(|_, job| !job.is_deserted());
+            let bytes = PMI_CHARGE_BYTES + Placement::memory_bytes_max(launch.world.nodes.len());
+            let charge = self.shared.quota.charge(bytes).map_err(|errno| format!("PMI: {errno}"))?;
             let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
             let neighbours = Arc::clone(&self.shared.neighbours);
-            let charge = self.shared.quota.charge(PMI_CHARGE_BYTES).map_err(|errno| format!("PMI: {errno}"))?;
             let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
             jobs.insert(id, job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?);
         }

@@ -1,6 +1,7 @@
 //! Which ranks are where. Known to every node of a job from its launch, so that nobody has to ask.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
@@ -31,11 +32,36 @@ impl Place {
     }
 }
 
-/// Places of all ranks of a job. In what follows a node's *index* is its place in this list, not its number in the
-/// cluster.
+/// Nodes with consecutive numbers and as many ranks each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Index of the first one.
+    index: u32,
+    /// The first one.
+    node: NodeId,
+    /// How many nodes.
+    nodes: u32,
+    /// The first rank on the first one.
+    first: Rank,
+    /// Ranks on each, at least one.
+    ranks: u32,
+}
+
+impl Run {
+    /// The place that is so many behind the first.
+    const fn place(&self, behind: u32) -> Place {
+        let (node, first) = (NodeId(self.node.0 + behind), Rank(self.first.0 + behind * self.ranks));
+        Place { node, first, count: self.ranks }
+    }
+}
+
+/// Places of all ranks of a job, as short as they can be said. In what follows a node's *index* is its place among
+/// them, not its number in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    places: Vec<Place>,
+    /// In the order of their ranks. Clones have them in common.
+    runs: Arc<Vec<Run>>,
+    nodes: u32,
     size: u32,
 }
 
@@ -54,6 +80,72 @@ pub enum PlacementError {
     /// More ranks than there are numbers.
     #[error("too many ranks")]
     TooMany,
+    /// There is no memory for them.
+    #[error("no memory for where they are")]
+    NoMemory,
+}
+
+/// Places one after the other.
+pub(crate) struct Places {
+    runs: Vec<Run>,
+    nodes: u32,
+    size: u32,
+}
+
+impl Places {
+    /// None yet, with room for so many runs of neighbours.
+    ///
+    /// # Errors
+    /// [`PlacementError::NoMemory`].
+    pub(crate) fn with_room(runs: usize) -> Result<Self, PlacementError> {
+        let mut places = Self { runs: Vec::new(), nodes: 0, size: 0 };
+        places.runs.try_reserve_exact(runs).map_err(|_| PlacementError::NoMemory)?;
+        Ok(places)
+    }
+
+    /// The next `nodes` nodes, from this one on, have so many ranks each.
+    ///
+    /// # Errors
+    /// [`PlacementError`]: they cannot be.
+    pub(crate) fn add(&mut self, node: NodeId, nodes: u32, ranks: u32) -> Result<(), PlacementError> {
+        let Some(behind_first) = nodes.checked_sub(1) else { return Ok(()) };
+        if ranks == 0 {
+            return Err(PlacementError::Order(Rank(self.size)));
+        }
+        node.0.checked_add(behind_first).ok_or(PlacementError::TooMany)?;
+        let run = Run { index: self.nodes, node, nodes, first: Rank(self.size), ranks };
+        let size = nodes.checked_mul(ranks).and_then(|more| self.size.checked_add(more));
+        let all = self.nodes.checked_add(nodes).filter(|all| *all <= NODES_MAX);
+        let (Some(size), Some(all)) = (size, all) else { return Err(PlacementError::TooMany) };
+        match self.runs.last_mut() {
+            Some(last) if last.ranks == ranks && last.node.0.checked_add(last.nodes) == Some(node.0) => {
+                last.nodes += nodes;
+            }
+            _ => {
+                self.runs.try_reserve(1).map_err(|_| PlacementError::NoMemory)?;
+                self.runs.push(run);
+            }
+        }
+        (self.nodes, self.size) = (all, size);
+        Ok(())
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// [`PlacementError`]: there are none, or a node comes twice.
+    pub(crate) fn finish(mut self) -> Result<Placement, PlacementError> {
+        self.runs.sort_unstable_by_key(|run| run.node);
+        let meet = |[one, other]: &&[Run; 2]| other.node.0 - one.node.0 < one.nodes;
+        if let Some([_, twice]) = self.runs.array_windows().find(meet) {
+            return Err(PlacementError::NodeTwice(twice.node));
+        }
+        self.runs.sort_unstable_by_key(|run| run.index);
+        if self.runs.is_empty() {
+            return Err(PlacementError::Empty);
+        }
+        Ok(Placement { runs: Arc::new(self.runs), nodes: self.nodes, size: self.size })
+    }
 }
 
 impl Placement {
@@ -62,23 +154,21 @@ impl Placement {
     /// # Errors
     /// [`PlacementError`].
     pub fn new(places: Vec<Place>) -> Result<Self, PlacementError> {
-        let mut size = 0_u32;
-        for place in &places {
-            if place.first.0 != size || place.count == 0 {
+        let mut all = Places::with_room(0)?;
+        for place in places {
+            if place.first.0 != all.size {
                 return Err(PlacementError::Order(place.first));
             }
-            size = size.checked_add(place.count).ok_or(PlacementError::TooMany)?;
+            all.add(place.node, 1, place.count)?;
         }
-        let mut nodes: Vec<NodeId> = places.iter().map(|place| place.node).collect();
-        nodes.sort_unstable();
-        if let Some([twice, _]) = nodes.array_windows().find(|[one, other]| one == other) {
-            return Err(PlacementError::NodeTwice(*twice));
-        }
-        match places.len() {
-            0 => Err(PlacementError::Empty),
-            nodes if nodes > NODES_MAX as usize => Err(PlacementError::TooMany),
-            _ => Ok(Self { places, size }),
-        }
+        all.finish()
+    }
+
+    /// What the places of nodes in so many ranges take of the memory at most, bytes.
+    #[must_use]
+    pub const fn memory_bytes_max(ranges: usize) -> usize {
+        // The last node may have fewer ranks than its neighbours.
+        (ranges + 1) * size_of::<Run>()
     }
 
     /// Ranks in the job.
@@ -90,28 +180,31 @@ impl Placement {
     /// Nodes of the job.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        // At most NODES_MAX.
-        self.places.len() as u32
+        self.nodes
     }
 
     /// The place with this index.
     #[must_use]
     pub fn place(&self, index: u32) -> Option<Place> {
-        self.places.get(index as usize).copied()
+        let run = self.runs.get(self.runs.partition_point(|run| run.index <= index).checked_sub(1)?)?;
+        Some(index - run.index).filter(|behind| *behind < run.nodes).map(|behind| run.place(behind))
     }
 
     /// The index of a node.
     #[must_use]
     pub fn index_of(&self, node: NodeId) -> Option<u32> {
-        self.places.iter().position(|place| place.node == node).map(|index| index as u32)
+        self.runs.iter().find_map(|run| {
+            let behind = node.0.checked_sub(run.node.0).filter(|behind| *behind < run.nodes)?;
+            Some(run.index + behind)
+        })
     }
 
     /// The index of the node that a rank is on.
     #[must_use]
     pub fn index_of_rank(&self, rank: Rank) -> Option<u32> {
-        let behind = self.places.partition_point(|place| place.first <= rank);
-        let index = behind.checked_sub(1)?;
-        self.places.get(index).filter(|place| place.has(rank)).map(|_| index as u32)
+        let run = self.runs.get(self.runs.partition_point(|run| run.first <= rank).checked_sub(1)?)?;
+        let behind = (rank.0 - run.first.0) / run.ranks;
+        (behind < run.nodes).then(|| run.index + behind)
     }
 
     /// The value of `PMI_process_mapping`: `(vector,(first node,nodes,ranks on each of them),…)`, nodes by their index.
@@ -119,11 +212,10 @@ impl Placement {
     #[must_use]
     pub fn process_mapping(&self) -> Option<String> {
         let mut text = String::from("(vector");
-        let mut first = 0;
-        for alike in self.places.chunk_by(|one, other| one.count == other.count) {
-            let ranks = alike.first()?.count;
-            write!(text, ",({first},{},{ranks})", alike.len()).ok()?;
-            first += alike.len();
+        for alike in self.runs.chunk_by(|one, other| one.ranks == other.ranks) {
+            let Run { index, ranks, .. } = alike.first()?;
+            let nodes: u32 = alike.iter().map(|run| run.nodes).sum();
+            write!(text, ",({index},{nodes},{ranks})").ok()?;
             if text.len() >= PMI_MAPPING_BYTES_MAX {
                 return None;
             }

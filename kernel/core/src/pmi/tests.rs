@@ -1,6 +1,7 @@
 //! The nodes of a job on a network in memory, with ranks that the tests play.
 
 mod barriers;
+mod charges;
 mod departures;
 mod ports;
 mod strangers;
