@@ -13,6 +13,7 @@ mod closer;
 mod descriptors;
 mod device;
 mod event;
+mod excerpt;
 pub(crate) mod hosts;
 mod input;
 mod link;
@@ -49,7 +50,7 @@ pub(crate) use path::absolute;
 pub(crate) use readiness::Ready;
 pub(crate) use signal_file::SignalFile;
 pub(crate) use timer::TimerFile;
-pub(crate) use turns::Turn;
+pub(crate) use turns::{Turn, Turns};
 
 /// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.
 pub(crate) fn serial() -> u64 {

@@ -114,6 +114,9 @@ pub const WATCHERS_MAX: usize = 2 * THREADS_MAX;
 /// `ENOMEM`.
 pub const WATCHERS_FREE: usize = 4;
 
+/// How often epoll looks at a file that it could not be registered with for want of memory, ns.
+pub const WATCH_AGAIN_NS: u64 = 1_000_000;
+
 /// What programs make the kernel keep (threads, pipes, counters, what epoll watches, areas, what waiting calls hold)
 /// may take so many parts in sixteen of the kernel's heap. Beyond, `ENOMEM`, `EAGAIN` for threads and signals, or no
 /// larger buffers. With the sockets' buffers it may take what the heap promises at most.
@@ -126,12 +129,16 @@ pub const QUOTA_STEP_BYTES: usize = 16 * 1024;
 pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
 
 /// What a thread is charged with beside its future, its vector registers and its state, bytes: places in queues and
-/// tables, each of which may grow to twice of what it holds, and the small parts of a transfer that are under way.
-pub const THREAD_EXTRA_BYTES: usize = 1536;
+/// tables, each of which may grow to twice of what it holds, and a small part of a transfer that is under way
+/// ([`PART_CALL_BYTES`] with its bytes).
+pub const THREAD_EXTRA_BYTES: usize = 2048;
 
-/// What a process is charged with before there is anything of it, bytes: itself, its launch, and the first of what is
-/// charged as it grows.
-pub const PROCESS_BYTES: usize = 24 * 1024;
+/// What a part of a transfer is charged with beside its bytes, bytes: its call to the I/O node, and who waits for that.
+pub const PART_CALL_BYTES: usize = 1280;
+
+/// What a process is charged with before there is anything of it, bytes: itself, the first of what is charged as it
+/// grows, and a page that is read when nothing more can be charged.
+pub const PROCESS_BYTES: usize = 28 * 1024;
 
 /// What a process is charged with for each of its cores, bytes: the counts of its calls there.
 pub const PROCESS_CORE_BYTES: usize = 8 * 1024;
@@ -158,8 +165,19 @@ pub const DESCRIPTOR_BYTES: usize = 48;
 /// Numbers for descriptors that are not charged: PMI's is among them.
 pub const DESCRIPTORS_FREE: usize = 256;
 
-/// What an object behind an open file is charged with apart from its buffers, or what epoll watches, bytes.
-pub const OBJECT_BYTES: usize = 512;
+/// What a socket is charged with apart from its open file and its buffers, bytes: itself, its port, and its place among
+/// those that listen or take datagrams, in a node that is half full.
+pub const SOCKET_BYTES: usize = 960;
+
+/// What an alarm is charged with, bytes: its place in a node that is half full.
+pub const ALARM_BYTES: usize = 128;
+
+/// What a place in an epoll is charged with apart from the interest itself, bytes: in the table, in a node that is half
+/// full, and in the queue.
+pub const INTEREST_PLACE_BYTES: usize = 192;
+
+/// What a name in `/dev/shm` is charged with apart from its bytes: its place in a node that is half full.
+pub const NAME_PLACE_BYTES: usize = 256;
 
 /// What a pipe holds at most unless a program says otherwise, bytes, as on Linux: then writers wait.
 pub const PIPE_BYTES_MAX: usize = 64 * 1024;

@@ -6,7 +6,6 @@ use core::task::Waker;
 use super::readiness::{Level, Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
-use crate::limits::OBJECT_BYTES;
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 
@@ -33,7 +32,7 @@ impl Event {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new(value: u32, is_semaphore: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(Watchers::BYTES_FREE)?;
         let (level, watchers) = (Level::new(0), Watchers::new(quota));
         let event = Self {
             value: Mutex::new(LockLevel::OpenFile, value.into()),

@@ -6,10 +6,11 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use coppice_protocol::ids::JobNode;
 use coppice_protocol::world::World;
+
+use super::excerpt::Excerpt;
 
 /// Length of a line with its end: an address, a space, a name as long as any.
 const LINE_BYTES: usize = 15 + 1 + 14 + 1;
@@ -19,25 +20,17 @@ pub(crate) fn node_name(node: JobNode) -> String {
     format!("node{node}")
 }
 
-/// Length of the text of `/etc/hosts`, bytes.
-pub(crate) fn length(world: &World) -> u64 {
-    (1 + u64::from(world.node_count())) * LINE_BYTES as u64
-}
-
-/// Up to `length` bytes of the text of `/etc/hosts`, from `offset` on.
-pub(crate) fn read(world: &World, offset: u64, length: usize) -> Vec<u8> {
-    let end = self::length(world).min(offset.saturating_add(length as u64));
-    let mut text = Vec::new();
-    let Ok(wanted) = usize::try_from(end.saturating_sub(offset)) else { return text };
-    let skipped = (offset % LINE_BYTES as u64) as usize;
-    let mut number = offset / LINE_BYTES as u64;
-    while text.len() < skipped + wanted {
-        text.extend_from_slice(line(number).as_bytes());
-        number += 1;
+/// Writes the text of `/etc/hosts`, as far as it is wanted.
+pub(crate) fn write(world: &World, text: &mut Excerpt) {
+    let lines = 1 + u64::from(world.node_count());
+    let first = (text.skip() / LINE_BYTES as u64).min(lines);
+    text.pass(first * LINE_BYTES as u64);
+    for number in first..lines {
+        if text.is_full() {
+            return text.pass((lines - number) * LINE_BYTES as u64);
+        }
+        text.push(line(number).as_bytes());
     }
-    text.truncate(skipped + wanted);
-    text.drain(..skipped);
-    text
 }
 
 fn line(number: u64) -> String {
@@ -63,11 +56,24 @@ mod tests {
     use coppice_protocol::world::{JobKey, NodeRange, World};
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{length, read};
+    use super::write;
+    use crate::files::excerpt::Excerpt;
 
     fn world(ranges: &[(u32, u32)]) -> World {
         let nodes = ranges.iter().map(|(first, count)| NodeRange { first: NodeId(*first), count: *count }).collect();
         World { key: JobKey([0; 32]), ranks_per_node: 1, nodes }
+    }
+
+    fn read(world: &World, offset: u64, limit: usize) -> Vec<u8> {
+        let mut text = Excerpt::new(offset, limit);
+        write(world, &mut text);
+        text.finish().expect("memory")
+    }
+
+    fn length(world: &World) -> u64 {
+        let mut text = Excerpt::new(0, 0);
+        write(world, &mut text);
+        text.length()
     }
 
     fn all(world: &World) -> Vec<u8> {

@@ -439,7 +439,7 @@ impl OpenFile {
                 bytes.truncate(length);
                 Ok(bytes)
             }
-            Object::Text(text, _) => Ok(text.read(process, offset, length)),
+            Object::Text(text, _) => text.read(process, offset, length),
             Object::Program(_) => read_program(process, offset, length).await,
             Object::Shared(file) => {
                 let left = file.memory.length().saturating_sub(offset);

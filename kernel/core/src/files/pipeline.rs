@@ -32,6 +32,8 @@ impl<'a> Pipeline<'a> {
 
     /// Adds a call behind the others. It starts when [`Self::next`] is awaited.
     pub(crate) fn push(&mut self, call: impl Future<Output = Answer> + Send + 'a) {
+        // Not more: a call of one part is what every thread is charged with.
+        self.slots.reserve_exact(1);
         self.slots.push_back(Slot::Waiting(Box::pin(call)));
     }
 

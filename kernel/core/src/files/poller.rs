@@ -18,8 +18,8 @@ use core::task::Waker;
 use super::open_file::{Object, OpenFile};
 use super::readiness::{Ready, Watchers};
 use crate::errno::Errno;
-use crate::limits::{INTERESTS_MAX, OBJECT_BYTES};
-use crate::quota::{Charge, Quota};
+use crate::limits::{INTEREST_PLACE_BYTES, INTERESTS_MAX};
+use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
 /// What epoll_ctl(2) asks for besides readiness.
@@ -47,6 +47,8 @@ struct Set {
     /// Interests that may have something to tell, each once. Has room for all, so that waking allocates nothing.
     queue: Mutex<VecDeque<Arc<Interest>>>,
     watchers: Watchers,
+    /// An interest could not be registered with its file.
+    refused: AtomicBool,
 }
 
 /// What is watched, by descriptor and open file: a descriptor may come to stand for another file.
@@ -147,8 +149,10 @@ impl Set {
         if asked.ready().is_empty() {
             return None;
         }
-        // If there is no memory for that, it is queued again, and looked at again.
-        let _ = file.watch(&Waker::from(Arc::clone(interest)));
+        // If there is no memory for that, it is woken at once, which queues it to be looked at again.
+        if file.watch(&Waker::from(Arc::clone(interest))).is_err() {
+            self.refused.store(true, Ordering::Release);
+        }
         let told = file.ready() & asked.ready();
         (!told.is_empty()).then_some((told, asked))
     }
@@ -178,10 +182,11 @@ impl Poller {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new(quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(shared_bytes::<Set>() + Watchers::BYTES_FREE)?;
         let table = Mutex::new(LockLevel::OpenFile, Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
         let queue = Mutex::new(LockLevel::Queue, VecDeque::new());
-        Ok(Self { set: Arc::new(Set { table, queue, watchers: Watchers::new(quota) }), _charge: charge })
+        let (watchers, refused) = (Watchers::new(quota), AtomicBool::new(false));
+        Ok(Self { set: Arc::new(Set { table, queue, watchers, refused }), _charge: charge })
     }
 
     /// Watches a file under a descriptor's number.
@@ -201,7 +206,7 @@ impl Poller {
             _ if !file.makes_wait() => return Err(Errno::EPERM),
             _ => {}
         }
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(shared_bytes::<Interest>() + INTEREST_PLACE_BYTES)?;
         let interest = Arc::new(Interest {
             set: Arc::downgrade(&self.set),
             key: key(number, file),
@@ -270,6 +275,12 @@ impl Poller {
     /// How many interests are worth a look. 0: waiting would be in order.
     pub(crate) fn queued(&self) -> usize {
         self.set.queue.lock().len()
+    }
+
+    /// Whether one was queued again since this was asked last because it could not be registered: waiting for it has to
+    /// be looking at it now and then.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.set.refused.swap(false, Ordering::AcqRel)
     }
 
     /// Looks at what is queued and gives what there is to tell to `tell`, at most `limit` times, or until that says

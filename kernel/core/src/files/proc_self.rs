@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
 
+use super::excerpt::Excerpt;
 use super::proc_text::{PAGE_KIB, cores};
 use crate::process::{Identity, Process, ThreadState};
 use crate::syscall::abi::time::ticks;
@@ -116,8 +117,7 @@ fn mapped_bytes(areas: impl Iterator<Item = (u64, u64, Access)>) -> u64 {
 
 /// As Linux lays it out, without the names of files: the kernel does not keep them. What is the stack's and the heap's
 /// is said.
-pub(super) fn maps(process: &Process) -> String {
-    let mut text = String::new();
+pub(super) fn maps(process: &Process, text: &mut Excerpt) {
     let space = process.space.lock();
     let (heap, stack) = (space.heap(), space.start().stack);
     for (start, end, access) in space.mapped() {
@@ -128,8 +128,7 @@ pub(super) fn maps(process: &Process) -> String {
             _ if start >= heap.0 && end <= heap.1 => "                          [heap]",
             _ => "",
         };
-        // Writing to a string does not fail.
+        // Writing to a text does not fail; it says at its end what is missing.
         let _ = writeln!(text, "{start:08x}-{end:08x} {r}{w}{x}p 00000000 00:00 0{name}");
     }
-    text
 }

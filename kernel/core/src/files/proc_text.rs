@@ -8,8 +8,10 @@ use core::fmt::Write;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap;
 
+use super::excerpt::Excerpt;
 use super::{hosts, proc_self};
 use crate::clock;
+use crate::errno::Errno;
 use crate::executor;
 use crate::memory::limits::AREAS_MAX;
 use crate::process::{Process, placement};
@@ -74,11 +76,11 @@ pub(crate) enum Text {
 pub(super) const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
 impl Text {
-    /// The text as it is now.
-    fn make(self, process: &Process) -> Vec<u8> {
+    /// Writes the text as it is now, as far as it is wanted. Those that may be long are made piece by piece.
+    fn write(self, process: &Process, out: &mut Excerpt) {
         let text = match self {
             Self::AreasMax => format!("{AREAS_MAX}\n"),
-            Self::Auxiliary => return process.space.lock().start().auxiliary.clone(),
+            Self::Auxiliary => return out.push(&process.space.lock().start().auxiliary),
             Self::Build => format!("{VERSION}\n"),
             Self::Fixed(text) => String::from(text),
             Self::Limits => crate::syscall::limits::text(process),
@@ -89,13 +91,16 @@ impl Text {
             ),
             Self::Pages => proc_self::pages(process),
             Self::CommandLine => {
-                return process.identity.arguments.iter().flat_map(|text| text.bytes().chain([0])).collect();
+                return process.identity.arguments.iter().for_each(|text| {
+                    out.push(text.as_bytes());
+                    out.push(&[0]);
+                });
             }
             Self::Cores => format!("{}\n", cores(placement::mask(&(0..executor::cores())))),
             Self::HostName => format!("{}\n", hosts::node_name(process.job.node)),
-            Self::Hosts => return hosts::read(&process.job.world, 0, usize::MAX),
+            Self::Hosts => return hosts::write(&process.job.world, out),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
-            Self::Maps => proc_self::maps(process),
+            Self::Maps => return proc_self::maps(process, out),
             Self::Memory => memory(process),
             Self::Mounts => {
                 String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
@@ -110,28 +115,27 @@ impl Text {
             Self::Uptime => uptime(process),
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),
         };
-        text.into_bytes()
+        out.push(text.as_bytes());
     }
 
     /// Up to `length` bytes of the text as it is now, from `offset` on.
-    pub(crate) fn read(self, process: &Process, offset: u64, length: usize) -> Vec<u8> {
-        if self == Self::Hosts {
-            return hosts::read(&process.job.world, offset, length);
-        }
-        let text = self.make(process);
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn read(self, process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let mut text = Excerpt::new(offset, length);
+        self.write(process, &mut text);
         if self == Self::Sections && offset == 0 {
             executor::forget_sections();
         }
-        let start = usize::try_from(offset).map_or(text.len(), |offset| offset.min(text.len()));
-        text[start..text.len().min(start.saturating_add(length))].to_vec()
+        text.finish()
     }
 
     /// Length of the text as it is now, bytes.
     pub(crate) fn length(self, process: &Process) -> u64 {
-        match self {
-            Self::Hosts => hosts::length(&process.job.world),
-            _ => self.make(process).len() as u64,
-        }
+        let mut text = Excerpt::new(0, 0);
+        self.write(process, &mut text);
+        text.length()
     }
 }
 

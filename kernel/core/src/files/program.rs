@@ -2,18 +2,23 @@
 
 use alloc::vec::Vec;
 
+use coppice_hal::heap::block_bytes;
+use coppice_protocol::limits::{BULK_BYTES_MAX, PAGES_PER_REQUEST_MAX};
 use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
 use crate::process::Process;
 
-/// Reads the program's own file, by its pages.
+/// Reads the program's own file, by its pages. `length` bytes are charged already.
 pub(super) async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
     const PAGE: u64 = coppice_hal::addr::PAGE_BYTES as u64;
     let identity = &process.identity;
     if offset >= identity.program_bytes {
         return Ok(Vec::new());
     }
+    // What comes is whole pages, from which the bytes are copied.
+    let first_bytes = ((offset % PAGE) as usize).saturating_add(length).next_multiple_of(PAGE as usize);
+    let _charge = process.node.quota.charge(block_bytes(first_bytes.min(BULK_BYTES_MAX)))?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
     while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
@@ -21,7 +26,7 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
         let first = u32::try_from(at / PAGE).map_err(|_| Errno::EOVERFLOW)?;
         let skipped = (at % PAGE) as usize;
         let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
-        let count = wanted.min(coppice_protocol::limits::PAGES_PER_REQUEST_MAX.into()) as u16;
+        let count = wanted.min(PAGES_PER_REQUEST_MAX.into()) as u16;
         let call = Call::Pages { program: identity.program, first, count };
         let (_, pages) = process.client.call(call, Vec::new()).await?;
         let part = pages.get(skipped..).unwrap_or_default();

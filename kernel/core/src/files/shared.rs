@@ -5,30 +5,28 @@
 //! What no name, descriptor or mapping refers to any more is zeroed and free, and so is all of it at the end of the
 //! job's last rank on the node.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 
 use super::{S_IFREG, serial};
 use crate::clock;
 use crate::errno::Errno;
-use crate::limits::{OBJECT_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
+use crate::limits::{NAME_PLACE_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
 use crate::memory::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
 use crate::process::{JobOnNode, NodeFacts, Process};
-use crate::quota::Charge;
+use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::status::device;
 
 /// Longest name, bytes, as on Linux: `ENAMETOOLONG`.
 const NAME_BYTES_MAX: usize = 255;
-
-/// `DT_REG`.
-const REGULAR_TYPE: u8 = 8;
 
 /// Device number of `/dev/shm`.
 const DEVICE: u64 = device(0, 25);
@@ -72,7 +70,7 @@ pub(crate) struct SharedFile {
     group: u32,
     facts: Mutex<Facts>,
     /// What memfd_create(2) called it, if that made it.
-    label: Option<String>,
+    label: Option<Box<str>>,
     /// What it takes of the kernel's heap.
     _charge: Charge,
 }
@@ -264,9 +262,16 @@ fn check_name(name: &str) -> Result<(), Errno> {
     if name.len() > NAME_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
 
+/// What a name stands for.
+struct Named {
+    file: Arc<SharedFile>,
+    /// What the name takes of the kernel's heap.
+    _charge: Charge,
+}
+
 /// A job's `/dev/shm` on this node.
 pub(crate) struct SharedFiles {
-    names: Mutex<BTreeMap<String, Arc<SharedFile>>>,
+    names: Mutex<BTreeMap<String, Named>>,
     budget: Arc<Budget>,
 }
 
@@ -284,7 +289,7 @@ impl SharedFiles {
     /// # Errors
     /// `ENOENT`.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<SharedFile>, Errno> {
-        self.names.lock().get(name).cloned().ok_or(Errno::ENOENT)
+        self.names.lock().get(name).map(|named| Arc::clone(&named.file)).ok_or(Errno::ENOENT)
     }
 
     /// Makes an empty file of that name, where none is.
@@ -293,7 +298,7 @@ impl SharedFiles {
     /// `EEXIST`; `ENOSPC` at [`SHARED_FILES_MAX`]; `ENOMEM`; `ENAMETOOLONG`.
     pub(crate) fn make(&self, name: &str, mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
         let file = self.file(mode, process, None)?;
-        self.insert(name, Arc::clone(&file))?;
+        self.insert(name, Arc::clone(&file), &process.node.quota)?;
         Ok(file)
     }
 
@@ -317,7 +322,10 @@ impl SharedFiles {
 
     fn file(&self, mode: u32, process: &Process, label: Option<String>) -> Result<Arc<SharedFile>, Errno> {
         let NodeFacts { frames, retention, quota, .. } = &process.node;
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let label = label.map(String::into_boxed_str);
+        let label_bytes = label.as_ref().map_or(0, |label| block_bytes(label.len()));
+        let file_bytes = shared_bytes::<SharedFile>() + SharedMemory::BYTES;
+        let charge = quota.charge(file_bytes + label_bytes)?;
         let memory = SharedMemory::new(frames, Arc::clone(retention), 0, Some(Arc::clone(&self.budget)));
         let now = now();
         let facts =
@@ -333,7 +341,8 @@ impl SharedFiles {
         }))
     }
 
-    fn insert(&self, name: &str, file: Arc<SharedFile>) -> Result<(), Errno> {
+    fn insert(&self, name: &str, file: Arc<SharedFile>, quota: &Arc<Quota>) -> Result<(), Errno> {
+        let charge = quota.charge(block_bytes(name.len()) + NAME_PLACE_BYTES)?;
         let mut names = self.names.lock();
         if names.contains_key(name) {
             return Err(Errno::EEXIST);
@@ -342,7 +351,7 @@ impl SharedFiles {
         if names.len() >= SHARED_FILES_MAX {
             return Err(Errno::ENOSPC);
         }
-        names.insert(name.to_string(), file);
+        names.insert(name.to_string(), Named { file, _charge: charge });
         Ok(())
     }
 
@@ -351,18 +360,18 @@ impl SharedFiles {
     /// # Errors
     /// `ENOENT`.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Errno> {
-        let file = self.names.lock().remove(name).ok_or(Errno::ENOENT)?;
-        file.count_links(-1);
+        let named = self.names.lock().remove(name).ok_or(Errno::ENOENT)?;
+        named.file.count_links(-1);
         Ok(())
     }
 
     /// link(2).
     ///
     /// # Errors
-    /// `ENOENT`, `EEXIST`, `ENOSPC`, `ENAMETOOLONG`.
-    pub(crate) fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+    /// `ENOENT`, `EEXIST`, `ENOSPC`, `ENAMETOOLONG`, `ENOMEM`.
+    pub(crate) fn link(&self, from: &str, to: &str, quota: &Arc<Quota>) -> Result<(), Errno> {
         let file = self.find(from)?;
-        self.insert(to, Arc::clone(&file))?;
+        self.insert(to, Arc::clone(&file), quota)?;
         file.count_links(1);
         Ok(())
     }
@@ -370,43 +379,51 @@ impl SharedFiles {
     /// rename(2), with Linux's flags `RENAME_NOREPLACE` and `RENAME_EXCHANGE`.
     ///
     /// # Errors
-    /// `ENOENT`, `EEXIST`, `ENAMETOOLONG`, `EINVAL` for other flags.
-    pub(crate) fn rename(&self, from: &str, to: &str, flags: u32) -> Result<(), Errno> {
+    /// `ENOENT`, `EEXIST`, `ENAMETOOLONG`, `ENOMEM`, `EINVAL` for other flags.
+    pub(crate) fn rename(&self, from: &str, to: &str, flags: u32, quota: &Arc<Quota>) -> Result<(), Errno> {
         const NO_REPLACE: u32 = 1;
         const EXCHANGE: u32 = 2;
         if !matches!(flags, 0 | NO_REPLACE | EXCHANGE) {
             return Err(Errno::EINVAL);
         }
         check_name(to)?;
-        let replaced = {
+        let charge = quota.charge(block_bytes(to.len()) + NAME_PLACE_BYTES)?;
+        // What is left over goes when nothing is locked any more.
+        let (old, replaced) = {
             let mut names = self.names.lock();
-            let file = names.get(from).cloned().ok_or(Errno::ENOENT)?;
-            let there = names.get(to).cloned();
-            match there {
+            let file = names.get(from).map(|named| Arc::clone(&named.file)).ok_or(Errno::ENOENT)?;
+            match names.get_mut(to) {
                 Some(_) if flags == NO_REPLACE => return Err(Errno::EEXIST),
                 None if flags == EXCHANGE => return Err(Errno::ENOENT),
-                Some(there) if Arc::ptr_eq(&there, &file) => return Ok(()),
+                Some(there) if Arc::ptr_eq(&there.file, &file) => return Ok(()),
                 Some(there) if flags == EXCHANGE => {
-                    names.insert(from.to_string(), there);
-                    names.insert(to.to_string(), file);
-                    None
+                    let there = core::mem::replace(&mut there.file, file);
+                    if let Some(named) = names.get_mut(from) {
+                        named.file = there;
+                    }
+                    return Ok(());
                 }
-                _ => {
-                    names.remove(from);
-                    names.insert(to.to_string(), file)
+                Some(there) => {
+                    let replaced = core::mem::replace(&mut there.file, file);
+                    (names.remove(from), Some(replaced))
+                }
+                None => {
+                    let old = names.remove(from);
+                    names.insert(to.to_string(), Named { file, _charge: charge });
+                    (old, None)
                 }
             }
         };
+        drop(old);
         if let Some(replaced) = replaced {
             replaced.count_links(-1);
         }
         Ok(())
     }
 
-    /// Names with what they are and their inodes, in order.
-    pub(crate) fn list(&self) -> Vec<(String, u8, u64)> {
-        let names = self.names.lock();
-        names.iter().map(|(name, file)| (name.clone(), REGULAR_TYPE, file.inode)).collect()
+    /// Calls `each` with names and inodes, in order.
+    pub(crate) fn list(&self, mut each: impl FnMut(&str, u64)) {
+        self.names.lock().iter().for_each(|(name, named)| each(name, named.file.inode));
     }
 
     /// What statfs(2) says.

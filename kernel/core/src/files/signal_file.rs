@@ -8,26 +8,19 @@ use core::task::Waker;
 
 use super::readiness::Ready;
 use crate::errno::Errno;
-use crate::limits::OBJECT_BYTES;
 use crate::process::signals::{Board, SignalSet};
-use crate::quota::{Charge, Quota};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// See this module.
 pub(crate) struct SignalFile {
     wanted: AtomicU64,
     board: Arc<Board>,
-    _charge: Charge,
 }
 
 impl SignalFile {
-    /// One that gives these signals of the process with this board.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub(crate) fn new(wanted: SignalSet, board: Arc<Board>, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
-        Ok(Self { wanted: AtomicU64::new(wanted.0), board, _charge: charge })
+    /// One that gives these signals of the process with this board. It takes no more than its open file.
+    pub(crate) fn new(wanted: SignalSet, board: Arc<Board>) -> Self {
+        Self { wanted: AtomicU64::new(wanted.0), board }
     }
 
     /// Which signals it gives.

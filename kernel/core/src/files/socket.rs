@@ -15,7 +15,7 @@ use super::serial;
 use super::socket_options::{Flags, Options};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
-use crate::limits::{OBJECT_BYTES, SOCKET_KEEP_ALIVE_NS_MAX};
+use crate::limits::{SOCKET_BYTES, SOCKET_KEEP_ALIVE_NS_MAX};
 use crate::net::{Network, Tcp, Udp, permitted};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
@@ -81,7 +81,7 @@ impl Socket {
     /// # Errors
     /// `ENOMEM`. `ENFILE`: the node has too many.
     pub(crate) fn new(kind: SocketKind, network: &dyn Network, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(SOCKET_BYTES)?;
         let transport = match kind {
             SocketKind::Stream => network.tcp().map(Transport::Tcp),
             SocketKind::Datagrams => network.udp().map(Transport::Udp),
@@ -163,7 +163,7 @@ impl Socket {
     /// # Errors
     /// As [`Tcp::accept`], and `ENOMEM`; `EOPNOTSUPP`: it is for datagrams.
     pub(crate) fn accept(&self, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(SOCKET_BYTES)?;
         let tcp = self.tcp()?.accept().map_err(errno)?;
         Ok(Self::with(Transport::Tcp(tcp), self.options(), charge))
     }

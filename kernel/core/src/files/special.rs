@@ -7,6 +7,7 @@
 //! directories.
 
 mod entries;
+mod listing;
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -17,12 +18,12 @@ use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus};
 
 use self::entries::ENTRIES;
+use self::listing::Listing;
 use super::device::Device;
 use super::path::absolute;
 pub(crate) use super::proc_text::Text;
 use crate::errno::Errno;
 use crate::process::Process;
-use crate::syscall::abi::io::push_dirent;
 use crate::syscall::abi::status::device;
 
 /// What an entry is.
@@ -282,45 +283,46 @@ impl Node {
 
     /// The names in a directory from `position` on, as getdents64(2) gives them, at most `limit` bytes, and the
     /// position behind them.
-    pub(crate) fn list(self, process: &Process, position: u64, limit: usize) -> (Vec<u8>, u64) {
-        let path = self.path();
-        let mut names: Vec<(String, u8, u64)> =
-            [".", ".."].map(|name| (name.to_owned(), DIRECTORY_TYPE, u64::from(self.index) + 1)).into();
-        if self.kind == Kind::Descriptors {
-            let files = process.files.lock();
-            names.extend(files.numbers().map(|number| (format!("{number}"), LINK_TYPE, number as u64 + 1)));
-        } else if self.kind == Kind::Shared {
-            names.extend(process.job.shared.list());
-        } else if self.kind == Kind::Threads {
-            names.extend(process.threads.all().iter().filter_map(|thread| {
-                let node = of_thread(thread.tid, &[]).ok()?;
-                Some((format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1))
-            }));
-        } else if let Kind::Thread(id) = self.kind {
-            names.extend(OF_THREAD.iter().filter_map(|name| {
-                let node = of_thread(id, &[name]).ok()?;
-                Some((String::from(*name), REGULAR_TYPE, u64::from(node.index) + 1))
-            }));
-        } else {
-            let children = ENTRIES.iter().enumerate().filter(|(_, (child, _))| {
-                child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/')).is_some_and(is_one_name)
-            });
-            names.extend(children.map(|(index, (child, kind))| {
-                let node = Self { index: index as u32, kind: *kind };
-                let mode = node.link_status(process).mode;
-                (child[path.len() + 1..].to_owned(), (mode >> 12) as u8, u64::from(node.index) + 1)
-            }));
+    ///
+    /// # Errors
+    /// `EINVAL`: there is no room for the first one. `ENOMEM`.
+    pub(crate) fn list(self, process: &Process, position: u64, limit: usize) -> Result<(Vec<u8>, u64), Errno> {
+        let mut listing = Listing::new(position, limit)?;
+        for name in [".", ".."] {
+            listing.add(name, DIRECTORY_TYPE, u64::from(self.index) + 1);
         }
-        let mut out = Vec::new();
-        let mut next = position;
-        let from = usize::try_from(position).unwrap_or(usize::MAX).min(names.len());
-        for (name, kind, inode) in &names[from..] {
-            if !push_dirent(&mut out, limit, *inode, next + 1, *kind, name) {
-                break;
+        match self.kind {
+            Kind::Descriptors => {
+                let files = process.files.lock();
+                files.numbers().for_each(|number| listing.add(&format!("{number}"), LINK_TYPE, number as u64 + 1));
             }
-            next += 1;
+            Kind::Shared => process.job.shared.list(|name, inode| listing.add(name, REGULAR_TYPE, inode)),
+            Kind::Threads => {
+                for thread in process.threads.all() {
+                    if let Ok(node) = of_thread(thread.tid, &[]) {
+                        listing.add(&format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1);
+                    }
+                }
+            }
+            Kind::Thread(id) => {
+                for name in OF_THREAD {
+                    if let Ok(node) = of_thread(id, &[name]) {
+                        listing.add(name, REGULAR_TYPE, u64::from(node.index) + 1);
+                    }
+                }
+            }
+            _ => {
+                let path = self.path();
+                for (index, (child, kind)) in ENTRIES.iter().enumerate() {
+                    let name = child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/'));
+                    if let Some(name) = name.filter(|name| is_one_name(name)) {
+                        let node = Self { index: index as u32, kind: *kind };
+                        listing.add(name, (node.link_status(process).mode >> 12) as u8, u64::from(node.index) + 1);
+                    }
+                }
+            }
         }
-        (out, next)
+        listing.finish()
     }
 
     /// What the file system it is on is.

@@ -11,9 +11,9 @@ use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Alarm};
-use crate::limits::OBJECT_BYTES;
+use crate::limits::ALARM_BYTES;
 use crate::process::timers::Setting;
-use crate::quota::{Charge, Quota};
+use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
 /// Length of what is read, bytes.
@@ -61,12 +61,15 @@ impl State {
 }
 
 impl TimerFile {
+    /// What one takes of the heap beside its open file, bytes.
+    const BYTES: usize = shared_bytes::<Watchers>() + Watchers::BYTES_FREE + ALARM_BYTES;
+
     /// One that is not set, of the time of day or of the time since boot.
     ///
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new(is_real: bool, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(OBJECT_BYTES)?;
+        let charge = quota.charge(Self::BYTES)?;
         let state = Mutex::new(LockLevel::OpenFile, State::default());
         Ok(Self { is_real, state, watchers: Arc::new(Watchers::new(quota)), _charge: charge })
     }

@@ -62,6 +62,14 @@ impl Fetch {
         usize::from(self.pages) * PAGE_BYTES
     }
 
+    /// The same for nothing but the page that the program touched.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        let page = UserPage::containing(self.address).unwrap_or(self.place);
+        let before = page.number().saturating_sub(self.place.number());
+        Self { first_page: self.first_page + before, pages: self.pages.min(1), place: page, ..self.clone() }
+    }
+
     /// Where its pages are mapped.
     pub(super) fn places(&self) -> impl Iterator<Item = UserPage> {
         (0..u64::from(self.pages)).filter_map(|ahead| self.place.plus(ahead))

@@ -19,6 +19,7 @@ use super::change::Change;
 use super::limits::PAGE;
 use super::retention::Retention;
 use super::space::{AddressSpace, OutOfMemory};
+use crate::quota::shared_bytes;
 use crate::sync::{LockLevel, Mutex};
 
 /// Highest length it can have, bytes.
@@ -116,6 +117,9 @@ impl PageCount {
 }
 
 impl SharedMemory {
+    /// What one takes of the heap, bytes.
+    pub const BYTES: usize = shared_bytes::<Self>() + shared_bytes::<PageCount>();
+
     /// That many bytes of zeros.
     #[must_use]
     pub fn new(

@@ -6,13 +6,16 @@ use core::any::Any;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
+use coppice_hal::heap::block_bytes;
+use coppice_protocol::ids::ProgramId;
 use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
-use crate::files::OpenFile;
+use crate::files::{Object, OpenFile, Turn};
 use crate::limits::READ_AGAIN_MAX;
 use crate::memory::{Fetch, Resolution, Signal, Source};
 use crate::process::{Awaited, Failure, Process};
+use crate::quota::Charge;
 
 /// What became of a fetch.
 pub(crate) enum Fetched {
@@ -22,6 +25,14 @@ pub(crate) enum Fetched {
     Failed(Signal, Option<Errno>),
     /// There is no memory for it.
     OutOfMemory,
+}
+
+/// Memory for pages until they are installed.
+enum Room<'a> {
+    /// It was charged.
+    Charged { _charge: Charge },
+    /// A page's, which the process has in any case. Its threads take turns at it.
+    Own { _turn: Turn<'a> },
 }
 
 impl Process {
@@ -43,6 +54,7 @@ impl Process {
             return Fetched::Ready;
         }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
+        let (fetch, _room) = &self.room_for(fetch).await;
         for attempt in 1.. {
             let seen = self.space.lock().file_changes();
             let bytes = match self.read_pages(fetch).await {
@@ -63,6 +75,18 @@ impl Process {
             };
         }
         Fetched::Ready
+    }
+
+    /// Memory for what `fetch` reads: threads may take long to install what was read for them, and each has asked for
+    /// pages of its own. If there is not enough for all that was to be read ahead, it is read without. There is always
+    /// memory for one page, so that nothing but frames keeps a program from going on.
+    async fn room_for(&self, fetch: &Fetch) -> (Fetch, Room<'_>) {
+        for fetch in [fetch.clone(), fetch.alone()] {
+            if let Ok(charge) = self.node.quota.charge(block_bytes(fetch.length())) {
+                return (fetch, Room::Charged { _charge: charge });
+            }
+        }
+        (fetch.alone(), Room::Own { _turn: self.own_page.take().await })
     }
 
     /// Takes what `fetch` wants from the job's other ranks here, as far as they have it. Returns whether the page that
@@ -94,18 +118,26 @@ impl Process {
 
     async fn read_pages(&self, fetch: &Fetch) -> Result<Vec<u8>, Errno> {
         match &fetch.source {
-            Source::Program(program) => {
-                let first = u32::try_from(fetch.first_page).map_err(|_| Errno::EIO)?;
-                let call = Call::Pages { program: *program, first, count: fetch.pages };
-                self.client.call(call, Vec::new()).await.map(|(_, bytes)| bytes)
-            }
+            Source::Program(program) => self.read_program_pages(*program, fetch).await,
             Source::File(file) => {
                 let file: &dyn Any = &**file;
                 // Nothing but open files is ever mapped.
                 let file = file.downcast_ref::<OpenFile>().ok_or(Errno::EIO)?;
-                file.read_at(self, fetch.offset(), fetch.length()).await
+                match file.object {
+                    Object::Program(_) if fetch.offset() >= self.identity.program_bytes => Ok(Vec::new()),
+                    Object::Program(_) => self.read_program_pages(self.identity.program, fetch).await,
+                    _ => file.read_at(self, fetch.offset(), fetch.length()).await,
+                }
             }
             Source::Change => Ok(Vec::new()),
         }
+    }
+
+    async fn read_program_pages(&self, program: ProgramId, fetch: &Fetch) -> Result<Vec<u8>, Errno> {
+        let first = u32::try_from(fetch.first_page).map_err(|_| Errno::EIO)?;
+        let call = Call::Pages { program, first, count: fetch.pages };
+        let (_, mut bytes) = self.client.call(call, Vec::new()).await?;
+        bytes.truncate(fetch.length());
+        Ok(bytes)
     }
 }

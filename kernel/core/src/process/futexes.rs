@@ -12,6 +12,8 @@ use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
+use coppice_hal::heap::block_bytes;
+
 use crate::limits::FUTEX_QUEUES;
 use crate::sync::{LockLevel, Mutex, MutexGuard};
 
@@ -181,6 +183,9 @@ impl Two<'_> {
 }
 
 impl Futexes {
+    /// What they take of the heap before anybody sleeps, bytes.
+    pub(crate) const BYTES: usize = block_bytes(FUTEX_QUEUES * size_of::<Mutex<Queue>>());
+
     /// Has a thread lie down at a word, if it `may`: from then on it is woken by whoever wakes for one of these bits.
     /// It lies there until it is woken, or what [`Self::asleep`] gives is dropped.
     ///

@@ -11,16 +11,19 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_hal::frames::FramePool;
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, JobNode, ProgramId};
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::world::World;
 
+use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
 use crate::process::futexes::Futexes;
+use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
 /// A job as far as it is on this node.
@@ -46,6 +49,8 @@ pub(crate) struct JobOnNode {
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
     /// for each.
     fetched: Mutex<BTreeMap<(usize, u64), Arc<UnderWay>>>,
+    /// What it is charged with.
+    _charge: Charge,
 }
 
 /// A fetch that a thread makes, for those who want the same.
@@ -72,15 +77,30 @@ impl Default for JobsOnNode {
 }
 
 impl JobsOnNode {
-    /// The job of a rank that is launched: what the ranks before it share, or a new one.
-    pub(crate) fn enter(self: &Arc<Self>, order: &Launch, frames: &FramePool) -> Arc<JobOnNode> {
-        let mut jobs = self.0.lock();
-        if let Some(job) = jobs.get(&order.job).and_then(Weak::upgrade) {
-            return job;
+    /// The job of a rank that is launched: what the ranks before it share, or a new one, which is charged to `quota`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        order: &Launch,
+        frames: &FramePool,
+        quota: &Arc<Quota>,
+    ) -> Result<Arc<JobOnNode>, Errno> {
+        if let Some(job) = self.find(order.job) {
+            return Ok(job);
         }
-        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames));
-        jobs.insert(order.job, Arc::downgrade(&job));
-        job
+        let charge = quota.charge(JobOnNode::bytes(order))?;
+        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames, charge)?);
+        let other = {
+            let mut jobs = self.0.lock();
+            let other = jobs.get(&order.job).and_then(Weak::upgrade);
+            if other.is_none() {
+                jobs.insert(order.job, Arc::downgrade(&job));
+            }
+            other
+        };
+        Ok(other.unwrap_or(job))
     }
 
     /// The job with this id.
@@ -96,10 +116,21 @@ impl JobsOnNode {
 }
 
 impl JobOnNode {
-    fn new(order: &Launch, jobs: Weak<JobsOnNode>, frames: &FramePool) -> Self {
-        Self {
+    /// What the job of a rank takes of the heap before any rank has done anything, bytes.
+    fn bytes(order: &Launch) -> usize {
+        shared_bytes::<Self>() + Futexes::BYTES + block_bytes(size_of_val(&*order.world.nodes))
+    }
+
+    /// # Errors
+    /// `ENOMEM`.
+    fn new(order: &Launch, jobs: Weak<JobsOnNode>, frames: &FramePool, charge: Charge) -> Result<Self, Errno> {
+        let mut nodes = Vec::new();
+        nodes.try_reserve_exact(order.world.nodes.len()).map_err(|_| Errno::ENOMEM)?;
+        nodes.extend_from_slice(&order.world.nodes);
+        let World { key, ranks_per_node, .. } = &order.world;
+        Ok(Self {
             id: order.job,
-            world: order.world.clone(),
+            world: World { key: key.clone(), ranks_per_node: *ranks_per_node, nodes },
             node: order.world.node_of(order.rank),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
@@ -108,7 +139,8 @@ impl JobOnNode {
             maps_files: AtomicBool::new(false),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
-        }
+            _charge: charge,
+        })
     }
 
     /// Whether nobody has asked this before: the rank that does is the first of the job here.
@@ -184,21 +216,26 @@ impl Drop for JobOnNode {
 mod tests {
     use alloc::sync::Arc;
 
+    use coppice_hal::heap::measure;
     use coppice_protocol::control::Launch;
-    use coppice_protocol::ids::JobId;
+    use coppice_protocol::ids::{JobId, NodeId};
+    use coppice_protocol::world::{JobKey, World};
 
     use super::JobsOnNode;
+    use crate::errno::Errno;
     use crate::executor;
     use crate::memory::limits::READ_AHEAD_PAGES;
     use crate::process::testing::{order, pool};
+    use crate::quota::tests::quota;
     use crate::sync::{LockLevel, Mutex};
 
     #[test]
     fn ranks_of_a_job_share_one_until_the_last_has_gone() {
         let jobs = Arc::new(JobsOnNode::default());
-        let first = jobs.enter(&order(2), pool());
-        let second = jobs.enter(&order(2), pool());
-        let other = jobs.enter(&Launch { job: JobId(8), ..order(1) }, pool());
+        let quota = quota();
+        let enter = |order: &Launch| jobs.enter(order, pool(), &quota).expect("memory");
+        let (first, second) = (enter(&order(2)), enter(&order(2)));
+        let other = enter(&Launch { job: JobId(8), ..order(1) });
         assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
         assert_eq!(jobs.count(), 2);
         drop(first);
@@ -207,10 +244,28 @@ mod tests {
         drop(other);
         assert_eq!(jobs.count(), 0);
     }
+
+    #[test]
+    fn what_is_known_of_a_job_is_charged() {
+        let (jobs, quota) = (Arc::new(JobsOnNode::default()), quota());
+        let scattered = World::new(JobKey([2; 32]), 1, (0..10_000).map(|node| NodeId(2 * node)));
+        let order = Launch { world: scattered, ..order(2) };
+        let (job, taken) = measure(|| jobs.enter(&order, pool(), &quota).expect("memory"));
+        let kept = usize::try_from(taken.kept_bytes).expect("something");
+        // Apart from its place among others, of which a node has few.
+        assert!((80_000..quota.taken() + 2048).contains(&kept), "{kept} of {} bytes", quota.taken());
+        drop(job);
+        assert_eq!(quota.taken(), 0);
+        let mut all = quota.charge(0).expect("nothing");
+        while all.grow(64 * 1024).is_ok() {}
+        assert_eq!(jobs.enter(&order, pool(), &quota).err(), Some(Errno::ENOMEM));
+        assert_eq!(jobs.count(), 0);
+    }
+
     #[test]
     fn the_end_of_a_fetch_wakes_those_who_wait_for_that_one() {
         let jobs = Arc::new(JobsOnNode::default());
-        let job = jobs.enter(&order(1), pool());
+        let job = jobs.enter(&order(1), pool(), &quota()).expect("memory");
         let log = Arc::new(Mutex::new(LockLevel::Fact, alloc::vec::Vec::new()));
         let noted = Arc::clone(&log);
         let result = executor::run_to_end(async move {

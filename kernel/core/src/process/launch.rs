@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
@@ -13,7 +14,7 @@ use coppice_protocol::syscalls;
 
 use crate::clock;
 use crate::executor::{self, Either};
-use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, flags};
+use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
 use crate::memory::Retention;
 use crate::memory::limits::STEP_PAGES;
 use crate::net;
@@ -46,15 +47,21 @@ pub(crate) fn launch(
     let nodes_quota = Arc::clone(&node.quota);
     let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
     async move {
-        let order = Launch { environment: seat.environment(&order.environment), ..order };
+        let mut order = order;
+        order.environment = seat.environment(&order.environment);
+        let entered = net::job::enter(&order, &*node.network, &nodes_quota);
+        // The job has them, too.
+        order.world.nodes = Vec::new();
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
-        let network = Arc::clone(&node.network);
         let facts = Facts { client, job, node, ordered_ns };
         let starting = async {
-            net::job::enter(&order, &*network, &nodes_quota).map_err(End::not_started)?;
+            entered.map_err(End::not_started)?;
             life.start(&order, facts, &switch, started).await
         };
-        let end = match executor::race(switch.killed(), starting).await {
+        let begun = executor::race(switch.killed(), starting).await;
+        // They are on its stack.
+        (order.arguments, order.environment) = (Vec::new(), Vec::new());
+        let end = match begun {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,
             Either::Second(Ok(process)) => run(&process, &switch).await,
@@ -103,10 +110,12 @@ impl Life {
         switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
+        let no_memory = |_| End::not_started(String::from("the node has no memory for a process"));
+        let mut charge = node.quota.charge(Identity::bytes(order)).map_err(no_memory)?;
+        let _launching = node.quota.charge(load::strings_bytes(order)).map_err(no_memory)?;
         let identity = Identity::of(order);
         let cores = identity.cores(&order.world, executor::cores());
-        let charge = node.quota.charge(Process::bytes(cores));
-        let charge = charge.map_err(|_| End::not_started(String::from("the node has no memory for a process")))?;
+        charge.grow(Process::bytes(cores)).map_err(no_memory)?;
         let Prepared { image, directory } =
             load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
@@ -128,6 +137,7 @@ impl Life {
             limits: ResourceLimits::new(),
             account: Account::new(),
             remembered: Default::default(),
+            own_page: Turns::new(),
             _charge: charge,
             counts: Counts::default(),
         });

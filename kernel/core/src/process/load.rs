@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal as hal;
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::program::{self, ProgramImage};
@@ -100,6 +101,16 @@ fn space_for(
     let mut space = AddressSpace::new(node.frames, retention())?;
     space.load_image(image, order.program)?;
     Ok(space)
+}
+
+/// What the arguments and the environment of a launch take of the heap, bytes.
+pub(super) fn strings_bytes(order: &Launch) -> usize {
+    list_bytes(&order.arguments) + list_bytes(&order.environment)
+}
+
+/// What strings take of the heap, bytes.
+pub(super) fn list_bytes(strings: &[String]) -> usize {
+    block_bytes(size_of_val(strings)) + strings.iter().map(|text| block_bytes(text.len())).sum::<usize>()
 }
 
 /// How many ranks of the job there may be on the node.

@@ -6,16 +6,18 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use coppice_hal::frames::FramePool;
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::world::World;
 
 use crate::clock;
-use crate::files::{Closer, Descriptors, absolute};
+use crate::files::{Closer, Descriptors, Turns, absolute};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
 use crate::process::counts::Counts;
+use crate::process::load::list_bytes;
 use crate::process::placement;
 use crate::process::remembered::OfProcess;
 use crate::process::resources::ResourceLimits;
@@ -80,6 +82,11 @@ impl Identity {
         }
     }
 
+    /// What that takes of the heap, bytes.
+    pub(crate) fn bytes(launch: &Launch) -> usize {
+        block_bytes(launch.directory.len() + 1 + launch.path.len()) + list_bytes(&launch.arguments)
+    }
+
     /// The name that Linux would give the process: that of the program, cut to 15 bytes and a zero.
     pub(crate) fn name(&self) -> [u8; 16] {
         let program = self.executable.rsplit('/').next().unwrap_or_default().as_bytes();
@@ -127,6 +134,8 @@ pub(crate) struct Process {
     pub(crate) account: Account,
     pub(crate) counts: Counts,
     pub(crate) remembered: OfProcess,
+    /// Who reads a page for which nothing could be charged: among what each process is charged with is one.
+    pub(crate) own_page: Turns,
     /// Its threads. Whoever waits for their end holds them longer than the process.
     pub(crate) threads: Arc<Threads>,
     /// Its cores, a bit each.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -62,7 +63,18 @@ impl Processes for ProcessTable {
             }
         };
         let switch = KillSwitch::new();
-        let job = self.jobs.enter(&order, self.node.frames);
+        let job = match self.jobs.enter(&order, self.node.frames, &self.node.quota) {
+            Ok(job) => job,
+            Err(errno) => {
+                let end = End::not_started(format!("job: {errno}"));
+                seat.ended(end.exit);
+                let report = report::of_nothing(&order, end, self.held());
+                return Box::pin(async move {
+                    seat.leave().await;
+                    report
+                });
+            }
+        };
         let process = launch(order, client, job, self.node.clone(), seat, switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };

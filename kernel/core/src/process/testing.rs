@@ -23,7 +23,7 @@ use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::agent::Failures;
 use crate::executor;
-use crate::files::{Closer, Descriptors, Input};
+use crate::files::{Closer, Descriptors, Input, Turns};
 use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
@@ -161,6 +161,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         limits: ResourceLimits::new(),
         account: Account::new(),
         remembered: Default::default(),
+        own_page: Turns::new(),
         _charge: charge,
     });
     process.job.join(&process);
@@ -195,7 +196,7 @@ impl Bench {
         assert!(executor::spawn(async move { shipping.keep_connected(dial, credentials()).await }).is_ok());
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
-        let process = process(&order, client, jobs.enter(&order, frames), node);
+        let process = process(&order, client, jobs.enter(&order, frames, &node.quota).expect("memory"), node);
         let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }

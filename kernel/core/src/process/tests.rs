@@ -57,6 +57,13 @@ fn a_killed_process_is_reported_with_the_first_signal() {
 }
 
 #[test]
+fn a_launch_for_which_there_is_no_memory_is_refused() {
+    // Each takes its place in two lists while the process is made.
+    let report = launch(Launch { arguments: vec![String::new(); 300_000], ..order(1) }, |_| (), 9);
+    assert_eq!(reason(&report), (Exit::NotStarted, "the node has no memory for a process"));
+}
+
+#[test]
 fn what_is_no_program_is_not_started() {
     let report = launch(order(1), |world| world.program = b"#!/bin/sh\n".to_vec(), 9);
     let (exit, text) = reason(&report);

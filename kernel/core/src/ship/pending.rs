@@ -1,5 +1,6 @@
 //! The calls of a node's ranks, and the connection on which they go.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -64,7 +65,8 @@ pub(super) struct State {
     link: Option<Arc<Link>>,
     /// When the last connection was lost, ns.
     lost_ns: u64,
-    requests: Requests<Pending>,
+    /// Each lies by itself: there may be as many as all threads make, and their queue is to be short all the same.
+    requests: Requests<Box<Pending>>,
     ranks: BTreeMap<Owner, RankState>,
 }
 
@@ -80,7 +82,7 @@ impl State {
     }
 
     pub(super) fn push(&mut self, pending: Pending) {
-        self.requests.push(pending.request.owner, pending);
+        self.requests.push(pending.request.owner, Box::new(pending));
     }
 
     /// Sends what waits, as far as there are places and the link has room. If it has none, there are requests under

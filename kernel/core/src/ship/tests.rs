@@ -1,23 +1,28 @@
 //! Calls to an I/O node that the tests play.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::pin;
+use core::task::{Context, Waker};
 
+use coppice_hal::heap::measure;
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::session::Channel;
-use coppice_protocol::ship::{Call, Handle, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
+use coppice_protocol::ship::{Call, FileStatus, Handle, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
 
 use super::{Client, Printing, Ship};
 use crate::errno::Errno;
 use crate::executor::{Elapsed, now_ns, run_to_end, sleep, spawn, timeout, yield_now};
+use crate::files::OpenFile;
 use crate::files::pipeline::Pipeline;
-use crate::limits::SHIP_CONNECT_WAIT_NS;
+use crate::limits::{PART_CALL_BYTES, SHIP_CONNECT_WAIT_NS};
 use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::process::testing::Bench;
 
 fn go(future: impl Future<Output = ()> + Send + 'static) {
     assert!(spawn(future).is_ok());
@@ -328,4 +333,30 @@ fn a_reply_that_makes_no_sense_fails_its_call_only() {
         assert!(client.call(read(2), Vec::new()).await.is_ok());
     });
     assert_eq!(result, Ok(()));
+}
+
+/// As reads make them, of as many threads as a process has, while there is no connection.
+#[test]
+fn parts_that_wait_take_no_more_than_they_are_charged_with_and_no_long_run_of_it() {
+    const THREADS: usize = 512;
+    const PARTS: usize = 4;
+    let bench = Bench::new(&[]);
+    let file = OpenFile::shipped(Handle(1), FileStatus::default(), 0, &bench.process.closer);
+    let process = &*bench.process;
+    let (waiting, taken) = measure(|| {
+        let read = || {
+            let mut parts = Pipeline::new();
+            for _ in 0..PARTS {
+                parts.push(async { Ok((Reply::Data, file.read_at(process, 0, BULK_BYTES_MAX).await?)) });
+            }
+            let mut waiting = Box::pin(async move { parts.next().await });
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            waiting
+        };
+        (0..THREADS).map(|_| read()).collect::<Vec<_>>()
+    });
+    let kept = usize::try_from(taken.kept_bytes).expect("something");
+    assert!(kept <= THREADS * PARTS * PART_CALL_BYTES, "{} bytes each", kept / THREADS / PARTS);
+    assert!(taken.largest_bytes <= 64 * 1024, "{} bytes", taken.largest_bytes);
+    drop(waiting);
 }

@@ -33,13 +33,7 @@ pub(super) async fn getdents64(caller: Caller<'_>, a: &Arguments) -> Awaited {
                 _ => return Err(Errno::EIO.into()),
             }
         }
-        Object::Special(node) if node.is_directory() => {
-            let (bytes, next) = node.list(caller.process, position, limit);
-            if bytes.is_empty() && !node.list(caller.process, position, BULK_BYTES_MAX).0.is_empty() {
-                return Err(Errno::EINVAL.into());
-            }
-            (bytes, next)
-        }
+        Object::Special(node) if node.is_directory() => node.list(caller.process, position, limit)?,
         _ => return Err(Errno::ENOTDIR.into()),
     };
     caller.write(a.get(1), &bytes).await?;

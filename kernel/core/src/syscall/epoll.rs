@@ -9,9 +9,11 @@ use super::pipe::install;
 use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
+use crate::executor;
 use crate::files::poller::{Poller, ask};
 use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
+use crate::limits::WATCH_AGAIN_NS;
 use crate::memory::AddressSpace;
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
@@ -141,7 +143,15 @@ impl Wait {
                 }
             }
             match self.tell(caller) {
-                // What was queued had nothing to tell after all.
+                // What was queued had nothing to tell after all, and would be looked at for ever if it is queued again
+                // because there is no memory for more.
+                Ok(0) if poller.was_refused() => {
+                    let again_ns = clock::monotonic_ns().saturating_add(WATCH_AGAIN_NS).min(deadline_ns);
+                    caller.interruptible(Restart::Never, executor::sleep_until(again_ns)).await?;
+                    if again_ns == deadline_ns {
+                        return Ok(0);
+                    }
+                }
                 Ok(0) => {}
                 Ok(told) => return Ok(told as u64),
                 Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,

@@ -151,6 +151,7 @@ pub(super) async fn mincore(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let (address, length) = page_range(a)?;
     let end = address.checked_add(length).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
     let mut at = address;
+    caller.thread.keep((length / PAGE_BYTES as u64).min(MINCORE_PAGES_AT_ONCE) as usize)?;
     while at < end {
         let part = (end - at).min(MINCORE_PAGES_AT_ONCE * PAGE_BYTES as u64);
         let mut there = buffer((part / PAGE_BYTES as u64) as usize)?;

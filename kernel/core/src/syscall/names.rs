@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{Call, Location};
 
 use super::Arguments;
@@ -135,7 +136,7 @@ pub(super) async fn readlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
 async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, length: i32) -> Awaited {
     let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Errno::EINVAL)?;
     let text = match read_target_or_file(caller, descriptor, path, AT_EMPTY_PATH).await? {
-        TargetOrFile::Target(Target::Shipped(at)) => caller.ask(Call::ReadLink(at)).await?.1,
+        TargetOrFile::Target(Target::Shipped(at)) => read_shipped(caller, at).await?,
         TargetOrFile::Target(Target::Special(node)) => read_special(caller, node)?,
         TargetOrFile::Target(Target::Shared(name)) => {
             shared::status(caller, &name)?;
@@ -143,12 +144,18 @@ async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, 
         }
         TargetOrFile::File(file) => {
             let directory = Some(handle_of(&file, Errno::ENOENT)?);
-            caller.ask(Call::ReadLink(Location { directory, path: String::new() })).await?.1
+            read_shipped(caller, Location { directory, path: String::new() }).await?
         }
     };
     let text = &text[..text.len().min(length)];
     caller.write(out, text).await?;
     Ok(text.len() as u64)
+}
+
+/// Where a link at the I/O node leads.
+async fn read_shipped(caller: Caller<'_>, at: Location) -> Awaited<Vec<u8>> {
+    caller.thread.keep(PATH_BYTES_MAX)?;
+    Ok(caller.ask(Call::ReadLink(at)).await?.1)
 }
 
 /// Where a link that the kernel makes leads. Of a descriptor it is said what that stands for; the names of files at the

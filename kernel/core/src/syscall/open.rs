@@ -42,7 +42,9 @@ pub(super) async fn openat2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         _ => return Err(Errno::E2BIG.into()),
     }
     let how: [u8; HOW_BYTES as usize] = caller.read_array(a.get(2)).await?;
-    let mut rest = buffer((a.get(3) - HOW_BYTES) as usize)?;
+    let rest_bytes = (a.get(3) - HOW_BYTES) as usize;
+    caller.thread.keep(rest_bytes)?;
+    let mut rest = buffer(rest_bytes)?;
     caller.read(a.get(2).wrapping_add(HOW_BYTES), &mut rest).await?;
     if rest.iter().any(|byte| *byte != 0) {
         return Err(Errno::E2BIG.into());

@@ -9,6 +9,7 @@ use coppice_hal::paging::Access;
 use super::abi::io::{IOVEC_BYTES, parse_iovec};
 use crate::errno::Errno;
 use crate::files::buffer;
+use crate::limits::PART_CALL_BYTES;
 use crate::memory::{AddressSpace, CopyError};
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 use crate::quota::Charge;
@@ -22,7 +23,7 @@ const FEW_BYTES: usize = 8 * IOVEC_BYTES;
 /// A part of a transfer for which there must be memory, bytes.
 const PART_BYTES_MIN: usize = 4096;
 
-/// Parts of so many bytes are always made: those that a call has at a time are among what each thread is charged with.
+/// Parts of so many bytes are always made, one at a time: it is among what each thread is charged with.
 pub(crate) const SMALL_PART_BYTES: usize = 128;
 
 /// Most bytes one call moves, as on Linux; longer ones are cut.
@@ -220,8 +221,21 @@ impl Ranges {
     /// # Errors
     /// The failure if there was not a single one; otherwise it comes at the next call.
     pub(super) async fn gather(&mut self, caller: Caller<'_>, limit: usize) -> Awaited<(Vec<u8>, Option<Charge>)> {
-        let length = usize::try_from(self.left).map_or(limit, |left| left.min(limit));
-        let (length, charge) = part(caller, length);
+        let room = self.room(caller, limit);
+        self.gather_into(caller, room).await
+    }
+
+    /// As [`part`], for at most `limit` bytes of what is left.
+    pub(super) fn room(&self, caller: Caller<'_>, limit: usize) -> (usize, Option<Charge>) {
+        part(caller, usize::try_from(self.left).map_or(limit, |left| left.min(limit)))
+    }
+
+    /// As [`Self::gather`], with memory that is there.
+    pub(super) async fn gather_into(
+        &mut self,
+        caller: Caller<'_>,
+        (length, charge): (usize, Option<Charge>),
+    ) -> Awaited<(Vec<u8>, Option<Charge>)> {
         let mut bytes = buffer(length)?;
         let mut done = 0;
         while let Some((address, count)) = self.next(length - done).filter(|(_, count)| *count > 0) {
@@ -241,11 +255,11 @@ impl Ranges {
 
 /// A part of `wanted` bytes of a transfer: how many there is memory for now, and what they are charged with. With
 /// little memory a transfer is made in small parts rather than not at all, so that a program can always say what is
-/// wrong.
+/// wrong. One that is not charged is only to be made when no other is under way.
 pub(super) fn part(caller: Caller<'_>, wanted: usize) -> (usize, Option<Charge>) {
     let mut length = wanted;
     loop {
-        match caller.process.node.quota.charge(block_bytes(length)) {
+        match caller.process.node.quota.charge(block_bytes(length) + PART_CALL_BYTES) {
             Ok(charge) => return (length, Some(charge)),
             Err(_) if length > PART_BYTES_MIN => length = (length / 2).max(PART_BYTES_MIN),
             Err(_) => return (length.min(SMALL_PART_BYTES), None),

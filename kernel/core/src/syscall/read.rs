@@ -175,6 +175,9 @@ async fn read_parts(
             let length = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
             let at = asked;
             let (length, charge) = part(caller, length);
+            if charge.is_none() && parts.len() > 0 {
+                break;
+            }
             parts.push(async move {
                 let bytes = file.read_at(caller.process, at, length).await?;
                 Ok((Reply::Data, bytes))

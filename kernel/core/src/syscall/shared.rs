@@ -104,7 +104,9 @@ pub(super) fn remove(caller: Caller<'_>, name: &str, directory: bool) -> Awaited
 /// rename(2) if both or one of the ends is in `/dev/shm`.
 pub(super) fn rename(caller: Caller<'_>, from: &Target, to: &Target, flags: u32) -> Awaited {
     match (from, to) {
-        (Target::Shared(from), Target::Shared(to)) => caller.process.job.shared.rename(from, to, flags)?,
+        (Target::Shared(from), Target::Shared(to)) => {
+            caller.process.job.shared.rename(from, to, flags, &caller.process.node.quota)?
+        }
         _ => return Err(Errno::EXDEV.into()),
     }
     Ok(0)
@@ -113,7 +115,9 @@ pub(super) fn rename(caller: Caller<'_>, from: &Target, to: &Target, flags: u32)
 /// link(2) if both or one of the ends is in `/dev/shm`.
 pub(super) fn link(caller: Caller<'_>, from: &Target, to: &Target) -> Awaited {
     match (from, to) {
-        (Target::Shared(from), Target::Shared(to)) => caller.process.job.shared.link(from, to)?,
+        (Target::Shared(from), Target::Shared(to)) => {
+            caller.process.job.shared.link(from, to, &caller.process.node.quota)?
+        }
         _ => return Err(Errno::EXDEV.into()),
     }
     Ok(0)

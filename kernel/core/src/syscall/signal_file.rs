@@ -37,7 +37,7 @@ fn make(caller: Caller<'_>, a: &Arguments, how: u32) -> Immediate {
     }
     let quota = &caller.process.node.quota;
     let board = caller.process.signals.lock().board(quota);
-    let signals = SignalFile::new(wanted, board, quota)?;
+    let signals = SignalFile::new(wanted, board);
     let number = install(caller, Object::Signals(signals), how | flags::O_RDWR)?;
     Ok(number.cast_unsigned().into())
 }

@@ -22,7 +22,7 @@ use super::stream::{deadline_ns, wait};
 use crate::errno::Errno;
 use crate::files::pair::PairEnd;
 use crate::files::socket::{Socket, SocketKind};
-use crate::files::{Object, OpenFile, flags};
+use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, flags};
 use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// `IPPROTO_TCP`.
@@ -164,11 +164,15 @@ async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awa
     let deadline_ns = deadline_ns(&file, |options| options.receive_timeout_ns);
     let attempt = || {
         caller.process.files.lock().check_room()?;
-        socket.accept(&caller.process.node.quota)
+        let quota = &caller.process.node.quota;
+        Ok((quota.charge(OPEN_FILE_BYTES)?, socket.accept(quota)?))
     };
-    let accepted = wait(caller, &file, deadline_ns, attempt).await?;
+    let (charge, accepted) = wait(caller, &file, deadline_ns, attempt).await?;
     let peer = accepted.peer().unwrap_or((core::net::Ipv4Addr::UNSPECIFIED, 0));
     // Other threads are to see it only when nothing can go wrong any more.
     place.tell(caller, name(peer).bytes())?;
-    Ok(install(caller, Object::Socket(accepted), opened_with | flags::O_RDWR)?.cast_unsigned().into())
+    let file = OpenFile::object(Object::Socket(accepted), opened_with | flags::O_RDWR);
+    file.charge(charge);
+    let descriptor = Descriptor { file: Arc::new(file), close_on_exec: opened_with & flags::O_CLOEXEC != 0 };
+    Ok(caller.process.files.lock().insert(descriptor, 0)?.cast_unsigned().into())
 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 
 use super::Arguments;
-use super::ranges::{Ranges, TRANSFER_BYTES_MAX};
+use super::ranges::{Ranges, TRANSFER_BYTES_MAX, part};
 use super::read::OFFSET_MAX;
 use super::stream::{How, broken, put, take, wait};
 use super::write::write_once;
@@ -228,15 +228,16 @@ async fn out_of_pipe(
     }
     let _their_turn = if offset_at == 0 { Some(output.turn().await) } else { None };
     let start = offset(caller, output, offset_at).await?;
+    let (length, _charge) = part(caller, length.min(PART_BYTES).min(from.held()).max(1));
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length.min(PART_BYTES)).map_err(|_| Errno::ENOMEM)?;
-    from.take(length.min(PART_BYTES), true, &mut |part| {
+    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
+    from.take(length, true, &mut |part| {
         bytes.extend_from_slice(part);
         part.len()
     })?;
     let at = if output.has_no_offsets() { None } else { Some(start) };
     let (written, _) = write_once(caller, output, at, bytes).await?;
-    from.take(written as usize, false, &mut |part| part.len())?;
+    from.channel().forget(written as usize);
     move_on(caller, output, offset_at, start + written).await?;
     Ok(written)
 }
@@ -306,6 +307,7 @@ async fn into_pipe(
     let end = start.saturating_add(length as u64).min(OFFSET_MAX);
     let space = PIPE_BYTES_MAX.saturating_sub(to.held()).clamp(1, PART_BYTES);
     let wanted = usize::try_from(end - start).unwrap_or(usize::MAX).min(space);
+    let (wanted, _charge) = part(caller, wanted);
     let bytes = input.read_at(caller.process, start, wanted).await?;
     if bytes.is_empty() {
         return Ok(0);

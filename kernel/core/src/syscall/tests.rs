@@ -4,6 +4,7 @@ mod charges;
 mod descriptors;
 mod futex;
 mod hostile;
+mod kept;
 mod likeness;
 mod output;
 mod places;

@@ -156,6 +156,9 @@ async fn copy(
             let at = asked;
             let count = usize::try_from(end - asked).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
             let (count, charge) = part(caller, count);
+            if charge.is_none() && parts.len() > 0 {
+                break;
+            }
             charges.push_back(charge);
             parts.push(async move { Ok((Reply::Data, input.read_at(caller.process, at, count).await?)) });
             asked += count as u64;

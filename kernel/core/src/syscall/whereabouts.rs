@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
@@ -52,6 +53,7 @@ pub(super) async fn fchdir(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 async fn resolve(caller: Caller<'_>, at: Location) -> Awaited<String> {
+    caller.thread.keep(PATH_BYTES_MAX)?;
     match caller.ask(Call::Resolve(at)).await? {
         (Reply::Path(path), _) if path.starts_with('/') => Ok(path),
         _ => Err(Errno::EIO.into()),

@@ -192,7 +192,11 @@ async fn write_parts(
                 result = Err(Errno::EFBIG.into());
                 break;
             }
-            match ranges.gather(caller, BULK_BYTES_MAX).await {
+            let room = ranges.room(caller, BULK_BYTES_MAX);
+            if room.1.is_none() && parts.len() > 0 {
+                break;
+            }
+            match ranges.gather_into(caller, room).await {
                 Ok((bytes, charge)) => {
                     lengths.push_back(bytes.len() as u64);
                     let call = Call::Write { file, offset: Some(sent) };

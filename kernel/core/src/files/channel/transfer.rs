@@ -50,12 +50,7 @@ impl Channel {
             target.lengths.push_back(moved as u32);
         }
         if !keeps {
-            source.ring.forget(moved);
-            // What is left of a packet is one.
-            match source.lengths.front_mut() {
-                Some(front) if *front as usize > moved => *front -= moved as u32,
-                _ => drop(source.lengths.pop_front()),
-            }
+            source.forget(moved);
         }
         self.tell(&source);
         to.tell(&target);
@@ -63,6 +58,16 @@ impl Channel {
         self.writers.notify();
         to.readers.notify();
         Ok(moved)
+    }
+
+    /// Forgets the first `count` bytes, which have gone elsewhere, those of one packet if there are packets.
+    pub(crate) fn forget(&self, count: usize) {
+        {
+            let mut state = self.state.lock();
+            state.forget(count);
+            self.tell(&state);
+        }
+        self.writers.notify();
     }
 
     /// Locks this and another, the one that comes first in memory first.
@@ -73,6 +78,17 @@ impl Channel {
         } else {
             let first = other.state.lock();
             (self.state.lock_second(), first)
+        }
+    }
+}
+
+impl State {
+    fn forget(&mut self, count: usize) {
+        self.ring.forget(count);
+        // What is left of a packet is one.
+        match self.lengths.front_mut() {
+            Some(front) if *front as usize > count => *front -= count as u32,
+            _ => drop(self.lengths.pop_front()),
         }
     }
 }

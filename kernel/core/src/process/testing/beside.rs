@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::{Bench, end_of, idle};
 use crate::executor;
+use crate::process::ThreadState;
 
 impl Bench {
     /// Makes a call that waits, and others while it does. Gives its result.
@@ -37,6 +38,19 @@ impl Bench {
             done.await.expect("its end")
         });
         made.expect("waits for something that comes").expect("the process goes on").cast_signed()
+    }
+
+    /// Has another thread begin a call; whatever comes of it, nobody hears.
+    pub(crate) fn begin(&self, state: &Arc<ThreadState>, number: u32, arguments: &[u64]) -> bool {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(state));
+        let handled = Arc::clone(&self.handled);
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let begun = executor::spawn(async move {
+            let _ = idle(&process, &state).make(number.into(), all, &handled).await;
+            process.threads.remove(&state, None);
+        });
+        begun.is_ok()
     }
 
     /// Makes a call that waits, and does something a moment later. Gives its result; `None` if it still waits then.

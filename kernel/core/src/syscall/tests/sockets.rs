@@ -13,8 +13,7 @@ use coppice_protocol::ids::{JobNode, NodeId, PsetId};
 use coppice_protocol::syscalls as nr;
 
 use crate::errno::Errno;
-use crate::files::{DESCRIPTORS_MAX, flags};
-use crate::limits::OBJECT_BYTES;
+use crate::files::{DESCRIPTORS_MAX, OPEN_FILE_BYTES, flags};
 use crate::net::testing::{End, Traces, two_nodes};
 use crate::process::testing::{Bench, MEMORY, pattern};
 use crate::syscall::abi::socket::{NAME_BYTES, name, parse_name};
@@ -344,7 +343,7 @@ fn memory_that_is_gone_is_an_error() {
     assert_eq!(connect(&two.one, again, JobNode(1).address(), 5000), error(Errno::ECONNREFUSED));
     let quota = &two.one.process.node.quota;
     let mut charges = Vec::new();
-    for bytes in [1 << 20, OBJECT_BYTES] {
+    for bytes in [1 << 20, OPEN_FILE_BYTES] {
         charges.extend(core::iter::from_fn(|| quota.charge(bytes).ok()));
     }
     assert_eq!(two.one.call(nr::SOCKET, &[2, STREAM, 0]), error(Errno::ENOMEM));
