@@ -27,12 +27,18 @@
 #define STACK_BYTES (16L << 10)
 #define FILES_MAX 1000
 #define IOVEC_MAX 1024
+/* What is read of a mapped file at once. */
+#define RUN_BYTES (128L << 10)
+/* So often each thread has something read. */
+#define ROUNDS 6
 
 static const char *what;
 static int empty[2], files[FILES_MAX], file_count;
 static struct iovec pieces[IOVEC_MAX];
 static char byte, path[4096];
-static atomic_int go, at_work;
+static char *mapped;
+static int sparse = -1;
+static atomic_int go, at_work, next_run;
 static atomic_int bad;
 
 static int is(const char *name) { return strcmp(what, name) == 0; }
@@ -47,13 +53,41 @@ static void check(const char *call, int error) {
     }
 }
 
+/* Keeps the core for a while, so that what was read for others waits. */
+static void compute(void) {
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < 2000000);
+}
+
+/* Has something read over and over that no other thread wants, as they all do. */
+static long read_much(int own) {
+    int ends[2];
+    char some[4096];
+    if (is("splice") && pipe2(ends, O_NONBLOCK)) return -1;
+    for (int round = 0; round < ROUNDS; round++) {
+        off_t at = (off_t)(own * ROUNDS + round) * RUN_BYTES;
+        if (is("pages")) {
+            if (*(volatile char *)(mapped + at + 5 * 4096) != 0) bad++;
+            compute();
+            if (madvise(mapped + at, RUN_BYTES, MADV_DONTNEED)) return -1;
+        } else {
+            if (splice(sparse, &at, ends[1], NULL, 64 << 10, 0) < 0) return -1;
+            compute();
+            while (read(ends[0], some, sizeof some) > 0) {}
+        }
+    }
+    return 0;
+}
+
 /* Waits where it keeps the most, until the process ends; goes on waiting with less if that is refused. */
 static void *work(void *argument) {
     (void)argument;
     while (!go) syscall(SYS_futex, &go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
     struct pollfd polled[FILES_MAX];
     for (int i = 0; i < file_count; i++) polled[i] = (struct pollfd){.fd = files[i], .events = POLLIN};
-    at_work++;
+    if (!is("pages") && !is("splice")) at_work++;
     long result = 0;
     if (is("readv")) result = readv(empty[0], pieces, IOVEC_MAX);
     if (is("poll")) result = poll(polled, (nfds_t)file_count, -1);
@@ -66,6 +100,10 @@ static void *work(void *argument) {
     if (is("paths")) {
         for (int i = 0; i < 20; i++)
             if (open(path, O_RDONLY) < 0 && errno != ENOENT && errno != ENAMETOOLONG) check("open", errno);
+    }
+    if (is("pages") || is("splice")) {
+        result = read_much(next_run++);
+        at_work++;
     }
     check(what, result < 0 ? errno : 0);
     for (;;) pause();
@@ -155,6 +193,16 @@ static void keep(void) {
         char *at = mmap(NULL, (size_t)pages * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         for (long i = 0; at != MAP_FAILED && i < pages; i += 2)
             if (mprotect(at + i * 4096, 4096, PROT_NONE)) { check("mprotect", errno); break; }
+    }
+    if (is("pages") || is("splice")) {
+        long bytes = THREADS_MAX * ROUNDS * RUN_BYTES;
+        char name[32];
+        snprintf(name, sizeof name, "sparse.%d", getpid());
+        sparse = open(name, O_RDWR | O_CREAT, 0600);
+        unlink(name);
+        if (sparse < 0 || ftruncate(sparse, bytes)) check("sparse file", errno);
+        mapped = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, sparse, 0);
+        if (mapped == MAP_FAILED) { check("mmap", errno); exit(4); }
     }
     if (is("descriptors")) {
         while (dup(0) >= 0) {}

@@ -21,6 +21,8 @@ const WAITING: &[Run] = &[
     (2, "select", 300, "after"),
     (1, "paths", 509, "between"),
     (2, "descriptors", 300, "before"),
+    (1, "pages", 300, "never"),
+    (2, "splice", 200, "between"),
 ];
 
 /// Threads, and sockets beside them.
@@ -67,6 +69,10 @@ fn exhaust(memory: &str, cores: u32, some: &[Run]) {
         assert!(!ran.text().contains("bad"), "{run}: {} {}", ran.text(), ran.stderr);
         assert_unharmed(&cluster, &run);
     }
+    // Nor did it lose its connection for want of memory for what came.
+    let console = cluster.coppice(&["console", "0"]).success().text();
+    let lost: Vec<&str> = console.lines().filter(|line| line.contains("ship: ")).collect();
+    assert!(lost.is_empty(), "{lost:#?}");
     // Tables of programs that ran are no loss, and what is said of the last job may still be under way.
     let _ = cluster.coppice(&["forget"]);
     let _ = free();
