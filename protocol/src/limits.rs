@@ -16,7 +16,7 @@ pub const SHIPPED_PATH_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
 /// Longest single path component, bytes: `ENAMETOOLONG`.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Arguments and environment of a job together, bytes. Refused at submission.
+/// Arguments and environment of a job together, with a pointer to each, bytes. Refused at submission.
 pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 
 /// Program pages asked for in one request.

@@ -94,3 +94,22 @@ fn what_programs_make_the_kernel_keep_is_refused_in_time_on_one_core() {
 fn what_programs_make_the_kernel_keep_is_refused_in_time_on_four_cores() {
     exhaust("64M", 4, THINGS);
 }
+
+/// Many short ones take more of a node than few long ones.
+#[test]
+fn as_many_arguments_as_can_be_passed_are_no_nodes_end() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--memory", "32M", "--cores", "2"]);
+    let path = program("true", Toolchain::Musl).to_string_lossy().into_owned();
+    let run = |ranks: &str, count: usize| {
+        let start = ["-n", ranks, "--ranks-per-node", ranks, &path].map(String::from);
+        let all: Vec<String> = start.into_iter().chain(std::iter::repeat_n(String::new(), count)).collect();
+        cluster.run(&all)
+    };
+    let _ = run("1", 65_000).refused(&["put them into a file"]);
+    let _ = run("16", 10_000).refused(&["fewer --ranks-per-node"]);
+    for (ranks, count) in [("1", 14_000), ("2", 14_000), ("16", 1800), ("64", 400)] {
+        let ran = run(ranks, count);
+        assert!([0, 125].contains(&ran.status), "{ranks} ranks, {count} arguments: {}", ran.stderr);
+        assert_unharmed(&cluster, &format!("{ranks} ranks with {count} arguments"));
+    }
+}

@@ -13,7 +13,7 @@ use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NOD
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
 use crate::database::{FileKey, ProgramRow};
-use crate::limits::LAUNCH_BYTES_PER_NODE_MAX;
+use crate::limits::{LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
 use crate::store::{StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
@@ -62,8 +62,8 @@ fn check(job: &Submission) -> Result<(), Refused> {
         return Err(Refused::bad("--estimate 0 is no time; say how long the job runs, or nothing".to_owned()));
     }
     let texts = job.arguments.iter().chain(&job.environment).chain([&job.name]);
-    // Each ends with a zero on the program's stack.
-    let bytes: usize = texts.clone().map(|text| text.len() + 1).sum();
+    // Each ends with a zero on the program's stack, and there is a pointer to it.
+    let bytes: usize = texts.clone().map(|text| text.len() + 1 + size_of::<u64>()).sum();
     if bytes > ARGUMENT_BYTES_MAX {
         return Err(Refused::bad(format!(
             "arguments and environment have {bytes} bytes together, at most {ARGUMENT_BYTES_MAX} can be passed; put \
@@ -71,9 +71,10 @@ fn check(job: &Submission) -> Result<(), Refused> {
         )));
     }
     let on_a_node = job.ranks.min(job.ranks_per_node) as usize;
+    let bytes = bytes + texts.clone().count() * LAUNCHED_TEXT_BYTES;
     if bytes.saturating_mul(on_a_node) > LAUNCH_BYTES_PER_NODE_MAX {
         return Err(Refused::bad(format!(
-            "arguments and environment have {bytes} bytes for each of {on_a_node} ranks on a node, at most \
+            "arguments and environment take {bytes} bytes for each of {on_a_node} ranks on a node, at most \
              {LAUNCH_BYTES_PER_NODE_MAX} together can be passed; put them into a file, or use fewer --ranks-per-node"
         )));
     }
@@ -159,6 +160,11 @@ mod tests {
             (Submission { input_rank: Some(2), ..job() }, "--stdin-rank"),
             (Submission { estimate_ms: Some(0), ..job() }, "--estimate 0"),
             (Submission { arguments: vec!["x".repeat(200_000)], ..job() }, "put them into a file"),
+            (Submission { arguments: vec![String::new(); 15_000], ..job() }, "put them into a file"),
+            (
+                Submission { arguments: vec![String::new(); 10_000], ranks: 4, ranks_per_node: 4, ..job() },
+                "fewer --ranks-per-node",
+            ),
             (Submission { arguments: vec!["a\0b".into()], ..job() }, "zero byte"),
             (Submission { environment: vec!["=x".into()], ..job() }, "NAME=VALUE"),
             (Submission { environment: vec!["x".into()], ..job() }, "NAME=VALUE"),
