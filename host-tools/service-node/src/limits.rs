@@ -20,8 +20,8 @@ pub const DISCARDS_OWED_MAX: usize = 64;
 /// Hexadecimal digits that a program's hash is known by at least; fewer are taken for a path.
 pub const HASH_DIGITS_MIN: usize = 4;
 
-/// Arguments and environment of the ranks of a job on one node, bytes of its memory all together. Refused at submission:
-/// a node is told of all of them at once.
+/// Arguments and environment of the ranks of a job on one node, bytes of its memory all together. Refused at
+/// submission: a node is told of all of them at once.
 pub const LAUNCH_BYTES_PER_NODE_MAX: usize = 2 * 1024 * 1024;
 
 /// What each of these takes of a node's memory besides its bytes, with its place in a list that may be half full.
