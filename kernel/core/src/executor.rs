@@ -35,7 +35,7 @@ pub use core_state::{
     cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, run, tasks,
 };
 pub use run_time::RunTime;
-pub use sections::{forget_sections, longest_section_ns, measured, section_begins, section_ends, section_is_none};
+pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};
 pub(crate) use task::{TASK_BYTES, spawn_program_on};
 pub use task::{TaskHandle, TooManyTasks, in_turns, spawn, spawn_on, spawn_program};
 pub(crate) use timer::{Alarm, alarm};

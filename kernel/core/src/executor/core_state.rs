@@ -77,7 +77,9 @@ impl CoreState {
                     (ready.end_turn(used_ns, left_ns.saturating_sub(used_ns)), ready.pay(used_ns))
                 };
                 drop(waits);
-                debtor.into_iter().for_each(Waker::wake);
+                if let Some(debtor) = debtor {
+                    debtor.wake();
+                }
             }
             Some(Next::Debtor(debtor)) => debtor.wake(),
             None => return false,

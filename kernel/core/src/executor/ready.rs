@@ -95,6 +95,7 @@ impl Ready {
         true
     }
 
+    #[inline]
     pub(super) fn next(&mut self) -> Option<Next> {
         if let Some(task) = self.kernel.pop_front() {
             return Some(Next::Kernel(task));
@@ -109,8 +110,10 @@ impl Ready {
         };
         self.turn = Some(Turn { task: Arc::clone(&task), again: false, given_up: false });
         let others_wait = !(self.woken.is_empty() && self.interrupted.is_empty() && self.spent.is_empty());
-        let owed_ns = self.debt.as_ref().map(|debt| debt.left_ns);
-        let alarm_ns = owed_ns.into_iter().chain(others_wait.then_some(left_ns)).min();
+        let alarm_ns = match &self.debt {
+            None => others_wait.then_some(left_ns),
+            Some(debt) => Some(if others_wait { debt.left_ns.min(left_ns) } else { debt.left_ns }),
+        };
         Some(Next::Turn { task, left_ns, alarm_ns })
     }
 
@@ -128,6 +131,7 @@ impl Ready {
     }
 
     /// Programs had the core for so long. Gives the task that owed them no more than that.
+    #[inline]
     pub(super) fn pay(&mut self, used_ns: u64) -> Option<Waker> {
         let debt = self.debt.as_mut()?;
         debt.left_ns = debt.left_ns.saturating_sub(used_ns);
@@ -146,6 +150,7 @@ impl Ready {
 
     /// The task that had its turn was polled for so long and has so much left of it. It is returned if it is not ready
     /// again: where it is dropped, anything may happen that wakes others.
+    #[inline]
     pub(super) fn end_turn(&mut self, used_ns: u64, left_ns: u64) -> Option<Arc<Task>> {
         let Turn { task, again, given_up } = self.turn.take()?;
         let left_ns = if given_up { 0 } else { left_ns };

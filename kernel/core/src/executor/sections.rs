@@ -2,8 +2,8 @@
 //! since somebody last asked. Programs are interrupted at any time, so what they compute is none.
 //!
 //! What is measured: each stay of a task in the kernel, be it one of the kernel's or that of a thread that waited; and
-//! of what a thread does between two stays in its program, its page faults and its calls, but for those that only ask
-//! for a fact.
+//! of what a thread does between two stays in its program, its page faults and its calls, but for those that are to be
+//! quick: those that ask for a fact, and those of poll(2) and futex(2).
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,17 +62,29 @@ pub fn section_begins() {
     current().sections.look(platform::now_ns());
 }
 
-/// Does what a thread has to do between two stays in its program.
-#[inline]
-pub fn measured<R>(work: impl FnOnce() -> R) -> R {
-    let before = platform::ticks();
-    let result = work();
-    let ticks = platform::ticks().wrapping_sub(before);
-    let longest = &current().sections.longest_ticks;
-    if ticks > longest.load(Ordering::Relaxed) {
-        longest.store(ticks, Ordering::Relaxed);
+/// A section of what a thread has to do between two stays in its program. Two calls and no closure, whose result would be
+/// moved about.
+#[must_use]
+pub struct Section {
+    since_ticks: u64,
+}
+
+impl Section {
+    /// It begins.
+    #[inline]
+    pub fn begin() -> Self {
+        Self { since_ticks: platform::ticks() }
     }
-    result
+
+    /// It is over, on the same core.
+    #[inline]
+    pub fn end(self) {
+        let ticks = platform::ticks().wrapping_sub(self.since_ticks);
+        let longest = &current().sections.longest_ticks;
+        if ticks > longest.load(Ordering::Relaxed) {
+            longest.store(ticks, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The longest section of a core since [`forget_sections`], ns.

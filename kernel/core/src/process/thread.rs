@@ -18,7 +18,7 @@ use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
 use crate::errno::Errno;
-use crate::executor::{self, TASK_BYTES, TooManyTasks};
+use crate::executor::{self, Section, TASK_BYTES, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
@@ -244,7 +244,7 @@ impl Thread {
             match exit {
                 UserExit::Syscall => {
                     if !self.fact()
-                        && let Some(wait) = executor::measured(|| self.system_call())
+                        && let Some(wait) = self.system_call()
                     {
                         return wait;
                     }
@@ -257,7 +257,9 @@ impl Thread {
                     } else {
                         Access::READ
                     };
-                    let resolution = executor::measured(|| self.process.space.lock().fault(address, access));
+                    let section = Section::begin();
+                    let resolution = self.process.space.lock().fault(address, access);
+                    section.end();
                     match resolution {
                         Resolution::Ready => {}
                         Resolution::Fetch(fetch) => return Wait::Page(fetch, page_fault(address, access, present)),
@@ -295,12 +297,48 @@ impl Thread {
             self.user.regs.rax = value;
             return None;
         }
-        if let Some(wait) = self.call_of_thread(number) {
-            return wait;
+        match u32::try_from(number) {
+            Ok(nr::RT_SIGRETURN) => Some(Wait::Return),
+            Ok(nr::EXIT) => Some(Wait::Over(Over::Thread(self.user.regs.rdi))),
+            // What threads wait for each other with is to be quick.
+            Ok(nr::FUTEX) => match syscall::futex(caller, &Arguments::of(&self.user.regs)) {
+                Ok(Futex::Done(value)) => self.settle(Ok(value)),
+                Ok(Futex::Sleeps { until_ns, always }) => Some(Wait::Sleep { until_ns, always }),
+                Err(trouble) => self.face(trouble),
+            },
+            Ok(nr::CLONE) => match syscall::clone(&self.process, &self.state, &mut self.user) {
+                Some(result) => self.settle(result),
+                None => self.immediate(number),
+            },
+            Ok(nr::MADVISE) if syscall::brings_pages(&Arguments::of(&self.user.regs)) => self.immediate(number),
+            Ok(nr::BRK | nr::MMAP | nr::MUNMAP | nr::MPROTECT | nr::MREMAP | nr::MADVISE) => {
+                let arguments = Arguments::of(&self.user.regs);
+                let section = Section::begin();
+                let result = syscall::change_memory(caller, number, &arguments);
+                section.end();
+                match result {
+                    Ok(Memory::Done(value)) => self.settle(Ok(value)),
+                    Ok(Memory::Unfinished(unfinished)) => Some(Wait::Rest(unfinished)),
+                    Err(trouble) => self.face(trouble),
+                }
+            }
+            _ => self.immediate(number),
         }
+    }
+
+    /// Makes the call if it is an immediate one.
+    #[inline]
+    fn immediate(&mut self, number: u64) -> Option<Wait> {
         let caller = Caller { process: &self.process, thread: &self.state };
-        match syscall::immediate(caller, number, &mut self.user.regs) {
-            Some(result) => self.settle(result),
+        let section = Section::begin();
+        let result = syscall::immediate(caller, number, &mut self.user.regs);
+        section.end();
+        match result {
+            Some(Ok(value)) => {
+                self.user.regs.rax = value;
+                None
+            }
+            Some(Err(trouble)) => self.face(trouble),
             None => Some(Wait::Call),
         }
     }
@@ -309,43 +347,25 @@ impl Thread {
     #[inline]
     fn settle(&mut self, result: Immediate) -> Option<Wait> {
         match result {
-            Ok(value) => self.user.regs.rax = value,
-            Err(Trouble::Errno(errno)) => self.user.regs.rax = errno.to_rax(),
-            Err(Trouble::Fetch(fetch)) => return Some(Wait::PageOfCall(fetch)),
-            Err(Trouble::OutOfMemory) => return Some(Wait::Over(self.out_of_memory())),
-            Err(Trouble::End(end)) => return Some(Wait::Over(Over::Process(end))),
+            Ok(value) => {
+                self.user.regs.rax = value;
+                None
+            }
+            Err(trouble) => self.face(trouble),
         }
-        None
     }
 
-    /// Makes the call in the registers if it is about the thread as a whole; `None`: it is not.
-    fn call_of_thread(&mut self, number: u64) -> Option<Option<Wait>> {
-        match u32::try_from(number).ok()? {
-            nr::RT_SIGRETURN => Some(Some(Wait::Return)),
-            nr::EXIT => Some(Some(Wait::Over(Over::Thread(self.user.regs.rdi)))),
-            nr::CLONE => {
-                let result = syscall::clone(&self.process, &self.state, &mut self.user)?;
-                Some(self.settle(result))
+    /// Goes on after a call that had no result. Out of the way of those that have one: trouble is large.
+    #[inline(never)]
+    fn face(&mut self, trouble: Trouble) -> Option<Wait> {
+        match trouble {
+            Trouble::Errno(errno) => {
+                self.user.regs.rax = errno.to_rax();
+                None
             }
-            nr::MADVISE if syscall::brings_pages(&Arguments::of(&self.user.regs)) => None,
-            nr::BRK | nr::MMAP | nr::MUNMAP | nr::MPROTECT | nr::MREMAP | nr::MADVISE => {
-                let caller = Caller { process: &self.process, thread: &self.state };
-                Some(match syscall::change_memory(caller, number, &Arguments::of(&self.user.regs)) {
-                    Ok(Memory::Done(value)) => self.settle(Ok(value)),
-                    Ok(Memory::Unfinished(unfinished)) => Some(Wait::Rest(unfinished)),
-                    Err(trouble) => self.settle(Err(trouble)),
-                })
-            }
-            // What threads wait for each other with is to be quick.
-            nr::FUTEX => {
-                let caller = Caller { process: &self.process, thread: &self.state };
-                Some(match syscall::futex(caller, &Arguments::of(&self.user.regs)) {
-                    Ok(Futex::Done(value)) => self.settle(Ok(value)),
-                    Ok(Futex::Sleeps { until_ns, always }) => Some(Wait::Sleep { until_ns, always }),
-                    Err(trouble) => self.settle(Err(trouble)),
-                })
-            }
-            _ => None,
+            Trouble::Fetch(fetch) => Some(Wait::PageOfCall(fetch)),
+            Trouble::OutOfMemory => Some(Wait::Over(self.out_of_memory())),
+            Trouble::End(end) => Some(Wait::Over(Over::Process(end))),
         }
     }
 

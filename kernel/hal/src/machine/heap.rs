@@ -152,10 +152,14 @@ pub fn release(bytes: usize) {
 #[must_use]
 pub fn shrink(pages: usize) -> usize {
     let Grown { blocks, region, budget } = &mut *HEAP.0.lock();
+    let surplus = budget.surplus(region.held(), blocks.used());
+    // Small blocks that wait for whoever comes next would have to be found again one by one.
+    if surplus < GROWTH_BYTES {
+        return 0;
+    }
     blocks.wash();
     blocks.empty_lists();
-    let surplus = budget.surplus(region.held(), blocks.used()) / PAGE_BYTES;
-    region.give_away(blocks, pages.min(surplus))
+    region.give_away(blocks, pages.min(surplus / PAGE_BYTES))
 }
 
 /// Has this core forget what its processor remembers of the kernel's addresses.
