@@ -41,6 +41,8 @@ struct Side {
     /// shutdown(2) was called, per direction.
     read_shut: bool,
     write_shut: bool,
+    /// The other end knows that nothing more will come from here.
+    ended: bool,
     /// Nobody has this end any more.
     gone: bool,
 }
@@ -49,8 +51,8 @@ impl Side {
     fn new(accounts: &Arc<Accounts>) -> Result<Self, SocketError> {
         let (ring, grant) = accounts.ring()?;
         let (cell, error) = (None, None);
-        let (read_shut, write_shut, gone) = (false, false, false);
-        Ok(Self { ring: RingBuffer::new(ring), grant: Some(grant), cell, error, read_shut, write_shut, gone })
+        let (read_shut, write_shut, ended, gone) = (false, false, false, false);
+        Ok(Self { ring: RingBuffer::new(ring), grant: Some(grant), cell, error, read_shut, write_shut, ended, gone })
     }
 
     /// Lets go of the ring.
@@ -91,7 +93,7 @@ fn readiness(phase: Phase, own: &Side, other: &Side) -> Readiness {
         return Readiness::NONE;
     }
     let closed = phase == Phase::Closed;
-    let read_hang_up = closed || own.read_shut || other.write_shut || other.gone;
+    let read_hang_up = closed || own.read_shut || other.ended;
     Readiness {
         readable: read_hang_up || !own.ring.is_empty(),
         writable: closed || own.write_shut || other.gone || other.ring.window() >= other.ring.len() / 2,
@@ -199,8 +201,12 @@ impl End {
         if phase == Phase::Waiting {
             return Err(SocketError::WouldBlock);
         }
-        if phase == Phase::Closed || own.write_shut || other.gone {
+        if phase == Phase::Closed || own.write_shut {
             return Err(SocketError::Closed);
+        }
+        // Who is gone, or neither sends nor receives any more, answers with a reset.
+        if other.gone || other.read_shut && other.write_shut {
+            return Ok(link.send_to_nobody(self.side, fill));
         }
         if other.ring.is_full() {
             return Err(SocketError::WouldBlock);
@@ -256,30 +262,74 @@ impl End {
     fn received_nothing(&self, link: &mut Link) -> Result<usize, SocketError> {
         let phase = link.phase;
         let (own, other) = link.split(self.side);
+        // Who has read the end finds it again, whatever came behind it.
+        if other.ended {
+            return Ok(0);
+        }
         if let Some(error) = own.error.take() {
             link.update(None);
             return Err(error);
         }
-        let ended = phase == Phase::Closed || own.read_shut || other.write_shut || other.gone;
+        let ended = phase == Phase::Closed || own.read_shut;
         if ended { Ok(0) } else { Err(SocketError::WouldBlock) }
     }
 
-    /// shutdown(2).
-    pub(crate) fn shutdown(&self, read: bool, write: bool) {
+    /// shutdown(2), of a connection that is not over in both directions.
+    pub(crate) fn shutdown(&self, read: bool, write: bool) -> Result<(), SocketError> {
         let mut link = self.link.lock();
-        let (own, _) = link.split(self.side);
+        let is_closed = link.phase == Phase::Closed;
+        let (own, other) = link.split(self.side);
+        if is_closed || own.ended && other.ended {
+            return Err(SocketError::NotConnected);
+        }
         own.read_shut |= read;
         own.write_shut |= write;
+        own.ended |= own.write_shut;
         link.update(None);
+        Ok(())
     }
 
     /// Breaks the connection off; the other end gets a reset.
     pub(crate) fn abort(&self) {
-        self.link.lock().break_off(self.side, SocketError::Reset);
+        self.link.lock().reset(self.side);
     }
 }
 
 impl Link {
+    /// Side `by` breaks the connection off with a reset.
+    fn reset(&mut self, by: usize) {
+        let (own, other) = self.split(by);
+        match (own.ended, other.write_shut) {
+            // It was over in both directions.
+            (true, true) => self.phase = Phase::Closed,
+            (true, false) => self.break_off(by, SocketError::Closed),
+            (false, _) => self.break_off(by, SocketError::Reset),
+        }
+        self.update(None);
+    }
+
+    /// Side `by` sends to an end that takes nothing more, which answers with a reset. Gives how much was sent.
+    fn send_to_nobody(&mut self, by: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> usize {
+        let wipe = self.wipe;
+        let limit = self.split(by).0.ring.capacity();
+        let mut room = [0; 256];
+        let mut sent = 0;
+        while sent < limit {
+            let filled = fill(&mut room).min(room.len());
+            sent += filled;
+            if filled < room.len() {
+                break;
+            }
+        }
+        wipe(&mut room);
+        if sent > 0 {
+            // Both ends learn of it.
+            self.split(1 - by).0.error = Some(SocketError::Reset);
+            self.reset(1 - by);
+        }
+        sent
+    }
+
     /// Side `by` breaks the connection off; the other gets `error`.
     fn break_off(&mut self, by: usize, error: SocketError) {
         if self.phase == Phase::Closed {
@@ -303,7 +353,9 @@ impl Drop for End {
         own.drop_ring(wipe);
         if unread {
             // The other end must not believe that all it sent was read.
-            link.break_off(self.side, SocketError::Reset);
+            link.reset(self.side);
+        } else if link.phase != Phase::Closed {
+            link.split(self.side).0.ended = true;
         }
         link.update(None);
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
 
+mod resets;
 mod support;
 
 use std::cell::{Cell, RefCell};

@@ -30,16 +30,19 @@ pub(crate) struct User {
     pub(crate) write_shut: bool,
     /// It was connected once.
     pub(crate) was_connected: bool,
+    /// The peer has said that it sends nothing more.
+    pub(crate) peer_ended: bool,
 }
 
 /// Whether the peer has said that it sends nothing more.
-fn has_ended(state: TcpState) -> bool {
+pub(crate) fn has_ended(state: TcpState) -> bool {
     matches!(state, TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait)
 }
 
 impl User {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
-        Self { cell, error: None, read_shut: false, write_shut: false, was_connected: false }
+        let (read_shut, write_shut, was_connected, peer_ended) = (false, false, false, false);
+        Self { cell, error: None, read_shut, write_shut, was_connected, peer_ended }
     }
 
     /// Says what can be done with the connection now; `news`: something came.

@@ -5,7 +5,7 @@ use smoltcp::socket::tcp::{self, State as TcpState};
 
 use super::listen::Arrival;
 use super::net::Net;
-use super::owner::{Owner, User};
+use super::owner::{Owner, User, has_ended};
 use super::stack_duration;
 use super::table::{Before, Key};
 use crate::SocketError;
@@ -99,6 +99,7 @@ impl User {
         if socket.state() == TcpState::Closed && before.state != TcpState::Closed {
             self.error = closing_error(before.state, cause).or(self.error);
         }
+        self.peer_ended |= has_ended(before.state) || has_ended(socket.state());
         self.was_connected |= !matches!(socket.state(), TcpState::SynSent | TcpState::SynReceived | TcpState::Closed);
         self.update(socket, socket.recv_queue() > before.received);
     }

@@ -119,7 +119,7 @@ impl<D: Device> TcpSocket<D> {
                 self.cell.set(Readiness { readable: true, ..Readiness::FRESH }, true);
             }
             Phase::Local { end, .. } if end.is_waiting() => self.start_over(&mut inner),
-            Phase::Local { end, .. } => end.shutdown(read, write),
+            Phase::Local { end, .. } => end.shutdown(read, write)?,
             &Phase::Remote { key, .. } => {
                 if self.stack.with_net(|net| net.shutdown(key, read, write))? {
                     self.start_over(&mut inner);
@@ -255,6 +255,10 @@ impl Net {
 impl User {
     /// Why there is nothing.
     fn received_nothing(&mut self, socket: &tcp::Socket<'_>) -> Result<usize, SocketError> {
+        // Who has read the end finds it again, whatever came behind it.
+        if self.peer_ended {
+            return Ok(0);
+        }
         if let Some(error) = self.error.take() {
             self.update(socket, false);
             return Err(error);
