@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use coppice_protocol::limits::{NAME_BYTES_MAX, SHIPPED_PATH_BYTES_MAX};
+use coppice_protocol::limits::SHIPPED_PATH_BYTES_MAX;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -183,7 +183,7 @@ impl<'a> Start<'a> {
                 }
             }
         };
-        Ok(Place::Entry(Entry { parent, name: name_to_change(name, slash)? }))
+        Ok(Place::Entry(Entry { parent, name: name_to_change(name, slash) }))
     }
 
     /// Walks `path` one component at a time.
@@ -213,7 +213,7 @@ impl<'a> Start<'a> {
             }
             let is_last = pending.is_empty();
             if is_last && tail == Tail::Entry {
-                return Ok(Place::Entry(Entry { parent: steps.top(), name: name_to_change(&name, slash)? }));
+                return Ok(Place::Entry(Entry { parent: steps.top(), name: name_to_change(&name, slash) }));
             }
             let text = if is_last {
                 match read_link(&steps.top(), &name) {
@@ -246,16 +246,14 @@ impl<'a> Start<'a> {
 }
 
 /// A last component as the host's call shall see it. The slash is harmless there: none of the calls that make, remove
-/// or rename a name follows a link because of it, and each has its own errno for it.
-fn name_to_change(name: &[u8], slash: bool) -> Result<Vec<u8>> {
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Errno::NAMETOOLONG);
-    }
+/// or rename a name follows a link because of it, and each has its own errno for it. How long a name may be is said
+/// there, too, when it is its turn.
+fn name_to_change(name: &[u8], slash: bool) -> Vec<u8> {
     let mut name = name.to_vec();
     if slash {
         name.push(b'/');
     }
-    Ok(name)
+    name
 }
 
 /// The directories from the start of a walk to where it is.
