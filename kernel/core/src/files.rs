@@ -17,6 +17,7 @@ mod excerpt;
 pub(crate) mod hosts;
 mod input;
 mod link;
+pub(crate) mod locks;
 mod open_file;
 pub(crate) mod pair;
 mod path;

@@ -24,6 +24,15 @@ pub const PROGRAMS_BETWEEN_FRAMES_NS: u64 = 250_000;
 /// other signals are pending without what they say.
 pub const SIGNALS_QUEUED_MAX: usize = 1024;
 
+/// Locks of files that a process has. Beyond, `ENOLCK`.
+pub const LOCKS_MAX: usize = 4096;
+
+/// What a lock of a file is charged with, bytes.
+pub const LOCK_BYTES: usize = 128;
+
+/// Locks of files that are among what a process is charged with.
+pub const LOCKS_FREE: usize = 8;
+
 /// Timers of timer_create(2) that a process has. Beyond, `EAGAIN`.
 pub const TIMERS_MAX: usize = 64;
 

@@ -21,6 +21,7 @@ mod identity;
 mod io_control;
 pub(crate) mod limits;
 mod lock;
+mod locks;
 mod memory;
 mod names;
 mod open;
@@ -257,7 +258,7 @@ pub(crate) fn immediate(caller: Caller<'_>, number: u64, regs: &mut Registers) -
         nr::CLOSE => descriptors::close(caller, a),
         nr::CLOSE_RANGE => descriptors::close_range(caller, a),
         nr::FCNTL => records::fcntl(caller, a)?,
-        nr::FLOCK => records::flock(caller, a),
+        nr::FLOCK => locks::flock(caller, a)?,
         nr::IOCTL => io_control::ioctl(caller, a)?,
         nr::POLL => poll::poll_now(caller, a)?,
         nr::LSEEK => seek::lseek(caller, a)?,
@@ -300,7 +301,8 @@ pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Aw
         nr::OPENAT => open::openat(caller, a).await,
         nr::MEMFD_CREATE => shared::memfd_create(caller, a).await,
         nr::CREAT => open::creat(caller, a).await,
-        nr::FCNTL => records::fcntl_shipped(caller, a).await,
+        nr::FCNTL => records::fcntl_waiting(caller, a).await,
+        nr::FLOCK => locks::flock_waiting(caller, a).await,
         nr::IOCTL => io_control::bytes_readable(caller, a).await,
 
         nr::STAT => stat::stat(caller, a, true).await,

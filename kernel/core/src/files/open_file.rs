@@ -14,6 +14,7 @@ use super::closer::Closer;
 use super::device::Device;
 use super::event::Event;
 use super::input::Input;
+use super::locks::Locks;
 use super::pair::PairEnd;
 use super::pipe::PipeEnd;
 use super::poller::Poller;
@@ -54,6 +55,11 @@ pub(crate) mod flags {
     pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
     pub(crate) const O_PATH: u32 = 0o10_000_000;
     pub(crate) const O_TMPFILE: u32 = 0o20_000_000;
+    pub(crate) const O_DSYNC: u32 = 0o10000;
+    pub(crate) const O_SYNC: u32 = 0o4_000_000;
+    /// What an open file keeps of what it was opened with, and nothing changes.
+    pub(crate) const KEPT: u32 =
+        O_ACCMODE | O_LARGEFILE | O_DIRECTORY | O_NOFOLLOW | O_DSYNC | O_SYNC | O_TMPFILE | O_PATH;
     /// What `F_SETFL` can change.
     pub(crate) const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 }
@@ -154,7 +160,7 @@ pub(crate) const OPEN_FILE_BYTES: usize = shared_bytes::<OpenFile>() + shared_by
 /// An open file.
 pub(crate) struct OpenFile {
     pub(crate) object: Object,
-    /// `O_ACCMODE`, `O_PATH`, `O_LARGEFILE`: what F_GETFL tells and nothing changes.
+    /// Of [`flags::KEPT`]: what `F_GETFL` tells and nothing changes.
     fixed: u32,
     /// What `F_SETFL` changes.
     settable: AtomicU32,
@@ -163,6 +169,8 @@ pub(crate) struct OpenFile {
     /// Whose turn it is to use that.
     turns: Turns,
     level: Level,
+    /// Where it has locks, if it ever had one.
+    locks: Once<Arc<Locks>>,
     /// The memory it takes ([`OPEN_FILE_BYTES`]); none for what each process has from the start.
     charge: Once<Charge>,
 }
@@ -199,19 +207,35 @@ impl FileSource for OpenFile {
     }
 }
 
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(locks) = self.locks.get() {
+            locks.gone(self);
+        }
+    }
+}
+
 impl OpenFile {
     /// An object opened with these `O_*` flags.
     pub(crate) fn new(object: Object, opened_with: u32) -> Self {
         let level = if opened_with & flags::O_PATH != 0 { Level::new(Level::INVALID) } else { object.level() };
+        // What stands for a place only is never read, so it is not large either.
+        let large = if opened_with & flags::O_PATH != 0 { 0 } else { flags::O_LARGEFILE };
         Self {
             object,
             level,
-            fixed: opened_with & (flags::O_ACCMODE | flags::O_PATH | flags::O_DIRECTORY) | flags::O_LARGEFILE,
+            fixed: opened_with & flags::KEPT | large,
             settable: AtomicU32::new(opened_with & flags::SETTABLE),
             offset: AtomicU64::new(0),
             turns: Turns::new(),
+            locks: Once::new(),
             charge: Once::new(),
         }
+    }
+
+    /// It may have locks there from now on, which end with it.
+    pub(crate) fn may_lock(&self, locks: &Arc<Locks>) {
+        self.locks.call_once(|| Arc::clone(locks));
     }
 
     /// The same, with the memory it takes charged.
@@ -236,7 +260,9 @@ impl OpenFile {
 
     /// What a program made to talk through or to wait at.
     pub(crate) fn object(object: Object, opened_with: u32) -> Self {
-        Self { fixed: opened_with & flags::O_ACCMODE, ..Self::new(object, opened_with) }
+        let mut file = Self::new(object, opened_with);
+        file.fixed = opened_with & flags::O_ACCMODE;
+        file
     }
 
     /// A standard stream: one end of a pipe, as far as the program can see.

@@ -14,6 +14,7 @@ use coppice_protocol::syscalls;
 
 use crate::clock;
 use crate::executor::{self, Either};
+use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
 use crate::memory::Retention;
 use crate::memory::limits::STEP_PAGES;
@@ -124,6 +125,7 @@ impl Life {
             threads: Arc::new(identity.threads(&order.world)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
             timers: Timers::new(),
+            locks: Locks::new(&node.quota),
             cores,
             identity,
             job,

@@ -12,6 +12,7 @@ use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::world::World;
 
 use crate::clock;
+use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Turns, absolute};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
@@ -129,6 +130,8 @@ pub(crate) struct Process {
     pub(crate) directory: Mutex<String>,
     pub(crate) umask: AtomicU32,
     pub(crate) limits: ResourceLimits,
+    /// The locks of files that it has.
+    pub(crate) locks: Arc<Locks>,
     pub(crate) signals: Mutex<Signals>,
     pub(crate) timers: Timers,
     pub(crate) account: Account,

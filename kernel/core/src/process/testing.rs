@@ -23,6 +23,7 @@ use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::agent::Failures;
 use crate::executor;
+use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
 use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
@@ -147,6 +148,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         threads: Arc::new(identity.threads(&order.world)),
         signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
         timers: Timers::new(),
+        locks: Locks::new(&node.quota),
         cores: 1,
         counts: Counts::default(),
         identity,

@@ -43,15 +43,22 @@ fn replace(caller: Caller<'_>, old: i32, new: i32, close_on_exec: bool) -> Immed
         files.replace(new, Descriptor { file, close_on_exec })?
     };
     // Outside the lock: it may be the last of its open file.
-    drop(replaced);
+    let_go(caller, replaced);
     Ok(new.cast_unsigned().into())
+}
+
+/// A number stands for this no more.
+fn let_go(caller: Caller<'_>, descriptor: Option<Descriptor>) {
+    if let Some(descriptor) = descriptor {
+        caller.process.locks.closed(&descriptor.file);
+    }
 }
 
 /// close(2). The I/O node closes its handle a moment later; nothing can be wrong with it, because writes have been made
 /// when they return.
 pub(super) fn close(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let removed = caller.process.files.lock().remove(a.int(0))?;
-    drop(removed);
+    let_go(caller, Some(removed));
     Ok(0)
 }
 
@@ -76,7 +83,7 @@ pub(super) fn close_range(caller: Caller<'_>, a: &Arguments) -> Immediate {
                 files.remove(number).ok()
             }
         };
-        drop(removed);
+        let_go(caller, removed);
     }
     Ok(0)
 }

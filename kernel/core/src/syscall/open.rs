@@ -109,11 +109,9 @@ fn normalise(opened_with: u32) -> Result<u32, Errno> {
         | flags::O_CLOEXEC
         | flags::O_PATH
         | flags::O_TMPFILE
-        | O_DSYNC
-        | O_SYNC;
+        | flags::O_DSYNC
+        | flags::O_SYNC;
     const MAKES_DIRECTORY: u32 = flags::O_CREAT | flags::O_DIRECTORY;
-    const O_DSYNC: u32 = 0o10000;
-    const O_SYNC: u32 = 0o4_000_000;
     if opened_with & flags::O_PATH != 0 {
         return Ok(opened_with & (flags::O_PATH | flags::O_DIRECTORY | flags::O_NOFOLLOW | flags::O_CLOEXEC));
     }
@@ -121,7 +119,8 @@ fn normalise(opened_with: u32) -> Result<u32, Errno> {
         return Err(Errno::EINVAL);
     }
     if opened_with & flags::O_TMPFILE != 0 {
-        let writes = matches!(opened_with & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR);
+        // Also with neither, which is asked of the file's mode as if it were both.
+        let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
         if opened_with & flags::O_DIRECTORY == 0 || !writes || opened_with & flags::O_CREAT != 0 {
             return Err(Errno::EINVAL);
         }
