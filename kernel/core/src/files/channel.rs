@@ -251,6 +251,7 @@ impl Channel {
         let (read, write) = (Ready::READ.bits(), when(room || over, Ready::WRITE.bits()));
         if self.kind.is_pipe() {
             let (end, gone) = (Ready::HANG_UP.bits(), Ready::ERROR.bits());
+            let write = when(room, Ready::WRITE.bits());
             reader.set(read | end, when(any, read) | when(state.writer_gone, end));
             writer.set(Ready::WRITE.bits() | gone, write | when(state.reader_gone, gone));
         } else {
@@ -313,15 +314,18 @@ impl Channel {
         self.tell(&state);
     }
 
-    /// Nobody will read any more. What is in it is forgotten.
+    /// Nobody will read any more. What is in it is forgotten, unless it is a pipe.
     pub(crate) fn close_reader(&self) {
         {
             let mut state = self.state.lock();
             state.lost = state.ring.len() > 0 || !state.lengths.is_empty();
             (state.reader_gone, state.reader_closed) = (true, true);
-            let held = state.ring.len();
-            state.ring.forget(held);
-            state.lengths.clear();
+            // A pipe is one object, which has what is in it as long as it is there.
+            if !self.kind.is_pipe() {
+                let held = state.ring.len();
+                state.ring.forget(held);
+                state.lengths.clear();
+            }
             self.tell(&state);
         }
         self.notify();

@@ -48,8 +48,8 @@ impl Event {
     /// Says what can be done with it at this value.
     fn tell(&self, value: u64) {
         let mut ready = Ready::empty();
-        ready.set(Ready::READ, value > 0);
-        ready.set(Ready::WRITE, value < VALUE_MAX);
+        ready.set(Ready::INPUT, value > 0);
+        ready.set(Ready::OUTPUT, value < VALUE_MAX);
         self.level.set(u16::MAX, ready.bits());
     }
 
@@ -135,9 +135,9 @@ mod tests {
     fn a_counter_adds_up_and_is_read_at_once() {
         let event = Event::new(2, false, &quota()).expect("memory");
         assert_eq!(put(&event, &5_u64.to_le_bytes()), Ok(8));
-        assert_eq!(ready(&event), Ready::READ | Ready::WRITE);
+        assert_eq!(ready(&event), Ready::INPUT | Ready::OUTPUT);
         assert_eq!(read(&event), Ok(7));
-        assert_eq!((read(&event), ready(&event)), (Err(Errno::EAGAIN), Ready::WRITE));
+        assert_eq!((read(&event), ready(&event)), (Err(Errno::EAGAIN), Ready::OUTPUT));
         assert_eq!(event.take(7, false, &mut |_| 0).err(), Some(Errno::EINVAL));
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(put(&event, &[0; 7]), Err(Errno::EINVAL));
         assert_eq!(put(&event, &VALUE_MAX.to_le_bytes()), Ok(8));
         assert_eq!(put(&event, &1_u64.to_le_bytes()), Err(Errno::EAGAIN));
-        assert_eq!(ready(&event), Ready::READ);
+        assert_eq!(ready(&event), Ready::INPUT);
         assert_eq!(read(&event), Ok(VALUE_MAX));
     }
 }

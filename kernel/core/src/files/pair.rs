@@ -9,10 +9,12 @@ use core::task::Waker;
 use super::channel::{Channel, Kind};
 use super::readiness::{Level, Ready, until_watched};
 use super::serial;
+use super::socket_options::Options;
 use super::stream::{Shape, Sink, Source, Stream, Taken, copy_from};
 use crate::errno::Errno;
 use crate::limits::PAIR_BYTES_MAX;
 use crate::quota::Quota;
+use crate::sync::{LockLevel, Mutex};
 
 /// One end of a pair. Both its directions are closed when this is dropped.
 pub(crate) struct PairEnd {
@@ -24,6 +26,7 @@ pub(crate) struct PairEnd {
     pub(crate) kind: PairKind,
     /// Tells it from other ends.
     pub(crate) serial: u64,
+    options: Mutex<Options>,
     /// It was told that its peer is not there any more, and has none now. (Datagrams.)
     has_lost_peer: AtomicBool,
 }
@@ -54,6 +57,7 @@ pub(crate) fn pair(kind: PairKind, quota: &Arc<Quota>) -> Result<(PairEnd, PairE
         level,
         kind,
         serial: serial(),
+        options: Mutex::new(LockLevel::Fact, Options::default()),
         has_lost_peer: AtomicBool::new(false),
     };
     Ok((end(&back, &there, one), end(&there, &back, other)))
@@ -73,6 +77,16 @@ impl PairEnd {
     pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         self.incoming.readers.watch(waker)?;
         self.outgoing.writers.watch(waker)
+    }
+
+    /// What was asked of it: told again, and no more.
+    pub(crate) fn options(&self) -> Options {
+        *self.options.lock()
+    }
+
+    /// Asks something else of it.
+    pub(crate) fn set_options(&self, options: Options) {
+        *self.options.lock() = options;
     }
 
     /// What lies between this end's writes and the other end.
@@ -163,7 +177,8 @@ impl PairEnd {
 
 impl Stream for PairEnd {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
-        if self.incoming.is_over()
+        // Messages wait behind the error, bytes before it.
+        if (self.kind == PairKind::Sequence || self.incoming.is_over())
             && let Some(errno) = self.take_error()
         {
             return Err(errno);
@@ -172,13 +187,18 @@ impl Stream for PairEnd {
     }
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+        if self.kind == PairKind::Sequence
+            && let Some(errno) = self.take_error()
+        {
+            return Err(errno);
+        }
         match self.outgoing.put(length, source) {
-            Err(Errno::EPIPE)
-                if self.kind == PairKind::Datagrams
-                    && self.outgoing.is_reader_closed()
-                    && !self.outgoing.is_writer_stopped() =>
-            {
-                Err(self.refusal())
+            Err(Errno::EPIPE) if self.kind == PairKind::Datagrams && !self.outgoing.is_writer_stopped() => {
+                // The message is read before it is looked whether anybody takes it, as on Linux.
+                if !can_be_read(length, source) {
+                    return Ok(0);
+                }
+                Err(if self.outgoing.is_reader_closed() { self.refusal() } else { Errno::EPIPE })
             }
             result => result,
         }
@@ -189,8 +209,28 @@ impl Stream for PairEnd {
     }
 }
 
+/// Whether there are as many bytes as that.
+fn can_be_read(length: usize, source: &mut Source<'_>) -> bool {
+    let mut left = length;
+    let mut bytes = [0; 256];
+    while left > 0 {
+        let part = &mut bytes[..left.min(256)];
+        if source(part) < part.len() {
+            return false;
+        }
+        left -= part.len();
+    }
+    // They were the program's.
+    bytes.fill(0);
+    true
+}
+
 impl Drop for PairEnd {
     fn drop(&mut self) {
+        if self.kind == PairKind::Datagrams {
+            // Nobody is told that there was something.
+            self.incoming.clear();
+        }
         self.incoming.close_reader();
         // Nobody who waits for datagrams is told that no more will come, as on Linux.
         if self.kind != PairKind::Datagrams {

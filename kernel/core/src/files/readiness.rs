@@ -28,6 +28,10 @@ bitflags! {
     pub(crate) struct Ready: u16 {
         /// It can be read (`POLLIN`, `POLLRDNORM`).
         const READ = 0x041;
+        /// It can be read, which is all it says of that (`POLLIN`): counters, timers and signals.
+        const INPUT = 0x001;
+        /// It can be written, and that is all (`POLLOUT`): counters.
+        const OUTPUT = 0x004;
         /// There is something urgent to be read (`POLLPRI`).
         const PRIORITY = 0x002;
         /// It can be written (`POLLOUT`, `POLLWRNORM`).

@@ -36,7 +36,7 @@ impl SignalFile {
 
     /// See [`super::OpenFile::ready`].
     pub(crate) fn ready(&self) -> Ready {
-        if self.board.pending().and(self.wanted()).is_empty() { Ready::empty() } else { Ready::READ }
+        if self.board.pending().and(self.wanted()).is_empty() { Ready::empty() } else { Ready::INPUT }
     }
 
     /// See [`super::OpenFile::watch`].

@@ -103,7 +103,10 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
         rest = after;
     }
     if names.is_empty() {
-        return Ok(Place::Shipped("/".to_owned()));
+        // How the path ends counts for what can be done with it.
+        let last = full.rsplit('/').find(|name| !name.is_empty());
+        let end = last.filter(|name| matches!(*name, "." | "..")).unwrap_or_default();
+        return Ok(Place::Shipped(format!("/{end}")));
     }
     if names.first() == Some(&"proc")
         && let Some(second) = names.get_mut(1)
@@ -406,7 +409,9 @@ mod tests {
         assert_eq!(kind("/", "/a/../b/"), Err("/a/../b/".into()));
         assert_eq!(kind("/w", "x"), Err("/w/x".into()));
         assert_eq!(kind("/", "/dev/../a"), Err("/a".into()));
-        assert_eq!(kind("/dev", ".."), Err("/".into()));
+        assert_eq!(kind("/dev", ".."), Err("/..".into()), "how it ends counts for what removes and renames");
+        assert_eq!(kind("/dev", "../."), Err("/.".into()));
+        assert_eq!(kind("/", "//"), Err("/".into()));
         assert_eq!(kind("/", "/devices"), Err("/devices".into()));
         assert_eq!(kind("/", "/etc/passwd"), Err("/etc/passwd".into()));
         assert_eq!(kind("/", "/etc"), Err("/etc".into()));

@@ -115,7 +115,7 @@ impl TimerFile {
     pub(crate) fn ready(&self) -> Ready {
         let state = self.state.lock();
         let is_up = state.count > 0 || state.next_ns != 0 && clock::monotonic_ns() >= state.next_ns;
-        if is_up { Ready::READ } else { Ready::empty() }
+        if is_up { Ready::INPUT } else { Ready::empty() }
     }
 
     /// See [`super::OpenFile::watch`].
@@ -180,7 +180,7 @@ mod tests {
             executor::sleep(99).await;
             assert_eq!((read(&timer), timer.ready()), (Err(Errno::EAGAIN), Ready::empty()));
             executor::sleep(1).await;
-            assert_eq!(timer.ready(), Ready::READ);
+            assert_eq!(timer.ready(), Ready::INPUT);
             executor::sleep(120).await;
             assert_eq!(timer.setting(), Setting { value_ns: 30, interval_ns: 50 });
             assert_eq!((read(&timer), read(&timer)), (Ok(3), Err(Errno::EAGAIN)));
@@ -188,7 +188,7 @@ mod tests {
             let all: Vec<_> = (0..2).map(|_| read(&timer)).collect();
             timer.set(Setting { value_ns: clock::monotonic_ns() + 7, interval_ns: 0 }, true);
             executor::sleep(1000).await;
-            assert_eq!((timer.ready(), timer.setting()), (Ready::READ, Setting::default()));
+            assert_eq!((timer.ready(), timer.setting()), (Ready::INPUT, Setting::default()));
             (all, read(&timer), timer.ready())
         });
         assert_eq!(counted, Ok(((Vec::from([Ok(1), Err(Errno::EAGAIN)])), Ok(1), Ready::empty())));
@@ -199,7 +199,7 @@ mod tests {
         let counted = executor::run_to_end(async {
             let timer = TimerFile::new(true, &quota()).expect("memory");
             timer.set(Setting { value_ns: 1, interval_ns: 0 }, true);
-            assert_eq!(timer.ready(), Ready::READ);
+            assert_eq!(timer.ready(), Ready::INPUT);
             let before = timer.set(Setting { value_ns: 0, interval_ns: 3 }, false);
             (before, read(&timer), timer.setting())
         });

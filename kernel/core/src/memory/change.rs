@@ -310,18 +310,22 @@ impl AddressSpace {
         (pages, rest)
     }
 
-    /// Brings pages of `start..end` into memory that need not be read from anywhere, but not for long. Returns where it
-    /// has come to, which is `end` if there is nothing left to be done.
-    pub fn populate(&mut self, start: u64, end: u64, access: Access) -> u64 {
+    /// Brings pages of `start..end` into memory, but not for long. Returns where it has come to, which is `end` if
+    /// there is nothing left to be done, and what must be fetched before it goes on there.
+    pub fn populate(&mut self, start: u64, end: u64, access: Access) -> (u64, Option<Fetch>) {
         let limit = end.min(start.saturating_add(u64::from(STEP_PAGES) * PAGE));
         let mut at = start;
         while at < limit {
-            if self.frames.available_frames() == 0 || !matches!(self.resolve(at, access), Resolution::Ready) {
-                return end;
+            if self.frames.available_frames() == 0 {
+                return (end, None);
             }
-            at += PAGE;
+            match self.resolve(at, access) {
+                Resolution::Ready => at += PAGE,
+                Resolution::Fetch(fetch) => return (at, Some(fetch)),
+                Resolution::Signal(_) | Resolution::OutOfMemory => return (end, None),
+            }
         }
-        at
+        (at, None)
     }
 
     /// Finishes the change under way and forgets what became of it: the process is at its end. Returns whether that is

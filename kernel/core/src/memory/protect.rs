@@ -10,12 +10,15 @@ use coppice_hal::paging::Access;
 use super::change::Change;
 use super::limit::is_data;
 use super::limits::PAGE;
-use super::map::{rights, whole_pages};
+use super::map::rights;
 use super::space::AddressSpace;
 use crate::errno::Errno;
 
 /// Apply from the start of the area that has the first page (`PROT_GROWSDOWN`, for stacks).
 const FROM_AREA_START: u64 = 0x0100_0000;
+
+/// That, and up to the end of the area (`PROT_GROWSUP`): not both.
+const GROWING: u64 = FROM_AREA_START | 0x0200_0000;
 
 impl AddressSpace {
     /// mprotect(2), with Linux's `PROT_*` bits.
@@ -24,14 +27,19 @@ impl AddressSpace {
     /// `EINVAL`; `ENOMEM` if not all of the range is mapped (what is mapped before the first hole was changed) or there
     /// would be too many areas; `EACCES` for writing to a file mapped shared.
     pub fn protect(&mut self, address: u64, length: u64, protection: u64) -> Result<(), Errno> {
-        let access = rights(protection & !FROM_AREA_START)?;
-        if !address.is_multiple_of(PAGE) {
+        if protection & GROWING == GROWING || !address.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
         if length == 0 {
             return Ok(());
         }
-        let end = address.checked_add(whole_pages(length)?).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
+        // Where the range ends comes before what the bits mean, and that before how much of it is the program's.
+        let length = length.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        let end = address.checked_add(length).ok_or(Errno::ENOMEM)?;
+        let access = rights(protection & !FROM_AREA_START)?;
+        if end > USER_END {
+            return Err(Errno::ENOMEM);
+        }
         let (first, area) = self.areas.find(address).ok_or(Errno::ENOMEM)?;
         let start = match protection & FROM_AREA_START {
             0 => address,

@@ -161,6 +161,12 @@ impl AddressSpace {
         address.checked_add(length).is_some_and(|end| self.areas.covers(address, end))
     }
 
+    /// Whether the program may do that where this address is, as far as its mapping goes.
+    #[must_use]
+    pub fn may_access(&self, address: u64, access: Access) -> bool {
+        self.areas.find(address).is_some_and(|(_, area)| area.access.contains(access))
+    }
+
     /// What is mapped, in order: start, address behind the end, and what the program may do there.
     pub fn mapped(&self) -> impl Iterator<Item = (u64, u64, Access)> {
         let all = self.areas.overlapping(0, u64::MAX);

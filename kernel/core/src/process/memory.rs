@@ -15,8 +15,7 @@ pub(crate) struct Unfinished {
     pub(crate) value: u64,
     /// The change it has begun.
     pub(crate) change: Option<ChangeNumber>,
-    /// Where pages are to be brought in then, as far as there are any that need not be read: start, end, how they are
-    /// to be usable.
+    /// Where pages are to be brought in then: start, end, how they are to be usable.
     pub(crate) populate: Option<(u64, u64, Access)>,
 }
 
@@ -39,8 +38,13 @@ impl Process {
         }
         if let Some((mut at, end, access)) = populate {
             while at < end {
-                at = self.space.lock().populate(at, end, access);
-                executor::yield_now().await;
+                let (reached, fetch) = self.space.lock().populate(at, end, access);
+                at = reached;
+                match fetch {
+                    // The rest is brought in when it is touched.
+                    Some(fetch) if self.fetch_for_copy(&fetch).await.is_err() => break,
+                    _ => executor::yield_now().await,
+                }
             }
         }
         value

@@ -227,7 +227,13 @@ impl Timers {
             let timer = state.timers.get_mut(&name).ok_or(Errno::EINVAL)?;
             let before = timer.setting(process);
             let from_ns = if absolute { 0 } else { timer.clock.now_ns(process).unwrap_or(0) };
-            timer.next_ns = if new.value_ns == 0 { 0 } else { from_ns.saturating_add(new.value_ns) };
+            // One that sends nothing goes on telling when it would have been up, as on Linux.
+            let tells = timer.sends.is_none() && matches!(timer.clock, TimerClock::Real | TimerClock::Monotonic);
+            timer.next_ns = match new.value_ns {
+                0 if tells => timer.next_ns,
+                0 => 0,
+                value_ns => from_ns.saturating_add(value_ns),
+            };
             // One that is made and switched off has no period either, as on Linux.
             let is_off = new.value_ns == 0 && matches!(name, TimerName::Made(_) | TimerName::Interval(0));
             timer.interval_ns = if is_off { 0 } else { new.interval_ns };

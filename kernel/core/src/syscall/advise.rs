@@ -39,24 +39,24 @@ pub(super) async fn madvise(caller: Caller<'_>, a: &Arguments) -> Awaited {
     Ok(0)
 }
 
-/// Has the pages of a range there.
+/// Has the pages of a range there, one after the other: what is wrong with the first is told.
 async fn populate(caller: Caller<'_>, mut at: u64, end: u64, writes: bool) -> Awaited<()> {
     let access = if writes { Access::WRITE } else { Access::READ };
     while at < end {
         let touched = {
             let mut space = caller.process.space.lock();
-            if !space.is_mapped(at, end - at) {
+            if !space.is_mapped(at, PAGE_BYTES as u64) {
                 return Err(Errno::ENOMEM.into());
             }
-            space.touch(at, (end - at) as usize, access)
+            if !space.may_access(at, access) {
+                return Err(Errno::EINVAL.into());
+            }
+            space.touch(at, PAGE_BYTES, access)
         };
         match touched {
-            Ok(()) => return Ok(()),
-            Err(CopyError::Fetch { done, fetch }) => {
-                at += done as u64;
-                caller.process.fetch_for_copy(&fetch).await?;
-            }
-            Err(CopyError::Fault { .. }) => return Err(Errno::EINVAL.into()),
+            Ok(()) => at += PAGE_BYTES as u64,
+            Err(CopyError::Fetch { fetch, .. }) => caller.process.fetch_for_copy(&fetch).await?,
+            Err(CopyError::Fault { .. }) => return Err(Errno::EFAULT.into()),
             Err(CopyError::OutOfMemory) => return Err(Errno::ENOMEM.into()),
         }
     }

@@ -87,6 +87,12 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if !file.is_writable() {
         return Err(Errno::EBADF.into());
     }
+    // What it is comes before how long it would be.
+    match &file.object {
+        Object::Pipe(_) | Object::Stream(_) => return Err(Errno::ESPIPE.into()),
+        Object::Shipped(_) | Object::Shared(_) => {}
+        _ => return Err(Errno::ENODEV.into()),
+    }
     if i64::try_from(offset + length).is_err() {
         return Err(Errno::EFBIG.into());
     }
@@ -94,7 +100,6 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         may_grow(caller, file.size(caller.process).await?, offset + length)?;
     }
     match &file.object {
-        Object::Pipe(_) | Object::Stream(_) => Err(Errno::ESPIPE.into()),
         Object::Shipped(shipped) => {
             // Holes, zeros, and whatever moves bytes about.
             let changed = if a.uint(1) & FALLOC_FL_MOVING != 0 { offset..u64::MAX } else { offset..offset + length };
@@ -116,7 +121,23 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
 }
 
-/// fsync(2), fdatasync(2), and for want of anything finer syncfs(2) and sync_file_range(2).
+/// sync_file_range(2): for want of anything finer all of the file, once it is a range.
+pub(super) async fn sync_file_range(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    const FLAGS: u32 = 7;
+    let file = open_file(caller, a)?;
+    let (offset, end) = (a.get(1), a.get(1).wrapping_add(a.get(2)));
+    let is_range = i64::try_from(offset).is_ok() && i64::try_from(end).is_ok() && end >= offset;
+    if a.uint(3) & !FLAGS != 0 || !is_range {
+        return Err(Errno::EINVAL.into());
+    }
+    if !file.is_regular() && !file.is_directory() {
+        return Err(Errno::ESPIPE.into());
+    }
+    // Without a flag, nothing is to be done.
+    if a.uint(3) == 0 { Ok(0) } else { fsync(caller, a, false).await }
+}
+
+/// fsync(2), fdatasync(2), and for want of anything finer syncfs(2).
 pub(super) async fn fsync(caller: Caller<'_>, a: &Arguments, data_only: bool) -> Awaited {
     let file = open_file(caller, a)?;
     if file.as_shared().is_some() {

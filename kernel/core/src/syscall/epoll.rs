@@ -14,7 +14,7 @@ use crate::files::poller::{Poller, ask};
 use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
 use crate::limits::WATCH_AGAIN_NS;
-use crate::memory::AddressSpace;
+use crate::memory::{AddressSpace, CopyError};
 use crate::process::signals::Restart;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 use coppice_hal::paging::Access;
@@ -116,7 +116,12 @@ impl Wait {
         let count = poller.queued().min(self.count);
         let bytes = count * EPOLL_EVENT_BYTES;
         // What was told is not told again, so there must be no way back.
-        caller.process.space.lock().touch(self.address, bytes, Access::WRITE)?;
+        let touched = caller.process.space.lock().touch(self.address, bytes, Access::WRITE);
+        // What was queued may have nothing to tell after all, and then nothing is written.
+        if matches!(touched, Err(CopyError::Fault { .. })) && poller.ready().is_empty() {
+            return Ok(0);
+        }
+        touched?;
         let mut address = self.address;
         let mut result = Ok(());
         let told = poller.collect(count, |ready, data| {
@@ -133,10 +138,13 @@ impl Wait {
     /// Waits until there is something to tell, or `deadline_ns` has come.
     async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited {
         let poller = poller(&self.file)?;
+        // Who does not wait is not interrupted.
+        let only_looks = clock::monotonic_ns() >= deadline_ns;
         loop {
             let any = until_or(deadline_ns, |waker| poller.watch(waker), || (poller.queued() > 0).then_some(()));
             match caller.interruptible(Restart::Never, any).await? {
                 Ok(watched) => watched?,
+                Err(_) if only_looks => return Ok(0),
                 Err(_) => {
                     caller.unless_interrupted(Restart::Never).await?;
                     return Ok(0);

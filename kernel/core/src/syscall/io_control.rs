@@ -30,6 +30,11 @@ pub(super) fn ioctl(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
             file.set_flags(if on { others | flags::O_NONBLOCK } else { others });
             Ok(0)
         }
+        // As each of them says it on Linux.
+        _ if matches!(file.object, Object::Poller(_)) => Err(Errno::EINVAL.into()),
+        FIONREAD if matches!(&file.object, Object::Socket(socket) if socket.is_listening()) => {
+            Err(Errno::EINVAL.into())
+        }
         _ => Err(Errno::ENOTTY.into()),
     };
     if a.uint(1) == FIONREAD
@@ -47,7 +52,7 @@ fn held(file: &OpenFile) -> Option<usize> {
     match &file.object {
         Object::Pipe(end) => Some(end.held()),
         Object::Pair(end) => Some(end.held()),
-        Object::Socket(socket) => Some(socket.held()),
+        Object::Socket(socket) if !socket.is_listening() => Some(socket.held()),
         Object::Pmi(endpoint) => Some(endpoint.held()),
         _ => None,
     }

@@ -61,10 +61,11 @@ pub(super) fn lock(caller: Caller<'_>, a: &Arguments, what: u32) -> Immediate<Fu
 /// `FUTEX_UNLOCK_PI`.
 pub(super) fn unlock(caller: Caller<'_>, a: &Arguments) -> Immediate<Futex> {
     let (address, tid) = (a.get(0), caller.thread.tid);
-    let place = word(caller, address, a, Access::WRITE)?.as_lock();
-    if caller.process.space.lock().load_word(address)? & owner::THREAD != tid {
+    // Whose it is comes before whether it lies where a lock can.
+    if u32::from_le_bytes(caller.get(address)?) & owner::THREAD != tid {
         return Err(Errno::EPERM.into());
     }
+    let place = word(caller, address, a, Access::WRITE)?.as_lock();
     caller.process.job.futexes.hand_on(place, |next| {
         let new = next.map_or(0, |next| next | owner::WAITERS);
         let has = |word: u32| word & owner::THREAD == tid;

@@ -13,6 +13,7 @@ use crate::memory::{AddressSpace, Backing};
 use crate::process::{Awaited, Caller, Immediate, Trouble, Unfinished};
 
 const MAP_SHARED: u64 = 0x01;
+const MAP_PRIVATE: u64 = 0x02;
 const MAP_SHARED_VALIDATE: u64 = 0x03;
 const MAP_TYPE: u64 = 0x0f;
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -77,7 +78,13 @@ pub(super) fn mmap(caller: Caller<'_>, a: &Arguments) -> Immediate<Memory> {
             // What is wrong with the place comes first, as on Linux.
             caller.process.space.lock().place_for(a.get(0), a.get(1), flags)?;
             let overflows = offset.checked_add(a.get(1)).is_none_or(|end| i64::try_from(end).is_err());
-            return Err(if overflows { Errno::EOVERFLOW } else { errno }.into());
+            let is_a_kind = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE | MAP_PRIVATE);
+            return Err(match errno {
+                _ if overflows => Errno::EOVERFLOW,
+                _ if !is_a_kind => Errno::EINVAL,
+                errno => errno,
+            }
+            .into());
         }
     };
     let may_write = matches!(backing, Backing::Shared { may_write: true, .. });

@@ -12,6 +12,7 @@ use super::place::{
     read_target_or_file,
 };
 use super::shared;
+use super::stat::status_of;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::process::{Awaited, Caller};
@@ -62,12 +63,29 @@ async fn rename_at(caller: Caller<'_>, from: (i32, u64), to: (i32, u64), flags: 
         return Err(Errno::EINVAL.into());
     }
     let from = read_target(caller, from.0, from.1).await?;
-    let to = read_target(caller, to.0, to.1).await?;
+    let to = match read_target(caller, to.0, to.1).await {
+        Ok(to) => to,
+        Err(failure) => {
+            // Where the first path's name is comes first, as on Linux.
+            if let Target::Shipped(at) = from {
+                status_of(caller, Target::Shipped(parent(at)), true).await?;
+            }
+            return Err(failure);
+        }
+    };
     if from.is_shared() || to.is_shared() {
         return shared::rename(caller, &from, &to, flags);
     }
     let (from, to) = (from.into_location()?, to.into_location()?);
     caller.ship(Call::Rename { from, to, flags }).await
+}
+
+/// The directory that has the name at the end of a path.
+fn parent(mut at: Location) -> Location {
+    let name = at.path.trim_end_matches('/').rfind('/').map_or(0, |slash| slash + 1);
+    at.path.truncate(name);
+    at.path.push('.');
+    at
 }
 
 /// link(2).
@@ -94,7 +112,16 @@ pub(super) async fn linkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 async fn link_to(caller: Caller<'_>, from: Target, to: (i32, u64), follow: bool) -> Awaited {
-    let to = read_target(caller, to.0, to.1).await?;
+    let to = match read_target(caller, to.0, to.1).await {
+        Ok(to) => to,
+        Err(failure) => {
+            // Whether there is anything to link comes first, as on Linux.
+            if !from.is_open_file() {
+                status_of(caller, from, follow).await?;
+            }
+            return Err(failure);
+        }
+    };
     if from.is_shared() || to.is_shared() {
         return shared::link(caller, &from, &to);
     }
@@ -135,7 +162,9 @@ pub(super) async fn readlinkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, length: i32) -> Awaited {
     let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Errno::EINVAL)?;
-    let text = match read_target_or_file(caller, descriptor, path, AT_EMPTY_PATH).await? {
+    // An empty path stands for a link that was opened, and the working directory is none.
+    let empty = if descriptor == AT_FDCWD { 0 } else { AT_EMPTY_PATH };
+    let text = match read_target_or_file(caller, descriptor, path, empty).await? {
         TargetOrFile::Target(Target::Shipped(at)) => read_shipped(caller, at).await?,
         TargetOrFile::Target(Target::Special(node)) => read_special(caller, node)?,
         TargetOrFile::Target(Target::Shared(name)) => {

@@ -95,6 +95,11 @@ impl Target {
         }
     }
 
+    /// Whether it is the file of a handle, and no path leads to it.
+    pub(super) fn is_open_file(&self) -> bool {
+        matches!(self, Self::Shipped(Location { directory: Some(_), path }) if path.is_empty())
+    }
+
     /// Whether it is in `/dev/shm`.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Shared(_))
@@ -108,8 +113,23 @@ pub(super) async fn read_target_or_file(
     address: u64,
     flags: u32,
 ) -> Awaited<TargetOrFile> {
+    let path = caller.read_path(address).await?;
+    target_or_file(caller, descriptor, path, flags)
+}
+
+/// As [`read_target_or_file`], where no path at all is an empty one: for stat(2).
+pub(super) async fn read_target_or_file_or_none(
+    caller: Caller<'_>,
+    descriptor: i32,
+    address: u64,
+    flags: u32,
+) -> Awaited<TargetOrFile> {
     let path =
         if address == 0 && flags & AT_EMPTY_PATH != 0 { String::new() } else { caller.read_path(address).await? };
+    target_or_file(caller, descriptor, path, flags)
+}
+
+fn target_or_file(caller: Caller<'_>, descriptor: i32, path: String, flags: u32) -> Awaited<TargetOrFile> {
     if !path.is_empty() || flags & AT_EMPTY_PATH == 0 {
         return Ok(TargetOrFile::Target(target(caller, descriptor, path)?));
     }

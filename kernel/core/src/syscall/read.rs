@@ -28,12 +28,18 @@ pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
 /// read(2).
 pub(super) async fn read(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_reading(caller, a)?;
-    read_into(caller, &file, None, Ranges::one(a.get(1), a.get(2))?).await
+    let ranges = Ranges::one(a.get(1), a.get(2))?;
+    // What they give has its length.
+    if ranges.left() == 0 && matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Signals(_)) {
+        return Err(Errno::EINVAL.into());
+    }
+    read_into(caller, &file, None, ranges).await
 }
 
 /// pread64(2).
 pub(super) async fn pread64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
+    has_places(caller, a)?;
     let file = open_for_reading(caller, a)?;
     read_into(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
 }
@@ -48,6 +54,7 @@ pub(super) async fn readv(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// preadv(2).
 pub(super) async fn preadv(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
+    has_places(caller, a)?;
     let file = open_for_reading(caller, a)?;
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     read_into(caller, &file, Some(offset), ranges).await
@@ -58,9 +65,10 @@ pub(super) async fn preadv(caller: Caller<'_>, a: &Arguments) -> Awaited {
 pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const RWF_NOWAIT: u32 = 8;
     const RWF_ALL: u32 = 31;
-    let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
+    let offset = offset_or_own(caller, a)?;
     let file = open_for_reading(caller, a)?;
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    check_end(&file, offset, ranges.left())?;
     let at_once = a.uint(5) & RWF_NOWAIT != 0;
     let may_wait = !matches!(file.object, Object::Shared(_)) && file.as_stream().is_none();
     if ranges.left() > 0 && (a.uint(5) & !RWF_ALL != 0 || at_once && may_wait) {
@@ -73,6 +81,26 @@ pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     read_into(caller, &file, offset, ranges).await
 }
 
+/// Looks whether what the first argument stands for has places to read from or write to: that comes before whether it
+/// may be read or written.
+///
+/// # Errors
+/// `ESPIPE`, and `EBADF`: it stands for nothing.
+pub(super) fn has_places(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
+    let file = caller.process.files.lock().get(a.int(0))?;
+    if !file.is_path() && file.has_no_offsets() { Err(Errno::ESPIPE) } else { Ok(()) }
+}
+
+/// Where preadv2(2) and pwritev2(2) begin; `None`: where the file was left.
+pub(super) fn offset_or_own(caller: Caller<'_>, a: &Arguments) -> Result<Option<u64>, Errno> {
+    if a.get(3) == u64::MAX {
+        return Ok(None);
+    }
+    let offset = a.offset(3)?;
+    has_places(caller, a)?;
+    Ok(Some(offset))
+}
+
 fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
     let file = caller.process.files.lock().get(a.int(0))?;
     if !file.is_readable() {
@@ -81,7 +109,6 @@ fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, 
     if file.is_directory() { Err(Errno::EISDIR) } else { Ok(file) }
 }
 
-/// Reads into the ranges, at `at` or at the file's own offset, which then moves.
 /// Whether so many bytes, at `at` or where the file was left, end where a file can.
 ///
 /// # Errors
@@ -92,13 +119,13 @@ pub(super) fn check_end(file: &OpenFile, at: Option<u64>, length: u64) -> Result
     if is_possible || file.has_no_offsets() { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
+/// Reads into the ranges, at `at` or at the file's own offset, which then moves.
 async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: Ranges) -> Awaited {
     if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
     if ranges.left() == 0 {
-        // A number has its length.
-        return if matches!(file.object, Object::Event(_)) { Err(Errno::EINVAL.into()) } else { Ok(0) };
+        return Ok(0);
     }
     check_end(file, at, ranges.left())?;
     if let Some(stream) = file.as_stream() {

@@ -45,7 +45,7 @@ pub(super) fn sched_getscheduler(caller: Caller<'_>, a: &Arguments) -> Immediate
 
 /// sched_setscheduler(2).
 pub(super) fn sched_setscheduler(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    if a.int(0) < 0 || a.int(1) < 0 {
+    if a.int(0) < 0 || a.int(1) < 0 || a.get(2) == 0 {
         return Err(Errno::EINVAL.into());
     }
     let priority = u32::from_le_bytes(caller.get(a.get(2))?);
@@ -60,6 +60,9 @@ pub(super) fn sched_setscheduler(caller: Caller<'_>, a: &Arguments) -> Immediate
 
 /// sched_getparam(2): priority 0.
 pub(super) fn sched_getparam(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if a.get(1) == 0 {
+        return Err(Errno::EINVAL.into());
+    }
     only_self(caller, a.int(0))?;
     caller.put(a.get(1), &0_u32.to_le_bytes())?;
     Ok(0)
@@ -67,6 +70,9 @@ pub(super) fn sched_getparam(caller: Caller<'_>, a: &Arguments) -> Immediate {
 
 /// sched_setparam(2): priority 0.
 pub(super) fn sched_setparam(caller: Caller<'_>, a: &Arguments) -> Immediate {
+    if a.get(1) == 0 {
+        return Err(Errno::EINVAL.into());
+    }
     only_self(caller, a.int(0))?;
     if u32::from_le_bytes(caller.get(a.get(1))?) == 0 { Ok(0) } else { Err(Errno::EINVAL.into()) }
 }

@@ -22,9 +22,11 @@ pub(super) fn lseek(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
         }
         let (offset, whence) = (a.get(1).cast_signed(), a.uint(2));
         match &file.object {
-            _ if file.has_no_offsets() => Err(Errno::ESPIPE),
+            _ if whence > SEEK_HOLE => Err(Errno::EINVAL),
             // They have no offset, and say 0 for any.
-            Object::Device(_) if whence <= SEEK_HOLE => Ok(Some(0)),
+            Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => Ok(Some(0)),
+            _ if file.has_no_offsets() => Err(Errno::ESPIPE),
+            Object::Device(_) => Ok(Some(0)),
             _ => {
                 let Some(_turn) = file.try_turn() else { return Ok(None) };
                 match whence {
@@ -97,8 +99,8 @@ fn place(file: &OpenFile, offset: i64) -> Result<u64, Errno> {
 pub(super) fn fadvise64(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = caller.process.files.lock().get(a.int(0))?;
     match file.object {
-        _ if file.has_no_offsets() => Err(Errno::ESPIPE.into()),
         _ if file.is_path() => Err(Errno::EBADF.into()),
+        Object::Pipe(_) | Object::Stream(_) => Err(Errno::ESPIPE.into()),
         _ if !(0..=5).contains(&a.int(3)) || a.get(2).cast_signed() < 0 => Err(Errno::EINVAL.into()),
         _ => Ok(0),
     }
@@ -110,7 +112,7 @@ pub(super) fn readahead(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if !file.is_readable() {
         return Err(Errno::EBADF.into());
     }
-    if file.is_regular() { Ok(0) } else { Err(Errno::EINVAL.into()) }
+    if file.is_regular() && a.get(2).cast_signed() >= 0 { Ok(0) } else { Err(Errno::EINVAL.into()) }
 }
 
 #[cfg(test)]

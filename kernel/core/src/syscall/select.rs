@@ -109,8 +109,9 @@ impl Asked {
         let mut found = Found { sets: [Set::EMPTY; 3], ready: 0, unknown: None };
         let files = caller.process.files.lock();
         for number in self.numbers() {
-            let file = files.peek(number as i32).filter(|file| !file.is_path()).ok_or(Errno::EBADF)?;
-            let ready = file.ready();
+            let file = files.peek(number as i32).ok_or(Errno::EBADF)?;
+            // What stands for a place only is told in every set, as on Linux.
+            let ready = if file.is_path() { Ready::all() } else { file.ready() };
             if let Object::Stream(Standard::Input(input)) = &file.object
                 && ready.is_empty()
                 && self.sets[0].has(number)

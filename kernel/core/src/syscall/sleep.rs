@@ -37,7 +37,22 @@ async fn sleep(caller: Caller<'_>, deadline_ns: u64, rest: u64) -> Awaited {
 /// clock_nanosleep(2).
 pub(super) async fn clock_nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const TIMER_ABSTIME: i32 = 1;
+    const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+    const CLOCK_MONOTONIC_RAW: i32 = 4;
+    const CLOCK_REALTIME_COARSE: i32 = 5;
+    const CLOCK_MONOTONIC_COARSE: i32 = 6;
+    if a.int(0) < 0 {
+        // Which clock that is comes last.
+        let _ = parse_timespec(&caller.read_array(a.get(2)).await?)?;
+    }
     let clock = Clock::of(caller, a.int(0))?;
+    // They can be looked at, and no more.
+    if matches!(
+        a.int(0),
+        CLOCK_THREAD_CPUTIME_ID | CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE
+    ) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     // Its own time does not pass while a thread sleeps.
     if matches!(clock, Clock::Thread(tid) if tid.is_none_or(|tid| tid == caller.thread.tid)) {
         return Err(Errno::EINVAL.into());

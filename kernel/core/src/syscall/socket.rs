@@ -20,7 +20,7 @@ use super::abi::socket::{AF_INET, name};
 use super::pipe::{install, socket_flags, socket_type};
 use super::stream::{deadline_ns, wait};
 use crate::errno::Errno;
-use crate::files::pair::PairEnd;
+use crate::files::pair::{PairEnd, PairKind};
 use crate::files::socket::{Socket, SocketKind};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, flags};
 use crate::process::{Awaited, Caller, Failure, Immediate};
@@ -97,7 +97,11 @@ pub(super) fn bind(caller: Caller<'_>, a: &Arguments) -> Immediate {
 pub(super) fn listen(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
     // As on Linux, whose backlog is without a sign.
-    Kind::of(&file)?.network(Errno::EINVAL)?.listen(a.uint(1) as usize)?;
+    let refused = match Kind::of(&file)? {
+        Kind::Pair(end) if end.kind == PairKind::Datagrams => Errno::EOPNOTSUPP,
+        _ => Errno::EINVAL,
+    };
+    Kind::of(&file)?.network(refused)?.listen(a.uint(1) as usize)?;
     Ok(0)
 }
 

@@ -10,7 +10,7 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 
 use super::Arguments;
 use super::ranges::{Ranges, TRANSFER_BYTES_MAX, part};
-use super::read::OFFSET_MAX;
+use super::read::{OFFSET_MAX, check_end};
 use super::stream::{How, broken, put, take, wait};
 use super::write::write_once;
 use crate::errno::Errno;
@@ -47,11 +47,16 @@ fn how(file: &OpenFile, flags: u32) -> How {
     if flags & flag::NONBLOCK != 0 { How { deadline_ns: 0, ..how } } else { how }
 }
 
-/// The open files of two arguments, of which the first is read and the second written.
+/// The open files of two arguments.
 fn two(caller: Caller<'_>, from: i32, to: i32) -> Result<(Arc<OpenFile>, Arc<OpenFile>), Errno> {
     let files = caller.process.files.lock();
     let (input, output) = (files.get(from)?, files.get(to)?);
-    if input.is_readable() && output.is_writable() { Ok((input, output)) } else { Err(Errno::EBADF) }
+    if input.is_path() || output.is_path() { Err(Errno::EBADF) } else { Ok((input, output)) }
+}
+
+/// Whether the one can be read and the other be written.
+fn check_modes(input: &OpenFile, output: &OpenFile) -> Result<(), Errno> {
+    if input.is_readable() && output.is_writable() { Ok(()) } else { Err(Errno::EBADF) }
 }
 
 /// splice(2).
@@ -65,9 +70,14 @@ pub(super) async fn splice(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EINVAL.into());
     }
     let (input, output) = two(caller, a.int(0), a.int(2))?;
+    for (file, offset_at) in [(&input, a.get(1)), (&output, a.get(3))].into_iter().filter(|(_, at)| *at != 0) {
+        if pipe_of(file).is_some() {
+            return Err(Errno::ESPIPE.into());
+        }
+        caller.read_array::<8>(offset_at).await?;
+    }
+    check_modes(&input, &output)?;
     match (pipe_of(&input), pipe_of(&output)) {
-        (Some(_), _) if a.get(1) != 0 => Err(Errno::ESPIPE.into()),
-        (_, Some(_)) if a.get(3) != 0 => Err(Errno::ESPIPE.into()),
         (Some(from), Some(to)) => {
             let wanted = if from.serial == to.serial { Err(Errno::EINVAL) } else { Ok(()) };
             wanted?;
@@ -90,6 +100,7 @@ pub(super) async fn tee(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Ok(0);
     }
     let (input, output) = two(caller, a.int(0), a.int(1))?;
+    check_modes(&input, &output)?;
     match (pipe_of(&input), pipe_of(&output)) {
         (Some(from), Some(to)) if from.serial != to.serial => {
             between(caller, (&input, from), (&output, to), length, flags, true).await
@@ -179,6 +190,9 @@ async fn out_of_pipe(
     if output.has_no_offsets() && offset_at != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if !output.has_no_offsets() {
+        check_end(output, Some(offset(caller, output, offset_at).await?), length as u64)?;
+    }
     let (reading, writing) = (how(input, flags), How::writing(output));
     if let Object::Pair(pair) = &output.object {
         if pair.outgoing().keeps_apart() {
@@ -253,8 +267,16 @@ async fn into_pipe(
     if input.has_no_offsets() && offset_at != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if !input.has_no_offsets() {
+        check_end(input, Some(offset(caller, input, offset_at).await?), length as u64)?;
+    }
     let (reading, writing) = (How::reading(input), how(output, flags));
-    let room = || if output.ready().contains(Ready::WRITE) { Ok(()) } else { Err(Errno::EAGAIN) };
+    // A pipe that nobody reads is broken, whatever there is to be put into it.
+    if output.ready().contains(Ready::ERROR) {
+        return Err(broken(caller, writing));
+    }
+    let room =
+        || if output.ready().intersects(Ready::WRITE | Ready::ALWAYS_TOLD) { Ok(()) } else { Err(Errno::EAGAIN) };
     if let Object::Pair(pair) = &input.object {
         loop {
             match pair.incoming().transfer(to.channel(), length, false) {

@@ -6,7 +6,7 @@ use super::Arguments;
 use super::abi::status;
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, read_target,
-    read_target_or_file,
+    read_target_or_file, read_target_or_file_or_none,
 };
 use super::shared;
 use crate::errno::Errno;
@@ -57,7 +57,7 @@ pub(super) async fn statx(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// What a path leads to, or the descriptor itself, is.
 pub(super) async fn status_at(caller: Caller<'_>, descriptor: i32, address: u64, flags: u32) -> Awaited<FileStatus> {
-    match read_target_or_file(caller, descriptor, address, flags).await? {
+    match read_target_or_file_or_none(caller, descriptor, address, flags).await? {
         TargetOrFile::Target(target) => status_of(caller, target, flags & AT_SYMLINK_NOFOLLOW == 0).await,
         TargetOrFile::File(file) => Ok(file.status(caller.process).await?),
     }

@@ -8,6 +8,7 @@ use super::ranges;
 use crate::clock;
 use crate::errno::Errno;
 use crate::files::{buffer, hosts};
+use crate::memory::AddressSpace;
 use crate::process::{Awaited, Caller, Immediate};
 use crate::random;
 use core::sync::atomic::Ordering;
@@ -92,6 +93,9 @@ pub(super) fn getrandom(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> 
     let length = usize::try_from(a.get(1)).ok().filter(|length| *length <= RANDOM_AT_ONCE_BYTES)?;
     let give = || {
         check_random(a)?;
+        if !AddressSpace::is_user_range(a.get(0), a.get(1)) {
+            return Err(Errno::EFAULT.into());
+        }
         let mut bytes = [0; RANDOM_AT_ONCE_BYTES];
         let bytes = &mut bytes[..length];
         random::fill(bytes);

@@ -73,11 +73,12 @@ const MASK_BYTES: u64 = 8;
 
 /// sched_getaffinity(2): by default, the cores of the rank.
 pub(super) fn sched_getaffinity(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    let thread = thread_of(caller, a.int(0))?;
     let length = a.uint(1);
     if u64::from(length) < MASK_BYTES || u64::from(length) % MASK_BYTES != 0 {
         return Err(Errno::EINVAL.into());
     }
+    // There is nobody with a number below 0.
+    let thread = thread_of(caller, a.int(0)).map_err(|_| Errno::ESRCH)?;
     let affinity = thread.as_deref().unwrap_or(caller.thread).affinity.load(Ordering::Relaxed);
     caller.put(a.get(2), &affinity.to_le_bytes())?;
     Ok(MASK_BYTES)

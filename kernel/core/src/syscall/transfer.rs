@@ -20,22 +20,24 @@ use crate::process::{Awaited, Caller, Failure};
 
 /// sendfile(2).
 pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let (output, input) = {
-        let files = caller.process.files.lock();
-        (files.get(a.int(0))?, files.get(a.int(1))?)
-    };
-    if !input.is_readable() || !output.is_writable() {
+    let at = read_offset(caller, a.get(2)).await?;
+    let input = caller.process.files.lock().get(a.int(1))?;
+    if !input.is_readable() {
         return Err(Errno::EBADF.into());
     }
-    let at = read_offset(caller, a.get(2)).await?;
-    if !input.is_regular() {
-        return Err(if input.has_no_offsets() && at.is_some() { Errno::ESPIPE } else { Errno::EINVAL }.into());
+    if input.has_no_offsets() && at.is_some() {
+        return Err(Errno::ESPIPE.into());
     }
-    if output.appends() {
+    let at = at.map(|at| u64::try_from(at).map_err(|_| Errno::EINVAL)).transpose()?;
+    // Where it goes comes after where it comes from, and before what that is.
+    let output = caller.process.files.lock().get(a.int(0))?;
+    if !output.is_writable() {
+        return Err(Errno::EBADF.into());
+    }
+    if !input.is_regular() || output.appends() {
         return Err(Errno::EINVAL.into());
     }
     let length = a.get(3).min(TRANSFER_BYTES_MAX);
-    let at = at.map(|at| u64::try_from(at).map_err(|_| Errno::EINVAL)).transpose()?;
     // Whoever reads what others wait to be written must not keep them from it.
     let _turns = if output.is_regular() { Some(both_turns(&input, &output).await) } else { None };
     let start = input.offset();

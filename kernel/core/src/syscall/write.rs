@@ -15,7 +15,7 @@ use coppice_protocol::ship::{Call, Reply, Stream};
 
 use super::file_length::may_write;
 use super::ranges::Ranges;
-use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress, check_end};
+use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress, check_end, has_places, offset_or_own};
 use super::stream::{How, write_bytes, write_stream};
 use super::{Arguments, thread};
 use crate::errno::Errno;
@@ -58,6 +58,7 @@ pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// pwrite64(2). As on Linux, an appending file's write goes to its end all the same.
 pub(super) async fn pwrite64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
+    has_places(caller, a)?;
     let file = open_for_writing(caller, a)?;
     write_from(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
 }
@@ -72,6 +73,7 @@ pub(super) async fn writev(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// pwritev(2).
 pub(super) async fn pwritev(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
+    has_places(caller, a)?;
     let file = open_for_writing(caller, a)?;
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     write_from(caller, &file, Some(offset), ranges).await
@@ -79,17 +81,17 @@ pub(super) async fn pwritev(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// pwritev2(2): with "append" and "wait for the disk"; not with "do not wait".
 pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let offset = if a.get(3) == u64::MAX { None } else { Some(a.offset(3)?) };
+    let offset = offset_or_own(caller, a)?;
     let file = open_for_writing(caller, a)?;
     let flags = a.uint(5);
     let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     if ranges.left() == 0 {
         return Ok(0);
     }
+    check_end(&file, offset, ranges.left())?;
     if flags & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    check_end(&file, offset, ranges.left())?;
     let written = if flags & RWF_APPEND != 0 && file.is_regular() {
         append(caller, &file, offset.is_none(), ranges).await?
     } else {

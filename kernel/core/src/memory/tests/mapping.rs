@@ -257,7 +257,7 @@ fn populating_touches_at_once() {
     let at = world.space.map(0, 20 * PAGE, RW, ANONYMOUS | POPULATE, Backing::Zero).expect("room");
     assert_eq!(world.space.stats().pages, 0, "its pages are brought in after that");
     let access = AddressSpace::populates(RW, ANONYMOUS | POPULATE).expect("it was asked for");
-    assert_eq!(world.space.populate(at, at + 20 * PAGE, access), at + 20 * PAGE);
+    assert_eq!(world.space.populate(at, at + 20 * PAGE, access).0, at + 20 * PAGE);
     assert_eq!(world.space.stats().pages, 20);
     assert_eq!(world.space.stats().faults, 0);
 }

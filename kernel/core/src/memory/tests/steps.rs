@@ -240,7 +240,7 @@ fn populating_comes_in_steps() {
     let (mut at, mut taken) = (AT, 0);
     while at < AT + LENGTH {
         let before = used(&world);
-        at = world.space.populate(at, AT + LENGTH, Access::READ | Access::WRITE);
+        at = world.space.populate(at, AT + LENGTH, Access::READ | Access::WRITE).0;
         assert!(used(&world) - before <= u64::from(STEP_PAGES), "a step is bounded");
         taken += 1;
     }
@@ -248,5 +248,5 @@ fn populating_comes_in_steps() {
     // It goes as far as there is memory, and as there is anything mapped.
     let end = AT + LENGTH;
     world.space.unmap(AT, PAGE).expect("mapped");
-    assert_eq!(world.space.populate(AT, end, Access::READ), end);
+    assert_eq!(world.space.populate(AT, end, Access::READ).0, end);
 }

@@ -19,10 +19,18 @@ fn check_length(length: i32) -> Result<(), Errno> {
     if (NAME_BYTES as i32..=NAME_BYTES_MAX).contains(&length) { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
+/// The address of a name of that length. One that is too short is read all the same, as on Linux.
+fn checked(caller: Caller<'_>, address: u64, length: i32) -> Immediate<u64> {
+    if (1..NAME_BYTES as i32).contains(&length) {
+        caller.process.space.lock().read_bytes(address, &mut [0; NAME_BYTES][..length as usize])?;
+    }
+    check_length(length)?;
+    Ok(address)
+}
+
 /// The name in an argument of bind(2), which may also be of no family if it is 0.0.0.0.
 pub(super) fn name_argument(caller: Caller<'_>, address: u64, length: i32) -> Immediate<(Ipv4Addr, u16)> {
-    check_length(length)?;
-    let bytes = caller.get(address)?;
+    let bytes = caller.get(checked(caller, address, length)?)?;
     let name = parse_name(&bytes);
     match family(&bytes) {
         AF_INET => Ok(name),
@@ -33,6 +41,9 @@ pub(super) fn name_argument(caller: Caller<'_>, address: u64, length: i32) -> Im
 
 /// The name in an argument of a call that waits; `None`: one of no family.
 pub(super) async fn read_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<(Ipv4Addr, u16)>> {
+    if (1..NAME_BYTES as i32).contains(&length) {
+        caller.read(address, &mut [0; NAME_BYTES][..length as usize]).await?;
+    }
     check_length(length)?;
     let bytes = caller.read_array(address).await?;
     match family(&bytes) {

@@ -36,6 +36,7 @@ mod so {
     pub(super) const PRIORITY: u32 = 12;
     pub(super) const LINGER: u32 = 13;
     pub(super) const REUSEPORT: u32 = 15;
+    pub(super) const PEERCRED: u32 = 17;
     pub(super) const RCVLOWAT: u32 = 18;
     pub(super) const SNDLOWAT: u32 = 19;
     pub(super) const RCVTIMEO: u32 = 20;
@@ -97,10 +98,13 @@ fn flag(level: u32, option: u32) -> Option<Flags> {
     })
 }
 
-/// The socket, if it has options of this level: TCP's are not for datagrams.
+/// The socket, if it has options of this level. That comes before whether there is a value.
 fn of_level(socket: &Socket, level: u32) -> Result<&Socket, Errno> {
-    let is_strange = level == PROTOCOL_TCP && socket.kind() == SocketKind::Datagrams;
-    if is_strange { Err(Errno::ENOPROTOOPT) } else { Ok(socket) }
+    let has = match socket.kind() {
+        SocketKind::Stream => matches!(level, SOL_SOCKET | IPPROTO_IP | PROTOCOL_TCP),
+        SocketKind::Datagrams => matches!(level, SOL_SOCKET | IPPROTO_IP | PROTOCOL_UDP),
+    };
+    if !has { Err(Errno::ENOPROTOOPT) } else { Ok(socket) }
 }
 
 /// setsockopt(2).
@@ -111,10 +115,12 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
     let enough = |needed: usize| if length < needed { Err(Errno::EINVAL) } else { Ok(()) };
     let socket = match Kind::of(&file)? {
         Kind::Network(socket) => of_level(socket, level)?,
-        // A pair is as it is.
-        Kind::Pair(_) if level == SOL_SOCKET => {
+        Kind::Pair(end) if level == SOL_SOCKET => {
             enough(size_of::<u32>())?;
-            return if option <= so::LAST { Ok(0) } else { Err(Errno::ENOPROTOOPT.into()) };
+            let mut options = end.options();
+            set_option_of_pair(caller, &mut options, option, (address, length))?;
+            end.set_options(options);
+            return Ok(0);
         }
         Kind::Pair(_) => return Err(Errno::EOPNOTSUPP.into()),
     };
@@ -143,14 +149,47 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
             }
         }
         _ => {
-            enough(4)?;
-            let value = u32::from_le_bytes(caller.get(address)?);
+            let value = if level == IPPROTO_IP && length < 4 {
+                // They may be one byte, or none, which is 0.
+                if length == 0 { 0 } else { caller.get::<1>(address)?[0].into() }
+            } else {
+                enough(4)?;
+                u32::from_le_bytes(caller.get(address)?)
+            };
             let mut options = socket.options();
             set_number(&mut options, (level, option), value)?;
             socket.change_options(|current| *current = options);
         }
     }
     Ok(0)
+}
+
+/// Sets an option of a pair, which is as it is: what was asked is told again.
+fn set_option_of_pair(
+    caller: Caller<'_>,
+    options: &mut Options,
+    option: u32,
+    (address, length): (u64, usize),
+) -> Immediate<()> {
+    let value = u32::from_le_bytes(caller.get(address)?);
+    match option {
+        so::TYPE | so::PROTOCOL | so::DOMAIN | so::ERROR | so::ACCEPTCONN | so::SNDLOWAT | so::PEERCRED => {
+            Err(Errno::ENOPROTOOPT.into())
+        }
+        // Others would have to find it by a name.
+        so::REUSEPORT if value != 0 => Err(Errno::EOPNOTSUPP.into()),
+        so::LINGER if length < LINGER_BYTES => Err(Errno::EINVAL.into()),
+        so::LINGER => {
+            let seconds = parse_linger(&caller.get(address)?);
+            options.flags.set(Flags::LINGER, seconds.is_some());
+            options.linger_s = seconds.unwrap_or(options.linger_s);
+            Ok(())
+        }
+        _ => match set_number(options, (SOL_SOCKET, option), value) {
+            Err(Errno::ENOPROTOOPT) if option <= so::LAST => Ok(()),
+            done => Ok(done?),
+        },
+    }
 }
 
 /// Sets an option that is a number.
@@ -218,6 +257,10 @@ pub(in crate::syscall) fn get_option(caller: Caller<'_>, a: &Arguments) -> Immed
             put(&error.to_le_bytes())?;
         }
         (Kind::Network(socket), option) => put(&number(socket, option)?.to_le_bytes())?,
+        (Kind::Pair(end), (SOL_SOCKET, so::LINGER)) => {
+            let options = end.options();
+            put(linger(options.flags.contains(Flags::LINGER), options.linger_s).bytes())?;
+        }
         (Kind::Pair(end), (SOL_SOCKET, option)) => put(&number_of_pair(end, option)?.to_le_bytes())?,
         (Kind::Pair(_), _) => return Err(Errno::EOPNOTSUPP.into()),
     }
@@ -283,8 +326,14 @@ fn number_of_pair(end: &PairEnd, option: u32) -> Result<u32, Errno> {
         },
         so::DOMAIN => AF_UNIX.into(),
         so::RCVBUF | so::SNDBUF => BUFFER_BYTES_MAX,
-        so::ERROR | so::PROTOCOL | so::ACCEPTCONN | so::REUSEADDR | so::KEEPALIVE | so::BROADCAST => 0,
-        _ => return Err(Errno::ENOPROTOOPT),
+        so::ERROR | so::PROTOCOL | so::ACCEPTCONN | so::DEBUG => 0,
+        so::RCVLOWAT => end.options().receive_low,
+        so::SNDLOWAT => 1,
+        so::PRIORITY => end.options().priority,
+        _ => {
+            return flag(SOL_SOCKET, option)
+                .map_or(Err(Errno::ENOPROTOOPT), |flag| Ok(end.options().flags.contains(flag).into()));
+        }
     })
 }
 
