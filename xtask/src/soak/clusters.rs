@@ -20,15 +20,34 @@ struct Kind {
     /// It goes on for `COPPICE_SECONDS`; else it takes about so many.
     endless: bool,
     seconds: u64,
+    /// What else it is told.
+    environment: &'static [(&'static str, &'static str)],
 }
 
-/// All of them. The output of an endless one says how much it tried, in a line such as `123 programs in …`.
+/// The unit of tests that do one thing, and say nothing of how much that is.
+const RUNS: &str = "runs";
+
+/// All of them. The output of one that has a unit of its own says how much it tried, in a line such as
+/// `123 programs in …`.
 const KINDS: &[Kind] = &[
-    Kind { name: "objects", unit: "programs", test: "objects::random_objects", endless: true, seconds: 20 },
-    Kind { name: "calls", unit: "runs", test: "hostile::random_system_calls", endless: false, seconds: 20 },
-    Kind { name: "threads", unit: "runs", test: "threads_endurance::", endless: false, seconds: 90 },
-    Kind { name: "retention", unit: "runs", test: "retention_endurance::", endless: false, seconds: 90 },
+    Kind { unit: "programs", endless: true, ..Kind::new("objects", "objects::random_objects", 20) },
+    Kind::new("calls", "hostile::random_system_calls", 20),
+    Kind {
+        unit: "answers",
+        environment: &[("COPPICE_CALLS", "20000")],
+        ..Kind::new("likeness", "likeness::random_calls", 60)
+    },
+    Kind::new("threads", "threads_endurance::", 90),
+    Kind::new("retention", "retention_endurance::", 90),
 ];
+
+impl Kind {
+    /// One that does one thing, in about so many seconds.
+    const fn new(name: &'static str, test: &'static str, seconds: u64) -> Self {
+        Self { name, unit: RUNS, test, endless: false, seconds, environment: &[] }
+    }
+}
+
 /// What a test may take longer than it says: the machine may be busy with something else.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
@@ -72,6 +91,7 @@ impl Part for Clusters {
         let mut command = std::process::Command::new(&self.program);
         command.args([self.kind.test, "--nocapture", "--include-ignored", "--test-threads=1"]);
         command.env("COPPICE_SEED", turn.seed.to_string()).env("COPPICE_TEST_CORES", "2");
+        command.envs(self.kind.environment.iter().copied());
         if self.kind.endless {
             command.env("COPPICE_SECONDS", seconds.to_string());
         }
@@ -83,13 +103,16 @@ impl Part for Clusters {
             (words.next()? == self.kind.unit).then_some(count)
         };
         match ran.ended {
-            Ended::Well if self.kind.endless => came.tried = ran.text.lines().filter_map(of_line).sum(),
-            Ended::Well => came.tried = 1,
+            Ended::Well if self.kind.unit == RUNS => came.tried = 1,
+            Ended::Well => came.tried = ran.text.lines().filter_map(of_line).sum(),
             Ended::Interrupted => {}
             Ended::Badly | Ended::Late => {
                 came.tried = ran.text.lines().filter_map(of_line).sum();
+                let told = |(name, value): &(&str, &str)| format!("{name}={value} ");
+                let environment: String = self.kind.environment.iter().map(told).collect();
                 came.found.push(format!(
-                    "{test}: COPPICE_SEED={seed} cargo test -p coppice-tests --test cluster {test}; log: {log}{tail}",
+                    "{test}: COPPICE_SEED={seed} {environment}cargo test -p coppice-tests --test cluster {test}; \
+                     log: {log}{tail}",
                     test = self.kind.test,
                     seed = turn.seed,
                     log = ran.log.display(),
