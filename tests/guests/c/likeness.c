@@ -18,6 +18,8 @@
 #include "likeness/signals.h"
 #include "likeness/timers.h"
 #include "likeness/limits.h"
+#include "likeness/carried.h"
+#include "likeness/process.h"
 
 static const struct family {
     const char *name;
@@ -28,6 +30,7 @@ static const struct family {
     {"descriptors", 2, descriptors_call}, {"memory", 5, memory_call}, {"channels", 4, channels_call},
     {"readiness", 3, readiness_call}, {"sockets", 4, sockets_call},   {"signals", 4, signals_call},
     {"timers", 2, timers_call},     {"limits", 1, limits_call},
+    {"carried", 3, carried_call},   {"process", 2, process_call},
 };
 #define FAMILIES (sizeof families / sizeof *families)
 
@@ -56,6 +59,7 @@ static void sequence(unsigned long seed, unsigned long number, unsigned calls, c
         signals_tell();
         end_line();
     }
+    process_end();
     limits_end();
     timers_end();
     signals_end();
@@ -75,6 +79,8 @@ int main(int argc, char **argv) {
     unsigned calls = (unsigned)strtoul(argv[4], NULL, 0);
     const char *only = argc > 5 ? argv[5] : NULL;
     if (only != NULL && strcmp(only, "now") == 0) flushes_every_line = 1, only = NULL;
+    /* What whoever started this left open would take numbers. */
+    syscall(SYS_close_range, 3u, ~0u, 0u);
     become_confined();
     give_up_privileges();
     limits_start();

@@ -86,7 +86,8 @@ static void take_call(void) {
     struct live *one = live_of(CHANNEL_KINDS | OF(EVENT));
     if (one == NULL) { pair_call(); return; }
     size_t length = CHOOSE(0u, 1u, 8u, 100u, 4096u, 5000u, 65536u, 200000u);
-    void *where = chance(20) ? bad_pointer() : buffer;
+    int keeps = one->kind == EVENT || (one->kind == PAIR && channels[one->channel % CHANNELS_MAX].type != SOCK_STREAM);
+    void *where = chance(20) && (!keeps || may(LOST_COUNTS)) ? bad_pointer() : buffer;
     unsigned how = one->kind == PAIR ? pick(3) : 0;
     long got;
     memset(buffer, 0x33, 4096);
@@ -129,6 +130,7 @@ static void size_call(void) {
     struct live *one = live_of(OF(PIPE_END));
     int size = CHOOSE(4096, 1, 8192, 65536, 5000, 100000, 1048576, 1048577, 0, -1);
     if (one == NULL) { pipe_call(); return; }
+    if (channels[one->channel % CHANNELS_MAX].pages > 0 && (unsigned)size < 65536 && !may(SLOTS_OF_PIPES)) size = 65536;
     say("fcntl(%d, F_SETPIPE_SZ, %d)", one->number, size);
     gave(fcntl(one->number, F_SETPIPE_SZ, size));
     say(" %d", fcntl(one->number, F_GETPIPE_SZ));

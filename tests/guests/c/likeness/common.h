@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,10 @@ static uint32_t checksum(const void *bytes, size_t length) {
     return sum;
 }
 
+/* Of signals, for those who wait. */
+static uint64_t some_set(void);
+static size_t set_size(void);
+
 /* ---- What calls read and write. ---- */
 
 #define BUFFER_BYTES (1 << 19)
@@ -113,7 +118,7 @@ static unsigned char buffer[BUFFER_BYTES + 64];
 
 /* Where no memory is, or none of ours. */
 static void *bad_pointer(void) {
-    return CHOOSE((void *)0, (void *)8, (void *)0xffff800000001000, (void *)0x7fffffffffff, (void *)-1L);
+    return CHOOSE((void *)0, (void *)8, (void *)0xffff800000001000, (void *)0x1234567800000000, (void *)-1L);
 }
 
 static void fill(size_t length) {

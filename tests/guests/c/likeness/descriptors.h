@@ -1,5 +1,5 @@
 /* The live set of descriptors, and the calls about them: close, dup, fcntl. */
-enum kind { NOTHING, FILE_KIND, DIRECTORY, PLACE, PIPE_END, PAIR, EVENT, POLLER, LISTENER, FRESH, TCP, UDP };
+enum kind { NOTHING, FILE_KIND, DIRECTORY, PLACE, PIPE_END, PAIR, EVENT, POLLER, LISTENER, FRESH, TCP, UDP, MEMORY_FILE, TIMER_FILE, SIGNAL_FILE };
 
 #define LIVE_MAX 20
 static struct live {
@@ -44,7 +44,8 @@ static struct live *live_of(unsigned kinds) {
 
 #define OF(kind) (1u << (kind))
 #define ANY_KIND (~0u)
-#define HAS_OFFSETS (OF(FILE_KIND) | OF(DIRECTORY) | OF(PLACE))
+#define HAS_BYTES (OF(FILE_KIND) | OF(MEMORY_FILE))
+#define HAS_OFFSETS (HAS_BYTES | OF(DIRECTORY) | OF(PLACE))
 
 static int bad_descriptor(void) { return CHOOSE(-1, -100, 199, 99999, 2147483647, 100); }
 
@@ -73,18 +74,18 @@ static void copy_number(long result, int old) {
 
 static void fcntl_call(void) {
     static const int commands[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD, F_DUPFD_CLOEXEC, F_GETPIPE_SZ, 77,
-                                   F_GETLK, F_SETLK, F_OFD_SETLK, F_GETFL, F_SETFL};
+                                   F_GETLK, F_SETLK, F_OFD_SETLK, F_OFD_GETLK, F_GETFL, F_SETFL, F_GETOWN, F_GET_SEALS};
     int command = ONE_OF(commands);
     say("fcntl(");
     int number = some_descriptor(ANY_KIND);
     say(", %d", command);
-    if (command == F_GETLK || command == F_SETLK || command == F_OFD_SETLK) {
+    if (command == F_GETLK || command == F_SETLK || command == F_OFD_SETLK || command == F_OFD_GETLK) {
         struct flock lock = {.l_type = CHOOSE((short)F_RDLCK, F_WRLCK, F_UNLCK, 7), .l_whence = CHOOSE((short)0, 0, 2, 9),
                              .l_start = CHOOSE(0L, 10L, -1L, 4096L), .l_len = CHOOSE(0L, 1L, -5L, 4096L)};
         void *where = chance(12) ? bad_pointer() : &lock;
-        if (command == F_OFD_SETLK && chance(6)) lock.l_pid = 1;
+        if ((command == F_OFD_SETLK || command == F_OFD_GETLK) && chance(6)) lock.l_pid = 1;
         say(", {%d %d %ld %ld %d}%s)", lock.l_type, lock.l_whence, lock.l_start, lock.l_len, lock.l_pid, where == &lock ? "" : "!");
-        if (gave(fcntl(number, command, where)) == 0) say(" {%d %d %ld %ld}", lock.l_type, lock.l_whence, lock.l_start, lock.l_len);
+        if (gave(fcntl(number, command, where)) == 0) say(" {%d %d %ld %ld}", lock.l_type, lock.l_whence, lock.l_start, lock.l_len), say(lock.l_pid == getpid() ? " own" : lock.l_pid == -1 ? " another" : "");
         return;
     }
     long argument = 0;

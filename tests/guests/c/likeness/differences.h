@@ -15,6 +15,9 @@ enum difference {
     NOTHING_OF_A_DIRECTORY,
     MODES_OF_CHANNELS,
     LEFT_BEHIND,
+    SLOTS_OF_PIPES,
+    MAPPED_SOCKETS,
+    LOST_COUNTS,
     DIFFERENCES
 };
 
@@ -33,6 +36,9 @@ static const char *const differences[DIFFERENCES] = {
     [AFTER_RESET] = "What a connection says after it was told once that it is broken (shutdown(2), bind(2)) may be another error.",
     [NOTHING_OF_A_DIRECTORY] = "Reading no bytes of a directory is EISDIR, as reading some is.",
     [MODES_OF_CHANNELS] = "fchmod(2) of what is no file (pipes, sockets, counters) is EPERM: nobody else could open it.",
+    [SLOTS_OF_PIPES] = "A pipe holds bytes, not pages: short writes do not each take a page, and it can be made as small as what is in it.",
+    [MAPPED_SOCKETS] = "mmap(2) of a socket is ENODEV and changes nothing: there is no receiving without copies.",
+    [LOST_COUNTS] = "A message, a count or a signal that is read to where nothing can be written (EFAULT) is not lost.",
     [LEFT_BEHIND] = "mremap(2) leaves nothing behind where it takes pages from: MREMAP_DONTUNMAP is EINVAL.",
 };
 

@@ -16,7 +16,7 @@ static void open_call(void) {
     static const int extras[] = {O_CREAT, O_CREAT, O_CREAT, O_CREAT, O_CREAT | O_EXCL, O_CREAT | O_TRUNC, O_TRUNC, O_APPEND,
                                  O_APPEND | O_CREAT, O_DIRECTORY, O_DIRECTORY, O_NOFOLLOW, O_NOFOLLOW | O_CREAT, O_PATH,
                                  O_PATH | O_NOFOLLOW, O_CLOEXEC, O_NONBLOCK, O_DIRECTORY | O_CREAT, O_EXCL, O_NOATIME,
-                                 0x8000000, O_CREAT | O_NOCTTY};
+                                 0x8000000, O_CREAT | O_NOCTTY, O_SYNC, O_DSYNC | O_CREAT, O_TMPFILE, O_TMPFILE};
     int flags = ONE_OF(modes) | ONE_OF(extras);
     unsigned mode = chance(3) ? some_mode() : 0644;
     if ((flags & O_DIRECTORY) && chance(2)) flags &= ~O_ACCMODE;
@@ -36,8 +36,12 @@ static void say_bytes(long count) {
     if (count > 0) say(" #%08x", checksum(buffer, (size_t)count));
 }
 
+/* Something of the parts cannot be read or written. */
+static int has_bad_part;
+
 /* A list of parts of the buffer; gives how many there are. */
 static int some_parts(struct iovec *parts) {
+    has_bad_part = 0;
     int count = CHOOSE(1, 2, 3, 5, 0, 2, 3, 16);
     size_t at = 0;
     say("[");
@@ -47,7 +51,7 @@ static int some_parts(struct iovec *parts) {
         at += length;
         say("%zu ", length);
     }
-    if (count > 0 && chance(30)) parts[pick((unsigned)count)].iov_base = bad_pointer(), say("bad ");
+    if (count > 0 && chance(30)) parts[pick((unsigned)count)].iov_base = bad_pointer(), has_bad_part = 1, say("bad ");
     if (count > 0 && chance(30)) parts[pick((unsigned)count)].iov_len = (size_t)-1, say("huge ");
     say("]");
     if (chance(30)) count = CHOOSE(-1, 1025), say(" count %d", count);
@@ -60,7 +64,7 @@ static void read_call(void) {
     struct iovec parts[1025];
     memset(buffer, 0x5a, 100000);
     say("%s(", names[which]);
-    int number = some_descriptor(OF(FILE_KIND));
+    int number = some_descriptor(HAS_BYTES);
     say(", ");
     size_t length = some_length();
     void *where = chance(25) ? bad_pointer() : buffer;
@@ -86,7 +90,7 @@ static void write_call(void) {
     unsigned which = pick(5);
     struct iovec parts[1025];
     say("%s(", names[which]);
-    int number = some_descriptor(OF(FILE_KIND));
+    int number = some_descriptor(HAS_BYTES);
     say(", ");
     size_t length = some_length();
     fill(which >= 2 ? 100000 : length);
@@ -94,7 +98,11 @@ static void write_call(void) {
     int count = 0;
     if (which >= 2) count = some_parts(parts); else say("%s, %zu", where == buffer ? "buffer" : "bad", length);
     long offset = which == 4 && chance(3) ? -1 : some_place_to_write();
+    /* A write that fails may make a file longer, on some file systems. */
     if (where != buffer && which < 2) which = 1, offset = 0, say(" at 0");
+    if (which >= 2 && has_bad_part) which = which == 2 ? 3 : which, offset = 0, say(" at 0");
+    struct live *one = find_live(number);
+    if (one && one->kind == MEMORY_FILE && offset > 1L << 30 && !may(HIGHEST_OFFSET)) offset = 4096;
     int flags = which == 4 ? chance(40) ? CHOOSE(2, 4) : CHOOSE(0, 0, 16, 0x80000) : 0;
     if (which != 0 && which != 2) say(", %ld", offset);
     if (which == 4) say(", %#x", flags);
@@ -109,10 +117,13 @@ static void write_call(void) {
 static void seek_call(void) {
     int whence = CHOOSE(SEEK_SET, SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE, 5, -1);
     say("lseek(");
-    int number = some_descriptor(OF(FILE_KIND));
+    int number = some_descriptor(HAS_BYTES);
     /* Writing goes on from here; how far a file can go is its file system's affair. */
     long offset = some_place_to_write();
     if (offset >= INT64_MAX - 4095 && !may(HIGHEST_OFFSET)) offset = 100;
+    struct live *one = find_live(number);
+    /* Where a directory ends, too. */
+    if (one && one->kind == DIRECTORY && whence > SEEK_CUR && !may(HIGHEST_OFFSET)) number = -1, say("!");
     say(", %ld, %d)", offset, whence);
     gave(syscall(SYS_lseek, number, offset, whence));
 }
@@ -126,7 +137,9 @@ static void truncate_call(void) {
         gave(syscall(SYS_truncate, path, length));
     } else {
         say("ftruncate(");
-        int number = some_descriptor(OF(FILE_KIND));
+        int number = some_descriptor(HAS_BYTES);
+        struct live *one = find_live(number);
+        if (one && one->kind == MEMORY_FILE && length > 1L << 30 && !may(HIGHEST_OFFSET)) length = 4096;
         say(", %ld)", length);
         gave(syscall(SYS_ftruncate, number, length));
     }
@@ -179,6 +192,15 @@ static void other_call(void) {
                       : syscall(SYS_fadvise64, number, 0L, length, how));
 }
 
+static void ahead_call(void) {
+    unsigned which = pick(2), flags = CHOOSE(0u, 2u, 8u, 7u);
+    long offset = CHOOSE(0L, 4096L, -1L, INT64_MAX), length = CHOOSE(0L, 100L, 4096L, -1L);
+    say("%s(", which ? "readahead" : "sync_file_range");
+    int number = some_descriptor(HAS_OFFSETS);
+    say(", %ld, %ld, %u)", offset, length, flags);
+    gave(which ? syscall(SYS_readahead, number, offset, length) : syscall(SYS_sync_file_range, number, offset, length, flags));
+}
+
 static void files_call(void) {
     if (live_of(OF(FILE_KIND)) == NULL || chance(8)) { open_call(); return; }
     switch (pick(16)) {
@@ -189,7 +211,7 @@ static void files_call(void) {
     case 10: case 11: truncate_call(); break;
     case 12: allocate_call(); break;
     case 13: copy_call(); break;
-    case 14: stat_call(); break;
+    case 14: if (chance(2)) stat_call(); else ahead_call(); break;
     default: other_call();
     }
 }

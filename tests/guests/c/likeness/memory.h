@@ -49,8 +49,8 @@ static void look(unsigned first, unsigned count) {
     say("|");
 }
 
-/* A file was mapped in this sequence. */
-static int maps_file;
+/* A file was mapped in this sequence, and so that others see what is written. */
+static int maps_file, maps_shared_file;
 
 static unsigned some_page(void) { return pick(PAGES); }
 static unsigned some_count(void) { return CHOOSE(1u, 1u, 1u, 2u, 2u, 3u, 4u, 8u); }
@@ -75,7 +75,10 @@ static void map_call(void) {
     if (length > PAGES * PAGE) extra |= MAP_NORESERVE;
     if (chance(2)) {
         number = some_descriptor(OF(FILE_KIND));
+        struct stat status;
+        if (fstat(number, &status) == 0 && S_ISSOCK(status.st_mode) && !may(MAPPED_SOCKETS)) number = -1, say("!");
         maps_file = 1;
+        maps_shared_file |= kind == MAP_SHARED || kind == 3;
         offset = CHOOSE(0L, 0L, 4096L, 8192L, 100L, -4096L, 1L << 40);
         if (!may(SHARED_WRITABLE) && (kind == MAP_SHARED || kind == 3)) protection &= ~PROT_WRITE;
     } else {
@@ -127,7 +130,7 @@ static void remap_call(void) {
     if ((flags & MREMAP_DONTUNMAP) && chance(2)) new = old;
     int is_there = touch((unsigned char *)(address & ~(PAGE - 1)), 0) != 'm';
     int overlaps = (unsigned long)(ARENA + to * PAGE) < address + old && address < (unsigned long)(ARENA + to * PAGE) + new;
-    if ((!is_there || old == 0 || overlaps) && !may(TWO_FAULTS)) {
+    if ((!is_there || ((old + PAGE - 1) & ~(PAGE - 1)) == 0 || overlaps) && !may(TWO_FAULTS)) {
         say(" not now)");
         return;
     }
@@ -141,7 +144,7 @@ static void remap_call(void) {
 static void advise_call(void) {
     unsigned long address, length;
     int advice = CHOOSE(MADV_DONTNEED, MADV_DONTNEED, MADV_DONTNEED, MADV_NORMAL, MADV_WILLNEED, MADV_DONTFORK, MADV_DOFORK,
-                        MADV_DONTDUMP, MADV_RANDOM, 77, -1, MADV_DODUMP, MADV_COLD);
+                        MADV_DONTDUMP, MADV_RANDOM, 77, -1, MADV_DODUMP, MADV_COLD, MADV_SEQUENTIAL, 22, 23);
     say("madvise(");
     some_range(&address, &length);
     say(", %d)", advice);
@@ -177,7 +180,7 @@ static void range_call(void) {
     unsigned which = pick(maps_file && !may(UNTOUCHED_LOCKS) ? 3 : 4);
     say(which == 0 ? "munmap(" : which == 1 ? "mprotect(" : which == 2 ? "msync(" : "mlock(");
     some_range(&address, &length);
-    int how = which == 1 ? some_protection() : CHOOSE(MS_SYNC, MS_ASYNC, MS_SYNC | MS_ASYNC, 0, MS_INVALIDATE, 8);
+    int how = which == 1 ? some_protection() & (maps_shared_file && !may(SHARED_WRITABLE) ? ~PROT_WRITE : ~0) : CHOOSE(MS_SYNC, MS_ASYNC, MS_SYNC | MS_ASYNC, 0, MS_INVALIDATE, 8);
     if (which == 1 || which == 2) say(", %d", how);
     say(")");
     for (unsigned page = 0; which == 3 && page < PAGES && !may(UNTOUCHED_LOCKS); page++) {
@@ -243,7 +246,7 @@ static void memory_start(void) {
 
 /* Something to begin with. */
 static void memory_begin(void) {
-    maps_file = 0;
+    maps_file = maps_shared_file = 0;
     mmap(ARENA + 4 * PAGE, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     mmap(ARENA + 22 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     for (unsigned page = 5; page < 26; page += 3)

@@ -179,13 +179,54 @@ static void list_call(void) {
         if (strlen(names[i]) < 100) say(" %s", names[i]); else say(" <%zu>", strlen(names[i]));
 }
 
+/* Goes somewhere, looks where that is, and comes back. */
+static void change_directory_call(void) {
+    static char where[8192];
+    if (chance(3)) {
+        say("fchdir(");
+        int number = some_descriptor(OF(DIRECTORY) | OF(PLACE));
+        say(")");
+        if (gave(syscall(SYS_fchdir, number)) != 0) return;
+    } else {
+        say("chdir(");
+        const char *path = some_path(0);
+        say(")");
+        if (gave(syscall(SYS_chdir, path)) != 0) return;
+    }
+    if (gave_some(syscall(SYS_getcwd, where, sizeof where), "there") > 0) say(" \"%.100s\"", where);
+    struct stat status;
+    if (gave(stat("a", &status)) == 0) say(" {%o}", status.st_mode);
+    if (chdir("/w") != 0) _exit(17);
+}
+
+/* The calls that begin at the working directory. */
+static void older_call(void) {
+    unsigned which = pick(6), mode = some_mode();
+    static const char *const calls[] = {"access", "creat", "mkdir", "unlink", "rename", "chmod"};
+    if (which == 1 && count_live() > 14) { close_one(live_of(ANY_KIND)); return; }
+    say("%s(", calls[which]);
+    const char *path = some_path(0), *other = NULL;
+    if (which == 4) say(", "), other = some_path(1);
+    say(", %o)", mode);
+    long result = which == 0   ? syscall(SYS_access, path, mode & 15)
+                  : which == 1 ? syscall(SYS_creat, path, mode)
+                  : which == 2 ? syscall(SYS_mkdir, path, mode)
+                  : which == 3 ? syscall(SYS_unlink, path)
+                  : which == 4 ? syscall(SYS_rename, path, other)
+                               : syscall(SYS_chmod, path, mode);
+    gave(result);
+    if (which == 1) add_live(result, FILE_KIND);
+}
+
 static void names_call(void) {
-    switch (pick(16)) {
+    switch (pick(18)) {
     case 0: case 1: case 2: case 3: case 4: case 5: make_call(); break;
     case 6: case 7: remove_call(); break;
     case 8: case 9: case 10: rename_call(); break;
     case 11: case 12: link_call(); break;
     case 13: readlink_call(); break;
+    case 14: change_directory_call(); break;
+    case 15: older_call(); break;
     default: list_call();
     }
 }

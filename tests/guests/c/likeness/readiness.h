@@ -91,10 +91,29 @@ static void wait_call(void) {
     for (long i = 0; i < count; i++) say(" %ld:%#x", (long)(events[i].data.u64 / 1000003), events[i].events);
 }
 
+/* The same calls with a mask for as long as they wait. What is pending and let through ends them. */
+static void masked_call(void) {
+    static struct epoll_event events[8];
+    struct timespec at_once = {0, chance(16) ? 1000000000 : 0};
+    uint64_t set = some_set();
+    size_t size = set_size();
+    void *where = chance(4) ? NULL : chance(24) ? bad_pointer() : &set;
+    struct pollfd entry = {-1, POLLIN, 0};
+    unsigned which = pick(3);
+    say("%s(", which == 0 ? "ppoll" : which == 1 ? "pselect6" : "epoll_pwait");
+    if (which == 2) entry.fd = some_descriptor(OF(POLLER));
+    say(", %s%#lx, %zu, %ld)", where == &set ? "" : where ? "bad " : "none ", set, size, at_once.tv_nsec);
+    struct { void *set; size_t size; } mask = {where, size};
+    gave(which == 0   ? syscall(SYS_ppoll, &entry, 1, &at_once, where, size)
+         : which == 1 ? syscall(SYS_pselect6, 0, NULL, NULL, NULL, &at_once, &mask)
+                      : syscall(SYS_epoll_pwait, entry.fd, events, 8, 0, where, size));
+}
+
 static void readiness_call(void) {
     switch (pick(16)) {
     case 0: case 1: case 2: poll_call(); break;
-    case 3: case 4: select_call(); break;
+    case 3: select_call(); break;
+    case 4: if (chance(2)) masked_call(); else select_call(); break;
     case 5: make_poller_call(); break;
     case 6: case 7: case 8: case 9: if (live_of(OF(POLLER))) control_call(); else make_poller_call(); break;
     case 10: case 11: case 12: if (live_of(OF(POLLER))) wait_call(); else make_poller_call(); break;

@@ -1,5 +1,7 @@
 /* Signals: dispositions, masks, what is pending, sending with and without a value, waiting for what is there already,
    and on which stack handlers run. */
+#include <sys/signalfd.h>
+
 static char alternate_stack[65536];
 static struct { int number, code, value, own, on_alternate; } caught[64];
 static volatile unsigned caught_count;
@@ -144,8 +146,56 @@ static void stack_call(void) {
     }
 }
 
+/* A descriptor that says which signals are pending, or another set for one. */
+static void signal_file_call(void) {
+    uint64_t set = some_set();
+    size_t size = set_size();
+    int flags = CHOOSE(0, SFD_CLOEXEC, 1), changes = live_of(OF(SIGNAL_FILE)) != NULL && chance(2);
+    if (count_live() > 14) { close_one(live_of(ANY_KIND)); return; }
+    void *where = chance(24) ? bad_pointer() : &set;
+    say("signalfd4(");
+    int number = -1;
+    if (changes) number = some_descriptor(OF(SIGNAL_FILE)); else say("-1");
+    say(", %s%#lx, %zu, %#x)", where == &set ? "" : "bad ", set, size, flags);
+    long made = gave(syscall(SYS_signalfd4, number, where, size, flags | SFD_NONBLOCK));
+    if (number == -1) add_live(made, SIGNAL_FILE);
+}
+
+static void signal_file_read_call(void) {
+    static struct signalfd_siginfo infos[4];
+    size_t length = CHOOSE(sizeof *infos, sizeof infos, sizeof *infos - 1, 0u);
+    void *where = chance(24) && may(LOST_COUNTS) ? bad_pointer() : infos;
+    say("read(");
+    int number = some_descriptor(OF(SIGNAL_FILE));
+    say(", %s, %zu)", where == infos ? "infos" : "bad", length);
+    struct live *one = find_live(number);
+    if (one && one->kind != SIGNAL_FILE) number = -1, say("!");
+    long got = gave(syscall(SYS_read, number, where, length));
+    for (long i = 0; where == infos && i < got / (long)sizeof *infos; i++)
+        say(" {%u code %d value %d%s}", infos[i].ssi_signo, infos[i].ssi_code, infos[i].ssi_code == SI_QUEUE ? infos[i].ssi_int : 0,
+            infos[i].ssi_pid == (unsigned)getpid() ? "" : " other");
+}
+
+/* Waits with another mask, for a signal that is there already. */
+static void suspend_call(void) {
+    uint64_t own = 1UL << (SIGUSR1 - 1), old, waits = some_set() & ~own;
+    size_t size = set_size();
+    say("rt_sigsuspend(%#lx, %zu)", waits, size);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &own, &old, 8);
+    struct action action = plain, before;
+    syscall(SYS_rt_sigaction, SIGUSR1, &action, &before, 8);
+    syscall(SYS_kill, getpid(), SIGUSR1);
+    gave(syscall(SYS_rt_sigsuspend, &waits, size));
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, &waits, 8);
+    say(" %#lx", waits);
+    syscall(SYS_rt_sigaction, SIGUSR1, &before, NULL, 8);
+}
+
 static void signals_call(void) {
-    switch (pick(12)) {
+    switch (pick(15)) {
+    case 12: signal_file_call(); break;
+    case 13: if (live_of(OF(SIGNAL_FILE))) signal_file_read_call(); else signal_file_call(); break;
+    case 14: suspend_call(); break;
     case 0: case 1: action_call(); break;
     case 2: case 3: mask_call(); break;
     case 4: case 5: case 6: case 7: send_signal_call(); break;

@@ -179,10 +179,15 @@ static void option_call(void) {
         {SOL_SOCKET, SO_TYPE, "SO_TYPE"}, {SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR"}, {SOL_SOCKET, SO_KEEPALIVE, "SO_KEEPALIVE"},
         {SOL_SOCKET, SO_ERROR, "SO_ERROR"}, {SOL_SOCKET, SO_ACCEPTCONN, "SO_ACCEPTCONN"}, {SOL_SOCKET, SO_DOMAIN, "SO_DOMAIN"},
         {SOL_SOCKET, SO_PROTOCOL, "SO_PROTOCOL"}, {IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY"}, {SOL_SOCKET, SO_BROADCAST, "SO_BROADCAST"},
-        {SOL_SOCKET, 7777, "7777"}, {7777, 1, "7777/1"},
+        {SOL_SOCKET, 7777, "7777"}, {7777, 1, "7777/1"}, {IPPROTO_TCP, TCP_KEEPIDLE, "TCP_KEEPIDLE"},
+        {IPPROTO_TCP, TCP_KEEPINTVL, "TCP_KEEPINTVL"}, {IPPROTO_TCP, TCP_KEEPCNT, "TCP_KEEPCNT"}, {IPPROTO_TCP, TCP_CORK, "TCP_CORK"},
+        {SOL_SOCKET, SO_OOBINLINE, "SO_OOBINLINE"}, {SOL_SOCKET, SO_DONTROUTE, "SO_DONTROUTE"}, {SOL_SOCKET, SO_PRIORITY, "SO_PRIORITY"},
+        {SOL_SOCKET, SO_RCVLOWAT, "SO_RCVLOWAT"}, {SOL_SOCKET, SO_SNDLOWAT, "SO_SNDLOWAT"}, {SOL_SOCKET, SO_REUSEPORT, "SO_REUSEPORT"},
+        {IPPROTO_IP, IP_TTL, "IP_TTL"}, {IPPROTO_IP, IP_TOS, "IP_TOS"}, {SOL_SOCKET, SO_LINGER, "SO_LINGER"},
     };
     unsigned which = pick(sizeof options / sizeof *options);
-    int value = CHOOSE(0, 1, 1, 5), sets = chance(2);
+    int value = CHOOSE(0, 1, 1, 5, -1, 300), sets = chance(2);
+    if (options[which].name == SO_LINGER && options[which].level == SOL_SOCKET) value = 0;
     socklen_t length = CHOOSE(4u, 4u, 4u, 8u, 1u, 0u);
     static char room[64];
     memset(room, 0, sizeof room);
@@ -209,6 +214,44 @@ static void end_call(void) {
     gave(shutdown(number, how));
 }
 
+/* A datagram socket gets a peer. */
+static void peer_call(void) {
+    struct live *target = live_of(OF(UDP));
+    if (target == NULL) { socket_call(); return; }
+    unsigned port = port_of(target->number);
+    struct sockaddr_in name = address_of(INADDR_LOOPBACK, port);
+    if (port == 0) { socket_call(); return; }
+    say("connect(");
+    int number = some_descriptor(OF(UDP));
+    struct live *one = find_live(number);
+    if (one && one->kind != UDP) number = -1, say("!");
+    say(", to %d)", target->number);
+    gave(connect(number, (void *)&name, sizeof name));
+}
+
+/* Several messages at once. */
+static void messages_call(void) {
+    static unsigned char bytes[4][128];
+    struct live *one = live_of(OF(PAIR));
+    struct mmsghdr messages[4];
+    struct iovec parts[4];
+    unsigned count = CHOOSE(0u, 1u, 2u, 4u), sends = chance(2);
+    if (one == NULL) { pair_call(); return; }
+    memset(messages, 0, sizeof messages);
+    if (channels[one->channel % CHANNELS_MAX].pages + 4 > 12 && sends) count = 0;
+    if (sends) channels[one->channel % CHANNELS_MAX].pages += count;
+    for (unsigned i = 0; i < 4; i++) {
+        parts[i] = (struct iovec){chance(30) && (sends || may(LOST_COUNTS)) ? bad_pointer() : bytes[i], pick(100)};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
+        memset(bytes[i], (int)i + 'a', sizeof bytes[i]);
+    }
+    say("%s(%d, [%zu%s %zu%s %zu%s %zu%s], %u)", sends ? "sendmmsg" : "recvmmsg", one->number, parts[0].iov_len, parts[0].iov_base == bytes[0] ? "" : "!",
+        parts[1].iov_len, parts[1].iov_base == bytes[1] ? "" : "!", parts[2].iov_len, parts[2].iov_base == bytes[2] ? "" : "!",
+        parts[3].iov_len, parts[3].iov_base == bytes[3] ? "" : "!", count);
+    long done = gave(sends ? syscall(SYS_sendmmsg, one->number, messages, count, 0) : syscall(SYS_recvmmsg, one->number, messages, count, 0, NULL));
+    for (long i = 0; i < done; i++) say(" %u:%#x", messages[i].msg_len, messages[i].msg_hdr.msg_flags);
+}
+
 /* What was sent has arrived, what was closed is known to be: for that, a connection of its own goes back and forth. */
 static void settle(void) {
     static const struct timespec moment = {0, 1000000};
@@ -229,7 +272,7 @@ static void sockets_call(void) {
     case 15: option_call(); break;
     case 16: end_call(); break;
     case 17: poll_call(); break;
-    case 18: held_call(); break;
+    case 18: switch (pick(3)) { case 0: held_call(); break; case 1: peer_call(); break; default: messages_call(); } break;
     default: {
         struct live *one = live_of(OF(FRESH) | OF(TCP) | OF(UDP) | OF(LISTENER));
         if (one) close_one(one); else socket_call();

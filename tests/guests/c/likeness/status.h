@@ -105,6 +105,41 @@ static void times_call(void) {
     gave(syscall(SYS_utimensat, place, path, where, flags));
 }
 
+/* Times with microseconds, and with none. */
+static void older_times_call(void) {
+    struct { long seconds, part; } times[2];
+    for (unsigned i = 0; i < 2; i++) times[i].seconds = CHOOSE(0L, 5L, -1L, 1234567890L), times[i].part = CHOOSE(0L, 7L, 999999L, 1000000L, -1L);
+    unsigned which = pick(2);
+    void *where = chance(6) ? NULL : chance(20) ? bad_pointer() : times;
+    say("%s(", which ? "utimes" : "utime");
+    const char *path = some_path(0);
+    say(", %s{%ld.%ld %ld.%ld})", where == times ? "" : where ? "bad " : "now ", times[0].seconds, times[0].part, times[1].seconds, times[1].part);
+    /* Two whole seconds in a row. */
+    if (!which) times[0].part = times[1].seconds;
+    gave(syscall(which ? SYS_utimes : SYS_utime, path, where));
+}
+
+/* What a file system is, as far as that does not change all the time. */
+static void file_system_call(void) {
+    static struct statfs status;
+    void *where = chance(20) ? bad_pointer() : &status;
+    long result;
+    if (chance(2)) {
+        say("fstatfs(");
+        int number = some_descriptor(HAS_OFFSETS);
+        struct live *one = find_live(number);
+        if (one && !(OF(one->kind) & (OF(FILE_KIND) | OF(DIRECTORY) | OF(PLACE)))) number = -1, say("!");
+        say(")");
+        result = syscall(SYS_fstatfs, number, where);
+    } else {
+        say("statfs(");
+        const char *path = some_path(0);
+        say(")");
+        result = syscall(SYS_statfs, path, where);
+    }
+    if (gave(result) == 0) say(" {%#lx %ld %ld}", (long)status.f_type, (long)status.f_bsize, (long)status.f_namelen);
+}
+
 static void umask_call(void) {
     unsigned mask = CHOOSE(022u, 0u, 077u, 0777u, 0177022u);
     say("umask(%o)", mask);
@@ -118,7 +153,7 @@ static void status_call(void) {
     case 5: access_call(); break;
     case 6: case 7: chmod_call(); break;
     case 8: chown_call(); break;
-    case 9: umask_call(); break;
+    case 9: switch (pick(4)) { case 0: umask_call(); break; case 1: file_system_call(); break; default: older_times_call(); } break;
     default: times_call();
     }
 }
