@@ -318,7 +318,9 @@ impl Channel {
     pub(crate) fn close_reader(&self) {
         {
             let mut state = self.state.lock();
-            state.lost = state.ring.len() > 0 || !state.lengths.is_empty();
+            // One empty message in front is not missed.
+            let missed = state.lengths.len() > usize::from(state.lengths.front() == Some(&0));
+            state.lost = state.ring.len() > 0 || missed;
             (state.reader_gone, state.reader_closed) = (true, true);
             // A pipe is one object, which has what is in it as long as it is there.
             if !self.kind.is_pipe() {

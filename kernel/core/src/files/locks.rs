@@ -13,7 +13,7 @@ use super::readiness::Watchers;
 use crate::errno::Errno;
 use crate::limits::{LOCK_BYTES, LOCKS_FREE, LOCKS_MAX};
 use crate::memory::FileIdentity;
-use crate::quota::{Counted, Quota};
+use crate::quota::{Counted, Kind, Quota};
 use crate::sync::{LockLevel, Mutex};
 
 /// Which file, however it was opened.
@@ -175,7 +175,7 @@ impl Locks {
     /// None. Those there will be are charged to `quota`.
     pub(crate) fn new(quota: &Arc<Quota>) -> Arc<Self> {
         let mut charged = Counted::new(LOCK_BYTES, LOCKS_FREE);
-        charged.charge_to(quota);
+        charged.charge_to(quota, Kind::Object);
         let state = State { ranges: Vec::new(), files: Vec::new(), charged };
         Arc::new(Self {
             state: Mutex::new(LockLevel::OpenFile, state),

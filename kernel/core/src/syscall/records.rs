@@ -77,10 +77,11 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             _ => Err(Errno::EINVAL.into()),
         },
         F_ADD_SEALS => {
-            let shared = file.as_shared().ok_or(Errno::EINVAL)?;
+            // Whether it may be written comes before whether it can be sealed.
             if !file.is_writable() {
                 return Err(Errno::EPERM.into());
             }
+            let shared = file.as_shared().ok_or(Errno::EINVAL)?;
             if a.uint(2) & !seals::ALL != 0 {
                 return Err(Errno::EINVAL.into());
             }

@@ -2,6 +2,7 @@
 
 mod charges;
 mod descriptors;
+mod edges;
 mod futex;
 mod hostile;
 mod kept;

@@ -108,7 +108,12 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 fn open_for_writing(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
     let file = caller.process.files.lock().get(a.int(0))?;
-    if file.is_writable() { Ok(file) } else { Err(Errno::EBADF) }
+    match file.object {
+        _ if !file.is_writable() => Err(Errno::EBADF),
+        // There is nothing to be written to them, not even nothing.
+        Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => Err(Errno::EINVAL),
+        _ => Ok(file),
+    }
 }
 
 /// Writes the ranges, at `at` or at the file's own offset, which then moves.

@@ -135,6 +135,9 @@ static size_t some_length(void) {
     return chance(3) ? pick(9000) : ONE_OF(lengths);
 }
 
+/* A write to a file failed, of which a file system may keep room and the time. */
+static int failed_writes;
+
 /* ---- The directory of a sequence. ---- */
 
 static int home_directory;

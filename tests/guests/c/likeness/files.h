@@ -100,9 +100,12 @@ static void write_call(void) {
     long offset = which == 4 && chance(3) ? -1 : some_place_to_write();
     /* A write that fails may make a file longer, on some file systems. */
     if (where != buffer && which < 2) which = 1, offset = 0, say(" at 0");
+    failed_writes |= where != buffer || (which >= 2 && has_bad_part);
     if (which >= 2 && has_bad_part) which = which == 2 ? 3 : which, offset = 0, say(" at 0");
     struct live *one = find_live(number);
     if (one && one->kind == MEMORY_FILE && offset > 1L << 30 && !may(HIGHEST_OFFSET)) offset = 4096;
+    /* Whether more than a number is one depends on which Linux it is. */
+    if (one && one->kind == EVENT) number = -1, say("!");
     int flags = which == 4 ? chance(40) ? CHOOSE(2, 4) : CHOOSE(0, 0, 16, 0x80000) : 0;
     if (which != 0 && which != 2) say(", %ld", offset);
     if (which == 4) say(", %#x", flags);
@@ -122,6 +125,7 @@ static void seek_call(void) {
     long offset = some_place_to_write();
     if (offset >= INT64_MAX - 4095 && !may(HIGHEST_OFFSET)) offset = 100;
     struct live *one = find_live(number);
+    if (whence > SEEK_END && failed_writes && !may(HIGHEST_OFFSET)) whence = SEEK_SET;
     /* Where a directory ends, too. */
     if (one && one->kind == DIRECTORY && whence > SEEK_CUR && !may(HIGHEST_OFFSET)) number = -1, say("!");
     say(", %ld, %d)", offset, whence);

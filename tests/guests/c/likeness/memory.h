@@ -168,7 +168,7 @@ static void through_call(void) {
     int number = some_descriptor(OF(FILE_KIND));
     long from = CHOOSE(0L, 1L, 4090L, 4096L, 8000L);
     /* A write that fails may make a file longer, on some file systems. */
-    if (writes && touch(ARENA + page * PAGE + offset, 0) != 0) from = 0;
+    if (writes && touch(ARENA + page * PAGE + offset, 0) != 0) from = 0, failed_writes = 1;
     say(", %+ld, %u, %ld)", (long)(page * PAGE + offset), length, from);
     gave(syscall(writes ? SYS_pwrite64 : SYS_pread64, number, ARENA + page * PAGE + offset, length, from));
     look(page, 2);
@@ -246,7 +246,7 @@ static void memory_start(void) {
 
 /* Something to begin with. */
 static void memory_begin(void) {
-    maps_file = maps_shared_file = 0;
+    maps_file = maps_shared_file = failed_writes = 0;
     mmap(ARENA + 4 * PAGE, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     mmap(ARENA + 22 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     for (unsigned page = 5; page < 26; page += 3)

@@ -173,7 +173,7 @@ static void signal_file_read_call(void) {
     long got = gave(syscall(SYS_read, number, where, length));
     for (long i = 0; where == infos && i < got / (long)sizeof *infos; i++)
         say(" {%u code %d value %d%s}", infos[i].ssi_signo, infos[i].ssi_code, infos[i].ssi_code == SI_QUEUE ? infos[i].ssi_int : 0,
-            infos[i].ssi_pid == (unsigned)getpid() ? "" : " other");
+            infos[i].ssi_code > 0 || infos[i].ssi_code == SI_TIMER || infos[i].ssi_pid == (unsigned)getpid() ? "" : " other");
 }
 
 /* Waits with another mask, for a signal that is there already. */

@@ -8,7 +8,7 @@ static void say_time(const char *what, long seconds, long nanoseconds) {
 static void say_status(const struct stat *status) {
     say(" {%o %lu %u:%u", status->st_mode, (unsigned long)status->st_nlink, status->st_uid, status->st_gid);
     if (!S_ISDIR(status->st_mode)) say(" %ld", (long)status->st_size);
-    if (S_ISREG(status->st_mode)) say_time("mtime", status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
+    if (S_ISREG(status->st_mode) && !failed_writes) say_time("mtime", status->st_mtim.tv_sec, status->st_mtim.tv_nsec);
     say("}");
 }
 
@@ -96,7 +96,11 @@ static void times_call(void) {
     int place = some_place();
     const char *path = place != AT_FDCWD && chance(4) ? NULL : some_path(0);
     if (!path && place == AT_FDCWD) path = "a";
-    if (!path) say("none");
+    if (!path) {
+        struct live *one = find_live(place);
+        if (one && !(HAS_OFFSETS >> one->kind & 1) && !may(MODES_OF_CHANNELS)) place = -1, say("!");
+        say("none");
+    }
     if (where == times)
         say(", {%ld.%ld %ld.%ld}", times[0].tv_sec, times[0].tv_nsec, times[1].tv_sec, times[1].tv_nsec);
     else

@@ -218,6 +218,7 @@ fn set_number(options: &mut Options, (level, option): (u32, u32), value: u32) ->
         (PROTOCOL_TCP, tcp::DEFER_ACCEPT) => options.defer_s = value,
         (PROTOCOL_TCP, tcp::USER_TIMEOUT) => options.user_timeout_ms = in_bounds(0, i32::MAX.cast_unsigned())?,
         (IPPROTO_IP, ip::TOS) => options.service = value & 0xff,
+        (IPPROTO_IP, ip::TTL) if value == u32::MAX => options.hops = Options::default().hops,
         (IPPROTO_IP, ip::TTL) => options.hops = in_bounds(1, 255)?,
         _ => return Err(Errno::ENOPROTOOPT),
     }
@@ -344,5 +345,19 @@ fn information(socket: &Socket) -> TcpInformation {
         segment_bytes: SEGMENT_BYTES_DEFAULT,
         unacknowledged: u32::try_from(socket.unsent()).unwrap_or(u32::MAX),
         receive_space: socket.capacities().map_or(0, |(received, _)| u32::try_from(received).unwrap_or(u32::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, IPPROTO_IP, Options, ip, set_number};
+
+    #[test]
+    fn minus_one_hop_is_as_many_as_there_are_by_default() {
+        let mut options = Options::default();
+        let mut set = |value: i32| set_number(&mut options, (IPPROTO_IP, ip::TTL), value.cast_unsigned());
+        assert_eq!((set(5), set(0), set(256)), (Ok(()), Err(Errno::EINVAL), Err(Errno::EINVAL)));
+        assert_eq!(set(-1), Ok(()));
+        assert_eq!(options.hops, Options::default().hops);
     }
 }
