@@ -8,8 +8,8 @@
 //! and what is charged may be allocated as if it could not fail.
 //!
 //! The ranks of a node share: half of what objects may take is divided evenly among them, so that none can take it from
-//! another, and the other half is for whoever wants more. Of a rank's own part, areas may take half: one that has mapped
-//! all it may still gets threads and descriptors.
+//! another, and the other half is for whoever wants more. Of a rank's own part, areas may take half: one that has
+//! mapped all it may still gets threads and descriptors.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -62,8 +62,8 @@ pub fn section_begins() {
     current().sections.look(platform::now_ns());
 }
 
-/// A section of what a thread has to do between two stays in its program. Two calls and no closure, whose result would be
-/// moved about.
+/// A section of what a thread has to do between two stays in its program. Two calls and no closure, whose result would
+/// be moved about.
 #[must_use]
 pub struct Section {
     since_ticks: u64,

@@ -121,7 +121,8 @@ fn end(cause: fmt::Arguments<'_>, registers: Option<&TrapFrame>, frame_pointer: 
     }
     if let Some(Usage { used_bytes, held_bytes, promised_bytes, limit_bytes }) = heap::last_usage() {
         serial::write_regardless(format_args!(
-            "  heap: {used_bytes} bytes used, {promised_bytes} promised, {held_bytes} held of at most {limit_bytes}; {} frames are free\n",
+            "  heap: {used_bytes} bytes used, {promised_bytes} promised, {held_bytes} held of at most {limit_bytes}; \
+             {} frames are free\n",
             memory::frames().free_frames()
         ));
     }

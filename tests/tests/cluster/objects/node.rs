@@ -200,9 +200,9 @@ impl Node {
         let ras = self.cluster.coppice(&["ras", "--limit", "3"]).text();
         let console = self.console();
         let text = format!(
-            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  console:\n{console}\n  again with: \
-             COPPICE_SEED={seed} COPPICE_JOBS=1 COPPICE_NODE={kind} cargo test -p coppice-tests --test cluster \
-             random_objects",
+            "{kind}: {what}\n  job: {ranks} ranks, killed: {kill:?}\n  plan: {plans}  ras: {ras}  \
+             console:\n{console}\n  again with: COPPICE_SEED={seed} COPPICE_JOBS=1 COPPICE_NODE={kind} \
+             cargo test -p coppice-tests --test cluster random_objects",
             kind = self.kind,
             ranks = job.ranks,
             kill = job.kill,
