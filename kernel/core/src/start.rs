@@ -84,7 +84,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     stack.set_user_config(sockets());
     let retention = Arc::new(Retention::new(retention));
     let retained = Arc::clone(&retention);
-    executor::spawn_program(async move { retained.reaper().run().await })?;
+    executor::spawn_program(async move { retained.reaper().run(frames).await })?;
     let store = Store::new(frames, Arc::clone(&retention));
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));

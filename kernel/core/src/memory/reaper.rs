@@ -10,6 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal::addr::PageRange;
+use coppice_hal::frames::FramePool;
 use coppice_hal::paging::{Effort, PageTable, Verdict};
 
 use super::limits::STEP_PAGES;
@@ -81,10 +82,18 @@ impl Reaper {
         }
     }
 
+    /// As [`Self::rest`]; then the frames of tables are free, too, into which no core looks any more.
+    pub async fn free(&self, frames: &'static FramePool) {
+        self.rest().await;
+        while frames.release_quarantined(STEP_PAGES) > 0 {
+            executor::yield_now().await;
+        }
+    }
+
     /// Takes apart whatever comes, for ever.
-    pub async fn run(&self) {
+    pub async fn run(&self, frames: &'static FramePool) {
         loop {
-            self.rest().await;
+            self.free(frames).await;
             self.came.notified().await;
         }
     }

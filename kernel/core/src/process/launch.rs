@@ -17,7 +17,6 @@ use crate::executor::{self, Either};
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
 use crate::memory::Retention;
-use crate::memory::limits::STEP_PAGES;
 use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
@@ -253,11 +252,8 @@ async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankReten
     RankRetention { found, walk, held: retention.held() }
 }
 
-/// Waits until nothing is left of what nobody needs any more.
+/// Waits until nothing is left of what nobody needs any more. No core uses a table of the process's any more, so none
+/// of its frames has to wait.
 async fn taken_apart(frames: &'static FramePool, retention: Arc<Retention>) {
-    retention.reaper().rest().await;
-    // No core uses a table of the process's any more, so none of its frames has to wait.
-    while frames.release_quarantined(STEP_PAGES) > 0 {
-        executor::yield_now().await;
-    }
+    retention.reaper().free(frames).await;
 }
