@@ -115,6 +115,26 @@ fn the_queue_has_its_limit() {
 }
 
 #[test]
+fn who_says_to_be_a_timer_is_none() {
+    let mut signals = Signals::new(FIRST);
+    signals.set_blocked(FIRST, SignalSet(u64::MAX));
+    let claimed = |signal| SignalInfo::parse(&SignalInfo::timer(signal, 3, 4).record().into_bytes(), signal);
+    // A standard signal is pending once.
+    for sent in [info(SIGUSR1), claimed(SIGUSR1)] {
+        assert_eq!(signals.send(Target::Thread(FIRST), sent), Ok(Outcome::Nothing));
+    }
+    assert_eq!(signals.take(FIRST, SignalSet(u64::MAX)), Some(info(SIGUSR1)));
+    assert!(signals.pending(FIRST).is_empty());
+    // A real-time one as often as it is sent, and it does not go with a timer.
+    for _ in 0..2 {
+        assert_eq!(signals.send(Target::Process, claimed(REAL_TIME)), Ok(Outcome::Nothing));
+    }
+    signals.forget_timer(3);
+    let got = [(); 3].map(|()| signals.take(FIRST, SignalSet(u64::MAX)));
+    assert_eq!(got, [Some(claimed(REAL_TIME)), Some(claimed(REAL_TIME)), None]);
+}
+
+#[test]
 fn kill_and_stop_cannot_be_caught_or_blocked() {
     let mut signals = Signals::new(FIRST);
     assert_eq!(signals.set_action(SIGKILL, handled(0)), Err(Errno::EINVAL));

@@ -116,6 +116,8 @@ pub(crate) struct SignalInfo {
     pub(crate) code: i32,
     /// What else there is to say, which depends on that.
     fields: [u8; INFO_FIELDS_BYTES],
+    /// A timer of timer_create(2) sent it. Who sends a signal with rt_sigqueueinfo(2) may only say so.
+    is_from_timer: bool,
 }
 
 /// Where the part of `siginfo_t` is that depends on who sent the signal.
@@ -126,7 +128,7 @@ const INFO_FIELDS_BYTES: usize = 32;
 
 impl SignalInfo {
     const fn new(signal: u32, code: i32) -> Self {
-        Self { signal, errno: 0, code, fields: [0; INFO_FIELDS_BYTES] }
+        Self { signal, errno: 0, code, fields: [0; INFO_FIELDS_BYTES], is_from_timer: false }
     }
 
     fn with(mut self, offset: usize, bytes: &[u8]) -> Self {
@@ -160,12 +162,13 @@ impl SignalInfo {
 
     /// That a timer of timer_create(2) sent it, with the value it was given.
     pub(crate) fn timer(signal: u32, timer: u32, value: u64) -> Self {
-        Self::new(signal, SI_TIMER).with(0, &timer.to_le_bytes()).with(8, &value.to_le_bytes())
+        let info = Self::new(signal, SI_TIMER).with(0, &timer.to_le_bytes()).with(8, &value.to_le_bytes());
+        Self { is_from_timer: true, ..info }
     }
 
     /// Which timer sent it, if one did.
     pub(crate) fn timer_id(&self) -> Option<u32> {
-        (self.code == SI_TIMER).then(|| u32_at(&self.fields, 0))
+        self.is_from_timer.then(|| u32_at(&self.fields, 0))
     }
 
     /// The same of a timer that was up so many more times since it was sent.
@@ -178,7 +181,7 @@ impl SignalInfo {
         let mut fields = [0; INFO_FIELDS_BYTES];
         fields.copy_from_slice(&bytes[INFO_FIELDS_AT..INFO_FIELDS_AT + INFO_FIELDS_BYTES]);
         let [errno, code] = [4, 8].map(|offset| u32_at(bytes, offset).cast_signed());
-        Self { signal, errno, code, fields }
+        Self { signal, errno, code, fields, is_from_timer: false }
     }
 
     /// To the program's bytes.
@@ -255,7 +258,8 @@ mod tests {
         let b = timer.record().into_bytes();
         assert_eq!([16, 20].map(|offset| u32_at(&b, offset)), [5, 3]);
         assert_eq!(u64_at(&b, 24), 9);
-        assert_eq!(SignalInfo::parse(&b, 34), timer);
+        let claimed = SignalInfo::parse(&b, 34);
+        assert_eq!((claimed.record().into_bytes(), claimed.timer_id()), (b, None), "only a timer is one");
         assert_eq!(u64_at(&SignalInfo::fault(11, 1, 0x1234).record().into_bytes(), 16), 0x1234);
     }
 
