@@ -409,7 +409,8 @@ fn a_listener_stops_when_it_is_shut_down() {
         listening.shutdown(false, true).unwrap();
         assert!(listening.is_listening());
         listening.shutdown(true, false).unwrap();
-        assert!(listening.readiness().readable && !listening.is_listening());
+        let ready = listening.readiness();
+        assert!(ready.hang_up && ready.writable && !ready.readable && !listening.is_listening());
         assert_eq!(listening.accept().err(), Some(SocketError::Invalid));
         assert_eq!(connect(&left, RIGHT, 7).await.err(), Some(SocketError::Refused));
         // It has its name still, and can start again.

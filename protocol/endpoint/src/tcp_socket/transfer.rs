@@ -115,8 +115,8 @@ impl<D: Device> TcpSocket<D> {
                     inner.claim.iter().for_each(|claim| net.ports.unlisten(claim));
                 });
                 inner.phase = Phase::Fresh;
-                // Whoever waits in accept has to look again.
-                self.cell.set(Readiness { readable: true, ..Readiness::FRESH }, true);
+                // Whoever waits in accept has to look again. As on Linux, there is nothing to read.
+                self.cell.set(Readiness::FRESH, true);
             }
             Phase::Local { end, .. } if end.is_waiting() => self.start_over(&mut inner),
             Phase::Local { end, .. } => end.shutdown(read, write)?,

@@ -169,6 +169,15 @@ fn nobody_listening_is_told_by_so_error() {
 }
 
 #[test]
+fn a_listener_that_is_shut_down_has_nothing_to_read() {
+    let two = two();
+    let (listening, _) = listener(&two.one);
+    assert_eq!(two.one.call(nr::SHUTDOWN, &[listening, 0]), 0);
+    assert_eq!((poll(&two.one, listening, 1), poll(&two.one, listening, 5)), (0x10, 0x14));
+    assert_eq!(two.one.call(nr::ACCEPT, &[listening, 0, 0]), error(Errno::EINVAL));
+}
+
+#[test]
 fn bytes_come_as_they_were_sent() {
     let two = two();
     let (one, other) = connection(&two);
