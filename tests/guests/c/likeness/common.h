@@ -137,6 +137,9 @@ static size_t some_length(void) {
 
 /* A write to a file failed, of which a file system may keep room and the time. */
 static int failed_writes;
+/* Bytes were allocated and not written: whether they are a hole depends on which of their pages the host has in memory,
+   so also on what was read ahead. */
+static int has_unwritten;
 
 /* ---- The directory of a sequence. ---- */
 

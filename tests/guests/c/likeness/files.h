@@ -126,6 +126,7 @@ static void seek_call(void) {
     if (offset >= INT64_MAX - 4095 && !may(HIGHEST_OFFSET)) offset = 100;
     struct live *one = find_live(number);
     if (whence > SEEK_END && failed_writes && !may(HIGHEST_OFFSET)) whence = SEEK_SET;
+    if ((whence == SEEK_DATA || whence == SEEK_HOLE) && has_unwritten) whence = SEEK_SET;
     /* Where a directory ends, too. */
     if (one && one->kind == DIRECTORY && whence > SEEK_CUR && !may(HIGHEST_OFFSET)) number = -1, say("!");
     say(", %ld, %d)", offset, whence);
@@ -156,7 +157,8 @@ static void allocate_call(void) {
     say("fallocate(");
     int number = some_descriptor(OF(FILE_KIND));
     say(", %#x, %ld, %ld)", mode, offset, length);
-    gave(syscall(SYS_fallocate, number, mode, offset, length));
+    int allocates = (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE)) == 0;
+    has_unwritten |= gave(syscall(SYS_fallocate, number, mode, offset, length)) == 0 && allocates;
 }
 
 static void copy_call(void) {

@@ -49,11 +49,12 @@ static void file_size_call(void) {
     lower(RLIMIT_FSIZE, (unsigned long)most, ~0UL);
     struct iovec part = {buffer, (size_t)length};
     if (how == 3) lseek(number, at, SEEK_SET);
-    gave(how == 0   ? syscall(SYS_pwrite64, number, buffer, length, at)
-         : how == 1 ? syscall(SYS_ftruncate, number, at + length)
-         : how == 2 ? syscall(SYS_fallocate, number, 0, at, length)
-         : how == 3 ? syscall(SYS_write, number, buffer, length)
-                    : syscall(SYS_pwritev, number, &part, 1, at, 0));
+    long given = gave(how == 0   ? syscall(SYS_pwrite64, number, buffer, length, at)
+                      : how == 1 ? syscall(SYS_ftruncate, number, at + length)
+                      : how == 2 ? syscall(SYS_fallocate, number, 0, at, length)
+                      : how == 3 ? syscall(SYS_write, number, buffer, length)
+                                 : syscall(SYS_pwritev, number, &part, 1, at, 0));
+    has_unwritten |= how == 2 && given == 0;
     lower(RLIMIT_FSIZE, ~0UL, ~0UL);
     syscall(SYS_rt_sigpending, &pending, 8);
     say(" pending %#lx", pending & set);

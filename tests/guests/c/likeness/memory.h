@@ -246,7 +246,7 @@ static void memory_start(void) {
 
 /* Something to begin with. */
 static void memory_begin(void) {
-    maps_file = maps_shared_file = failed_writes = 0;
+    maps_file = maps_shared_file = failed_writes = has_unwritten = 0;
     mmap(ARENA + 4 * PAGE, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     mmap(ARENA + 22 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     for (unsigned page = 5; page < 26; page += 3)

@@ -76,6 +76,11 @@ static void connect_call(void) {
         return;
     }
     if (count_live() > 14) { close_one(live_of(ANY_KIND)); return; }
+    int listens = 0;
+    socklen_t told = sizeof listens;
+    getsockopt(listener->number, SOL_SOCKET, SO_ACCEPTCONN, &listens, &told);
+    /* Nobody listens there any more. */
+    if (!listens && !may(CONNECTED_AT_ONCE)) { close_one(listener); return; }
     struct sockaddr_in name = address_of(INADDR_LOOPBACK, port_of(listener->number));
     struct live *one = chance(2) ? live_of(OF(FRESH)) : NULL;
     int number = one ? one->number : socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
