@@ -23,6 +23,8 @@ const WARM_UP_KILLS: u32 = 12;
 const LAUNCH_MICROSECONDS_MAX: u64 = 100_000;
 /// Longest time to the kill after all threads were busy.
 const BUSY_MICROSECONDS_MAX: u64 = 30_000;
+/// Looks at a node until it says the same twice, at most.
+const SETTLE_LOOKS: usize = 10;
 /// What is used of a node's heap may differ by this much, KiB: its tables of what happened last are not always as full.
 const HEAP_KIB: u64 = 8;
 
@@ -61,6 +63,19 @@ pub(crate) fn state(cluster: &Cluster, node: u32) -> State {
     let ["memory", memory, "heap", heap, "tasks", tasks] = words[..] else { panic!("{text}") };
     let number = |word: &str| word.parse().expect("a number");
     State { memory_kib: number(memory), heap_kib: number(heap), tasks: number(tasks) }
+}
+
+/// The same once it says the same of its memory twice: what was forgotten may take a moment to be free.
+fn settled_state(cluster: &Cluster, node: u32) -> State {
+    let mut before = state(cluster, node);
+    for _ in 0..SETTLE_LOOKS {
+        let now = state(cluster, node);
+        if (now.memory_kib, now.tasks) == (before.memory_kib, before.tasks) {
+            break;
+        }
+        before = now;
+    }
+    before
 }
 
 /// Starts a job and kills it: at any moment from the start of the command on, or when all its threads are busy; by its
@@ -127,7 +142,7 @@ fn five_hundred_kills_leave_nothing() {
     println!("COPPICE_SEED={seed}");
     let cluster = cluster_of(NODES, CORES);
     kill_jobs(&cluster, WARM_UP_KILLS, seed ^ 1);
-    let before: Vec<State> = (0..NODES).map(|node| state(&cluster, node)).collect();
+    let before: Vec<State> = (0..NODES).map(|node| settled_state(&cluster, node)).collect();
     let start = Instant::now();
     kill_jobs(&cluster, KILLS, seed);
     println!("{} kills in {:.1} s", NODES * KILLS, start.elapsed().as_secs_f64());
