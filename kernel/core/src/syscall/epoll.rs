@@ -114,6 +114,9 @@ impl Wait {
     fn tell(&self, caller: Caller<'_>) -> Immediate<usize> {
         let poller = poller(&self.file)?;
         let count = poller.queued().min(self.count);
+        if count == 0 {
+            return Ok(0);
+        }
         let bytes = count * EPOLL_EVENT_BYTES;
         // What was told is not told again, so there must be no way back.
         let touched = caller.process.space.lock().touch(self.address, bytes, Access::WRITE);
