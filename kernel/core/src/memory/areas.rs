@@ -134,6 +134,11 @@ impl Areas {
         self.charged.settle(self.map.len() + PENDING);
     }
 
+    /// The first one, with its start.
+    pub(super) fn first(&self) -> Option<(u64, &Area)> {
+        self.map.first_key_value().map(|(start, area)| (*start, area))
+    }
+
     /// Takes the first one out.
     pub(super) fn pop_first(&mut self) -> Option<(u64, Area)> {
         self.map.pop_first()

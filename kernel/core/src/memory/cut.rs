@@ -130,25 +130,27 @@ impl AddressSpace {
     pub fn cut_on(&mut self, cut: &mut Cut) -> Option<(WalkCounts, Option<RetainedTable>)> {
         let mut effort = Effort::of(STEP_PAGES);
         loop {
-            let stage = match mem::replace(&mut cut.stage, Stage::Change) {
+            match cut.stage {
                 Stage::Change if self.end_changes(&mut effort) => {
                     cut.image = self.image.take();
-                    Stage::Areas(mem::take(&mut self.areas), None)
+                    cut.areas = mem::take(&mut self.areas);
+                    cut.stage = Stage::Areas;
                 }
-                Stage::Change => Stage::Change,
-                Stage::Areas(mut areas, part) => match part.or_else(|| areas.pop_first().map(Part::of)) {
-                    Some(part) => Stage::Areas(areas, self.cut_part(part, cut, &mut effort)),
-                    None => Stage::Aside(PageRange::ALL),
-                },
+                Stage::Change => {}
+                Stage::Areas => {
+                    if self.cut_areas(cut, &mut effort) {
+                        cut.stage = Stage::Aside(PageRange::ALL);
+                    }
+                }
                 Stage::Aside(range) => {
                     let rest = self.put_aside_back(range, cut, &mut effort);
-                    if rest.is_empty() { Stage::Last } else { Stage::Aside(rest) }
+                    cut.stage = if rest.is_empty() { Stage::Last } else { Stage::Aside(rest) };
                 }
                 Stage::Last => {
                     self.stats.pages = 0;
                     match self.retain(cut) {
                         Some(retained) => return Some((cut.counts, Some(retained))),
-                        None => Stage::Rest(PageRange::ALL),
+                        None => cut.stage = Stage::Rest(PageRange::ALL),
                     }
                 }
                 Stage::Rest(range) => {
@@ -158,37 +160,57 @@ impl AddressSpace {
                         cut.counts.dropped += mem::take(&mut cut.counts.kept);
                         return Some((cut.counts, None));
                     }
-                    Stage::Rest(rest)
+                    cut.stage = Stage::Rest(rest);
                 }
-            };
-            cut.stage = stage;
+            }
             if effort.is_spent() {
                 return None;
             }
         }
     }
 
-    /// Cuts back what a part of an area shows: keeps pristine pages of the image where the image has them, drops all
-    /// others. Gives what is left of the area.
-    fn cut_part(&mut self, part: Part, cut: &mut Cut, effort: &mut Effort) -> Option<Part> {
-        let Part { at, area, in_place } = part;
-        // An area costs something, too.
-        effort.spend(1);
-        let segment = cut.image.as_deref().filter(|_| in_place).and_then(|image| image.segment(at));
+    /// Cuts back what the areas show that are left, as far as the effort goes. Returns whether none is left.
+    fn cut_areas(&mut self, cut: &mut Cut, effort: &mut Effort) -> bool {
+        while let Some((start, area)) = cut.areas.first() {
+            // An area costs something, too.
+            effort.spend(1);
+            let at = cut.reached.max(start);
+            cut.reached = self.cut_part(at, (start, area), cut.image.as_deref(), &mut cut.counts, effort);
+            if cut.reached >= area.end {
+                cut.areas.pop_first();
+            }
+            if effort.is_spent() {
+                return cut.areas.first().is_none();
+            }
+        }
+        true
+    }
+
+    /// Cuts back what an area shows from `at` on: keeps pristine pages of the image where the image has them, drops all
+    /// others. Returns how far it came, at most to where a segment of the image ends.
+    fn cut_part(
+        &mut self,
+        at: u64,
+        (start, area): (u64, &Area),
+        image: Option<&Image>,
+        counts: &mut WalkCounts,
+        effort: &mut Effort,
+    ) -> u64 {
+        let in_place = matches!(&area.content, Content::Program { address, .. } if *address == start);
+        let segment = image.filter(|_| in_place).and_then(|image| image.segment(at));
         let (end, keep) = match segment {
             Some(segment) => (area.end.min(segment.end_page()), Some(rights(segment).read_only())),
             None => (area.end, None),
         };
-        let range = PageRange::covering(at, end)?;
+        let Some(range) = PageRange::covering(at, end) else { return area.end };
         let (walked, rest) = match keep {
             Some(access) => self.table.keep_marked(range, PROGRAM_PAGE, access, effort),
             None => self.table.walk_part(range, effort, |_, _| Verdict::Drop),
         };
-        cut.counts.kept += walked.visited - walked.dropped;
-        cut.counts.dropped += walked.dropped;
-        cut.counts.zeroed += walked.zeroed;
-        let at = if rest.is_empty() { end } else { rest.first_number() * PAGE };
-        (at < area.end).then_some(Part { at, area, in_place })
+        counts.kept += walked.visited - walked.dropped;
+        counts.dropped += walked.dropped;
+        counts.zeroed += walked.zeroed;
+        if rest.is_empty() { end } else { rest.first_number() * PAGE }
     }
 
     /// Puts pristine copies of written pages back where the image has them. Gives where others are.
@@ -221,38 +243,26 @@ impl AddressSpace {
 #[derive(Default)]
 pub struct Cut {
     image: Option<Arc<Image>>,
+    /// The areas that are left: only areas have pages.
+    areas: Areas,
+    /// Address up to which the first of them is done.
+    reached: u64,
     counts: WalkCounts,
     stage: Stage,
 }
 
 /// How far a cut is.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 enum Stage {
     /// A change that was under way is finished.
     #[default]
     Change,
-    /// The areas are gone through: only areas have pages. Those that are left, and what is left of the one before.
-    Areas(Areas, Option<Part>),
+    /// The areas are gone through.
+    Areas,
     /// Pristine copies come back, from here on.
     Aside(PageRange),
     /// The table changes hands.
     Last,
     /// Nothing is retained, and the rest goes, from here on.
     Rest(PageRange),
-}
-
-/// An area, from an address on.
-struct Part {
-    at: u64,
-    area: Area,
-    /// It shows the program where its headers put it.
-    in_place: bool,
-}
-
-impl Part {
-    /// All of an area.
-    fn of((start, area): (u64, Area)) -> Self {
-        let in_place = matches!(&area.content, Content::Program { address, .. } if *address == start);
-        Self { at: start, area, in_place }
-    }
 }
