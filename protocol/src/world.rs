@@ -25,16 +25,19 @@ impl JobKey {
     /// key and number, so that it is another one for every job, and for one that is started again with a new key.
     #[must_use]
     pub fn network_tag(&self, job: JobId) -> NetworkTag {
-        let mut hasher = blake3::Hasher::new_derive_key(NETWORK_CONTEXT);
-        hasher.update(&self.0).update(&job.0.to_le_bytes());
+        let mut text = [0; NETWORK_CONTEXT.len() + size_of::<u64>()];
+        let (context, number) = text.split_at_mut(NETWORK_CONTEXT.len());
+        context.copy_from_slice(NETWORK_CONTEXT);
+        number.copy_from_slice(&job.0.to_le_bytes());
         let mut tag = [0; NETWORK_TAG_BYTES];
-        hasher.finalize_xof().fill(&mut tag);
+        blake3::Hasher::new_keyed(&self.0).update(&text).finalize_xof().fill(&mut tag);
         NetworkTag(tag)
     }
 }
 
-/// Separates the tag from everything else that may ever be derived from a job's key.
-const NETWORK_CONTEXT: &str = "Coppice tag of a job's packets, version 1";
+/// Separates the tag from everything else that may ever be made of a job's key. With the job's number it fills no more
+/// than one block of the hash, which is done at each launch.
+const NETWORK_CONTEXT: &[u8] = b"Coppice tag of a job's packets, version 2";
 
 /// Length of a [`NetworkTag`], bytes.
 pub const NETWORK_TAG_BYTES: usize = 8;
