@@ -2,7 +2,7 @@
    call by call:  likeness SEED FIRST COUNT CALLS [FAMILY | now]  |  likeness differences
 
    Sequence N of a seed depends on nothing but the two numbers: it starts in a fresh directory with nothing open, mapped
-   or pending, and takes all it made away again. Arguments come from what is there (live descriptors, a small tree of
+   or pending, and takes all it made away again, for which it wants an empty directory to begin with. Arguments come from what is there (live descriptors, a small tree of
    names, an arena of pages at one address) and now and then from what is not. What two machines may well say
    differently (inode numbers, times, ports) is not printed or printed in symbols, and nothing waits for time to pass. */
 #include "likeness/common.h"
@@ -81,6 +81,7 @@ int main(int argc, char **argv) {
     if (only != NULL && strcmp(only, "now") == 0) flushes_every_line = 1, only = NULL;
     /* What whoever started this left open would take numbers. */
     syscall(SYS_close_range, 3u, ~0u, 0u);
+    require_empty_directory();
     become_confined();
     give_up_privileges();
     limits_start();

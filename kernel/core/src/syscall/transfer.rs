@@ -65,6 +65,9 @@ pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaite
         return Err(Errno::EBADF.into());
     }
     let (from, to) = (read_offset(caller, a.get(1)).await?, read_offset(caller, a.get(3)).await?);
+    if is_across(&input, &output) {
+        return Err(Errno::EXDEV.into());
+    }
     let length = a.get(4).min(TRANSFER_BYTES_MAX);
     let _turns = both_turns(&input, &output).await;
     let start = from.unwrap_or_else(|| input.offset().cast_signed());
@@ -135,6 +138,15 @@ fn is_same(one: &Arc<OpenFile>, other: &Arc<OpenFile>) -> bool {
             (Object::Shared(one), Object::Shared(other)) => Arc::ptr_eq(one, other),
             _ => Arc::ptr_eq(one, other),
         },
+    }
+}
+
+/// Whether two files are of different file systems, between which Linux copies nothing here since 5.19.
+fn is_across(one: &OpenFile, other: &OpenFile) -> bool {
+    match (&one.object, &other.object) {
+        (Object::Shipped(one), Object::Shipped(other)) => one.status.device != other.status.device,
+        (Object::Shared(_), Object::Shared(_)) => false,
+        (one, other) => matches!(one, Object::Shared(_)) || matches!(other, Object::Shared(_)),
     }
 }
 

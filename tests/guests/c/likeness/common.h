@@ -174,6 +174,19 @@ static void populate(void) {
     if ((file = open("d", O_CREAT | O_RDWR, 0644)) < 0 || close(file) != 0) _exit(11);
 }
 
+/* All that is in the working directory is removed after each sequence, so there may be nothing of anybody else's. */
+static void require_empty_directory(void) {
+    DIR *list = opendir(".");
+    struct dirent *entry;
+    while (list && (entry = readdir(list)))
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) {
+            fprintf(stderr, "likeness: it removes all there is in its working directory: run it in an empty one\n");
+            _exit(18);
+        }
+    if (list == NULL) _exit(19);
+    closedir(list);
+}
+
 static void enter_fresh_directory(void) {
     home_directory = open(".", O_RDONLY | O_DIRECTORY);
     if (home_directory < 0 || mkdir("w", 0777) != 0 || chdir("w") != 0) _exit(6);

@@ -3,10 +3,11 @@
 
 use core::net::Ipv4Addr;
 
-use super::names::{Place, make_ready, read_name};
+use super::names::{LocalName, Place, make_ready, read_local_name, read_name};
 use super::{Kind, find};
 use crate::clock;
 use crate::errno::Errno;
+use crate::files::pair::PairKind;
 use crate::files::socket::{Addressed, SocketKind};
 use crate::files::stream::{Shape, Stream};
 use crate::files::{Object, OpenFile};
@@ -77,13 +78,21 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Whom the bytes of a call are for, if it says so. What is connected is sent to its peer, whatever name is given.
+/// Whom the bytes of a call are for, if it says so. What is connected is sent to its peer, whatever name is given; but
+/// streams and datagrams of a pair take none.
 async fn destination(caller: Caller<'_>, file: &OpenFile, address: u64, length: i32) -> Awaited<Option<Name>> {
-    match Kind::of(file)? {
-        Kind::Network(socket) if address != 0 && length != 0 && socket.kind() == SocketKind::Datagrams => {
-            read_name(caller, address, length).await
-        }
-        _ => Ok(None),
+    let kind = Kind::of(file)?;
+    if address == 0 || length == 0 {
+        return Ok(None);
+    }
+    match kind {
+        Kind::Network(socket) if socket.kind() == SocketKind::Datagrams => read_name(caller, address, length).await,
+        Kind::Pair(end) => match (end.kind, read_local_name(caller, address, length).await?) {
+            (PairKind::Stream, _) => Err(Errno::EISCONN.into()),
+            (PairKind::Sequence, _) => Ok(None),
+            (PairKind::Datagrams, name) => Err(name.map_or(Errno::EINVAL, LocalName::error).into()),
+        },
+        Kind::Network(_) => Ok(None),
     }
 }
 

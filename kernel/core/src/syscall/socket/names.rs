@@ -53,6 +53,41 @@ pub(super) async fn read_name(caller: Caller<'_>, address: u64, length: i32) -> 
     }
 }
 
+/// A name that a socket of this node could have (unix(7)). None has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LocalName {
+    /// A path.
+    Path,
+    /// Any other.
+    Abstract,
+}
+
+impl LocalName {
+    /// What is said of it, as there is no such socket.
+    pub(super) fn error(self) -> Errno {
+        match self {
+            Self::Path => Errno::ENOENT,
+            Self::Abstract => Errno::ECONNREFUSED,
+        }
+    }
+}
+
+/// Reads the name of a socket of this node; `None`: it is something else.
+pub(super) async fn read_local_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<LocalName>> {
+    /// A name without a path, and one with the longest, bytes.
+    const LENGTHS: core::ops::RangeInclusive<usize> = 3..=110;
+    let length = usize::try_from(length).ok().filter(|length| *length <= NAME_BYTES_MAX as usize);
+    let mut bytes = [0; NAME_BYTES_MAX as usize];
+    let name = bytes.get_mut(..length.ok_or(Errno::EINVAL)?).ok_or(Errno::EINVAL)?;
+    caller.read(address, name).await?;
+    Ok(match *name {
+        [low, high, first, ..] if u16::from_le_bytes([low, high]) == AF_UNIX && LENGTHS.contains(&name.len()) => {
+            Some(if first == 0 { LocalName::Abstract } else { LocalName::Path })
+        }
+        _ => None,
+    })
+}
+
 /// Writes as much of a value as there is room for, and its length, to where a program wants them.
 pub(super) fn put_value(caller: Caller<'_>, address: u64, length_at: u64, value: &[u8]) -> Immediate<()> {
     let room = parse_length(caller.get(length_at)?)?;
