@@ -12,6 +12,7 @@ mod places;
 mod polling;
 mod process;
 mod reading;
+mod refusals;
 mod shared;
 mod sockets;
 mod streams;

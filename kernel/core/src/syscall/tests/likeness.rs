@@ -38,41 +38,6 @@ fn pair(bench: &Bench, kind: u64) -> (u64, u64) {
 }
 
 #[test]
-fn ends_of_pairs_take_names_as_on_linux() {
-    let inet = [2, 0, 0, 80, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-    for (kind, name, length, expected) in [
-        (1, &inet[..], 16, Err(Errno::EISCONN)),
-        (1, &inet[..], 0, Ok(4)),
-        (1, &inet[..], 129, Err(Errno::EINVAL)),
-        (2, &inet[..], 16, Err(Errno::EINVAL)),
-        (2, &inet[..], -1, Err(Errno::EINVAL)),
-        (2, &[1, 0], 2, Err(Errno::EINVAL)),
-        (2, b"\x01\0/nobody\0", 11, Err(Errno::ENOENT)),
-        (2, b"\x01\0\0nobody", 9, Err(Errno::ECONNREFUSED)),
-        (5, &inet[..], 16, Ok(4)),
-    ] {
-        let bench = Bench::new(&[]);
-        let (end, _other) = pair(&bench, kind);
-        let name = bench.put(0x1000, name);
-        let sent = bench.call(nr::SENDTO, &[end, MEMORY, 4, 0, name, i64::from(length).cast_unsigned()]);
-        assert_eq!(sent, expected.map_or_else(error, |sent| sent), "kind {kind}, name of {length}");
-    }
-}
-
-#[test]
-fn nothing_is_copied_between_file_systems() {
-    let bench = Bench::new(&[("/a", b"1234")]);
-    let file = bench.open("/a", flags::O_RDWR) as u64;
-    let memory = bench.open("/dev/shm/b", flags::O_CREAT | flags::O_RDWR) as u64;
-    let other = bench.open("/dev/shm/c", flags::O_CREAT | flags::O_RDWR) as u64;
-    let copy = |from, to| bench.call(nr::COPY_FILE_RANGE, &[from, 0, to, 0, 4, 0]);
-    assert_eq!((copy(file, memory), copy(memory, file)), (error(Errno::EXDEV), error(Errno::EXDEV)));
-    assert_eq!(copy(memory, other), 0);
-    // sendfile(2) does.
-    assert_eq!(bench.call(nr::SENDFILE, &[memory, file, 0, 4]), 4);
-}
-
-#[test]
 fn what_a_program_maps_shows_what_it_writes() {
     let bench = Bench::new(&[("/a", &[7; 9000])]);
     let file = bench.open("/a", flags::O_RDWR) as u64;
