@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use coppice_tests::Cluster;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::settle::settled;
 
 /// Nodes, and jobs that run on all of them: 1,000 launches.
 const NODES: u32 = 8;
@@ -31,6 +32,11 @@ fn memory(cluster: &Cluster) -> Vec<(u64, u64)> {
         _ => panic!("{line}"),
     };
     lines.iter().map(parse).collect()
+}
+
+/// Whether all nodes have as much memory free as when they were last looked at.
+fn is_settled(one: &[(u64, u64)], other: &[(u64, u64)]) -> bool {
+    one.iter().map(|node| node.0).eq(other.iter().map(|node| node.0))
 }
 
 /// Two programs in turn, two jobs of each, each job on all nodes, which keep both.
@@ -61,7 +67,7 @@ fn a_thousand_launches_use_nothing_up() {
     // What the kernel takes for its own heap the first times, it keeps.
     let _ = memory(&cluster);
     (0..WARM_UP_JOBS).for_each(run);
-    let before = memory(&cluster);
+    let before = settled(|| memory(&cluster), |one, other| is_settled(one, other));
     assert_eq!(before.len(), 8);
     (0..JOBS).for_each(run);
     let held = cluster.json(&["nodes"]);
@@ -70,7 +76,7 @@ fn a_thousand_launches_use_nothing_up() {
         "{held}"
     );
     // How much the heap holds beyond what is used depends on what it did last. Everything else is as it was.
-    let after = memory(&cluster);
+    let after = settled(|| memory(&cluster), |one, other| is_settled(one, other));
     let is_as_before =
         |(after, before): (&(u64, u64), &(u64, u64))| after.0 == before.0 && after.1.abs_diff(before.1) <= HEAP_KIB;
     assert!(after.len() == 8 && after.iter().zip(&before).all(is_as_before), "{after:?}, {before:?} before");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::settle::settled;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::threads::cluster_of;
@@ -23,8 +24,6 @@ const WARM_UP_KILLS: u32 = 12;
 const LAUNCH_MICROSECONDS_MAX: u64 = 100_000;
 /// Longest time to the kill after all threads were busy.
 const BUSY_MICROSECONDS_MAX: u64 = 30_000;
-/// Looks at a node until it says the same twice, at most.
-const SETTLE_LOOKS: usize = 10;
 /// What is used of a node's heap may differ by this much, KiB: its tables of what happened last are not always as full.
 const HEAP_KIB: u64 = 8;
 
@@ -65,17 +64,10 @@ pub(crate) fn state(cluster: &Cluster, node: u32) -> State {
     State { memory_kib: number(memory), heap_kib: number(heap), tasks: number(tasks) }
 }
 
-/// The same once it says the same of its memory twice: what was forgotten may take a moment to be free.
+/// The same once it rests.
 fn settled_state(cluster: &Cluster, node: u32) -> State {
-    let mut before = state(cluster, node);
-    for _ in 0..SETTLE_LOOKS {
-        let now = state(cluster, node);
-        if (now.memory_kib, now.tasks) == (before.memory_kib, before.tasks) {
-            break;
-        }
-        before = now;
-    }
-    before
+    let is_same = |one: &State, other: &State| (one.memory_kib, one.tasks) == (other.memory_kib, other.tasks);
+    settled(|| state(cluster, node), is_same)
 }
 
 /// Starts a job and kills it: at any moment from the start of the command on, or when all its threads are busy; by its
