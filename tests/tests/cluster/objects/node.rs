@@ -13,9 +13,8 @@ use serde_json::Value;
 use super::random::{Job, Kill};
 use crate::threads_endurance::{State, state};
 
-/// Longest a job may take that ends by itself: the largest take most of a minute of a machine that is theirs alone. And
-/// longest until the node is free after one was ended.
-const JOB_TIME_MAX: Duration = Duration::from_secs(300);
+/// Longest a job may take that ends by itself, and longest until the node is free after one was ended.
+const JOB_TIME_MAX: Duration = Duration::from_secs(90);
 const FREE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longest until what the node counts is as before: connections that were closed take a moment.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(15);
