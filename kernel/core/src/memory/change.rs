@@ -22,7 +22,7 @@ use coppice_hal::paging::{Access, Effort, Marks, Verdict};
 use super::area::Area;
 use super::fault::Resolution;
 use super::fetch::{Fetch, Source};
-use super::limits::{PAGE, POPULATE_STEP_PAGES, STEP_PAGES};
+use super::limits::{PAGE, STEP_PAGES};
 use super::space::AddressSpace;
 use crate::errno::Errno;
 
@@ -313,7 +313,7 @@ impl AddressSpace {
     /// Brings pages of `start..end` into memory, but not for long. Returns where it has come to, which is `end` if
     /// there is nothing left to be done, and what must be fetched before it goes on there.
     pub fn populate(&mut self, start: u64, end: u64, access: Access) -> (u64, Option<Fetch>) {
-        let limit = end.min(start.saturating_add(u64::from(POPULATE_STEP_PAGES) * PAGE));
+        let limit = end.min(start.saturating_add(u64::from(STEP_PAGES) * PAGE));
         let mut at = start;
         while at < limit {
             if self.frames.available_frames() == 0 {

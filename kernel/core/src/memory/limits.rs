@@ -32,13 +32,9 @@ pub const MAP_TOP: u64 = STACK_TOP - STACK_BYTES - STACK_GUARD_BYTES;
 /// Mappings asked for with `MAP_32BIT` are placed downwards from here.
 pub const MAP_32BIT_TOP: u64 = 0x8000_0000;
 
-/// Pages that a change of a process's memory takes away or changes before others get their turn. Zeroing a frame is
-/// most of what each costs: some 200,000 instructions in all.
+/// Pages that a change of a process's memory takes away, changes or brings in before others get their turn. Zeroing a
+/// frame is most of what each costs: some 300,000 instructions in all.
 pub const STEP_PAGES: u32 = 256;
-
-/// Pages brought in before others get their turn. Of a machine that is emulated, or shared, the host may have to find
-/// the memory only now, which takes longer than any instruction of ours.
-pub const POPULATE_STEP_PAGES: u32 = 64;
 
 /// Pages fetched at once, in runs aligned in the file: as much as one request carries.
 pub const READ_AHEAD_PAGES: u64 = coppice_protocol::limits::PAGES_PER_REQUEST_MAX as u64;

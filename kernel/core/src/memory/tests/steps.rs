@@ -6,7 +6,7 @@ use coppice_protocol::retain::WalkCounts;
 
 use super::{ANONYMOUS, DATA, FIXED, MIB, PAGE, RW, World, kind, reap};
 use crate::errno::Errno;
-use crate::memory::limits::{POPULATE_STEP_PAGES, STEP_PAGES};
+use crate::memory::limits::STEP_PAGES;
 use crate::memory::{Backing, Resolution, Source};
 
 const AT: u64 = 0x7000_0000;
@@ -241,10 +241,10 @@ fn populating_comes_in_steps() {
     while at < AT + LENGTH {
         let before = used(&world);
         at = world.space.populate(at, AT + LENGTH, Access::READ | Access::WRITE).0;
-        assert!(used(&world) - before <= u64::from(POPULATE_STEP_PAGES), "a step is bounded");
+        assert!(used(&world) - before <= u64::from(STEP_PAGES), "a step is bounded");
         taken += 1;
     }
-    assert_eq!((taken, used(&world)), (PAGES.div_ceil(u64::from(POPULATE_STEP_PAGES)), PAGES));
+    assert_eq!((taken, used(&world)), (PAGES.div_ceil(u64::from(STEP_PAGES)), PAGES));
     // It goes as far as there is memory, and as there is anything mapped.
     let end = AT + LENGTH;
     world.space.unmap(AT, PAGE).expect("mapped");
