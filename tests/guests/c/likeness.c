@@ -2,9 +2,10 @@
    call by call:  likeness SEED FIRST COUNT CALLS [FAMILY | now]  |  likeness differences
 
    Sequence N of a seed depends on nothing but the two numbers: it starts in a fresh directory with nothing open, mapped
-   or pending, and takes all it made away again, for which it wants an empty directory to begin with. Arguments come from what is there (live descriptors, a small tree of
-   names, an arena of pages at one address) and now and then from what is not. What two machines may well say
-   differently (inode numbers, times, ports) is not printed or printed in symbols, and nothing waits for time to pass. */
+   or pending, and takes all it made away again, for which it wants an empty directory to begin with. Arguments come
+   from what is there (live descriptors, a small tree of names, an arena of pages at one address) and now and then from
+   what is not. What two machines may well say differently (inode numbers, times, ports) is not printed or printed in
+   symbols, and nothing waits for time to pass. */
 #include "likeness/common.h"
 #include "likeness/differences.h"
 #include "likeness/descriptors.h"
