@@ -21,12 +21,13 @@ static int keep(int descriptor) {
     return descriptor >= 0;
 }
 
-/* Writes until nobody takes any more. */
+/* Writes until nobody takes any more. Byte by byte no more than did not fit at once: if there is room for more, others
+   made it meanwhile, and a file in memory would take millions of calls to fill it. */
 static void fill(int descriptor) {
     static const char bytes[16384] = {1};
     fcntl(descriptor, F_SETFL, O_NONBLOCK);
     while (write(descriptor, bytes, sizeof bytes) > 0) {}
-    while (write(descriptor, bytes, 1) > 0) {}
+    for (size_t i = 0; i < sizeof bytes && write(descriptor, bytes, 1) > 0; i++) {}
 }
 
 /* Closes that share of the descriptors, percent. */
