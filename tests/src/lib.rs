@@ -12,7 +12,6 @@ pub mod host;
 pub mod likeness;
 pub mod physical;
 pub mod rig;
-pub mod settle;
 pub mod waiting;
 
 pub use cluster::{Cluster, Ran};

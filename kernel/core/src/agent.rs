@@ -39,8 +39,12 @@ pub trait Processes: Send + Sync {
     /// Cuts the node back to one program's pages. `None`, and nothing changes, if it holds none of that program.
     fn retain(&self, program: ProgramId) -> Option<WalkCounts>;
 
-    /// Gives the pages of one program back, or of all, and says what that was.
+    /// Gives the pages of one program back, or of all, and says what that was. Their memory is free when
+    /// [`Processes::freed`] is done.
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram>;
+
+    /// Waits until the memory is free of what nobody needs any more.
+    fn freed(&self) -> BoxFuture<'static, ()>;
 
     /// What the node holds of programs that ran on it, the last one first.
     fn held(&self) -> Vec<RetainedProgram>;
@@ -66,7 +70,7 @@ pub struct Node<P, M, O> {
 }
 
 /// Runs the agent. Never done, unless the machine is left.
-pub async fn run<P: Processes, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
+pub async fn run<P: Processes + 'static, M: Fn() -> MemoryStatus, O: Fn()>(dial: impl Dial, node: Node<P, M, O>) {
     let Node { credentials, ship, ras, memory, power_off, processes } = node;
     let outbox = Arc::new(Outbox::new());
     let mut jobs = Jobs::new(processes, ship.clone(), Arc::clone(&outbox), ras, credentials.identity.generation);

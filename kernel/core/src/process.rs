@@ -50,7 +50,7 @@ pub(crate) use caller::Caller;
 pub use end::End;
 pub(crate) use job::JobOnNode;
 pub use kill::KillSwitch;
-pub(crate) use launch::launch;
+pub(crate) use launch::{launch, taken_apart};
 pub(crate) use memory::Unfinished;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
-use coppice_tests::settle::settled;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::threads::cluster_of;
@@ -62,12 +61,6 @@ pub(crate) fn state(cluster: &Cluster, node: u32) -> State {
     let ["memory", memory, "heap", heap, "tasks", tasks] = words[..] else { panic!("{text}") };
     let number = |word: &str| word.parse().expect("a number");
     State { memory_kib: number(memory), heap_kib: number(heap), tasks: number(tasks) }
-}
-
-/// The same once it rests.
-fn settled_state(cluster: &Cluster, node: u32) -> State {
-    let is_same = |one: &State, other: &State| (one.memory_kib, one.tasks) == (other.memory_kib, other.tasks);
-    settled(|| state(cluster, node), is_same)
 }
 
 /// Starts a job and kills it: at any moment from the start of the command on, or when all its threads are busy; by its
@@ -134,7 +127,7 @@ fn five_hundred_kills_leave_nothing() {
     println!("COPPICE_SEED={seed}");
     let cluster = cluster_of(NODES, CORES);
     kill_jobs(&cluster, WARM_UP_KILLS, seed ^ 1);
-    let before: Vec<State> = (0..NODES).map(|node| settled_state(&cluster, node)).collect();
+    let before: Vec<State> = (0..NODES).map(|node| state(&cluster, node)).collect();
     let start = Instant::now();
     kill_jobs(&cluster, KILLS, seed);
     println!("{} kills in {:.1} s", NODES * KILLS, start.elapsed().as_secs_f64());

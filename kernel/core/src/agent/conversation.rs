@@ -33,7 +33,7 @@ enum Next {
 
 impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
     /// Says that the node is ready, then listens and reports until the link breaks.
-    pub(super) async fn hold(&self, status: NodeStatus, jobs: &mut Jobs<impl Processes>) -> LinkError {
+    pub(super) async fn hold(&self, status: NodeStatus, jobs: &mut Jobs<impl Processes + 'static>) -> LinkError {
         if let Err(error) = self.send(&ToIoNode::Ready(status)) {
             log::error!("agent: cannot say ready: {error}");
         }
@@ -77,7 +77,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
         self.link.send(0, message, Vec::new())
     }
 
-    fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes>) {
+    fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes + 'static>) {
         let sent = match frame.message::<ToNode>() {
             Ok(ToNode::Ping { sequence, realtime_ns }) => {
                 clock::heard(realtime_ns);

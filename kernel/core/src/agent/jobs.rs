@@ -23,7 +23,7 @@ use crate::sync::{LockLevel, Mutex};
 
 /// Launches, kills, and remembers.
 pub(super) struct Jobs<P> {
-    processes: P,
+    processes: Arc<P>,
     ship: Ship,
     outbox: Arc<Outbox>,
     ras: &'static RasQueue,
@@ -47,7 +47,7 @@ impl Default for Ranks {
     }
 }
 
-impl<P: Processes> Jobs<P> {
+impl<P: Processes + 'static> Jobs<P> {
     pub(super) fn new(
         processes: P,
         ship: Ship,
@@ -55,6 +55,7 @@ impl<P: Processes> Jobs<P> {
         ras: &'static RasQueue,
         generation: Generation,
     ) -> Self {
+        let processes = Arc::new(processes);
         Self { processes, ship, outbox, ras, ranks: Arc::default(), generation, retained: Answers::default() }
     }
 
@@ -76,11 +77,20 @@ impl<P: Processes> Jobs<P> {
         self.outbox.push(ToIoNode::Retained(Retained { job, program, outcome }));
     }
 
-    /// Gives retained pages back, and answers.
+    /// Gives retained pages back, and answers once their memory is free: whoever asked for it may rely on it.
     pub(super) fn discard(&self, order: Discard) {
         let given_back = self.processes.discard(order.program);
         let answer = Discarded { request: order.request, given_back, still_held: self.processes.held() };
-        self.outbox.push(ToIoNode::Discarded(answer));
+        let (processes, outbox, later) = (Arc::clone(&self.processes), Arc::clone(&self.outbox), answer.clone());
+        let freeing = executor::spawn(async move {
+            processes.freed().await;
+            // What ended meanwhile may have left something.
+            outbox.push(ToIoNode::Discarded(Discarded { still_held: processes.held(), ..later }));
+        });
+        if let Err(error) = freeing {
+            log::warn!("agent: nobody waits until what was given back is free: {error}");
+            self.outbox.push(ToIoNode::Discarded(answer));
+        }
     }
 
     /// Starts a process, unless it runs or ran already; then the order came twice and is answered as the first one was

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
@@ -43,6 +44,8 @@ struct Fakes {
     launched: Arc<Mutex<Vec<JobId>>>,
     held: Arc<Mutex<Vec<RetainedProgram>>>,
     failures: Arc<Mutex<Vec<Failures>>>,
+    /// Whether what was given back is not free yet.
+    being_freed: Arc<AtomicBool>,
 }
 
 pub(super) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
@@ -98,6 +101,11 @@ impl Processes for Fakes {
         let (gone, stay) = held.iter().partition(|held| goes(held));
         *held = stay;
         gone
+    }
+
+    fn freed(&self) -> BoxFuture<'static, ()> {
+        let Self { being_freed, changed, .. } = self.clone();
+        Box::pin(async move { changed.wait_until(|| (!being_freed.load(Ordering::Relaxed)).then_some(())).await })
     }
 
     fn held(&self) -> Vec<RetainedProgram> {
@@ -432,6 +440,25 @@ fn discarding_gives_back_what_is_there_and_says_what_stays() {
         expect(&mut peer, answer(7, vec![], vec![held(P)])).await;
         peer.send(0, &order(8, None), &[]).await;
         expect(&mut peer, answer(8, vec![held(P)], vec![])).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+#[test]
+fn discarding_is_answered_when_the_memory_is_free_and_holds_nothing_else_up() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        holds(&fakes, &[P, Q]);
+        fakes.being_freed.store(true, Ordering::Relaxed);
+        peer.send(0, &ToNode::Discard(Discard { request: 7, program: Some(Q) }), &[]).await;
+        peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, launched(1)).await;
+        holds(&fakes, &[P]);
+        fakes.being_freed.store(false, Ordering::Relaxed);
+        fakes.changed.wake_all();
+        let (given_back, still_held) = (vec![held(Q)], vec![held(P)]);
+        expect(&mut peer, ToIoNode::Discarded(Discarded { request: 7, given_back, still_held })).await;
     });
     assert_eq!(result, Ok(()));
 }

@@ -75,9 +75,7 @@ pub(crate) fn launch(
         let report = RankReport { barriers: life.seat.barriers(), ..report };
         life.into_seat().leave().await;
         // What the last rank of the job leaves with it is gone before its end is known.
-        if executor::in_turns(taken_apart(frames, Arc::clone(&retention))).await.is_err() {
-            taken_apart(frames, retention).await;
-        }
+        taken_apart(frames, retention).await;
         report
     }
 }
@@ -252,8 +250,11 @@ async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankReten
     RankRetention { found, walk, held: retention.held() }
 }
 
-/// Waits until nothing is left of what nobody needs any more. No core uses a table of the process's any more, so none
-/// of its frames has to wait.
-async fn taken_apart(frames: &'static FramePool, retention: Arc<Retention>) {
-    retention.reaper().free(frames).await;
+/// Waits until nothing is left of what nobody needs any more, and takes part in the work, in turns with the programs. No
+/// core uses a table of it any more, so none of its frames has to wait.
+pub(crate) async fn taken_apart(frames: &'static FramePool, retention: Arc<Retention>) {
+    let others = Arc::clone(&retention);
+    if executor::in_turns(async move { others.reaper().free(frames).await }).await.is_err() {
+        retention.reaper().free(frames).await;
+    }
 }

@@ -16,7 +16,7 @@ use crate::net::BoxFuture;
 use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
 use crate::process::signals::{Outcome, SIGCONT, SIGKILL, Target, ends_by_default, stops_by_default};
-use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report};
+use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report, taken_apart};
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::SignalInfo;
@@ -94,6 +94,11 @@ impl Processes for ProcessTable {
 
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
         self.node.retention.discard(program)
+    }
+
+    fn freed(&self) -> BoxFuture<'static, ()> {
+        let (frames, retention) = (self.node.frames, Arc::clone(&self.node.retention));
+        Box::pin(taken_apart(frames, retention))
     }
 
     fn held(&self) -> Vec<RetainedProgram> {
