@@ -20,6 +20,8 @@ use crate::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_RANK_MAX};
 pub struct Requests<R> {
     /// An empty queue stays until its rank is forgotten, so that a call that need not wait costs no allocation.
     waiting: BTreeMap<Owner, VecDeque<R>>,
+    /// How many wait in all queues: mostly none, as a call goes at once.
+    waiting_count: usize,
     /// Whose request went last.
     last: Option<Owner>,
     slots: [Slot<R>; REQUESTS_IN_FLIGHT_MAX],
@@ -69,25 +71,30 @@ impl<R> Requests<R> {
     #[must_use]
     pub const fn new() -> Self {
         let slots = [const { Slot { number: 0, state: State::Free } }; REQUESTS_IN_FLIGHT_MAX];
-        Self { waiting: BTreeMap::new(), last: None, slots, sent: 0 }
+        Self { waiting: BTreeMap::new(), waiting_count: 0, last: None, slots, sent: 0 }
     }
 
     /// Adds a request behind the others of its rank.
     pub fn push(&mut self, owner: Owner, request: R) {
         self.waiting.entry(owner).or_default().push_back(request);
+        self.waiting_count += 1;
     }
 
     /// The request that is to be sent now, with its id; it is under way from now on. `None`: nothing waits, or there is
     /// no place. `ranks`: how many the node has.
     pub fn next(&mut self, ranks: usize) -> Option<(RequestId, &mut R)> {
+        if self.waiting_count == 0 {
+            return None;
+        }
         let index = self.slots.iter().position(|slot| matches!(slot.state, State::Free))?;
-        let share = if ranks > 1 { REQUESTS_PER_RANK_MAX } else { REQUESTS_IN_FLIGHT_MAX };
+        let has_share = |owner| ranks <= 1 || self.under_way_of(owner) < REQUESTS_PER_RANK_MAX;
         let after = self.last.map_or(Unbounded, Excluded);
         let mut in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
-        let may_go = in_turn.find(|(owner, queue)| !queue.is_empty() && self.under_way_of(**owner) < share);
+        let may_go = in_turn.find(|(owner, queue)| !queue.is_empty() && has_share(**owner));
         let owner = *may_go?.0;
         let queue = self.waiting.get_mut(&owner)?;
         let request = queue.pop_front()?;
+        self.waiting_count -= 1;
         if queue.is_empty() && queue.capacity() > REQUESTS_IN_FLIGHT_MAX {
             *queue = VecDeque::new();
         }
@@ -137,7 +144,8 @@ impl<R> Requests<R> {
 
     /// Nobody waits for the answers to a rank's requests any more; those that did not go never will.
     pub fn forget(&mut self, wanted: Owner) {
-        self.waiting.remove(&wanted);
+        let gone = self.waiting.remove(&wanted);
+        self.waiting_count -= gone.map_or(0, |queue| queue.len());
         for slot in &mut self.slots {
             if matches!(slot.state, State::UnderWay { owner, .. } if owner == wanted) {
                 slot.state = State::Forgotten;
@@ -158,7 +166,10 @@ impl<R> Requests<R> {
         for queue in self.waiting.values_mut() {
             for _ in 0..queue.len() {
                 match queue.pop_front() {
-                    Some(request) if is_over(&request) => given_up.push(request),
+                    Some(request) if is_over(&request) => {
+                        self.waiting_count -= 1;
+                        given_up.push(request);
+                    }
                     Some(request) => queue.push_back(request),
                     None => {}
                 }
