@@ -77,13 +77,18 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// As a new program finds them: everything default, nothing pending, and its first thread, which blocks nothing.
+    #[cfg(test)]
     pub(crate) fn new(first: u32) -> Self {
+        Self::counted(first, Counted::new(SIGNAL_BYTES, SIGNALS_FREE))
+    }
+
+    fn counted(first: u32, charged: Counted) -> Self {
         let mut signals = Self {
             actions: [SignalAction::default(); SIGNAL_MAX as usize],
             shared: Pending::default(),
             threads: BTreeMap::new(),
             queued: 0,
-            charged: Counted::new(SIGNAL_BYTES, SIGNALS_FREE),
+            charged,
             queue_limit: SIGNALS_QUEUED_MAX,
             stopped: false,
             turn: 0,
@@ -95,9 +100,9 @@ impl Signals {
 
     /// The same, whose pending signals are charged to `quota`.
     pub(crate) fn charged(first: u32, quota: &Arc<Quota>) -> Self {
-        let mut signals = Self::new(first);
-        signals.charged.charge_to(quota, Kind::Object);
-        signals
+        let mut charged = Counted::new(SIGNAL_BYTES, SIGNALS_FREE);
+        charged.charge_to(quota, Kind::Object);
+        Self::counted(first, charged)
     }
 
     /// So many signals are not pending any more.
