@@ -250,8 +250,8 @@ async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankReten
     RankRetention { found, walk, held: retention.held() }
 }
 
-/// Waits until nothing is left of what nobody needs any more, and takes part in the work, in turns with the programs. No
-/// core uses a table of it any more, so none of its frames has to wait.
+/// Waits until nothing is left of what nobody needs any more, and takes part in the work, in turns with the programs.
+/// No core uses a table of it any more, so none of its frames has to wait.
 pub(crate) async fn taken_apart(frames: &'static FramePool, retention: Arc<Retention>) {
     let others = Arc::clone(&retention);
     if executor::in_turns(async move { others.reaper().free(frames).await }).await.is_err() {
