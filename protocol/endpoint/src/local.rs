@@ -165,6 +165,14 @@ impl End {
         self.link.lock().phase == Phase::Open
     }
 
+    /// Whether it is open in any direction.
+    pub(crate) fn is_connected(&self) -> bool {
+        let mut link = self.link.lock();
+        let is_open = link.phase == Phase::Open;
+        let (own, other) = link.split(self.side);
+        is_open && !(own.ended && other.ended)
+    }
+
     /// Received and not yet taken, bytes.
     pub(crate) fn received(&self) -> usize {
         self.link.lock().split(self.side).0.ring.len()

@@ -188,15 +188,17 @@ impl<D: Device> TcpSocket<D> {
         }
     }
 
-    /// Address and port it is connected to.
+    /// Address and port it is connected to. `None`, too, when the connection is over in both directions: Linux lets
+    /// the program's socket go then, and only remembers the ports.
     pub fn peer(&self) -> Option<(Ipv4Addr, u16)> {
         match &self.inner.lock().phase {
             Phase::Remote { key, peer, .. } => {
                 let state = self.stack.with_socket(*key, |socket| socket.state())?;
-                let is_connected = !matches!(state, TcpState::SynSent | TcpState::SynReceived | TcpState::Closed);
-                is_connected.then_some(*peer)
+                let is_none =
+                    matches!(state, TcpState::SynSent | TcpState::SynReceived | TcpState::TimeWait | TcpState::Closed);
+                (!is_none).then_some(*peer)
             }
-            Phase::Local { end, .. } => end.is_open().then_some(end.peer),
+            Phase::Local { end, .. } => end.is_connected().then_some(end.peer),
             Phase::Fresh | Phase::Listening(_) => None,
         }
     }

@@ -239,7 +239,7 @@ impl Net {
         let before = Before::of(socket);
         match before.state {
             TcpState::SynSent | TcpState::SynReceived => return Ok(true),
-            TcpState::Closed => return Err(SocketError::NotConnected),
+            TcpState::TimeWait | TcpState::Closed => return Err(SocketError::NotConnected),
             _ => {}
         }
         user.read_shut |= read;

@@ -59,3 +59,22 @@ fn what_is_shut_down_in_both_directions_answers_with_a_reset() {
     assert_eq!((right.received(), left.receive(&mut [0; 9], false)), (0, Ok(0)));
     assert_eq!(left.shutdown(false, true), Err(SocketError::NotConnected));
 }
+
+#[test]
+fn a_connection_that_is_over_in_both_directions_has_no_peer() {
+    for (seed, peer) in [(9, RIGHT), (10, LEFT)] {
+        for first in [true, false] {
+            let mut world = World::new(CLEAN, seed);
+            let (left, right) = connection(&mut world, peer);
+            let (stays, goes) = if first { (left, right) } else { (right, left) };
+            let name = goes.local();
+            stays.shutdown(true, true).unwrap();
+            world.idle(SECOND_NS);
+            assert_eq!((stays.peer(), goes.peer()), (Some(name), Some(stays.local())));
+            drop(goes);
+            world.idle(SECOND_NS);
+            assert_eq!(stays.peer(), None, "{peer}, {first}");
+            assert_eq!(stays.shutdown(false, true), Err(SocketError::NotConnected));
+        }
+    }
+}
