@@ -11,6 +11,8 @@ use coppice_tests::physical::{Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
 use serde_json::Value;
 
+use crate::threads::cluster_of;
+
 /// How soon a rank that has little to do must be done beside others that compute.
 const BESIDE_OTHERS_MAX: Duration = Duration::from_secs(20);
 
@@ -204,7 +206,8 @@ fn turns(text: &str) -> BTreeMap<u64, [u64; 3]> {
 /// that come later find theirs as a new program should.
 #[test]
 fn ranks_that_compute_share_the_processor_and_keep_their_registers() {
-    let cluster = Cluster::up(2);
+    // On a core each, the host would be who shares its processors out.
+    let cluster = cluster_of(2, 1);
     let path = program("turns", Toolchain::Bare);
     let path = path.to_string_lossy();
     for _ in 0..2 {
