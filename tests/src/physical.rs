@@ -84,6 +84,11 @@ impl Monitor {
         let _ = self.lines.read_line(&mut String::new());
     }
 
+    /// Sends the machine a non-maskable interrupt, as somebody does who wants to know whether it is alive.
+    pub fn inject_nmi(&mut self) {
+        self.command("inject-nmi", &json!({}));
+    }
+
     fn say(&mut self, name: &str, arguments: &Value) {
         let order = json!({ "execute": name, "arguments": arguments });
         self.lines.get_mut().write_all(format!("{order}\n").as_bytes()).expect("order");

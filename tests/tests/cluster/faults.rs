@@ -39,6 +39,38 @@ fn has_event(cluster: &Cluster, kind: &str) -> bool {
     events.as_array().is_some_and(|events| events.iter().any(|event| event["kind"] == kind))
 }
 
+/// Non-maskable interrupts are answered on the console, whoever runs, and change nothing. One does not keep the next
+/// ones out.
+#[test]
+fn a_node_answers_non_maskable_interrupts_and_goes_on() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--cores", "1"]);
+    let mut monitor = Monitor::of_node(&cluster, 0);
+    let console = || cluster.coppice(&["console", "0"]).text();
+    let answers = |text: &str| text.matches("non-maskable interrupt while ").count();
+    let mut interrupt = || {
+        let before = answers(&console());
+        monitor.inject_nmi();
+        wait_until("an interrupt is answered", NOTICED_MAX, || {
+            let text = console();
+            if answers(&text) > before { Ok(()) } else { Err(text) }
+        });
+    };
+    interrupt();
+    interrupt();
+    let child = spinning(&cluster, 1);
+    // Now and then the kernel has something to do.
+    wait_until("an interrupt comes while the program runs", NOTICED_MAX, || {
+        interrupt();
+        let text = console();
+        if text.matches("while a program ran").count() >= 2 { Ok(()) } else { Err(text) }
+    });
+    let job = cluster.last_job()["job"].to_string();
+    let _ = cluster.coppice(&["kill", "--signal", "TERM", &job]).success();
+    assert_eq!(finish_child(child, "a job that was interrupted").status, 143);
+    let _ = cluster.run(&[BUSYBOX, "true"]).success();
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1);
+}
+
 #[test]
 fn killed_machine_ends_its_job_and_comes_back() {
     let cluster = Cluster::up(2);

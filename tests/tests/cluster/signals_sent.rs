@@ -13,6 +13,9 @@ use crate::threads::cluster_of;
 /// How long a program that is stopped is watched.
 const STOPPED_TIME: Duration = Duration::from_secs(1);
 
+/// In this time a program says something that runs on a node far away.
+const LAUNCHED_TIME: Duration = Duration::from_secs(5);
+
 /// A `coppice run` of `signalled` whose output is read as it comes.
 struct Job {
     child: Child,
@@ -141,6 +144,44 @@ fn a_job_is_stopped_and_continued() {
     let _ = send("KILL");
     let job = reader.join().expect("the reader ends with the output");
     assert_eq!(job.end().status, 137);
+}
+
+/// A job may be stopped before its program has begun: it stands still until it is to go on. The node is far away, so
+/// that a launch takes long.
+#[test]
+fn a_job_is_stopped_while_it_is_launched() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--latency", "100ms"]);
+    let path = program("signalled", Toolchain::Musl);
+    let mut child = cluster
+        .command(&["run", "--quiet", path.to_str().expect("a path"), "plain"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
+    wait_until("the job has its node", Duration::from_secs(30), || {
+        let jobs = cluster.json(&["jobs", "--limit", "1"]);
+        if jobs[0]["state"] == "starting" { Ok(()) } else { Err(jobs.to_string()) }
+    });
+    let number = cluster.last_job()["job"].to_string();
+    let _ = cluster.coppice(&["kill", "--signal", "STOP", &number]).success();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+    let reader = std::thread::spawn(move || {
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("output");
+        let _ = sender.send(line);
+    });
+    wait_until("its process is there", Duration::from_secs(60), || {
+        let job = cluster.last_job();
+        if job["running_at_ns"].is_null() { Err(job.to_string()) } else { Ok(()) }
+    });
+    let said = receiver.recv_timeout(LAUNCHED_TIME);
+    assert!(said.is_err(), "it was to be stopped, and said {said:?}");
+    let _ = cluster.coppice(&["kill", "--signal", "CONT", &number]).success();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).as_deref(), Ok("ready\n"));
+    let _ = cluster.coppice(&["kill", &number]).success();
+    reader.join().expect("the reader ends with the output");
+    assert_eq!(finish_child(child, "a job that was stopped before it began").status, 143);
 }
 
 #[test]
