@@ -66,3 +66,14 @@ fn memory_that_changes_on_2_cores() {
 fn memory_that_changes_on_4_cores() {
     memory(4, "6", "80");
 }
+
+/// A thread that gives a lock up and ends at once is not taken for one that ended with it: if it were, threads in a C
+/// library would stop for ever.
+#[test]
+fn locks_are_handed_on_by_threads_that_end() {
+    let cluster = cluster_of(1, 4);
+    for toolchain in [Toolchain::Glibc, Toolchain::Musl] {
+        let text = run(&cluster, "lock_holders", toolchain, &["12", "150"]);
+        assert_eq!(text, "inside 1800 times\n", "{toolchain:?}");
+    }
+}

@@ -32,12 +32,7 @@ pub(super) fn lock(caller: Caller<'_>, a: &Arguments, what: u32) -> Immediate<Fu
     let until_ns = if what == command::TRYLOCK_PI { u64::MAX } else { until_ns(caller, a, what)? };
     let place = word(caller, address, a, Access::WRITE)?.as_lock();
     caller.process.space.lock().touch(address, 4, Access::WRITE)?;
-    let holder = caller.process.space.lock().load_word(address)? & owner::THREAD;
-    let is_thread =
-        |holder| caller.process.job.processes().iter().any(|process| process.threads.find(holder).is_some());
-    if holder != 0 && holder != tid && !is_thread(holder) {
-        return Err(Errno::ESRCH.into());
-    }
+    check_holder(caller, address)?;
     let may_sleep = || -> Result<(), Found> {
         let before = caller.process.space.lock().update_word(address, |word| match word & owner::THREAD {
             0 => Some(word & (owner::DIED | owner::WAITERS) | tid),
@@ -56,6 +51,29 @@ pub(super) fn lock(caller: Caller<'_>, a: &Arguments, what: u32) -> Immediate<Fu
         Err(Found::Had) => Ok(Futex::Done(0)),
         Err(Found::Trouble(trouble)) => Err(trouble),
     }
+}
+
+/// That whoever has a lock can still hand it on.
+///
+/// A thread hands its locks on before it is no more, so a word says who has the lock only if it still does after that
+/// thread was looked for in vain: one that unlocks and ends in between has done right, and C libraries wait for ever
+/// if they hear otherwise.
+///
+/// # Errors
+/// `ESRCH`: a thread has it that ended without a word about it.
+fn check_holder(caller: Caller<'_>, address: u64) -> Immediate<()> {
+    let load = || Ok::<_, Trouble>(caller.process.space.lock().load_word(address)? & owner::THREAD);
+    let is_thread =
+        |holder| caller.process.job.processes().iter().any(|process| process.threads.find(holder).is_some());
+    let mut holder = load()?;
+    while holder != 0 && holder != caller.thread.tid && !is_thread(holder) {
+        let still = load()?;
+        if still == holder {
+            return Err(Errno::ESRCH.into());
+        }
+        holder = still;
+    }
+    Ok(())
 }
 
 /// `FUTEX_UNLOCK_PI`.
