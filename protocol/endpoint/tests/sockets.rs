@@ -449,7 +449,7 @@ fn nothing_can_be_done_with_sockets_that_are_not_connected() {
     }
     assert_eq!(fresh.accept().err(), Some(SocketError::Invalid));
     assert_eq!(fresh.shutdown(true, true), Err(SocketError::NotConnected));
-    assert_eq!(listening.connect(RIGHT, 7), Err(SocketError::Invalid));
+    assert_eq!(listening.connect(RIGHT, 7), Err(SocketError::AlreadyConnected));
     assert_eq!(listening.bind(ANY, 9, false), Err(SocketError::Invalid));
 }
 

@@ -14,7 +14,7 @@ pub(super) use options::{get_option, set_option};
 
 use alloc::sync::Arc;
 
-use self::names::{Place, name_argument, read_name};
+use self::names::{LocalName, Place, local_name_argument, name_argument, read_local_name, read_name};
 use super::Arguments;
 use super::abi::socket::{AF_INET, name};
 use super::pipe::{install, socket_flags, socket_type};
@@ -87,10 +87,18 @@ pub(super) fn socket(caller: Caller<'_>, a: &Arguments) -> Immediate {
 /// bind(2).
 pub(super) fn bind(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
-    let socket = Kind::of(&file)?.network(Errno::EINVAL)?;
-    let (address, port) = name_argument(caller, a.get(1), a.int(2))?;
-    socket.bind(address, port)?;
-    Ok(0)
+    match Kind::of(&file)? {
+        Kind::Network(socket) => {
+            let (address, port) = name_argument(caller, a.get(1), a.int(2))?;
+            socket.bind(address, port)?;
+            Ok(0)
+        }
+        Kind::Pair(_) => {
+            // There are no names for it, but a name that cannot be read is told first.
+            local_name_argument(caller, a.get(1), a.int(2))?;
+            Err(Errno::EINVAL.into())
+        }
+    }
 }
 
 /// listen(2).
@@ -126,7 +134,14 @@ pub(super) fn shutdown(caller: Caller<'_>, a: &Arguments) -> Immediate {
 /// it waits on.
 pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
-    let socket = Kind::of(&file)?.network(Errno::EISCONN)?;
+    let socket = match Kind::of(&file)? {
+        Kind::Network(socket) => socket,
+        // A pair is connected, but who shall be its new peer is looked for first, and nobody has a name.
+        Kind::Pair(_) => {
+            let name = read_local_name(caller, a.get(1), a.int(2)).await?;
+            return Err(name.map_or(Errno::EINVAL, LocalName::error).into());
+        }
+    };
     let Some((address, port)) = read_name(caller, a.get(1), a.int(2)).await? else {
         return Ok(socket.disconnect().map(|()| 0)?);
     };
@@ -163,7 +178,11 @@ pub(super) async fn accept4(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awaited {
     let file = find(caller, a.int(0))?;
-    let socket = Kind::of(&file)?.network(Errno::EINVAL)?;
+    let refused = match Kind::of(&file)? {
+        Kind::Pair(end) if end.kind == PairKind::Datagrams => Errno::EOPNOTSUPP,
+        _ => Errno::EINVAL,
+    };
+    let socket = Kind::of(&file)?.network(refused)?;
     let place = Place::prepare(caller, a.get(1), a.get(2)).await?;
     let deadline_ns = deadline_ns(&file, |options| options.receive_timeout_ns);
     let attempt = || {

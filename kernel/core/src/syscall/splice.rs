@@ -48,7 +48,10 @@ fn how(file: &OpenFile, flags: u32) -> How {
 }
 
 /// The open files of two arguments.
-fn two(caller: Caller<'_>, from: i32, to: i32) -> Result<(Arc<OpenFile>, Arc<OpenFile>), Errno> {
+///
+/// # Errors
+/// `EBADF`, also for what is only a place.
+pub(super) fn two(caller: Caller<'_>, from: i32, to: i32) -> Result<(Arc<OpenFile>, Arc<OpenFile>), Errno> {
     let files = caller.process.files.lock();
     let (input, output) = (files.get(from)?, files.get(to)?);
     if input.is_path() || output.is_path() { Err(Errno::EBADF) } else { Ok((input, output)) }

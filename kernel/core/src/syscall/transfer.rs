@@ -48,10 +48,7 @@ pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// copy_file_range(2).
 pub(super) async fn copy_file_range(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let (input, output) = {
-        let files = caller.process.files.lock();
-        (files.get(a.int(0))?, files.get(a.int(2))?)
-    };
+    let (input, output) = super::splice::two(caller, a.int(0), a.int(2))?;
     if a.uint(5) != 0 {
         return Err(Errno::EINVAL.into());
     }

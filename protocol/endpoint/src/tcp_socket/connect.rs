@@ -33,9 +33,9 @@ impl<D: Device> TcpSocket<D> {
     /// [`SocketError::InProgress`] the first time: the socket gets writable when it is connected or failed, and
     /// [`Self::take_error`] or another call say which. Then [`SocketError::AlreadyInProgress`] while it lasts,
     /// [`SocketError::Refused`] or [`SocketError::TimedOut`] once if it failed, `Ok` once if not, and
-    /// [`SocketError::AlreadyConnected`] from then on. [`SocketError::NoHost`] and [`SocketError::Unreachable`] if
-    /// there is no such node in the job,
-    /// [`SocketError::Invalid`] if it listens or its own address does not reach there, [`SocketError::NoMemory`].
+    /// [`SocketError::AlreadyConnected`] from then on, or if it listens. [`SocketError::NoHost`] and
+    /// [`SocketError::Unreachable`] if there is no such node in the job, [`SocketError::Invalid`] if its own address
+    /// does not reach there, [`SocketError::NoMemory`].
     pub fn connect(&self, address: Ipv4Addr, port: u16) -> Result<(), SocketError> {
         let mut inner = self.inner.lock();
         match self.outcome(&mut inner)? {
@@ -63,7 +63,7 @@ impl<D: Device> TcpSocket<D> {
     fn outcome(&self, inner: &mut Inner) -> Result<Option<Outcome>, SocketError> {
         let (outcome, told) = match &mut inner.phase {
             Phase::Fresh => return Ok(None),
-            Phase::Listening(_) => return Err(SocketError::Invalid),
+            Phase::Listening(_) => return Err(SocketError::AlreadyConnected),
             Phase::Remote { key, told, .. } => (self.stack.with_net(|net| net.outcome(*key, *told)), told),
             Phase::Local { end, told } => {
                 let outcome = match end.is_waiting() {

@@ -23,7 +23,7 @@ enum difference {
 
 static const char *const differences[DIFFERENCES] = {
     [SHARED_WRITABLE] = "A file mapped shared cannot be mapped for writing (ENODEV): nothing would write the changes back.",
-    [CONNECTED_AT_ONCE] = "A connection within a node is made at once: connect(2) of a socket that must not wait gives 0, or ECONNREFUSED where nobody listens, not EINPROGRESS.",
+    [CONNECTED_AT_ONCE] = "A connection within a node is made at once: connect(2) of a socket that must not wait gives 0, or ECONNREFUSED where nobody listens, not EINPROGRESS, and a second call EISCONN.",
     [HIGHEST_OFFSET] = "lseek(2) and copies take offsets up to 2^63 - 1; what a file system allows is looked at when a file is read or written.",
     [SHUT_DATAGRAMS] = "A datagram socket of a pair that was shut down for reading gives 0 where Linux gives EAGAIN if it must not wait.",
     [TWO_FAULTS] = "Where two things are wrong with a call (both its paths, a place and a length), the other error may be told.",

@@ -72,20 +72,43 @@ impl LocalName {
     }
 }
 
-/// Reads the name of a socket of this node; `None`: it is something else.
-pub(super) async fn read_local_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<LocalName>> {
+/// Room for any name.
+type Room = [u8; NAME_BYTES_MAX as usize];
+
+/// As much of it as a name takes that is so long.
+///
+/// # Errors
+/// `EINVAL`: no name is.
+fn room(bytes: &mut Room, length: i32) -> Result<&mut [u8], Errno> {
+    usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length)).ok_or(Errno::EINVAL)
+}
+
+/// Which name of a socket of this node it is; `None`: it is something else.
+fn parse_local_name(name: &[u8]) -> Option<LocalName> {
     /// A name without a path, and one with the longest, bytes.
     const LENGTHS: core::ops::RangeInclusive<usize> = 3..=110;
-    let length = usize::try_from(length).ok().filter(|length| *length <= NAME_BYTES_MAX as usize);
-    let mut bytes = [0; NAME_BYTES_MAX as usize];
-    let name = bytes.get_mut(..length.ok_or(Errno::EINVAL)?).ok_or(Errno::EINVAL)?;
-    caller.read(address, name).await?;
-    Ok(match *name {
+    match *name {
         [low, high, first, ..] if u16::from_le_bytes([low, high]) == AF_UNIX && LENGTHS.contains(&name.len()) => {
             Some(if first == 0 { LocalName::Abstract } else { LocalName::Path })
         }
         _ => None,
-    })
+    }
+}
+
+/// Reads the name of a socket of this node; `None`: it is something else.
+pub(super) async fn read_local_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<LocalName>> {
+    let mut bytes: Room = [0; NAME_BYTES_MAX as usize];
+    let name = room(&mut bytes, length)?;
+    caller.read(address, name).await?;
+    Ok(parse_local_name(name))
+}
+
+/// The name in an argument of bind(2).
+pub(super) fn local_name_argument(caller: Caller<'_>, address: u64, length: i32) -> Immediate<Option<LocalName>> {
+    let mut bytes: Room = [0; NAME_BYTES_MAX as usize];
+    let name = room(&mut bytes, length)?;
+    caller.process.space.lock().read_bytes(address, name)?;
+    Ok(parse_local_name(name))
 }
 
 /// Writes as much of a value as there is room for, and its length, to where a program wants them.
