@@ -7,6 +7,7 @@ mod conversation;
 mod jobs;
 mod ledger;
 mod outbox;
+mod reports;
 mod retain;
 #[cfg(test)]
 mod tests;

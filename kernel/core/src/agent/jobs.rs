@@ -107,7 +107,7 @@ impl<P: Processes + 'static> Jobs<P> {
         if let Err(error) = self.start(launch) {
             self.ship.client(job, rank).release();
             let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
-            self.ranks.ledger.lock().end(report.clone());
+            self.ranks.ledger.lock().end(&report);
             self.outbox.ended(report);
         }
     }
@@ -135,7 +135,7 @@ impl<P: Processes + 'static> Jobs<P> {
                 ranks.ledger.lock().wiped();
                 ranks.wiped.wake_all();
             }
-            ranks.ledger.lock().end(report.clone());
+            ranks.ledger.lock().end(&report);
             outbox.ended(report);
         })
         .map(|_| ())
@@ -145,7 +145,7 @@ impl<P: Processes + 'static> Jobs<P> {
     pub(super) fn kill(&mut self, job: JobId) {
         let (runs, reports) = {
             let ledger = self.ranks.ledger.lock();
-            (ledger.job() == Some(job), ledger.reports_of(job).cloned().collect::<Vec<_>>())
+            (ledger.job() == Some(job), ledger.reports_of(job).collect::<Vec<_>>())
         };
         if runs {
             self.processes.kill(job, SIGKILL);
