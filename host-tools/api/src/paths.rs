@@ -214,6 +214,12 @@ impl ClusterPaths {
         self.state.join("coppice.db")
     }
 
+    /// Room on the disk for records that cannot be written to the database for now.
+    #[must_use]
+    pub fn reserve(&self) -> PathBuf {
+        self.state.join("coppice.reserve")
+    }
+
     /// Locked by the service node for as long as it lives; its process id is written in it.
     #[must_use]
     pub fn lock(&self) -> PathBuf {

@@ -45,6 +45,7 @@ use self::unclaimed::Unclaimed;
 use crate::database::{Database, DatabaseError, JobRow};
 use crate::limits::BOOTS_PER_PROCESSOR;
 use crate::plant::{Plant, PlantEvent};
+use crate::records::{Records, Recovered, What};
 use crate::scheduler::Scheduler;
 use crate::store::ProgramStore;
 
@@ -87,7 +88,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Controller<P> {
     config: Config,
-    database: Database,
+    records: Records,
     store: ProgramStore,
     plant: P,
     accelerator: Option<Accelerator>,
@@ -115,11 +116,12 @@ impl<P: Plant> Controller<P> {
     /// [`DatabaseError`].
     pub fn new(
         config: Config,
-        database: Database,
+        records: Records,
         store: ProgramStore,
         plant: P,
         now: Now,
     ) -> Result<Self, DatabaseError> {
+        let database = records.database();
         let nodes = (0..config.nodes)
             .map(|number| Ok(Node::new(NodeId(number), config.pset_size, database.node(NodeId(number))?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
@@ -128,7 +130,7 @@ impl<P: Plant> Controller<P> {
         let (view, _) = watch::channel(view::empty(&config, now));
         let mut controller = Self {
             config,
-            database,
+            records,
             store,
             plant,
             accelerator: None,
@@ -153,13 +155,13 @@ impl<P: Plant> Controller<P> {
 
     /// Ends the jobs that an earlier service node left behind: nothing of them runs any more.
     fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
-        let unfinished = self.database.unfinished_jobs()?;
-        for job in unfinished {
+        let database = self.records.database_mut();
+        for job in database.unfinished_jobs()? {
             let reason = "the service node ended while the job was under way".to_owned();
             let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason.clone()), retention: None };
-            self.database.end_job(job, &end, now.realtime_ns)?;
+            database.end_job(job, &end, now.realtime_ns)?;
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
-            self.database.add_ras(None, &event, now.realtime_ns)?;
+            database.add_ras(None, &event, now.realtime_ns)?;
         }
         Ok(())
     }
@@ -193,12 +195,14 @@ impl<P: Plant> Controller<P> {
         let nodes = self.nodes.iter().filter_map(Node::deadline);
         let jobs = self.jobs.values().filter_map(Job::deadline);
         let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
-        let ours = [self.unclaimed.deadline(), self.forgets.deadline(), self.shutdown_deadline].into_iter().flatten();
-        nodes.chain(jobs).chain(helpers).chain(ours).min()
+        let ours =
+            [self.unclaimed.deadline(), self.forgets.deadline(), self.shutdown_deadline, self.records.deadline()];
+        nodes.chain(jobs).chain(helpers).chain(ours.into_iter().flatten()).min()
     }
 
     /// Does what is due.
     pub fn advance(&mut self, now: Now) {
+        self.advance_records(now);
         self.advance_helpers(now);
         self.advance_nodes(now);
         self.advance_jobs(now);
@@ -233,9 +237,9 @@ impl<P: Plant> Controller<P> {
         self.changed = true;
     }
 
-    /// The cluster cannot come up.
+    /// Something that the cluster needs was given up: it cannot come up, or it does not go on as it should.
     fn fail(&mut self, reason: String) {
-        tracing::error!(reason, "the cluster cannot come up");
+        tracing::error!(state = ?self.state, reason, "given up");
         if self.state == ClusterState::Starting {
             self.state = ClusterState::Failed;
         }
@@ -254,8 +258,8 @@ impl<P: Plant> Controller<P> {
 
     /// Gives the database back, to be closed last.
     #[must_use]
-    pub fn into_database(self) -> Database {
-        self.database
+    pub fn into_database(self, now: Now) -> Database {
+        self.records.into_database(now)
     }
 
     fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
@@ -268,15 +272,21 @@ impl<P: Plant> Controller<P> {
 
     fn record_ras(&mut self, node: Option<NodeId>, event: &RasEvent, now: Now) {
         tracing::info!(node = node.map(|node| node.0), kind = ?event.kind, text = event.text, "RAS event");
-        let recorded = self.database.add_ras(node, event, now.realtime_ns);
-        complain(recorded);
+        self.records.add(What::Ras(node, event.clone()), now);
     }
-}
 
-/// A record that could not be made is no reason to stop serving; the log says so.
-fn complain(recorded: Result<(), DatabaseError>) {
-    if let Err(error) = recorded {
-        tracing::error!(%error, "could not record");
+    /// Writes what waits to be recorded, and says so when that is possible again.
+    fn advance_records(&mut self, now: Now) {
+        if let Some(Recovered { lasted, why, written, lost }) = self.records.advance(now) {
+            let seconds = lasted.as_secs_f64();
+            let text =
+                format!("records could not be written for {seconds:.1} s: {why}; {written} waited and are written");
+            self.record_ras(None, &ras(Severity::Warn, RasKind::Recovery, None, text), now);
+            if lost > 0 {
+                let text = format!("{lost} events and states of nodes are lost: too many waited to be recorded");
+                self.record_ras(None, &ras(Severity::Error, RasKind::EventsLost, None, text), now);
+            }
+        }
     }
 }
 

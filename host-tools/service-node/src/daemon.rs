@@ -27,6 +27,7 @@ use crate::http::Api;
 use crate::limits::{EVENTS_MAX, LOCK_RETRY_INTERVAL, LOCK_TIME_MAX};
 use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
+use crate::records::Records;
 use crate::store::ProgramStore;
 use crate::time::realtime_ns;
 
@@ -63,7 +64,9 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
     start_log(&paths.log())?;
     raise_descriptor_limit();
     let programs = find_programs()?;
-    let database = Database::open(&paths.database()).with_context(|| paths.database().display().to_string())?;
+    let named = |path: &Path| path.display().to_string();
+    let database = Database::open(&paths.database()).with_context(|| named(&paths.database()))?;
+    let records = Records::with_reserve(database, &paths.reserve()).with_context(|| named(&paths.reserve()))?;
     let store = ProgramStore::open(paths.programs()).with_context(|| paths.programs().display().to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let database = runtime.block_on(async {
@@ -95,7 +98,8 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
         let plant = Processes::new(setup, events.clone());
-        let controller = Controller::new(config, database, store.clone(), plant, now())?;
+        let controller =
+            Controller::new(config, records, store.clone(), plant, now()).with_context(|| named(&paths.database()))?;
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
         let router = Api::new(events, store).router();
@@ -129,7 +133,7 @@ async fn control(mut controller: Controller<Processes>, mut queue: mpsc::Receive
             _ = interrupt.recv() => controller.handle(Event::Request(Request::Down), now()),
         }
     }
-    Ok(controller.into_database())
+    Ok(controller.into_database(now()))
 }
 
 fn now() -> Now {
@@ -190,6 +194,8 @@ fn start_log(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
+        // They would go to standard error, which is this log.
+        .log_internal_errors(false)
         .with_writer(move || LogWriter(log.try_clone().ok()))
         .try_init()
         .map_err(|error| anyhow!("cannot log: {error}"))?;
@@ -198,12 +204,15 @@ fn start_log(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes to the log, or nowhere if descriptors have run out.
+/// Writes to the log, or nowhere if descriptors or its disk have run out: nothing depends on it.
 struct LogWriter(Option<File>);
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+        if let Some(file) = &mut self.0 {
+            let _ = file.write_all(bytes);
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -15,20 +15,25 @@ mod tests;
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 pub use jobs::{JobRow, StartRow};
 pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
 
+use crate::limits::LOCK_WAIT_MAX;
+
 /// Why the database could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// SQLite failed.
-    #[error("database: {0}")]
+    #[error("{}", in_words(.0))]
     Sqlite(#[from] rusqlite::Error),
+    /// The room for records that wait could not be taken or read.
+    #[error("{0}")]
+    Reserve(#[from] std::io::Error),
     /// The file was written by a later version.
-    #[error("the database has version {found}, this coppiced knows up to {known}; use the newer Coppice")]
+    #[error("it has version {found}, this coppiced knows up to {known}; use the newer Coppice")]
     TooNew {
         /// Version of the file.
         found: u32,
@@ -36,8 +41,45 @@ pub enum DatabaseError {
         known: u32,
     },
     /// A row does not hold what it must.
-    #[error("database: damaged {0}")]
+    #[error("damaged {0} in the database")]
     Damaged(&'static str),
+}
+
+impl DatabaseError {
+    /// Whether the same may succeed later: nothing is wrong with what was to be done, but with the disk, or somebody
+    /// else has the file.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        let Self::Sqlite(error) = self else { return matches!(self, Self::Reserve(_)) };
+        error.sqlite_error_code().is_some_and(|code| {
+            matches!(
+                code,
+                ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::OutOfMemory
+            )
+        })
+    }
+}
+
+/// What failed, for people.
+fn in_words(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "no space left on the disk of the database".into(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program holds the lock of the database".into()
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            "it is damaged; move it elsewhere, with the files beside it whose names begin like its own, and the cluster \
+             starts a new history"
+                .into()
+        }
+        _ => format!("database: {error}"),
+    }
 }
 
 /// The open database of one cluster.
@@ -65,6 +107,7 @@ impl Database {
     }
 
     fn prepare(mut connection: Connection) -> Result<Self, DatabaseError> {
+        connection.busy_timeout(LOCK_WAIT_MAX)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;

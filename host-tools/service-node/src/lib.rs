@@ -8,7 +8,7 @@
 //! ```
 //! Everything that is decided is decided in [`controller`], one event at a time, with the time as an argument and the
 //! processes behind the trait [`plant::Plant`]: the same code runs in tests without a process in sight. What must
-//! survive is in the [`database`] before anybody hears of it.
+//! survive is in the [`database`] before anybody hears of it; while that cannot be written, it waits in [`records`].
 
 pub mod controller;
 pub mod daemon;
@@ -19,6 +19,7 @@ pub mod limits;
 pub mod options;
 pub mod plant;
 pub mod processes;
+pub mod records;
 pub mod scheduler;
 pub mod store;
 pub mod time;

@@ -46,8 +46,14 @@ pub const BOOTS_PER_PROCESSOR: usize = 2;
 /// counts as failed.
 pub const BOOT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Failed boots of a node in a row after which it is given up.
+/// Failed boots of a node in a row after which it is given up: jobs do not wait for it any more.
 pub const BOOT_ATTEMPTS_MAX: u32 = 4;
+
+/// How long a node waits after its first failed boot; four times as long after each further one.
+pub const BOOT_RETRY_TIME_MIN: Duration = Duration::from_millis(250);
+
+/// How often a node that was given up is tried again while the cluster is up.
+pub const BOOT_RETRY_TIME_GIVEN_UP: Duration = Duration::from_secs(60);
 
 /// Failed starts of the fabric or an I/O node in a row after which the cluster is given up.
 pub const HELPER_ATTEMPTS_MAX: u32 = 5;
@@ -96,6 +102,22 @@ pub const RAS_EVENTS_KEPT_MAX: u64 = 100_000;
 
 /// Ended jobs that are kept; the oldest go first.
 pub const JOBS_KEPT_MAX: u64 = 100_000;
+
+/// How long the database's lock is waited for; then records wait instead. The controller stands still meanwhile.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_millis(20);
+
+/// How soon records that wait are tried again, at first.
+pub const RECORDS_RETRY_TIME_MIN: Duration = Duration::from_millis(100);
+
+/// How soon they are tried again at the latest.
+pub const RECORDS_RETRY_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Records that wait until the database can be written. Beyond it only jobs' histories are kept, which the jobs under way
+/// bound; others are counted as lost.
+pub const RECORDS_WAITING_MAX: usize = 10_000;
+
+/// Room on the disk that is taken beforehand for records that wait, bytes. Records beyond it wait in memory alone.
+pub const RESERVE_BYTES: usize = 1 << 20;
 
 /// New rows between two looks at the limits of the tables.
 pub const ROWS_BETWEEN_TRIMS: u64 = 1000;

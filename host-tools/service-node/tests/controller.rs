@@ -16,7 +16,9 @@ use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::feed::Piece;
-use coppice_service_node::limits::{ATTACH_TIME_MAX, BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX, KILL_TIME_MAX};
+use coppice_service_node::limits::{
+    ATTACH_TIME_MAX, BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_RETRY_TIME_MIN, BOOT_TIME_MAX, KILL_TIME_MAX,
+};
 use coppice_service_node::plant::{HelperEvent, LastWords};
 use support::{Cluster, Order, job};
 
@@ -206,8 +208,8 @@ fn a_node_that_does_not_boot_is_given_up() {
     cluster.event(ready);
     let id = cluster.submit(job(2)).expect("both may work yet");
     let _feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
-    for _ in 0..BOOT_ATTEMPTS_MAX {
-        cluster.pass(BOOT_TIME_MAX);
+    for attempt in 0..BOOT_ATTEMPTS_MAX {
+        cluster.pass(BOOT_TIME_MAX + BOOT_RETRY_TIME_MIN * 4u32.pow(attempt));
     }
     let (state, failure) = state(&mut cluster);
     assert_eq!(state, ClusterState::Failed);
@@ -222,6 +224,49 @@ fn a_node_that_does_not_boot_is_given_up() {
     cluster.behaviour.boots = true;
     cluster.ask(|answer| Request::Reboot(NodeId(1), answer)).expect("rebooted");
     assert!(all_ready(&mut cluster));
+}
+
+/// How often a node was booted.
+fn boots(cluster: &Cluster) -> usize {
+    cluster.orders.iter().filter(|order| matches!(order, Order::Boot(..))).count()
+}
+
+#[test]
+fn boots_that_fail_at_once_are_tried_again_after_a_while() {
+    let mut cluster = Cluster::up(1, 1);
+    let at_first = boots(&cluster);
+    // Machines end as soon as they are started, as on a host that is out of something.
+    cluster.behaviour.boots = false;
+    let fail = |cluster: &mut Cluster| cluster.end_machine(0, "no space left on device", LastWords::None);
+    fail(&mut cluster);
+    assert_eq!(boots(&cluster), at_first + 1, "a node that was up is booted at once");
+    for attempt in 1..BOOT_ATTEMPTS_MAX {
+        fail(&mut cluster);
+        let wait = BOOT_RETRY_TIME_MIN * 4u32.pow(attempt - 1);
+        cluster.pass(wait - Duration::from_millis(1));
+        assert_eq!(boots(&cluster), at_first + attempt as usize, "too soon after attempt {attempt}");
+        cluster.pass(Duration::from_millis(1));
+        assert_eq!(boots(&cluster), at_first + attempt as usize + 1, "not tried again after attempt {attempt}");
+    }
+    fail(&mut cluster);
+    assert_eq!(nodes(&mut cluster)[0].state, NodeState::Failed);
+    assert_eq!(state(&mut cluster), (ClusterState::Up, None), "the cluster came up, and is");
+    assert!(
+        events(&mut cluster, "node-lost").last().is_some_and(|event| event.text.contains("tried again every 60 s"))
+    );
+    // From time to time it is tried again, and one day it works.
+    cluster.pass(BOOT_RETRY_TIME_GIVEN_UP);
+    assert_eq!(boots(&cluster), at_first + BOOT_ATTEMPTS_MAX as usize + 1);
+    fail(&mut cluster);
+    assert_eq!(nodes(&mut cluster)[0].state, NodeState::Failed, "one attempt each time");
+    cluster.behaviour.boots = true;
+    cluster.pass(BOOT_RETRY_TIME_GIVEN_UP);
+    assert!(all_ready(&mut cluster));
+    cluster.behaviour.boots = false;
+    fail(&mut cluster);
+    fail(&mut cluster);
+    cluster.pass(BOOT_RETRY_TIME_MIN);
+    assert_eq!(nodes(&mut cluster)[0].state, NodeState::Booting, "what failed before it worked counts no more");
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl<P: Plant> Controller<P> {
     fn find_program(&self, text: &str) -> Result<ProgramId, Refused> {
         let shown = text.escape_debug();
         if text.len() >= HASH_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            match self.database.programs_by_hash(text)?[..] {
+            match self.records.database().programs_by_hash(text)?[..] {
                 [] => {}
                 [program] => return Ok(program),
                 _ => {
@@ -121,7 +121,7 @@ impl<P: Plant> Controller<P> {
                 return Ok(ProgramId(*hash.as_bytes()));
             }
         }
-        let found = self.database.program_from(text)?;
+        let found = self.records.database().program_from(text)?;
         found.ok_or_else(|| {
             Refused::missing(format!(
                 "no program '{shown}' was run; give its path, or {HASH_DIGITS_MIN} or more digits of its hash, see \

@@ -8,10 +8,11 @@ use coppice_protocol::pset::ToPset;
 
 use super::job::{Due, Job};
 use super::node::Phase;
-use super::{Controller, Now, Refused, complain};
+use super::{Controller, Now, Refused};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
 use crate::plant::Plant;
+use crate::records::What;
 
 impl<P: Plant> Controller<P> {
     /// Ends a job by `SIGKILL`, for a reason.
@@ -74,8 +75,7 @@ impl<P: Plant> Controller<P> {
         let Some(state) = job.rank_mut(rank).filter(|state| state.report.is_none()) else { return };
         let node = state.node;
         report.retain = state.retain;
-        let recorded = self.database.add_ranks(id, std::slice::from_ref(&report));
-        complain(recorded);
+        self.records.add(What::Ranks(id, vec![report.clone()]), now);
         state.report = Some(report);
         if self.nodes.get(node.0 as usize).is_some_and(|node| node.phase == Phase::Busy(id)) {
             // The node stays with the job until all of it is over: a block is given up as a whole.
@@ -121,9 +121,8 @@ impl<P: Plant> Controller<P> {
             }
         }
         let end = JobRow { exit_status, reason: job.reason.clone(), retention: job.retention() };
-        let recorded = self.database.end_job(id, &end, now.realtime_ns);
-        complain(recorded);
-        match self.database.job(id) {
+        self.records.add(What::Ended(id, end.clone()), now);
+        match self.records.job(id) {
             Ok(Some(detail)) => job.feed.event(JobEvent::Ended(Box::new(detail.job))),
             found => {
                 tracing::error!(job = id.0, ?found, "ended, but not in the database");

@@ -9,13 +9,15 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 
 use super::holdings::Holdings;
 use crate::database::NodeRow;
+use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_RETRY_TIME_MIN};
 
 /// What a node is doing.
 ///
 /// ```text
 /// Waiting ──► Booting ──► Ready ◄──► Busy
 ///    ▲  ▲        │          │          │
-///    │  └────────┴── its machine ended ┤        (several times in a row while booting: Failed)
+///    │  └────────┴── its machine ended ┤        (several times in a row while booting: Failed,
+///                                                 and from time to time Waiting again)
 ///    └── Stopping ◄── it is to be ended ┘
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(super) struct Node {
     pub(super) generation: Generation,
     /// Boots in a row that failed.
     pub(super) failures: u32,
+    /// When it may be booted again after that.
+    pub(super) not_before: Option<Instant>,
     pub(super) pid: Option<u32>,
     pub(super) status: Option<NodeStatus>,
     /// Its memory when it was last heard of. What it had when it got ready, and jobs can have, is in the status.
@@ -62,6 +66,7 @@ impl Node {
             phase: Phase::Waiting,
             generation: Generation(row.generation),
             failures: 0,
+            not_before: None,
             pid: None,
             memory: row.status.as_ref().map(|status| status.memory),
             status: row.status,
@@ -72,6 +77,27 @@ impl Node {
     /// Whether it takes jobs or has one.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Busy(_))
+    }
+
+    /// Whether it may be booted at this time.
+    pub(super) fn may_boot(&self, now: Instant) -> bool {
+        self.phase == Phase::Waiting && self.not_before.is_none_or(|time| time <= now)
+    }
+
+    /// Its boot failed once more.
+    pub(super) fn boot_failed(&mut self, now: Instant) {
+        self.failures += 1;
+        let wait = match self.failures {
+            failures if failures >= BOOT_ATTEMPTS_MAX => BOOT_RETRY_TIME_GIVEN_UP,
+            failures => BOOT_RETRY_TIME_MIN * 4u32.pow(failures - 1),
+        };
+        self.not_before = Some(now + wait);
+    }
+
+    /// Boots that failed count no more.
+    pub(super) fn forgive(&mut self) {
+        self.failures = 0;
+        self.not_before = None;
     }
 
     /// Whether it has a machine, as far as is known.
@@ -90,6 +116,7 @@ impl Node {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Booting { deadline } => Some(deadline),
+            Phase::Waiting | Phase::Failed => self.not_before,
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! Booting nodes, and noticing that they are gone.
 
+use coppice_api::cluster::ClusterState;
 use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, MacAddress, NETWORK_PREFIX, NodeId};
 use coppice_protocol::personality::Personality;
@@ -8,9 +9,10 @@ use coppice_protocol::ras::{RasKind, Severity};
 
 use super::holdings::Holdings;
 use super::node::Phase;
-use super::{Controller, Now, complain, ras};
-use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX};
+use super::{Controller, Now, ras};
+use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_TIME_MAX};
 use crate::plant::{LastWords, MTU, MachineEvent, Plant};
+use crate::records::What;
 
 /// Most verbose level that nodes log on their consoles, as `log::LevelFilter` counts: informative.
 const CONSOLE_LOG_LEVEL: u8 = 3;
@@ -18,13 +20,14 @@ const CONSOLE_LOG_LEVEL: u8 = 3;
 impl<P: Plant> Controller<P> {
     /// Boots nodes that wait, as many at a time as the host takes.
     pub(super) fn boot_nodes(&mut self, now: Now) {
-        let Some(accelerator) = self.accelerator else { return };
+        // A boot that is not counted before it begins could be taken for another.
+        let Some(accelerator) = self.accelerator.filter(|_| self.records.check().is_ok()) else { return };
         let booting = self.nodes.iter().filter(|node| matches!(node.phase, Phase::Booting { .. })).count();
         let ready_psets: Vec<bool> = self.psets.iter().map(|pset| pset.helper.is_listening()).collect();
         let waiting: Vec<NodeId> = self
             .nodes
             .iter()
-            .filter(|node| node.phase == Phase::Waiting && ready_psets.get(node.pset.0 as usize) == Some(&true))
+            .filter(|node| node.may_boot(now.instant) && ready_psets.get(node.pset.0 as usize) == Some(&true))
             .map(|node| node.id)
             .take(self.boots_max.saturating_sub(booting))
             .collect();
@@ -38,7 +41,7 @@ impl<P: Plant> Controller<P> {
 
     /// Counts the boot, makes its secrets, and tells the I/O node whom to expect.
     fn prepare_boot(&mut self, id: NodeId, now: Now) -> Result<Personality, String> {
-        let generation = self.database.next_generation(id).map_err(|error| error.to_string())?;
+        let generation = self.records.database_mut().next_generation(id).map_err(|error| error.to_string())?;
         let secrets = self.plant.secrets()?;
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return Err(format!("there is no node {id}")) };
         node.generation = generation;
@@ -104,14 +107,13 @@ impl<P: Plant> Controller<P> {
             tracing::warn!(node = id.0, generation = generation.0, "ready, but not expected");
             return;
         }
-        node.failures = 0;
+        node.forgive();
         node.status = Some(status.clone());
         node.memory = Some(status.memory);
         self.set_phase(id, Phase::Ready);
         self.plant.forget_personality(id);
-        let recorded = self.database.node_ready(id, &status, now.realtime_ns);
-        complain(recorded);
         let text = format!("node {id} is ready, boot {generation}, kernel {}", status.kernel);
+        self.records.add(What::NodeReady(id, status), now);
         self.record_ras(Some(id), &ras(Severity::Info, RasKind::NodeReady, None, text), now);
     }
 
@@ -153,7 +155,7 @@ impl<P: Plant> Controller<P> {
     /// Somebody wants a node booted anew.
     pub(super) fn reboot_node(&mut self, id: NodeId, now: Now) {
         let Some(node) = self.node_mut(id) else { return };
-        node.failures = 0;
+        node.forgive();
         if node.phase == Phase::Failed {
             self.set_phase(id, Phase::Waiting);
         } else {
@@ -174,10 +176,10 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    /// A boot came to nothing: once more, or never again.
+    /// A boot came to nothing: once more after a while, or, after several, only from time to time.
     fn boot_failed(&mut self, id: NodeId, reason: &str, now: Now) {
         let Some(node) = self.node_mut(id) else { return };
-        node.failures += 1;
+        node.boot_failed(now.instant);
         let failures = node.failures;
         let next = match node.phase {
             // The machine is still there and its end will be seen.
@@ -187,10 +189,17 @@ impl<P: Plant> Controller<P> {
         };
         self.set_phase(id, next);
         self.node_gone(id, now);
-        let text = format!("node {id} did not get ready, attempt {failures} of {BOOT_ATTEMPTS_MAX}: {reason}");
+        let given_up = failures >= BOOT_ATTEMPTS_MAX;
+        let mut text = format!("node {id} did not get ready, attempt {failures} of {BOOT_ATTEMPTS_MAX}: {reason}");
+        if given_up && self.state == ClusterState::Up {
+            let seconds = BOOT_RETRY_TIME_GIVEN_UP.as_secs();
+            text = format!("node {id} did not get ready and is tried again every {seconds} s: {reason}");
+        }
         self.record_ras(Some(id), &ras(Severity::Error, RasKind::NodeLost, None, text.clone()), now);
-        if next == Phase::Failed {
+        if given_up && self.state == ClusterState::Starting {
             self.fail(text);
+        }
+        if next == Phase::Failed {
             self.end_impossible_jobs(now);
         }
     }
@@ -221,12 +230,26 @@ impl<P: Plant> Controller<P> {
             .map(|node| node.id)
             .collect();
         for node in overdue {
-            self.set_phase(node, Phase::Stopping);
-            self.plant.kill_machine(node);
-            self.boot_failed(node, &format!("it took longer than {} s", BOOT_TIME_MAX.as_secs()), now);
-            if self.nodes.get(node.0 as usize).is_some_and(|node| node.failures >= BOOT_ATTEMPTS_MAX) {
-                self.fail(format!("node {node} did not get ready {BOOT_ATTEMPTS_MAX} times; see its console"));
+            match self.nodes.get(node.0 as usize).map(|node| node.phase) {
+                Some(Phase::Booting { .. }) => {
+                    self.set_phase(node, Phase::Stopping);
+                    self.plant.kill_machine(node);
+                    let reason = format!("it took longer than {} s; see its console", BOOT_TIME_MAX.as_secs());
+                    self.boot_failed(node, &reason, now);
+                }
+                phase => self.wait_no_more(node, phase == Some(Phase::Failed)),
             }
+        }
+    }
+
+    /// A node whose boots failed may be booted again; one that was given up, once.
+    fn wait_no_more(&mut self, id: NodeId, was_given_up: bool) {
+        let is_up = self.state == ClusterState::Up;
+        let Some(node) = self.node_mut(id) else { return };
+        node.not_before = None;
+        if was_given_up && is_up {
+            node.failures = BOOT_ATTEMPTS_MAX - 1;
+            self.set_phase(id, Phase::Waiting);
         }
     }
 }

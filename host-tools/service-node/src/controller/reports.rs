@@ -9,8 +9,9 @@ use coppice_protocol::syscalls;
 
 use super::job::Missing;
 use super::jobs::empty_report;
-use super::{Controller, Now, complain};
+use super::{Controller, Now};
 use crate::plant::Plant;
+use crate::records::What;
 
 impl<P: Plant> Controller<P> {
     pub(super) fn pset_message(&mut self, pset: PsetId, message: FromPset, now: Now) {
@@ -82,8 +83,7 @@ impl<P: Plant> Controller<P> {
         // A launch that is not to use a retained table of the program discards it.
         let discarded = (!state.use_retained).then_some(state.node);
         if job.is_running() {
-            let recorded = self.database.job_running(id, now.realtime_ns);
-            complain(recorded);
+            self.records.add(What::Running(id), now);
         }
         if let Some(node) = discarded {
             self.drop_held(node, program, now);

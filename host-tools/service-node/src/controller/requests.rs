@@ -41,6 +41,12 @@ impl Refused {
         Self { status: 404, message }
     }
 
+    /// It cannot be done as long as the records cannot be written.
+    #[must_use]
+    pub fn unavailable(why: &str) -> Self {
+        Self { status: 503, message: format!("{why}; jobs that run go on, and new ones are taken when that is mended") }
+    }
+
     /// It cannot be done now.
     #[must_use]
     pub fn conflict(message: &str) -> Self {
@@ -50,6 +56,9 @@ impl Refused {
 
 impl From<DatabaseError> for Refused {
     fn from(error: DatabaseError) -> Self {
+        if error.may_pass() {
+            return Self::unavailable(&format!("the cluster's records cannot be used: {error}"));
+        }
         Self { status: 500, message: error.to_string() }
     }
 }
@@ -112,21 +121,22 @@ impl<P: Plant> Controller<P> {
                 }
                 reply(answer, result);
             }
-            Request::Jobs(limit, answer) => reply(answer, self.database.jobs(limit).map_err(Refused::from)),
+            Request::Jobs(limit, answer) => reply(answer, self.records.jobs(limit).map_err(Refused::from)),
             Request::Job(job, answer) => {
-                let found = self.database.job(job).map_err(Refused::from);
+                let found = self.records.job(job).map_err(Refused::from);
                 reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(job))));
             }
-            Request::Ras(query, answer) => reply(answer, self.database.ras(&query).map_err(Refused::from)),
+            Request::Ras(query, answer) => reply(answer, self.records.database().ras(&query).map_err(Refused::from)),
             Request::Programs(answer) => reply(answer, self.programs().map_err(Refused::from)),
             Request::Forget(order, answer) => self.forget(&order, answer, now),
             Request::KnownProgram(file, answer) => {
-                let known = self.database.known_program(file).map_err(Refused::from);
+                let known = self.records.database().known_program(file).map_err(Refused::from);
                 reply(answer, known.map(|known| known.filter(|program| self.store.holds(program))));
             }
             Request::Submit(job, program, file, answer) => {
-                let result =
-                    self.keep_program(&program, file, &job, now).and_then(|()| self.submit(*job, program, now));
+                let recordable = self.records.check().map_err(|why| Refused::unavailable(&why));
+                let kept = recordable.and_then(|()| self.keep_program(&program, file, &job, now));
+                let result = kept.and_then(|()| self.submit(*job, program, now));
                 reply(answer, result);
             }
             Request::Attach(job, answer) => self.attach(job, answer, now),
@@ -161,8 +171,8 @@ impl<P: Plant> Controller<P> {
     /// Records the program as used and removes others if the store has become too large.
     fn keep_program(&mut self, program: &ProgramRow, file: FileKey, job: &Submission, now: Now) -> Result<(), Refused> {
         let path = job.program.to_string_lossy();
-        self.database.use_program(program, file, &path, now.realtime_ns)?;
-        let stored = self.database.stored_programs()?;
+        self.records.database_mut().use_program(program, file, &path, now.realtime_ns)?;
+        let stored = self.records.database().stored_programs()?;
         let mut bytes: u64 = stored.iter().map(|program| program.bytes).sum();
         for old in stored {
             if bytes <= STORE_BYTES_MAX {
@@ -173,7 +183,7 @@ impl<P: Plant> Controller<P> {
                 continue;
             }
             match self.store.remove(old.id) {
-                Ok(()) => self.database.program_removed(old.id)?,
+                Ok(()) => self.records.database_mut().program_removed(old.id)?,
                 Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),
             }
             bytes -= old.bytes;
@@ -224,7 +234,7 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad(format!("{signal} is not a signal; use 1 to {SIGNAL_MAX}")));
         }
         if !self.jobs.contains_key(&id) {
-            return Err(match self.database.job(id) {
+            return Err(match self.records.job(id) {
                 Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
                 _ => no_job(id),
             });

@@ -11,9 +11,10 @@ use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
 
 use super::holdings::Holdings;
-use super::{Controller, Now, complain};
+use super::{Controller, Now};
 use crate::database::DatabaseError;
 use crate::plant::Plant;
+use crate::records::What;
 
 impl<P: Plant> Controller<P> {
     /// A node's answer to the order to retain that came before its ranks' launches. Counted once for each
@@ -53,9 +54,8 @@ impl<P: Plant> Controller<P> {
     fn change_held(&mut self, id: NodeId, now: Now, change: impl FnOnce(&mut Holdings) -> bool) {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         if change(&mut node.holdings) {
-            let held = node.holdings.held();
-            let recorded = self.database.set_retained(id, node.generation, held, now.realtime_ns);
-            complain(recorded);
+            let held = node.holdings.held().to_vec();
+            self.records.add(What::Retained(id, node.generation, held), now);
         }
     }
 
@@ -63,8 +63,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn void_holdings(&mut self, id: NodeId, now: Now) {
         let Some(node) = self.node_mut(id) else { return };
         node.holdings = Holdings::default();
-        let recorded = self.database.void_node_state(id);
-        complain(recorded);
+        self.records.add(What::NodeGone(id), now);
         self.owes_no_more(id, now);
     }
 
@@ -76,7 +75,7 @@ impl<P: Plant> Controller<P> {
                 holders.entry(held.program.to_string()).or_default().push((node.id, *held));
             }
         }
-        let mut programs = self.database.programs()?;
+        let mut programs = self.records.database().programs()?;
         for program in &mut programs {
             for (node, held) in holders.remove(&program.hash).unwrap_or_default() {
                 program.nodes.push(node.0);

@@ -7,9 +7,10 @@ use coppice_protocol::pset::ToPset;
 
 use super::jobs::empty_report;
 use super::node::{Node, Phase};
-use super::{Controller, Now, complain};
+use super::{Controller, Now};
 use crate::limits::SHUTDOWN_TIME_MAX;
 use crate::plant::{Plant, Stop};
+use crate::records::What;
 
 impl<P: Plant> Controller<P> {
     /// Begins the end: jobs are over now, nodes are told to power off.
@@ -49,8 +50,7 @@ impl<P: Plant> Controller<P> {
             .live_ranks()
             .map(|(rank, state)| empty_report(rank, state.node, RankOutcome::Lost, Some(reason.clone())))
             .collect();
-        let recorded = self.database.add_ranks(id, &lost);
-        complain(recorded);
+        self.records.add(What::Ranks(id, lost), now);
         self.finish_job(id, EXIT_COPPICE, now);
     }
 

@@ -11,9 +11,9 @@ use coppice_protocol::world::World;
 
 use super::job::{Job, RankState};
 use super::node::{Node, Phase};
-use super::{Controller, Now, complain};
-use crate::database::StartRow;
+use super::{Controller, Now};
 use crate::plant::Plant;
+use crate::records::What;
 use crate::scheduler::placement::{self, Candidate};
 use crate::scheduler::{Pool, Running, Start};
 
@@ -21,6 +21,10 @@ impl<P: Plant> Controller<P> {
     /// Starts the jobs that have become possible.
     pub(super) fn start_jobs(&mut self, now: Now) {
         let is_free = |node: &Node| node.phase == Phase::Ready;
+        // What could not be recorded is not begun; the queue goes on when that is possible again.
+        if self.records.check().is_err() {
+            return;
+        }
         while !self.scheduler.is_empty() && self.nodes.iter().any(is_free) {
             let pool = self.pool(now);
             let Some(start) = self.scheduler.next_start(&pool) else { return };
@@ -75,11 +79,11 @@ impl<P: Plant> Controller<P> {
             let rank = || RankState { node, pset, use_retained, retain: None, launched: false, report: None };
             ranks.extend(std::iter::repeat_with(rank).take(left.min(job.submission.ranks_per_node as usize)));
         }
-        let row = StartRow { nodes: &boots, placement: &placement, program: job.program.id, run: &run };
-        let recorded = self.database.start_job(id, &row, now.realtime_ns);
-        complain(recorded);
         tracing::info!(job = id.0, placement = placement.summary, "job starts");
         let nodes = boots.iter().map(|(node, _)| node.0).collect();
+        let program = job.program.id;
+        let started = What::Started { job: id, nodes: boots, placement: placement.clone(), program, run };
+        self.records.add(started, now);
         job.start(ranks, placement, now.instant);
         job.feed.event(JobEvent::Started { nodes });
         tell_start(job, &self.store.path(job.program.id).to_string_lossy(), &mut self.plant);

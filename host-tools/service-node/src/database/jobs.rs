@@ -4,13 +4,14 @@ use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::node_state::record_run;
 use super::{Database, DatabaseError, from_json, from_sql, to_json, to_sql};
 use crate::limits::{JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
 /// How a job ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
     /// What `run` exits with.
     pub exit_status: u8,

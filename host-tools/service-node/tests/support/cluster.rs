@@ -12,6 +12,7 @@ use coppice_protocol::retain::RetentionPolicy;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
 use coppice_service_node::plant::{LastWords, MachineEvent};
+use coppice_service_node::records::Records;
 use coppice_service_node::store::ProgramStore;
 use tokio::sync::oneshot;
 
@@ -58,12 +59,13 @@ impl Cluster {
     pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32, retention: RetentionPolicy) -> Self {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
+        let records = Records::with_reserve(database, &paths.reserve()).expect("records");
         let store = ProgramStore::open(paths.programs()).expect("store");
         let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };
-        let mut controller = Controller::new(config, database, store, plant.clone(), at).expect("controller");
+        let mut controller = Controller::new(config, records, store, plant.clone(), at).expect("controller");
         controller.start(at);
         Self {
             controller,

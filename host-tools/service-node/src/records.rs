@@ -1,0 +1,217 @@
+//! What happened, on its way into the database.
+//!
+//! A database that cannot be written for now – its disk is full or fails, another program holds its lock – changes no
+//! history: what happens meanwhile waits here in order and is written as soon as that is possible again, and views show
+//! it as if it had been. So that it outlives this process too, it is also put into the [`Reserve`], room on the disk
+//! that was taken beforehand. New work is refused meanwhile: [`Records::check`].
+
+mod record;
+mod reserve;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use coppice_api::job::{JobDetail, JobView};
+use coppice_protocol::ids::JobId;
+
+pub use self::record::{Record, What};
+use self::reserve::Reserve;
+use crate::controller::Now;
+use crate::database::{Database, DatabaseError};
+use crate::limits::{RECORDS_RETRY_TIME_MAX, RECORDS_RETRY_TIME_MIN, RECORDS_WAITING_MAX};
+
+/// The records cannot be written for now.
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    /// Why, in words that follow "its records cannot be written: ".
+    why: String,
+    retry_at: Instant,
+    retry_after: Duration,
+    /// Records that had no place.
+    lost: u64,
+}
+
+/// It is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// How long it lasted.
+    pub lasted: Duration,
+    /// Why.
+    pub why: String,
+    /// Records that were kept meanwhile.
+    pub written: usize,
+    /// Records that are lost because too many waited, none of them of a job's history.
+    pub lost: u64,
+}
+
+/// The database, and what waits for it.
+#[derive(Debug)]
+pub struct Records {
+    database: Database,
+    reserve: Option<Reserve>,
+    /// Oldest first; empty unless there is trouble.
+    waiting: VecDeque<Record>,
+    trouble: Option<Trouble>,
+}
+
+impl Records {
+    /// Records that have no room of their own on the disk.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self { database, reserve: None, waiting: VecDeque::new(), trouble: None }
+    }
+
+    /// Records with a reserve at `path`. What an earlier service node left there is written now.
+    ///
+    /// # Errors
+    /// [`DatabaseError`], also if there is no room for the reserve.
+    pub fn with_reserve(mut database: Database, path: &Path) -> Result<Self, DatabaseError> {
+        let (mut reserve, left) = Reserve::open(path)?;
+        for record in &left {
+            match record.write(&mut database) {
+                Err(error) if error.may_pass() => return Err(error),
+                // It may have been there already.
+                Err(error) => tracing::warn!(%error, ?record, "could not record"),
+                Ok(()) => {}
+            }
+        }
+        reserve.clear()?;
+        if !left.is_empty() {
+            tracing::info!(records = left.len(), "wrote what an earlier service node could not");
+        }
+        Ok(Self { reserve: Some(reserve), ..Self::new(database) })
+    }
+
+    /// The database, for questions, except for those about jobs.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The database, for what is to fail if it cannot be done now.
+    pub fn database_mut(&mut self) -> &mut Database {
+        &mut self.database
+    }
+
+    /// Gives the database back, to be closed last, after one more attempt.
+    #[must_use]
+    pub fn into_database(mut self, now: Now) -> Database {
+        self.retry(now);
+        if let Some(Trouble { why, .. }) = &self.trouble {
+            tracing::error!(records = self.waiting.len(), why, "not in the database yet; the next `up` writes them");
+        }
+        self.database
+    }
+
+    /// Takes something that happened.
+    pub fn add(&mut self, what: What, now: Now) {
+        let record = Record { at_ns: now.realtime_ns, what };
+        if self.trouble.is_some() {
+            return self.wait(record);
+        }
+        match record.write(&mut self.database) {
+            Ok(()) => {}
+            Err(error) if error.may_pass() => {
+                let why = error.to_string();
+                tracing::error!(why, "records wait");
+                let (retry_at, retry_after) = (now.instant + RECORDS_RETRY_TIME_MIN, RECORDS_RETRY_TIME_MIN);
+                self.trouble = Some(Trouble { since: now.instant, why, retry_at, retry_after, lost: 0 });
+                self.wait(record);
+            }
+            Err(error) => tracing::error!(%error, ?record, "could not record"),
+        }
+    }
+
+    /// Keeps a record for later. Beyond [`RECORDS_WAITING_MAX`] only what is of a job's history.
+    fn wait(&mut self, record: Record) {
+        if self.waiting.len() >= RECORDS_WAITING_MAX && !record.is_history() {
+            if let Some(trouble) = &mut self.trouble {
+                trouble.lost += 1;
+            }
+            return;
+        }
+        if let Some(reserve) = &mut self.reserve
+            && let Err(error) = reserve.add(&record)
+        {
+            tracing::error!(%error, ?record, "is kept in memory alone");
+        }
+        self.waiting.push_back(record);
+    }
+
+    /// Whether new work can be recorded.
+    ///
+    /// # Errors
+    /// One line that says why not.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.trouble {
+            None => Ok(()),
+            Some(trouble) => Err(format!("the cluster's records cannot be written: {}", trouble.why)),
+        }
+    }
+
+    /// When to call [`Self::retry`] at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.trouble.as_ref().map(|trouble| trouble.retry_at)
+    }
+
+    /// Tries again if it is time. Says so if nothing waits any more.
+    pub fn advance(&mut self, now: Now) -> Option<Recovered> {
+        if self.deadline()? > now.instant { None } else { self.retry(now) }
+    }
+
+    fn retry(&mut self, now: Now) -> Option<Recovered> {
+        self.trouble.as_ref()?;
+        let mut written = 0;
+        let failure = loop {
+            let Some(record) = self.waiting.front() else { break None };
+            match record.write(&mut self.database) {
+                Err(error) if error.may_pass() => break Some(error),
+                Err(error) => tracing::error!(%error, ?record, "could not record"),
+                Ok(()) => written += 1,
+            }
+            self.waiting.pop_front();
+        };
+        if let Some(trouble) = self.trouble.as_mut().filter(|_| failure.is_some()) {
+            trouble.why = failure.map_or_else(String::new, |error| error.to_string());
+            trouble.retry_after = (trouble.retry_after * 2).min(RECORDS_RETRY_TIME_MAX);
+            trouble.retry_at = now.instant + trouble.retry_after;
+            return None;
+        }
+        let trouble = self.trouble.take()?;
+        if let Some(Err(error)) = self.reserve.as_mut().map(Reserve::clear) {
+            tracing::error!(%error, "the reserve keeps what is in the database now");
+        }
+        let lasted = now.instant.saturating_duration_since(trouble.since);
+        Some(Recovered { lasted, why: trouble.why, written, lost: trouble.lost })
+    }
+
+    /// One job with what became of its ranks.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
+        let mut found = self.database.job(job)?;
+        if let Some(detail) = &mut found {
+            self.waiting.iter().for_each(|record| record.show(detail));
+        }
+        Ok(found)
+    }
+
+    /// The newest jobs, the newest last.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
+        let jobs = self.database.jobs(limit)?.into_iter();
+        Ok(jobs
+            .map(|job| {
+                let mut detail = JobDetail { job, rank_reports: Vec::new() };
+                self.waiting.iter().for_each(|record| record.show(&mut detail));
+                detail.job
+            })
+            .collect())
+    }
+}

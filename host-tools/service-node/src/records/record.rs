@@ -1,0 +1,108 @@
+//! One thing that happened, as it goes into the database, now or later.
+
+use coppice_api::job::{JobDetail, JobState, RankView};
+use coppice_api::retain::{LastProgram, Placement};
+use coppice_protocol::control::NodeStatus;
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
+use coppice_protocol::ras::RasEvent;
+use coppice_protocol::retain::RetainedProgram;
+use serde::{Deserialize, Serialize};
+
+use crate::database::{Database, DatabaseError, JobRow, StartRow};
+
+/// What happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Ns since 1970.
+    pub at_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A RAS event, of a node or of none.
+    Ras(Option<NodeId>, RasEvent),
+    /// A node got ready and said this of itself.
+    NodeReady(NodeId, NodeStatus),
+    /// What a node holds in this boot.
+    Retained(NodeId, Generation, Vec<RetainedProgram>),
+    /// A node's machine is gone.
+    NodeGone(NodeId),
+    /// A job was given its nodes.
+    Started {
+        /// The job.
+        job: JobId,
+        /// Its nodes in order of the ranks, each with its boot.
+        nodes: Vec<(NodeId, Generation)>,
+        /// How it got them.
+        placement: Placement,
+        /// Its program.
+        program: ProgramId,
+        /// The same as the last program of the nodes.
+        run: LastProgram,
+    },
+    /// All ranks of a job run.
+    Running(JobId),
+    /// Ranks of a job ended.
+    Ranks(JobId, Vec<RankView>),
+    /// A job ended.
+    Ended(JobId, JobRow),
+}
+
+impl Record {
+    /// Puts it into the database. Once more is no harm, except for RAS events, which are then there twice.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub(super) fn write(&self, database: &mut Database) -> Result<(), DatabaseError> {
+        let at_ns = self.at_ns;
+        match &self.what {
+            What::Ras(node, event) => database.add_ras(*node, event, at_ns),
+            What::NodeReady(node, status) => database.node_ready(*node, status, at_ns),
+            What::Retained(node, generation, held) => database.set_retained(*node, *generation, held, at_ns),
+            What::NodeGone(node) => database.void_node_state(*node),
+            What::Started { job, nodes, placement, program, run } => {
+                database.start_job(*job, &StartRow { nodes, placement, program: *program, run }, at_ns)
+            }
+            What::Running(job) => database.job_running(*job, at_ns),
+            What::Ranks(job, reports) => database.add_ranks(*job, reports),
+            What::Ended(job, end) => database.end_job(*job, end, at_ns),
+        }
+    }
+
+    /// Whether it is of a job's history, which is kept whatever it costs; the number of jobs bounds it.
+    pub(super) const fn is_history(&self) -> bool {
+        matches!(self.what, What::Started { .. } | What::Running(_) | What::Ranks(..) | What::Ended(..))
+    }
+
+    /// Shows a job as if this were in the database.
+    pub(super) fn show(&self, detail: &mut JobDetail) {
+        let JobDetail { job: view, rank_reports } = detail;
+        match &self.what {
+            What::Started { job, nodes, placement, .. } if job.0 == view.job => {
+                view.state = JobState::Starting;
+                view.started_at_ns = Some(self.at_ns);
+                view.nodes = nodes.iter().map(|(node, _)| node.0).collect();
+                view.placement = Some(placement.clone());
+            }
+            What::Running(job) if job.0 == view.job => {
+                view.state = JobState::Running;
+                view.running_at_ns = Some(self.at_ns);
+            }
+            What::Ranks(job, reports) if job.0 == view.job => {
+                rank_reports.extend(reports.iter().cloned());
+                rank_reports.sort_by_key(|report| report.rank);
+            }
+            What::Ended(job, end) if job.0 == view.job => {
+                view.state = JobState::Ended;
+                view.ended_at_ns = Some(self.at_ns);
+                view.exit_status = Some(end.exit_status);
+                view.reason.clone_from(&end.reason);
+                view.retention = end.retention;
+            }
+            _ => {}
+        }
+    }
+}
