@@ -1,6 +1,7 @@
 //! Typed client of the API. One connection per request: they are local, cheap, and end with whoever made them.
 
 use std::io;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes, Incoming};
@@ -15,9 +16,10 @@ use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use crate::limits::ANSWER_BYTES_MAX;
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_TIME_MAX};
 use crate::node::NodeView;
 use crate::paths::ClusterPaths;
+use crate::presence;
 use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
 use crate::retain::{ForgetOrder, Forgotten};
@@ -58,7 +60,8 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn watch(&self) -> Result<Watch, ApiError> {
-        let response = self.send(Method::GET, "/v1/cluster/watch", Full::<Bytes>::default()).await?;
+        let sent = self.send(Method::GET, "/v1/cluster/watch", Full::<Bytes>::default());
+        let response = self.within(ANSWER_TIME_MAX, sent).await?;
         Ok(Watch { body: response.into_body(), buffer: Vec::new() })
     }
 
@@ -108,7 +111,8 @@ impl Client {
     /// # Errors
     /// [`ApiError::Refused`] with the reason: not a static program, too many ranks, queue full, …
     pub async fn submit(&self, submission: &Submission) -> Result<Submitted, ApiError> {
-        self.post("/v1/jobs", submission).await
+        // It reads the program first, from whatever disk it lies on.
+        self.post_and_wait("/v1/jobs", submission, Duration::MAX).await
     }
 
     /// Opens a job's stream. Dropping it before the job ended kills the job.
@@ -116,7 +120,9 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn stream(&self, job: u64) -> Result<JobStream, ApiError> {
-        let response = self.send(Method::GET, &format!("/v1/jobs/{job}/stream"), Full::<Bytes>::default()).await?;
+        let path = format!("/v1/jobs/{job}/stream");
+        let sent = self.send(Method::GET, &path, Full::<Bytes>::default());
+        let response = self.within(ANSWER_TIME_MAX, sent).await?;
         Ok(JobStream { body: response.into_body(), decoder: StreamDecoder::default() })
     }
 
@@ -169,16 +175,36 @@ impl Client {
     /// # Errors
     /// [`ApiError::Refused`] if no such program is known, or several are meant.
     pub async fn forget(&self, order: &ForgetOrder) -> Result<Forgotten, ApiError> {
-        self.post("/v1/programs/forget", order).await
+        self.post_and_wait("/v1/programs/forget", order, FORGET_TIME_MAX).await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        read_json(self.send(Method::GET, path, Full::<Bytes>::default()).await?).await
+        let answered = async { read_json(self.send(Method::GET, path, Full::<Bytes>::default()).await?).await };
+        self.within(ANSWER_TIME_MAX, answered).await
     }
 
     async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ApiError> {
+        self.post_and_wait(path, body, ANSWER_TIME_MAX).await
+    }
+
+    async fn post_and_wait<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        patience: Duration,
+    ) -> Result<T, ApiError> {
         let json = serde_json::to_vec(body).map_err(|error| ApiError::Damaged(error.to_string()))?;
-        read_json(self.send(Method::POST, path, Full::new(Bytes::from(json))).await?).await
+        let answered = async { read_json(self.send(Method::POST, path, Full::new(Bytes::from(json))).await?).await };
+        self.within(patience, answered).await
+    }
+
+    /// Waits so long for an answer.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        answered: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| Err(self.silent(patience)))
     }
 
     /// Sends a request; an answer other than success becomes an error.
@@ -203,11 +229,23 @@ impl Client {
 
     fn connect_error(&self, error: io::Error) -> ApiError {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                ApiError::NotUp(self.paths.name().to_string())
-            }
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => match presence::find(&self.paths) {
+                Some(present) => ApiError::Unreachable {
+                    cluster: self.paths.name().to_string(),
+                    process: present.process().as_raw_pid(),
+                    socket: self.paths.api_socket(),
+                },
+                None => ApiError::NotUp(self.paths.name().to_string()),
+            },
+            // More wait to be heard than the system lets wait.
+            io::ErrorKind::WouldBlock => self.silent(Duration::ZERO),
             _ => ApiError::Connect(error),
         }
+    }
+
+    fn silent(&self, waited: Duration) -> ApiError {
+        let process = presence::find(&self.paths).map(|present| present.process().as_raw_pid());
+        ApiError::Silent { process, waited }
     }
 }
 

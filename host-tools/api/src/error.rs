@@ -1,6 +1,8 @@
 //! What can go wrong between a client and the service node.
 
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,30 @@ pub enum ApiError {
     /// Nobody listens on the cluster's socket.
     #[error("cluster '{0}' is not up; start it with `coppice up`")]
     NotUp(String),
+    /// The service node runs, but its socket is gone.
+    #[error(
+        "cluster '{cluster}' is up (coppiced is process {process}), but its socket {socket} was deleted; end it with \
+         `coppice down`"
+    )]
+    Unreachable {
+        /// The cluster.
+        cluster: String,
+        /// Its service node.
+        process: i32,
+        /// Where its socket was.
+        socket: PathBuf,
+    },
+    /// The service node does not answer.
+    #[error(
+        "coppiced{} has not answered for {} s; its log may say why, and `kill -9` ends it and all of its nodes",
+        process.map(|process| format!(", process {process},")).unwrap_or_default(), waited.as_secs()
+    )]
+    Silent {
+        /// The service node, if it can be found.
+        process: Option<i32>,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The service node understood and refused.
     #[error("{message}")]
     Refused {
@@ -39,5 +65,41 @@ pub enum ApiError {
 impl From<hyper::Error> for ApiError {
     fn from(error: hyper::Error) -> Self {
         Self::Connection(error.to_string())
+    }
+}
+
+/// What went wrong and why, each reason behind the other; what an error has said already, its cause does not say again.
+#[must_use]
+pub fn in_one_line(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::in_one_line;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read x: {0}")]
+    struct Told(#[source] io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot start")]
+    struct Untold(#[source] Told);
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let error = Untold(Told(io::Error::other("broken")));
+        assert_eq!(in_one_line(&error), "cannot start: cannot read x: broken");
     }
 }

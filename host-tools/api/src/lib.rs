@@ -13,6 +13,7 @@ pub mod job;
 pub mod limits;
 pub mod node;
 pub mod paths;
+pub mod presence;
 pub mod program;
 pub mod ras;
 pub mod retain;
@@ -20,5 +21,5 @@ pub mod stream;
 
 pub use client::Client;
 pub use coppice_protocol::signal;
-pub use error::ApiError;
+pub use error::{ApiError, in_one_line};
 pub use paths::{ClusterName, ClusterPaths, PathError};

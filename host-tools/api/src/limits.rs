@@ -1,5 +1,7 @@
 //! Limits of the API, and what happens at each.
 
+use std::time::Duration;
+
 /// Longest JSON body of a request, bytes: arguments and environment of a job with room to spare. Longer: refused.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
@@ -9,6 +11,13 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Longest piece of output or event in one stream frame, bytes. The sender splits; a receiver that sees a longer one
 /// gives the stream up.
 pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long an answer is waited for that needs nothing but the service node itself. A busy host may take seconds; one
+/// that is silent for longer hangs or was stopped.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long nodes may take to forget programs, with the answer.
+pub const FORGET_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest name of a cluster, bytes.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 32;

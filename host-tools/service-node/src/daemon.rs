@@ -1,30 +1,33 @@
 //! `coppiced` as a process: one per cluster, detached from whoever started it.
 
+mod claim;
+
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use coppice_api::cluster::StartReport;
+use coppice_api::in_one_line;
 use coppice_api::paths::ClusterPaths;
 use coppice_fabric::command::Shape;
 use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::find_qemu;
 use coppice_qemu::tether::Tether;
-use rustix::fs::FlockOperation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
+use self::claim::Claim;
 use crate::controller::{Config, Controller, Event, Now, Request};
-use crate::database::Database;
+use crate::database::{Database, DatabaseError};
 use crate::http::Api;
-use crate::limits::{EVENTS_MAX, LOCK_RETRY_INTERVAL, LOCK_TIME_MAX};
+use crate::limits::EVENTS_MAX;
 use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
 use crate::records::Records;
@@ -43,21 +46,22 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let _ = rustix::process::setsid();
     let paths = ClusterPaths::find(options.cluster.clone()).and_then(|paths| paths.create().map(|()| paths));
     let result = paths.map_err(anyhow::Error::from).and_then(|paths| {
-        let lock = lock(&paths)?;
-        let result = serve(options, &paths);
+        let claim = Claim::take(&paths)?;
+        let result = serve(options, &paths, &claim);
         let removed = paths.remove_runtime();
-        // Whoever waits for the lock finds nothing left.
-        drop(lock);
+        // Whoever waits for it finds nothing left.
+        drop(claim);
         result.and(removed.map_err(anyhow::Error::from))
     });
     if let Err(error) = &result {
-        tracing::error!("{error:#}");
-        report(&StartReport::Failed(format!("{error:#}")));
+        let reason = in_one_line(error.as_ref());
+        tracing::error!(reason, "ends");
+        report(&StartReport::Failed(reason));
     }
     result
 }
 
-fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
+fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Result<()> {
     // What a service node that was killed has left; nobody uses it, as we have the lock.
     paths.remove_runtime()?;
     paths.create()?;
@@ -66,7 +70,10 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
     let programs = find_programs()?;
     let named = |path: &Path| path.display().to_string();
     let database = Database::open(&paths.database()).with_context(|| named(&paths.database()))?;
-    let records = Records::with_reserve(database, &paths.reserve()).with_context(|| named(&paths.reserve()))?;
+    let records = Records::with_reserve(database, &paths.reserve()).map_err(|error| {
+        let path = if matches!(error, DatabaseError::Reserve(_)) { paths.reserve() } else { paths.database() };
+        anyhow::Error::from(error).context(named(&path))
+    })?;
     let store = ProgramStore::open(paths.programs()).with_context(|| paths.programs().display().to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let database = runtime.block_on(async {
@@ -97,6 +104,7 @@ fn serve(options: &Options, paths: &ClusterPaths) -> anyhow::Result<()> {
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
+        claim.be_found()?;
         let plant = Processes::new(setup, events.clone());
         let controller =
             Controller::new(config, records, store.clone(), plant, now()).with_context(|| named(&paths.database()))?;
@@ -138,51 +146,6 @@ async fn control(mut controller: Controller<Processes>, mut queue: mpsc::Receive
 
 fn now() -> Now {
     Now { instant: Instant::now(), realtime_ns: realtime_ns() }
-}
-
-/// Takes the cluster's lock and writes our process id into it.
-fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
-    let path = paths.lock();
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| path.display().to_string())?;
-    match try_lock(&file, paths) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut owner = String::new();
-            let _ = file.read_to_string(&mut owner);
-            bail!(
-                "cluster '{}' is up already (coppiced is process {}); end it with `coppice down`, or use another \
-                 --cluster name",
-                paths.name(),
-                owner.trim()
-            );
-        }
-        Err(errno) => bail!("cannot lock {}: {errno}", path.display()),
-    }
-    file.set_len(0)?;
-    file.rewind()?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(file)
-}
-
-/// Takes the lock at once, or while its holder is only on its way out: a service node that was killed keeps its lock
-/// until the last of its threads is gone, but answers no more on its socket.
-fn try_lock(file: &File, paths: &ClusterPaths) -> rustix::io::Result<()> {
-    let end = Instant::now() + LOCK_TIME_MAX;
-    loop {
-        let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-        let answers = || std::os::unix::net::UnixStream::connect(paths.api_socket()).is_ok();
-        if taken != Err(rustix::io::Errno::WOULDBLOCK) || answers() || Instant::now() >= end {
-            return taken;
-        }
-        std::thread::sleep(LOCK_RETRY_INTERVAL);
-    }
 }
 
 fn start_log(path: &Path) -> anyhow::Result<()> {

@@ -28,7 +28,7 @@ use crate::limits::LOCK_WAIT_MAX;
 pub enum DatabaseError {
     /// SQLite failed.
     #[error("{}", in_words(.0))]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
     /// The room for records that wait could not be taken or read.
     #[error("{0}")]
     Reserve(#[from] std::io::Error),
@@ -43,6 +43,13 @@ pub enum DatabaseError {
     /// A row does not hold what it must.
     #[error("damaged {0} in the database")]
     Damaged(&'static str),
+}
+
+// Not as a source, whose own words would follow ours.
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
 }
 
 impl DatabaseError {
@@ -68,14 +75,18 @@ impl DatabaseError {
 
 /// What failed, for people.
 fn in_words(error: &rusqlite::Error) -> String {
+    /// The index beside the log of changes could not grow: `SQLITE_IOERR_SHMSIZE`.
+    const INDEX_NOT_GROWN: i32 = 4874;
+    let extended = error.sqlite_error().map(|error| error.extended_code);
     match error.sqlite_error_code() {
+        _ if extended == Some(INDEX_NOT_GROWN) => "no space left on the disk of the database".into(),
         Some(ErrorCode::DiskFull) => "no space left on the disk of the database".into(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program holds the lock of the database".into()
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            "it is damaged; move it elsewhere, with the files beside it whose names begin like its own, and the cluster \
-             starts a new history"
+            "it is damaged; move it elsewhere, with the files whose names begin with its own, and the cluster starts a \
+             new history"
                 .into()
         }
         _ => format!("database: {error}"),

@@ -112,8 +112,8 @@ pub const RECORDS_RETRY_TIME_MIN: Duration = Duration::from_millis(100);
 /// How soon they are tried again at the latest.
 pub const RECORDS_RETRY_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Records that wait until the database can be written. Beyond it only jobs' histories are kept, which the jobs under way
-/// bound; others are counted as lost.
+/// Records that wait until the database can be written. Beyond it only jobs' histories are kept, which the jobs under
+/// way bound; others are counted as lost.
 pub const RECORDS_WAITING_MAX: usize = 10_000;
 
 /// Room on the disk that is taken beforehand for records that wait, bytes. Records beyond it wait in memory alone.
