@@ -74,7 +74,9 @@ pub(crate) enum Command {
     coppice up --nodes 2 --cores 4              two nodes of four cores\n  \
     coppice up --cpu Haswell,-avx2              nodes with another processor\n  \
     coppice up --nodes 32 --pset-size 16        32 nodes, an I/O node for each 16\n  \
-    coppice --cluster bad up --loss 1%          a cluster whose network loses frames")]
+    coppice --cluster bad up --loss 1%          a cluster whose network loses frames\n\n\
+    Ctrl-C, until the cluster is up, takes down what has come up. If `up` itself is killed (SIGKILL), the cluster\n\
+    comes up all the same, and `coppice down` ends it.")]
 pub(crate) struct Up {
     /// Compute nodes
     #[arg(long, value_name = "N", default_value_t = 4,

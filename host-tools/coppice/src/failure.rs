@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use coppice_api::in_one_line;
 use coppice_api::job::EXIT_COPPICE;
 
 /// Says what went wrong.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
-    say(&format!("{error:#}"));
+    say(&in_one_line(error.as_ref()));
     ExitCode::from(EXIT_COPPICE)
 }
 

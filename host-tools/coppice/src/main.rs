@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let client = || anyhow::Ok(Client::new(find(&arguments)?));
     match &arguments.command {
-        Command::Up(up) => commands::up::up(&client()?, up).await?,
+        Command::Up(up) => return commands::up::up(&client()?, up).await,
         Command::Down => commands::down::down(&client()?).await?,
         Command::Run(run) => return run::run(&client()?, run).await,
         Command::Nodes(listing) => commands::listings::nodes(&client()?, listing.json).await?,

@@ -6,6 +6,7 @@ mod output;
 pub(crate) mod program;
 mod warm;
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,19 +37,29 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> {
     let submission = submission(run)?;
-    // From here on, so that a Ctrl-C between submission and stream is not lost.
+    // From here on, so that there is no moment at which a Ctrl-C is lost or does nothing.
     let mut interrupts = signal(SignalKind::interrupt())?;
-    let job = client.submit(&submission).await?.job;
+    let accepted = Cell::new(None);
+    tokio::select! {
+        done = submit_and_follow(client, run, &submission, &accepted) => done,
+        () = interrupted(client, &accepted, &mut interrupts) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+    }
+}
+
+/// Has a job done from its submission to its end, and says its number as soon as it has one.
+async fn submit_and_follow(
+    client: &Client,
+    run: &Run,
+    submission: &Submission,
+    accepted: &Cell<Option<u64>>,
+) -> anyhow::Result<ExitCode> {
+    let job = client.submit(submission).await?.job;
+    accepted.set(Some(job));
     let stream = client.stream(job).await?;
     if submission.input_rank.is_some() {
         input::send(client.clone(), job);
     }
-    let output = Output::new(run.label, run.json);
-    let ended = tokio::select! {
-        ended = follow(stream, output) => ended?,
-        () = interrupted(client, job, &mut interrupts) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-    };
-    let view = match ended {
+    let view = match follow(stream, Output::new(run.label, run.json)).await? {
         End::Job(view) => view,
         End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
     };
@@ -172,14 +183,23 @@ impl Drop for Waiting {
     }
 }
 
-/// The first Ctrl-C is passed on to the job, whose end is then waited for; returns at the second.
-async fn interrupted(client: &Client, job: u64, interrupts: &mut Signal) {
+/// The first Ctrl-C is passed on to the job, whose end is then waited for; returns at the second. Before there is a
+/// job, at the first.
+async fn interrupted(client: &Client, accepted: &Cell<Option<u64>>, interrupts: &mut Signal) {
     interrupts.recv().await;
+    let Some(job) = accepted.get() else {
+        return say("left before the job was accepted; if it is yet, it ends, as nobody takes its output");
+    };
     say(&format!("job {job} is sent SIGINT; Ctrl-C once more leaves at once"));
-    // If it has ended meanwhile the stream says so.
-    let _ = client.kill(job, KillOrder { signal: SIGINT }).await;
-    interrupts.recv().await;
-    say(&format!("left; job {job} is being killed"));
+    let ask = async {
+        // If it has ended meanwhile the stream says so; if coppiced is silent, the next Ctrl-C helps.
+        let _ = client.kill(job, KillOrder { signal: SIGINT }).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = ask => {}
+        _ = interrupts.recv() => say(&format!("left; job {job} is being killed")),
+    }
 }
 
 /// Says why a job ended, if its exit status alone does not.

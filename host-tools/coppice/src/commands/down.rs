@@ -1,17 +1,19 @@
 //! `coppice down`: ends a cluster and makes sure that it is gone.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use coppice_api::{ApiError, Client};
+use coppice_api::{ApiError, Client, presence};
 use rustix::fs::FlockOperation;
+use rustix::process::Signal;
 
 use crate::progress;
 use crate::show::print;
 
 /// How long a service node may take to end everything; it kills what does not end by itself much earlier.
-const DOWN_TIME_MAX: Duration = Duration::from_secs(15);
+pub(crate) const DOWN_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// How often to look whether it is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -29,6 +31,11 @@ pub(crate) async fn end(client: &Client) -> anyhow::Result<()> {
         Err(error @ ApiError::NotUp(_)) => remove_remains(client).and(Err(error.into())),
         // It may be ending already.
         Err(ApiError::Connection(_)) => wait_until_gone(client).await,
+        // There is no socket to ask it through.
+        Err(ApiError::Unreachable { .. }) => match terminate(client) {
+            Ok(()) => wait_until_gone(client).await,
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error.into()),
     };
     spinner.finish_and_clear();
@@ -36,28 +43,49 @@ pub(crate) async fn end(client: &Client) -> anyhow::Result<()> {
 }
 
 /// A service node that was killed leaves its sockets. Without its lock nobody uses them.
-fn remove_remains(client: &Client) -> anyhow::Result<()> {
-    if client.paths().runtime().exists() && !is_locked(client)? {
+pub(crate) fn remove_remains(client: &Client) -> anyhow::Result<()> {
+    if client.paths().runtime().exists() && !is_there(client)? {
         client.paths().remove_runtime()?;
     }
     Ok(())
 }
 
-/// The service node holds its lock as long as it lives; it has seen the end of every process before it ends itself.
+/// A service node was asked to end and is still there.
+pub(crate) fn does_not_end(process: impl Display) -> anyhow::Error {
+    anyhow!(
+        "coppiced, process {process}, has not ended after {} s; `kill -9 {process}` ends it and all of its nodes",
+        DOWN_TIME_MAX.as_secs()
+    )
+}
+
+/// Asks a service node to end by a signal, which does the same.
+fn terminate(client: &Client) -> anyhow::Result<()> {
+    let Some(present) = presence::find(client.paths()) else { return Ok(()) };
+    let process = present.process();
+    rustix::process::kill_process(process, Signal::TERM)
+        .with_context(|| format!("cannot end coppiced, process {}", process.as_raw_pid()))
+}
+
+/// The service node has its lock and its name as long as it lives; it has seen the end of every process before it ends
+/// itself.
 async fn wait_until_gone(client: &Client) -> anyhow::Result<()> {
     let start = Instant::now();
-    while is_locked(client)? {
+    while is_there(client)? {
         if start.elapsed() > DOWN_TIME_MAX {
-            let owner = std::fs::read_to_string(client.paths().lock()).unwrap_or_default();
-            let owner = owner.trim();
-            return Err(anyhow!(
-                "coppiced, process {owner}, has not ended after {} s; `kill -9 {owner}` ends it and all of its nodes",
-                DOWN_TIME_MAX.as_secs()
-            ));
+            let owner = match presence::find(client.paths()) {
+                Some(present) => present.process().as_raw_pid().to_string(),
+                None => std::fs::read_to_string(client.paths().lock()).unwrap_or_default(),
+            };
+            return Err(does_not_end(owner.trim()));
         }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
     Ok(())
+}
+
+/// Whether the cluster has a service node.
+fn is_there(client: &Client) -> anyhow::Result<bool> {
+    Ok(is_locked(client)? || presence::find(client.paths()).is_some())
 }
 
 fn is_locked(client: &Client) -> anyhow::Result<bool> {

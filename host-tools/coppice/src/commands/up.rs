@@ -1,16 +1,20 @@
 //! `coppice up`: starts the service node and waits until every node is ready.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use coppice_api::Client;
 use coppice_api::cluster::{ClusterState, ClusterView, StartReport};
+use coppice_api::{Client, in_one_line};
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind};
 
 use super::down;
 use crate::arguments::Up;
+use crate::failure::say;
 use crate::progress;
 use crate::show::print;
 use crate::units::counted;
@@ -18,26 +22,40 @@ use crate::units::counted;
 /// The service node's program, beside this one.
 const SERVICE_NODE: &str = "coppiced";
 
-pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<()> {
+/// Exit status of a command that is left before all of it is done, as shells have it for SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
+
+pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    // From here on, so that there is no moment at which a Ctrl-C leaves half a cluster.
+    let mut interrupts = Interrupts::new()?;
     let mut service_node = start(client, up)?;
-    wait_for_report(client, &mut service_node)?;
-    let waited = tokio::select! {
-        waited = wait_until_ready(client, up.nodes) => waited,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            Err(anyhow!("interrupted"))
-        }
+    let came_up = async {
+        wait_for_report(client, &mut service_node).await?;
+        wait_until_ready(client, up.nodes).await
     };
-    let view = match waited {
+    let came_up = tokio::select! {
+        came_up = came_up => came_up,
+        () = interrupts.next() => Err(anyhow!("interrupted; the cluster is down again")),
+    };
+    let view = match came_up {
         Ok(view) => view,
         Err(error) => {
             // Half a cluster is of no use to anybody.
-            let ended = down::end(client).await;
-            let _ = service_node.wait();
+            let ended = tokio::select! {
+                ended = end(client, &mut service_node) => ended,
+                () = interrupts.next() => {
+                    say("left while the cluster goes down; `coppice down` waits for it");
+                    return Ok(ExitCode::from(EXIT_INTERRUPTED));
+                }
+            };
             return match ended {
                 Ok(()) => Err(error),
-                Err(second) => Err(anyhow!("{error:#}; and then: {second:#}")),
+                Err(second) => Err(anyhow!(
+                    "{error}; and then: {second}",
+                    error = in_one_line(error.as_ref()),
+                    second = in_one_line(second.as_ref())
+                )),
             };
         }
     };
@@ -50,7 +68,43 @@ pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<()> {
         view.memory_bytes >> 20,
         view.accelerator.as_deref().unwrap_or("an unknown accelerator"),
         started.elapsed().as_secs_f64()
-    ))
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a service node that we have started, whatever it is doing: it may not listen yet, or have ended.
+async fn end(client: &Client, service_node: &mut Child) -> anyhow::Result<()> {
+    let process = service_node.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let Some(process) = process {
+        // If it has ended meanwhile there is nothing to end.
+        let _ = rustix::process::kill_process(process, Signal::TERM);
+    }
+    let ended = tokio::time::timeout(down::DOWN_TIME_MAX, service_node.wait()).await;
+    match (ended, process) {
+        (Err(_), Some(process)) => Err(down::does_not_end(process.as_raw_pid())),
+        _ => down::remove_remains(client),
+    }
+}
+
+/// What asks a command to end, from when this is made.
+struct Interrupts([unix::Signal; 3]);
+
+impl Interrupts {
+    fn new() -> anyhow::Result<Self> {
+        let [interrupt, terminate, hang_up] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(unix::signal);
+        Ok(Self([interrupt?, terminate?, hang_up?]))
+    }
+
+    /// The next one. Cancel-safe.
+    async fn next(&mut self) {
+        let Self([interrupt, terminate, hang_up]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
 }
 
 fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
@@ -83,19 +137,19 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
 }
 
 /// Reads the one line that the service node prints.
-fn wait_for_report(client: &Client, service_node: &mut Child) -> anyhow::Result<()> {
+async fn wait_for_report(client: &Client, service_node: &mut Child) -> anyhow::Result<()> {
     let mut line = String::new();
     if let Some(output) = service_node.stdout.take() {
-        BufReader::new(output).read_line(&mut line).context("cannot hear coppiced")?;
+        BufReader::new(output).read_line(&mut line).await.context("cannot hear coppiced")?;
     }
     match serde_json::from_str(&line) {
         Ok(StartReport::Listening) => Ok(()),
         Ok(StartReport::Failed(reason)) => {
-            let _ = service_node.wait();
+            let _ = service_node.wait().await;
             Err(anyhow!(reason))
         }
         Err(_) => {
-            let status = service_node.wait().context("cannot see the end of coppiced")?;
+            let status = service_node.wait().await.context("cannot see the end of coppiced")?;
             Err(anyhow!("coppiced ended with {status}; {} may say why", client.paths().log().display()))
         }
     }
