@@ -9,7 +9,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::commands::COMMAND_TIME_MAX;
-pub use crate::commands::{Ran, finish, finish_child, wait_until};
+use crate::small_disk::SmallDisk;
+
+pub use crate::commands::{Ran, finish, finish_child, wait_until, wait_until_interruptible, wait_until_it_listens};
 
 /// How long processes may take to vanish after they were told to.
 const VANISH_TIME_MAX: Duration = Duration::from_secs(10);
@@ -51,6 +53,8 @@ pub fn cores() -> u16 {
 pub struct Cluster {
     home: TempDir,
     root: TempDir,
+    /// What is mounted over the home.
+    disk: Option<SmallDisk>,
 }
 
 impl Cluster {
@@ -68,7 +72,22 @@ impl Cluster {
         // Sockets live in the home; their paths are limited to 107 bytes, so it must be short.
         let home = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp").expect("temporary directory");
         let root = tempfile::tempdir().expect("temporary directory");
-        Self { home, root }
+        Self { home, root, disk: None }
+    }
+
+    /// A home on a small disk of its own, and a root; `None`: such a disk cannot be had here, which is said.
+    ///
+    /// # Panics
+    /// As [`Self::home`].
+    #[must_use]
+    pub fn with_small_disk(kib: u64) -> Option<Self> {
+        let mut cluster = Self::home();
+        cluster.disk = SmallDisk::mount(cluster.home.path(), kib);
+        if cluster.disk.is_none() {
+            eprintln!("not tried: this machine does not let its users mount a file system for themselves");
+            return None;
+        }
+        Some(cluster)
     }
 
     /// A cluster of that many nodes, ready.
@@ -102,13 +121,20 @@ impl Cluster {
     /// Where the cluster keeps its state.
     #[must_use]
     pub fn home_path(&self) -> &Path {
-        self.home.path()
+        self.disk.as_ref().map_or(self.home.path(), SmallDisk::path)
+    }
+
+    /// The small disk under its home, if it has one.
+    #[must_use]
+    pub fn disk(&self) -> Option<&SmallDisk> {
+        self.disk.as_ref()
     }
 
     /// The control tool, ready for arguments; runs in the job's root directory. `up` without a number of cores gives
     /// nodes as many as [`cores`] says.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(binaries().join("coppice"));
+        let program = binaries().join("coppice");
+        let mut command = self.disk.as_ref().map_or_else(|| Command::new(&program), |disk| disk.command(&program));
         let is_one = |word: &S, wanted: &str| word.as_ref() == wanted;
         command.args(arguments);
         if arguments.first().is_some_and(|word| is_one(word, "up"))
@@ -208,10 +234,19 @@ impl Cluster {
     /// If there is not exactly one.
     #[track_caller]
     pub fn kill_process(&self, what: &str) {
+        self.signal_process(what, rustix::process::Signal::KILL);
+    }
+
+    /// Sends the one process of this home whose command line contains `what` a signal.
+    ///
+    /// # Panics
+    /// If there is not exactly one.
+    #[track_caller]
+    pub fn signal_process(&self, what: &str, signal: rustix::process::Signal) {
         let matching: Vec<_> = self.processes().into_iter().filter(|process| process.command.contains(what)).collect();
         assert_eq!(matching.len(), 1, "processes with “{what}”: {matching:?}");
         let pid = rustix::process::Pid::from_raw(matching[0].pid).expect("a process id");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
+        rustix::process::kill_process(pid, signal).expect("kill");
     }
 
     /// Waits until no process of this home is left.
@@ -257,7 +292,7 @@ impl Drop for Cluster {
 impl Cluster {
     /// Prints the ends of all logs, for a test that failed.
     fn show_logs(&self) {
-        let mut directories = vec![self.home.path().to_path_buf()];
+        let mut directories = vec![self.home_path().to_path_buf()];
         while let Some(directory) = directories.pop() {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
                 let path = entry.path();

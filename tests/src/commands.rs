@@ -1,6 +1,6 @@
 //! Commands run to their end, and waiting for what they bring about, each under a limit.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longest a command of the control tool may take in a test; a hang becomes a failure with its output.
@@ -109,4 +109,36 @@ pub fn wait_until(what: &str, limit: Duration, mut done: impl FnMut() -> Result<
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
+}
+
+/// Waits until a command does not ignore SIGINT: a test run in the background does, and so does its command until it
+/// says what it does about it.
+///
+/// # Panics
+/// If it does not say so.
+#[track_caller]
+pub fn wait_until_interruptible(child: &Child) {
+    wait_until("the command can be interrupted", Duration::from_secs(30), || {
+        if has_interrupt(child, "SigIgn:") { Err("SIGINT is ignored".into()) } else { Ok(()) }
+    });
+}
+
+/// Waits until a command listens to SIGINT.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn wait_until_it_listens(child: &Child) {
+    wait_until("the command listens to SIGINT", Duration::from_secs(30), || {
+        if has_interrupt(child, "SigCgt:") { Ok(()) } else { Err("it does not".into()) }
+    });
+}
+
+/// Whether SIGINT is in one of the sets of signals that the system shows of a process.
+#[track_caller]
+fn has_interrupt(child: &Child, set: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a process of ours");
+    let signals = status.lines().find_map(|line| line.strip_prefix(set)).expect("a set of signals").trim();
+    let signals = u64::from_str_radix(signals, 16).expect("a number");
+    signals >> (rustix::process::Signal::INT.as_raw() - 1) & 1 == 1
 }

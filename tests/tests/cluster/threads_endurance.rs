@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use coppice_tests::Cluster;
-use coppice_tests::cluster::{finish_child, wait_until};
+use coppice_tests::cluster::{finish_child, wait_until, wait_until_interruptible};
 use coppice_tests::guests::{Toolchain, program};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -89,17 +89,6 @@ fn start_and_kill(cluster: &Cluster, node: u32, random: &mut Random) {
     kill_process(Pid::from_child(&child), signal).expect("kill");
     let ran = finish_child(child, "a job that was killed");
     assert_ne!(ran.status, 0, "{}{}", ran.text(), ran.stderr);
-}
-
-/// A test run in the background ignores SIGINT, and so does a command of it until that says what it does about it.
-#[track_caller]
-fn wait_until_interruptible(child: &Child) {
-    wait_until("the command can be interrupted", Duration::from_secs(30), || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a process of ours");
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a set of signals").trim();
-        let ignored = u64::from_str_radix(ignored, 16).expect("a number");
-        if ignored >> (Signal::INT.as_raw() - 1) & 1 == 0 { Ok(()) } else { Err(format!("{ignored:#x} are ignored")) }
-    });
 }
 
 #[track_caller]
