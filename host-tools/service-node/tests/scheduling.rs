@@ -8,7 +8,7 @@ use coppice_api::job::{EXIT_COPPICE, JobState, Submission};
 use coppice_api::retain::PlacementReason;
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_service_node::controller::Request;
-use coppice_service_node::limits::{BOOT_ATTEMPTS_MAX, BOOT_TIME_MAX};
+use coppice_service_node::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_MIN, BOOT_TIME_MAX};
 use support::memory::PAGES;
 use support::{Cluster, job, program};
 
@@ -117,8 +117,8 @@ fn a_named_node_that_stops_working_ends_the_wait() {
     cluster.lose_machine(1);
     assert_eq!(state(&mut cluster, first), JobState::Ended);
     assert_eq!(state(&mut cluster, id), JobState::Queued, "it may come back");
-    for _ in 0..BOOT_ATTEMPTS_MAX {
-        cluster.pass(BOOT_TIME_MAX);
+    for attempt in 0..BOOT_ATTEMPTS_MAX {
+        cluster.pass(BOOT_TIME_MAX + BOOT_RETRY_TIME_MIN * 4u32.pow(attempt));
     }
     let ended = cluster.job(id).job;
     assert_eq!(ended.exit_status, Some(EXIT_COPPICE));
