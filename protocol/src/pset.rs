@@ -18,7 +18,7 @@ use crate::ship::Stream;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -96,6 +96,8 @@ pub enum ToPset {
         /// The nodes to tell.
         nodes: Vec<NodeId>,
     },
+    /// Say that you are alive: [`FromPset::Alive`].
+    Ask,
     /// End: tell every node to power off, then exit.
     Shutdown,
 }
@@ -153,6 +155,8 @@ pub struct Member {
 pub enum FromPset {
     /// Configured, and the sockets are bound.
     Listening,
+    /// The answer to [`ToPset::Ask`].
+    Alive,
     /// A node has authenticated on both connections and is ready for jobs.
     NodeReady {
         /// The node.

@@ -18,6 +18,7 @@ pub mod limits;
 mod line;
 pub mod link;
 mod nodes;
+mod opening;
 mod outbox;
 mod output;
 mod peers;

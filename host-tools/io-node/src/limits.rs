@@ -57,3 +57,10 @@ pub const BAD_PEER_EVENTS_MAX: u32 = 4;
 
 /// See [`BAD_PEER_EVENTS_MAX`].
 pub const BAD_PEER_WINDOW: Duration = Duration::from_secs(10);
+
+/// Threads that open roots and programs of jobs. As long as all wait for mounts that do not answer, further jobs are
+/// refused.
+pub const OPENINGS_MAX: usize = 32;
+
+/// How long it may take to open a job's root and program; then the job is refused.
+pub const OPEN_TIME_MAX: Duration = Duration::from_secs(30);

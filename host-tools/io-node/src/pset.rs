@@ -110,7 +110,8 @@ fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::
     Ok(server)
 }
 
-async fn execute(server: &Server, command: ToPset) -> anyhow::Result<()> {
+async fn execute(server: &Rc<Server>, command: ToPset) -> anyhow::Result<()> {
+    let Some(command) = server.keep_for_later(command).await else { return Ok(()) };
     match command {
         ToPset::Configure { .. } => bail!("the service node configured this I/O node twice"),
         ToPset::AddNode { node, generation, key } => {
@@ -122,19 +123,10 @@ async fn execute(server: &Server, command: ToPset) -> anyhow::Result<()> {
             server.nodes.borrow_mut().remove(node);
         }
         ToPset::Start(spec) => server.start(spec).await,
-        ToPset::Kill { job } => server.kill(job),
-        ToPset::Signal { job, signal } => server.signal(job, signal),
-        ToPset::Forget { job } => server.forget(job),
-        ToPset::Input { job, bytes } => {
-            server.input(job, &bytes);
-        }
-        ToPset::OutputTaken { job, bytes } => {
-            // Does not fit only on machines where nothing of this runs.
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            server.output_taken(job, bytes);
-        }
         ToPset::Discard { request, program, nodes } => server.discard(Discard { request, program }, &nodes),
         ToPset::Shutdown => {}
+        ToPset::Ask => server.outbox.send(FromPset::Alive).await,
+        other => server.execute_for_job(other),
     }
     Ok(())
 }

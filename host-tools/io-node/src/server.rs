@@ -7,22 +7,21 @@ use coppice_endpoint::Stack;
 use coppice_protocol::control::{Signal, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId};
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
-use coppice_protocol::pset::{FromPset, Member, StartJob};
+use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ras::RasEvent;
 use coppice_protocol::retain::{Discard, Retain};
 use coppice_protocol::session::{Identity, SendError};
 use coppice_protocol::ship::{NOTICE_ID, Notice, Owner};
 
 use crate::clock::Clock;
-use crate::files::Root;
 use crate::jobs::{Job, Jobs, RankState};
-use crate::limits::{JOBS_MAX, RECONNECT_GRACE};
+use crate::limits::RECONNECT_GRACE;
 use crate::line::Line;
 use crate::link::Device;
 use crate::nodes::{Loss, Nodes, Readiness};
+use crate::opening::Openings;
 use crate::outbox::Outbox;
 use crate::peers::BadPeers;
-use crate::program::Program;
 
 /// The I/O node. No borrow of its tables lives across an await.
 pub(crate) struct Server {
@@ -38,6 +37,8 @@ pub(crate) struct Server {
     pub jobs: RefCell<Jobs>,
     /// Peers that failed to authenticate.
     pub bad_peers: RefCell<BadPeers>,
+    /// The jobs that are not there yet.
+    pub openings: Openings,
 }
 
 impl Server {
@@ -51,6 +52,7 @@ impl Server {
             nodes: RefCell::default(),
             jobs: RefCell::default(),
             bad_peers: RefCell::default(),
+            openings: Openings::default(),
         }
     }
 
@@ -133,7 +135,7 @@ impl Server {
     }
 
     /// More input of a job; none is the end.
-    pub(crate) fn input(&self, id: JobId, bytes: &[u8]) {
+    fn input(&self, id: JobId, bytes: &[u8]) {
         // Input for a job that just ended has nobody to read it.
         let Some(job) = self.jobs.borrow().get(id) else { return };
         let is_wanted = job.input.borrow_mut().push(bytes);
@@ -143,7 +145,7 @@ impl Server {
     }
 
     /// The user took that much of a job's output.
-    pub(crate) fn output_taken(&self, id: JobId, bytes: usize) {
+    fn output_taken(&self, id: JobId, bytes: usize) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
         job.output.borrow_mut().taken(bytes);
         self.tell_printers(&job);
@@ -158,34 +160,26 @@ impl Server {
         }
     }
 
-    /// Starts a job: opens its root and program and launches its ranks.
-    pub(crate) async fn start(&self, spec: StartJob) {
-        let id = spec.job;
-        if self.jobs.borrow().get(id).is_some() {
-            tracing::error!(job = %id, "job was started twice");
-            return;
-        }
-        let members = spec.members.clone();
-        let refusal = if self.jobs.borrow().count() >= JOBS_MAX { Some("the pset has too many jobs") } else { None };
-        let opened = match refusal {
-            Some(refusal) => Err(refusal.to_owned()),
-            None => open_job(&spec).await,
-        };
-        let job = match opened {
-            Ok((root, program)) => Rc::new(Job::new(spec, root, program)),
-            Err(reason) => {
-                for Member { rank, .. } in members {
-                    self.outbox.send(FromPset::Refused { job: id, rank, reason: reason.clone() }).await;
-                }
-                return;
-            }
-        };
-        self.jobs.borrow_mut().insert(Rc::clone(&job));
+    /// Launches all ranks of a job.
+    pub(crate) async fn launch_all(&self, job: &Job) {
         let ranks: Vec<&RankState> = job.ranks().map(|rank| &**rank).collect();
         for on_one in ranks.chunk_by(|one, other| one.node() == other.node()) {
             if let Some(first) = on_one.first() {
-                self.send_launches_or_kill(&job, first.node(), on_one.iter().copied()).await;
+                self.send_launches_or_kill(job, first.node(), on_one.iter().copied()).await;
             }
+        }
+    }
+
+    /// Does what is ordered about a job; what is no such order does nothing.
+    pub(crate) fn execute_for_job(&self, command: ToPset) {
+        match command {
+            ToPset::Kill { job } => self.kill(job),
+            ToPset::Signal { job, signal } => self.signal(job, signal),
+            ToPset::Forget { job } => self.forget(job),
+            ToPset::Input { job, bytes } => self.input(job, &bytes),
+            // Does not fit only on machines where nothing of this runs.
+            ToPset::OutputTaken { job, bytes } => self.output_taken(job, usize::try_from(bytes).unwrap_or(usize::MAX)),
+            _ => {}
         }
     }
 
@@ -249,21 +243,21 @@ impl Server {
     }
 
     /// Ends a job's ranks.
-    pub(crate) fn kill(&self, id: JobId) {
+    fn kill(&self, id: JobId) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
         job.killed.set(true);
         job.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
     }
 
     /// Sends a job's ranks a signal. A node whose connection is expected back gets it then.
-    pub(crate) fn signal(&self, id: JobId, signal: u8) {
+    fn signal(&self, id: JobId, signal: u8) {
         let Some(job) = self.jobs.borrow().get(id) else { return };
         let signal = job.add_signal(signal);
         job.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more.
-    pub(crate) fn forget(&self, id: JobId) {
+    fn forget(&self, id: JobId) {
         let Some(job) = self.jobs.borrow_mut().remove(id) else { return };
         let mut told = None;
         for rank in job.ranks() {
@@ -296,19 +290,4 @@ fn launch<'a>(
         launched += 1;
     }
     (launched, Ok(()))
-}
-
-/// Opens a job's root and program, on a thread: either may lie on a file system that does not answer.
-async fn open_job(spec: &StartJob) -> Result<(Root, Program), String> {
-    let (root, file) = (spec.root.clone(), spec.program_file.clone());
-    let (id, bytes) = (spec.program, spec.program_bytes);
-    let work = move || {
-        let opened = Root::open(&root).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
-        let program =
-            Program::open(&file, id, bytes).map_err(|error| format!("cannot read program {file}: {error}"))?;
-        Ok((opened, program))
-    };
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(format!("cannot open root and program: {error}")))
 }

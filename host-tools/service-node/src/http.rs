@@ -19,6 +19,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::controller::{Event, Refused, Request};
+use crate::host_files::HostFiles;
 use crate::limits::IMPORTS_MAX;
 use crate::store::ProgramStore;
 
@@ -28,6 +29,7 @@ pub struct Api {
     events: mpsc::Sender<Event>,
     store: ProgramStore,
     imports: Arc<Semaphore>,
+    files: HostFiles,
 }
 
 /// An answer, or why there is none.
@@ -37,7 +39,7 @@ impl Api {
     /// An API that asks whoever takes these events.
     #[must_use]
     pub fn new(events: mpsc::Sender<Event>, store: ProgramStore) -> Self {
-        Self { events, store, imports: Arc::new(Semaphore::new(IMPORTS_MAX)) }
+        Self { events, store, imports: Arc::new(Semaphore::new(IMPORTS_MAX)), files: HostFiles::default() }
     }
 
     /// All that can be asked.

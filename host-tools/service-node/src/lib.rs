@@ -14,6 +14,7 @@ pub mod controller;
 pub mod daemon;
 pub mod database;
 pub mod feed;
+pub mod host_files;
 pub mod http;
 pub mod limits;
 pub mod options;

@@ -61,6 +61,13 @@ pub const HELPER_ATTEMPTS_MAX: u32 = 5;
 /// How long the fabric or an I/O node may take to be listening; then it is ended and the start counts as failed.
 pub const HELPER_START_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// How often the fabric and I/O nodes are asked whether they are alive.
+pub const HELPER_ASK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long one of them may be silent then; after that it hangs, is killed and started anew. Long enough for a host
+/// that is busy with other things.
+pub const HELPER_ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
+
 /// How long nodes, I/O nodes and fabric may take to end by themselves when the cluster goes down; then they are killed.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -90,6 +97,16 @@ pub const STORE_BYTES_MAX: u64 = 4 << 30;
 
 /// Longest program, bytes. A longer one is refused.
 pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// Threads that look at files users name. As long as all wait for files that do not answer, further requests are
+/// refused.
+pub const HOST_FILE_THREADS_MAX: usize = 64;
+
+/// How long it may take to look at a file or directory that a user names.
+pub const HOST_FILE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may take to read and hash a program.
+pub const IMPORT_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Programs that are read and hashed at the same time; further submissions wait.
 pub const IMPORTS_MAX: usize = 2;

@@ -41,6 +41,9 @@ pub trait Plant {
     /// Ends the fabric: in good order, or at once.
     fn stop_fabric(&mut self, how: Stop);
 
+    /// Has the fabric say that it is alive → [`PlantEvent::Fabric`].
+    fn ask_fabric(&mut self);
+
     /// Starts an I/O node → [`PlantEvent::Pset`].
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation);
 

@@ -134,6 +134,12 @@ impl Plant for Processes {
         }
     }
 
+    fn ask_fabric(&mut self) {
+        if let Some(link) = &self.fabric {
+            link.send(fabric::question(&self.ports()));
+        }
+    }
+
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
         let report = move |event| PlantEvent::Pset { pset, incarnation, event };
         let command = coppice_qemu::tether::command(&self.setup.programs.io_node);

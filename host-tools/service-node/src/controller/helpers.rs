@@ -7,12 +7,18 @@ use std::time::Instant;
 
 use coppice_api::cluster::{ClusterState, ProcessView};
 use coppice_protocol::ids::{NodeId, PsetId};
-use coppice_protocol::pset::FromPset;
+use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ras::{RasKind, Severity};
 
 use super::{Controller, Now, ras};
-use crate::limits::{HELPER_ATTEMPTS_MAX, HELPER_START_TIME_MAX};
+use crate::limits::{HELPER_ANSWER_TIME_MAX, HELPER_ASK_INTERVAL, HELPER_ATTEMPTS_MAX, HELPER_START_TIME_MAX};
 use crate::plant::{HelperEvent, Incarnation, Plant, Stop};
+
+/// What is wrong with a helper that was asked and says nothing.
+const SILENT: &str = "it did not say that it is alive for 15 s";
+
+/// What the limit is called there.
+const _: () = assert!(HELPER_ANSWER_TIME_MAX.as_secs() == 15);
 
 /// What a helper process is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +31,26 @@ enum HelperPhase {
         /// When it counts as failed.
         deadline: Instant,
     },
-    /// It does its work.
-    Listening,
+    /// It does its work. It is asked whether it does, now and then.
+    Listening {
+        /// When it is to be asked next or, if `asked`, to have answered.
+        deadline: Instant,
+        /// It was asked and has said nothing since.
+        asked: bool,
+    },
     /// It was told to end.
     Stopping,
+}
+
+/// What is due for a helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HelperDue {
+    /// To be asked whether it is alive.
+    Ask,
+    /// It did not get ready in time.
+    Late,
+    /// It did not answer.
+    Silent,
 }
 
 /// A process the nodes rest on.
@@ -47,7 +69,7 @@ impl Helper {
     }
 
     pub(super) fn is_listening(&self) -> bool {
-        self.phase == HelperPhase::Listening
+        matches!(self.phase, HelperPhase::Listening { .. })
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -56,7 +78,7 @@ impl Helper {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            HelperPhase::Starting { deadline } => Some(deadline),
+            HelperPhase::Starting { deadline } | HelperPhase::Listening { deadline, .. } => Some(deadline),
             _ => None,
         }
     }
@@ -73,10 +95,32 @@ impl Helper {
         self.incarnation
     }
 
-    fn listening(&mut self) {
+    fn listening(&mut self, now: Now) {
         if matches!(self.phase, HelperPhase::Starting { .. }) {
-            self.phase = HelperPhase::Listening;
+            self.phase = HelperPhase::Listening { deadline: now.instant + HELPER_ASK_INTERVAL, asked: false };
             self.failures = 0;
+        }
+    }
+
+    /// It said something, whatever it is.
+    fn heard(&mut self, now: Now) {
+        if let HelperPhase::Listening { deadline, asked } = &mut self.phase {
+            (*deadline, *asked) = (now.instant + HELPER_ASK_INTERVAL, false);
+        }
+    }
+
+    /// What is due for it.
+    fn due(&mut self, now: Now) -> Option<HelperDue> {
+        match &mut self.phase {
+            HelperPhase::Starting { deadline } if *deadline <= now.instant => Some(HelperDue::Late),
+            HelperPhase::Listening { deadline, asked } if *deadline <= now.instant => {
+                // If this comes late it was we who did not run, and the answer may lie there unheard.
+                let is_late = *deadline + HELPER_ASK_INTERVAL <= now.instant;
+                let is_silent = std::mem::replace(asked, true) && !is_late;
+                *deadline = now.instant + HELPER_ANSWER_TIME_MAX;
+                Some(if is_silent { HelperDue::Silent } else { HelperDue::Ask })
+            }
+            _ => None,
         }
     }
 
@@ -88,11 +132,6 @@ impl Helper {
         self.phase = HelperPhase::Off;
         self.pid = None;
         self.failures < HELPER_ATTEMPTS_MAX
-    }
-
-    /// Whether it was given too long to start.
-    fn is_overdue(&self, now: Now) -> bool {
-        self.deadline().is_some_and(|deadline| deadline <= now.instant)
     }
 
     fn has_given_up(&self) -> bool {
@@ -142,7 +181,10 @@ impl<P: Plant> Controller<P> {
         self.changed = true;
         match event {
             HelperEvent::Started { pid } => self.fabric.pid = Some(pid),
-            HelperEvent::Said(()) => self.fabric.listening(),
+            HelperEvent::Said(()) => {
+                self.fabric.listening(now);
+                self.fabric.heard(now);
+            }
             HelperEvent::Ended(reason) => {
                 let again = self.fabric.ended();
                 if self.state == ClusterState::Stopping {
@@ -171,9 +213,12 @@ impl<P: Plant> Controller<P> {
         if incarnation != known.helper.incarnation {
             return;
         }
+        if matches!(event, HelperEvent::Said(_)) {
+            known.helper.heard(now);
+        }
         match event {
             HelperEvent::Started { pid } => known.helper.pid = Some(pid),
-            HelperEvent::Said(FromPset::Listening) => known.helper.listening(),
+            HelperEvent::Said(FromPset::Listening) => known.helper.listening(now),
             HelperEvent::Said(message) => return self.pset_message(pset, message, now),
             HelperEvent::Ended(reason) => {
                 let expected = known.helper.phase == HelperPhase::Stopping;
@@ -221,17 +266,41 @@ impl<P: Plant> Controller<P> {
     }
 
     pub(super) fn advance_helpers(&mut self, now: Now) {
-        if self.fabric.is_overdue(now) {
-            tracing::warn!("the fabric takes too long to start");
-            self.plant.stop_fabric(Stop::AtOnce);
-            self.fabric.phase = HelperPhase::Stopping;
-            self.fabric.failures += 1;
+        match self.fabric.due(now) {
+            None => {}
+            Some(HelperDue::Ask) => self.plant.ask_fabric(),
+            Some(HelperDue::Late) => {
+                tracing::warn!("the fabric takes too long to start");
+                self.plant.stop_fabric(Stop::AtOnce);
+                self.fabric.phase = HelperPhase::Stopping;
+                self.fabric.failures += 1;
+            }
+            Some(HelperDue::Silent) => {
+                let text = SILENT.replacen("it", "the fabric", 1);
+                self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, text.clone()), now);
+                self.plant.stop_fabric(Stop::AtOnce);
+                self.fabric.stopping();
+                for index in 0..self.psets.len() {
+                    self.end_pset(index, &text, now);
+                }
+            }
         }
-        for pset in self.psets.iter_mut().filter(|pset| pset.helper.is_overdue(now)) {
-            tracing::warn!(pset = pset.id.0, "the I/O node takes too long to start");
-            self.plant.kill_io_node(pset.id);
-            pset.helper.phase = HelperPhase::Stopping;
-            pset.helper.failures += 1;
+        for index in 0..self.psets.len() {
+            let Some(pset) = self.psets.get_mut(index) else { continue };
+            match pset.helper.due(now) {
+                None => {}
+                Some(HelperDue::Ask) => self.plant.tell(pset.id, &ToPset::Ask),
+                Some(HelperDue::Late) => {
+                    tracing::warn!(pset = pset.id.0, "the I/O node takes too long to start");
+                    self.plant.kill_io_node(pset.id);
+                    pset.helper.phase = HelperPhase::Stopping;
+                    pset.helper.failures += 1;
+                }
+                Some(HelperDue::Silent) => {
+                    let pset = pset.id;
+                    self.distrust_pset(pset, SILENT, now);
+                }
+            }
         }
     }
 

@@ -16,8 +16,8 @@ use crate::records::What;
 impl<P: Plant> Controller<P> {
     pub(super) fn pset_message(&mut self, pset: PsetId, message: FromPset, now: Now) {
         match message {
-            // Handled where I/O nodes are started.
-            FromPset::Listening => {}
+            // Handled where I/O nodes are started and watched.
+            FromPset::Listening | FromPset::Alive => {}
             FromPset::NodeReady { node, generation, status } if self.is_in(node, pset) => {
                 self.node_ready(node, generation, status, now);
             }

@@ -47,6 +47,12 @@ impl Refused {
         Self { status: 503, message: format!("{why}; jobs that run go on, and new ones are taken when that is mended") }
     }
 
+    /// Too much is under way.
+    #[must_use]
+    pub fn busy(message: &str) -> Self {
+        Self { status: 503, message: message.to_owned() }
+    }
+
     /// It cannot be done now.
     #[must_use]
     pub fn conflict(message: &str) -> Self {

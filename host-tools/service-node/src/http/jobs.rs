@@ -13,7 +13,7 @@ use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NOD
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
 use crate::database::{FileKey, ProgramRow};
-use crate::limits::{LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
+use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
 use crate::store::{StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
@@ -40,6 +40,9 @@ pub(super) async fn submit(
 ) -> Answered<Submitted> {
     let Json(submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
     check(&submission)?;
+    let root = submission.root.clone();
+    let shown = format!("root '{}'", root.display());
+    api.files.work(&shown, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
     let (program, file) = find_program(&api, &submission.program).await?;
     let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, answer)).await?;
     Ok(Json(Submitted { job: job.0 }))
@@ -87,7 +90,7 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if !job.directory.starts_with('/') || job.directory.len() >= PATH_BYTES_MAX {
         return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
     }
-    check_root(&job.root)
+    Ok(())
 }
 
 /// The root must be a directory that this user may enter; the I/O node opens it as the same user.
@@ -108,17 +111,16 @@ fn check_root(root: &Path) -> Result<(), Refused> {
 
 /// The program in a file: from memory if the file has not changed, else by reading it.
 async fn find_program(api: &Api, path: &Path) -> Result<(ProgramRow, FileKey), Refused> {
-    let file = file_key(path).map_err(refuse)?;
+    let shown = format!("program '{}'", path.display());
+    let named = path.to_owned();
+    let file = api.files.work(&shown, HOST_FILE_TIME_MAX, move || file_key(&named)).await?.map_err(refuse)?;
     if let Some(program) = api.ask(|answer| Request::KnownProgram(file, answer)).await? {
         return Ok((program, file));
     }
     // The semaphore is never closed; were it, going on without it does no harm.
     let _permit = api.imports.acquire().await;
     let (store, path) = (api.store.clone(), path.to_owned());
-    let imported = tokio::task::spawn_blocking(move || store.import(&path)).await;
-    let imported =
-        imported.map_err(|error| Refused { status: 500, message: format!("reading the program: {error}") })?;
-    imported.map_err(refuse)
+    api.files.work(&shown, IMPORT_TIME_MAX, move || store.import(&path)).await?.map_err(refuse)
 }
 
 fn refuse(error: StoreError) -> Refused {
@@ -130,7 +132,7 @@ fn refuse(error: StoreError) -> Refused {
 mod tests {
     use coppice_api::job::Submission;
 
-    use super::check;
+    use super::{check, check_root};
 
     fn job() -> Submission {
         Submission {
@@ -173,7 +175,7 @@ mod tests {
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];
         for (job, words) in cases {
-            let refused = check(&job).expect_err(words);
+            let refused = check(&job).and_then(|()| check_root(&job.root)).expect_err(words);
             assert!(refused.message.contains(words) && !refused.message.contains('\n'), "{}", refused.message);
         }
     }

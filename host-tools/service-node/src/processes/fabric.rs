@@ -13,8 +13,8 @@ use super::helper::Process;
 use crate::controller::Event;
 use crate::plant::{HelperEvent, PlantEvent};
 
-/// Identifier of the last command of the set-up: when it is answered all ports are there.
-const LAST_SETUP_ID: u64 = 0;
+/// Identifier of a question whose answer says that all commands before it are carried out, the fabric's set-up first.
+const QUESTION_ID: u64 = 0;
 
 /// A station's place in the fabric.
 #[derive(Clone, Debug)]
@@ -54,9 +54,14 @@ pub(super) fn fabric_commands(ports: &[Port], shape: Shape) -> Vec<Vec<u8>> {
     let ports_added = ports.iter().filter_map(|port| Some(Command::AddPort { link: link(port)?, mac: port.mac }));
     let commands = std::iter::once(shape).chain(ports_added).zip(1..);
     let mut lines: Vec<Vec<u8>> = commands.map(|(command, id)| line(&Request { id, command })).collect();
-    let question = Command::Counters { link: ports.first().and_then(link) };
-    lines.push(line(&Request { id: LAST_SETUP_ID, command: question }));
+    lines.push(question(ports));
     lines
+}
+
+/// A question that is answered if the fabric is alive.
+pub(super) fn question(ports: &[Port]) -> Vec<u8> {
+    let link = ports.first().and_then(|port| LinkName::new(port.name.clone()).ok());
+    line(&Request { id: QUESTION_ID, command: Command::Counters { link } })
 }
 
 /// The command that ends the fabric.
@@ -90,7 +95,7 @@ async fn read(
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str::<Message>(&line) {
-            Ok(Message::Reply(Reply { id: Some(LAST_SETUP_ID), outcome: Outcome::Counters(_) })) => {
+            Ok(Message::Reply(Reply { id: Some(QUESTION_ID), outcome: Outcome::Counters(_) })) => {
                 let _ = events.send(Event::Plant(report(HelperEvent::Said(())))).await;
             }
             Ok(Message::Reply(Reply { outcome: Outcome::Failed { reason }, .. })) => return Some(reason),

@@ -43,6 +43,10 @@ pub(crate) struct Behaviour {
     pub(crate) launches: bool,
     /// What nodes answer when told to retain.
     pub(crate) answers: Answers,
+    /// The fabric says that it is alive when it is asked.
+    pub(crate) fabric_answers: bool,
+    /// I/O nodes do.
+    pub(crate) io_nodes_answer: bool,
     /// Machines that are killed end.
     pub(crate) machines_end: bool,
     /// What the nodes remember.
@@ -66,6 +70,8 @@ impl Default for Behaviour {
             discards: true,
             launches: true,
             answers: Answers::Truly,
+            fabric_answers: true,
+            io_nodes_answer: true,
             machines_end: true,
             memory: Memory::default(),
             owed: BTreeMap::new(),
@@ -107,6 +113,8 @@ impl Behaviour {
                 self.fabric = *incarnation;
                 vec![self.fabric(HelperEvent::Started { pid: 10 }), self.fabric(HelperEvent::Said(()))]
             }
+            Order::AskFabric if self.fabric_answers => vec![self.fabric(HelperEvent::Said(()))],
+            Order::AskFabric => vec![],
             Order::StopFabric(_) => vec![self.fabric(HelperEvent::Ended("told to".into()))],
             Order::StartIoNode(pset, incarnation) => {
                 set(&mut self.psets, pset.0, *incarnation);
@@ -171,6 +179,7 @@ impl Behaviour {
                 }
                 events
             }
+            ToPset::Ask if self.io_nodes_answer => vec![self.said(pset, FromPset::Alive)],
             ToPset::Kill { job } if self.obeys_kill => self.all_ended(pset, *job, Exit::Signal(9)),
             ToPset::Signal { job, signal } if self.obeys_signals => self.all_ended(pset, *job, Exit::Signal(*signal)),
             ToPset::Discard { request, program, nodes } => {

@@ -146,6 +146,13 @@ impl Cluster {
         self.now = end;
     }
 
+    /// Time passes in which the controller does not run; then it does what is due.
+    pub(crate) fn sleep(&mut self, time: Duration) {
+        self.now += time;
+        self.controller.advance(self.now());
+        self.settle();
+    }
+
     /// Asks and returns the answer, which must be there at once.
     pub(crate) fn ask<T>(
         &mut self,

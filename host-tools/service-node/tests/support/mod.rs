@@ -29,6 +29,7 @@ pub(crate) enum Order {
     FindAccelerator,
     StartFabric(Incarnation),
     StopFabric(Stop),
+    AskFabric,
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
@@ -55,6 +56,9 @@ impl Plant for NotingPlant {
     }
     fn stop_fabric(&mut self, how: Stop) {
         self.note(Order::StopFabric(how));
+    }
+    fn ask_fabric(&mut self) {
+        self.note(Order::AskFabric);
     }
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
         self.note(Order::StartIoNode(pset, incarnation));

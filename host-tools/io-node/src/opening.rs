@@ -1,0 +1,148 @@
+//! Jobs whose root and program are being opened. Either may lie on a mount that does not answer, so the I/O node goes
+//! on meanwhile: what comes for such a job waits until it is there, and a job that is killed is given up.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use coppice_protocol::ids::JobId;
+use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use tokio::sync::Semaphore;
+
+use crate::files::Root;
+use crate::jobs::Job;
+use crate::limits::{JOBS_MAX, OPEN_TIME_MAX, OPENINGS_MAX};
+use crate::program::Program;
+use crate::server::Server;
+
+/// The jobs that are being opened.
+#[derive(Debug)]
+pub(crate) struct Openings {
+    jobs: RefCell<HashMap<JobId, Opening>>,
+    /// A permit for each thread that opens something, kept as long as that does, also for a job that was given up.
+    threads: Arc<Semaphore>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Opening {
+    members: Vec<Member>,
+    /// What came for it, in order. Input is bounded by its window.
+    later: Vec<ToPset>,
+}
+
+impl Default for Openings {
+    fn default() -> Self {
+        Self { jobs: RefCell::default(), threads: Arc::new(Semaphore::new(OPENINGS_MAX)) }
+    }
+}
+
+impl Openings {
+    fn count(&self) -> usize {
+        self.jobs.borrow().len()
+    }
+
+    fn has(&self, job: JobId) -> bool {
+        self.jobs.borrow().contains_key(&job)
+    }
+
+    fn take(&self, job: JobId) -> Option<Opening> {
+        self.jobs.borrow_mut().remove(&job)
+    }
+}
+
+impl Server {
+    /// Starts a job: opens its root and program, and launches its ranks when that is done.
+    pub(crate) async fn start(self: &Rc<Self>, spec: StartJob) {
+        let id = spec.job;
+        if self.jobs.borrow().get(id).is_some() || self.openings.has(id) {
+            tracing::error!(job = %id, "job was started twice");
+            return;
+        }
+        if self.jobs.borrow().count() + self.openings.count() >= JOBS_MAX {
+            return self.refuse_all(id, spec.members, "the pset has too many jobs").await;
+        }
+        let Ok(permit) = Arc::clone(&self.openings.threads).try_acquire_owned() else {
+            let reason = format!("{OPENINGS_MAX} jobs of the pset wait for root directories that do not answer");
+            return self.refuse_all(id, spec.members, &reason).await;
+        };
+        let opening = Opening { members: spec.members.clone(), later: Vec::new() };
+        self.openings.jobs.borrow_mut().insert(id, opening);
+        let opened = {
+            let spec = spec.clone();
+            tokio::task::spawn_blocking(move || {
+                let opened = open(&spec);
+                drop(permit);
+                opened
+            })
+        };
+        let server = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let opened = match tokio::time::timeout(OPEN_TIME_MAX, opened).await {
+                Ok(Ok(opened)) => opened,
+                Ok(Err(error)) => Err(format!("cannot open root and program: {error}")),
+                Err(_) => Err(format!("root {} has not answered for {} s", spec.root, OPEN_TIME_MAX.as_secs())),
+            };
+            server.opened(spec, opened).await;
+        });
+    }
+
+    /// A job's root and program are open, or cannot be opened.
+    async fn opened(&self, spec: StartJob, opened: Result<(Root, Program), String>) {
+        // A job that was given up is none any more.
+        let Some(Opening { members, later }) = self.openings.take(spec.job) else { return };
+        let job = match opened {
+            Ok((root, program)) => Rc::new(Job::new(spec, root, program)),
+            Err(reason) => return self.refuse_all(spec.job, members, &reason).await,
+        };
+        self.jobs.borrow_mut().insert(Rc::clone(&job));
+        // Before anything else can come for it.
+        later.into_iter().for_each(|command| self.execute_for_job(command));
+        self.launch_all(&job).await;
+    }
+
+    /// Takes a command for a job that is being opened; gives any other back.
+    pub(crate) async fn keep_for_later(&self, command: ToPset) -> Option<ToPset> {
+        let job = match command {
+            ToPset::Kill { job }
+            | ToPset::Forget { job }
+            | ToPset::Signal { job, .. }
+            | ToPset::Input { job, .. }
+            | ToPset::OutputTaken { job, .. } => job,
+            other => return Some(other),
+        };
+        if !self.openings.has(job) {
+            return Some(command);
+        }
+        match command {
+            ToPset::Kill { .. } => {
+                if let Some(given_up) = self.openings.take(job) {
+                    self.refuse_all(job, given_up.members, "it was ended before its root was open").await;
+                }
+            }
+            ToPset::Forget { .. } => drop(self.openings.take(job)),
+            command => {
+                if let Some(opening) = self.openings.jobs.borrow_mut().get_mut(&job) {
+                    opening.later.push(command);
+                }
+            }
+        }
+        None
+    }
+
+    async fn refuse_all(&self, job: JobId, members: Vec<Member>, reason: &str) {
+        for Member { rank, .. } in members {
+            self.outbox.send(FromPset::Refused { job, rank, reason: reason.to_owned() }).await;
+        }
+    }
+}
+
+/// Opens a job's root and program.
+fn open(spec: &StartJob) -> Result<(Root, Program), String> {
+    let StartJob { root, program_file: file, .. } = spec;
+    let opened = Root::open(root).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
+    let program = Program::open(file, spec.program, spec.program_bytes)
+        .map_err(|error| format!("cannot read program {file}: {error}"))?;
+    Ok((opened, program))
+}
