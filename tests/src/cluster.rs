@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::commands::COMMAND_TIME_MAX;
-use crate::small_disk::SmallDisk;
+use crate::namespace::Namespace;
 
 pub use crate::commands::{Ran, finish, finish_child, wait_until, wait_until_interruptible, wait_until_it_listens};
 
@@ -53,8 +53,8 @@ pub fn cores() -> u16 {
 pub struct Cluster {
     home: TempDir,
     root: TempDir,
-    /// What is mounted over the home.
-    disk: Option<SmallDisk>,
+    /// Where its commands run, if not where the test does.
+    namespace: Option<Namespace>,
 }
 
 impl Cluster {
@@ -72,21 +72,23 @@ impl Cluster {
         // Sockets live in the home; their paths are limited to 107 bytes, so it must be short.
         let home = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp").expect("temporary directory");
         let root = tempfile::tempdir().expect("temporary directory");
-        Self { home, root, disk: None }
+        Self { home, root, namespace: None }
     }
 
-    /// A home on a small disk of its own, and a root; `None`: such a disk cannot be had here, which is said.
+    /// A home and a root in a mount namespace of their own, with what is mounted there; `None`: it cannot be had here,
+    /// which is said.
     ///
     /// # Panics
     /// As [`Self::home`].
     #[must_use]
-    pub fn with_small_disk(kib: u64) -> Option<Self> {
+    pub fn with_mounts(mount: impl FnOnce(&Self, &Namespace) -> bool) -> Option<Self> {
         let mut cluster = Self::home();
-        cluster.disk = SmallDisk::mount(cluster.home.path(), kib);
-        if cluster.disk.is_none() {
-            eprintln!("not tried: this machine does not let its users mount a file system for themselves");
+        let namespace = Namespace::new();
+        if !mount(&cluster, &namespace) {
+            eprintln!("not tried: this machine does not let its users mount file systems for themselves");
             return None;
         }
+        cluster.namespace = Some(namespace);
         Some(cluster)
     }
 
@@ -118,23 +120,32 @@ impl Cluster {
         self.root.path()
     }
 
-    /// Where the cluster keeps its state.
+    /// Where the cluster keeps its state, for the test.
     #[must_use]
-    pub fn home_path(&self) -> &Path {
-        self.disk.as_ref().map_or(self.home.path(), SmallDisk::path)
+    pub fn home_path(&self) -> PathBuf {
+        self.seen(self.home.path())
     }
 
-    /// The small disk under its home, if it has one.
+    /// A path of the cluster's as the test reaches it.
     #[must_use]
-    pub fn disk(&self) -> Option<&SmallDisk> {
-        self.disk.as_ref()
+    pub fn seen(&self, path: &Path) -> PathBuf {
+        self.namespace.as_ref().map_or_else(|| path.to_owned(), |namespace| namespace.path(path))
+    }
+
+    /// Its mounts, if it has some of its own.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
     }
 
     /// The control tool, ready for arguments; runs in the job's root directory. `up` without a number of cores gives
     /// nodes as many as [`cores`] says.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let program = binaries().join("coppice");
-        let mut command = self.disk.as_ref().map_or_else(|| Command::new(&program), |disk| disk.command(&program));
+        let mut command = match &self.namespace {
+            Some(namespace) => namespace.command(&program),
+            None => Command::new(&program),
+        };
         let is_one = |word: &S, wanted: &str| word.as_ref() == wanted;
         command.args(arguments);
         if arguments.first().is_some_and(|word| is_one(word, "up"))
@@ -292,7 +303,7 @@ impl Drop for Cluster {
 impl Cluster {
     /// Prints the ends of all logs, for a test that failed.
     fn show_logs(&self) {
-        let mut directories = vec![self.home_path().to_path_buf()];
+        let mut directories = vec![self.home_path()];
         while let Some(directory) = directories.pop() {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
                 let path = entry.path();

@@ -53,7 +53,7 @@ impl Monitor {
     #[must_use]
     #[track_caller]
     pub fn of_node(cluster: &Cluster, node: u32) -> Self {
-        Self::connect(&cluster.home_path().join(format!("run/default/n{node}.qmp")), cluster.home_path())
+        Self::connect(&cluster.home_path().join(format!("run/default/n{node}.qmp")), &cluster.home_path())
     }
 
     /// Pulls the machine's network cable.

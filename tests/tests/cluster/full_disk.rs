@@ -7,6 +7,7 @@ use coppice_tests::Cluster;
 use coppice_tests::Waiting;
 use coppice_tests::cluster::wait_until;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::namespace::fill;
 
 /// Room for a cluster of a node and its programs, KiB.
 const DISK_KIB: u64 = 16 * 1024;
@@ -17,6 +18,10 @@ const RECOVERY_TIME_MAX: Duration = Duration::from_secs(30);
 /// The one reason why nothing new is done.
 const REASON: &str = "no space left on the disk of the database";
 
+fn on_a_small_disk() -> Option<Cluster> {
+    Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(&cluster.home_path(), DISK_KIB))
+}
+
 fn up(cluster: &Cluster) {
     let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "1"]).success();
 }
@@ -25,13 +30,13 @@ fn up(cluster: &Cluster) {
 fn job_on_a_full_disk(cluster: &Cluster) -> (Waiting, std::path::PathBuf) {
     let path = program("waits_and_exits", Toolchain::Musl);
     let job = Waiting::start(cluster, &[path.to_str().expect("a path"), "7"], "waiting");
-    let filler = cluster.disk().expect("a small disk").fill();
+    let filler = fill(&cluster.home_path());
     (job, filler)
 }
 
 #[test]
 fn a_full_disk_changes_no_history() {
-    let Some(cluster) = Cluster::with_small_disk(DISK_KIB) else { return };
+    let Some(cluster) = on_a_small_disk() else { return };
     up(&cluster);
     let generation = |cluster: &Cluster| cluster.json(&["nodes"])[0]["generation"].as_u64();
     let (job, filler) = job_on_a_full_disk(&cluster);
@@ -71,7 +76,7 @@ fn a_full_disk_changes_no_history() {
 
 #[test]
 fn what_a_killed_service_node_could_not_record_is_recorded_by_the_next_one() {
-    let Some(cluster) = Cluster::with_small_disk(DISK_KIB) else { return };
+    let Some(cluster) = on_a_small_disk() else { return };
     up(&cluster);
     let (job, filler) = job_on_a_full_disk(&cluster);
     assert_eq!(job.go_on().status, 7);
@@ -86,8 +91,8 @@ fn what_a_killed_service_node_could_not_record_is_recorded_by_the_next_one() {
 
 #[test]
 fn up_says_that_there_is_no_room() {
-    let Some(cluster) = Cluster::with_small_disk(DISK_KIB) else { return };
-    let filler = cluster.disk().expect("a small disk").fill();
+    let Some(cluster) = on_a_small_disk() else { return };
+    let filler = fill(&cluster.home_path());
     let refuse = || cluster.coppice(&["up", "--accel", "tcg"]).refused(&["o space left"]);
     let _ = refuse();
     cluster.assert_no_process_left();

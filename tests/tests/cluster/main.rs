@@ -15,6 +15,7 @@ mod faults;
 mod full_disk;
 mod guests;
 mod hostile;
+mod hung;
 mod interrupted;
 mod isolation;
 mod jobs;
