@@ -16,9 +16,31 @@ pub(crate) fn absolute(base: &str, path: &str) -> String {
     joined
 }
 
+/// An absolute path without what changes nothing: repeated slashes and `.`. What `..` leads to depends on links.
+pub(crate) fn tidy(path: &str) -> String {
+    let mut tidied = String::with_capacity(path.len());
+    for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+        tidied.push('/');
+        tidied.push_str(name);
+    }
+    if tidied.is_empty() {
+        tidied.push('/');
+    }
+    tidied
+}
+
 #[cfg(test)]
 mod tests {
-    use super::absolute;
+    use super::{absolute, tidy};
+
+    #[test]
+    fn what_changes_nothing_is_left_out() {
+        for (path, tidied) in
+            [("/./x", "/x"), ("//a/.//b", "/a/b"), ("/a/../b", "/a/../b"), ("/.", "/"), ("/a.", "/a.")]
+        {
+            assert_eq!(tidy(path), tidied);
+        }
+    }
 
     #[test]
     fn relative_paths_start_at_the_base() {

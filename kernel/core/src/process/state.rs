@@ -13,7 +13,7 @@ use coppice_protocol::world::World;
 
 use crate::clock;
 use crate::files::locks::Locks;
-use crate::files::{Closer, Descriptors, Turns, absolute};
+use crate::files::{Closer, Descriptors, Turns, absolute, tidy};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
@@ -78,7 +78,7 @@ impl Identity {
             group: launch.group,
             program: launch.program,
             program_bytes: launch.program_bytes,
-            executable: absolute(&launch.directory, &launch.path),
+            executable: tidy(&absolute(&launch.directory, &launch.path)),
             arguments: launch.arguments.clone(),
         }
     }
