@@ -5,7 +5,8 @@
 //! | state: database, programs, logs | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
 //! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER` |
 //!
-//! `XDG_STATE_HOME` is by default `~/.local/state`; without `XDG_RUNTIME_DIR` it is `/tmp/coppice-UID/CLUSTER`.
+//! `XDG_STATE_HOME` is by default `~/.local/state`; without `XDG_RUNTIME_DIR` it is `/tmp/coppice-UID/CLUSTER`,
+//! or `/tmp/coppice-UID.N/CLUSTER` if that is somebody else's.
 //! Both are open to their owner alone. A directory that belongs to somebody else is never used.
 
 use std::ffi::OsString;
@@ -140,7 +141,7 @@ impl ClusterPaths {
             let runtime = absolute("XDG_RUNTIME_DIR").filter(|path| path.is_dir());
             let (runtime, variable) = match runtime {
                 Some(directory) => (directory.join("coppice"), "XDG_RUNTIME_DIR"),
-                None => (PathBuf::from(format!("/tmp/coppice-{user}")), "COPPICE_HOME"),
+                None => (own_directory(Path::new("/tmp"), user), "COPPICE_HOME"),
             };
             (state.join("coppice"), runtime, variable)
         };
@@ -281,6 +282,22 @@ impl ClusterPaths {
     }
 }
 
+/// Names that are tried for a directory where everybody may make one.
+const NAMES_TRIED: u32 = 16;
+
+/// The user's own directory for sockets where everybody may make directories: the first of a few names that is the
+/// user's, or else the first that is nobody's, so that nobody keeps anybody from it by taking a name.
+fn own_directory(parent: &Path, user: u32) -> PathBuf {
+    let named = |number: u32| match number {
+        0 => parent.join(format!("coppice-{user}")),
+        _ => parent.join(format!("coppice-{user}.{number}")),
+    };
+    let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let names = || (0..NAMES_TRIED).map(named);
+    names().find(is_own).or_else(|| names().find(is_free)).unwrap_or_else(|| named(0))
+}
+
 /// Makes a directory with its parents; the directory itself open to the user alone.
 fn make_private(directory: &Path) -> Result<(), PathError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -320,6 +337,26 @@ mod tests {
     fn find(variables: &[(&str, &str)]) -> Result<ClusterPaths, PathError> {
         let lookup = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted).map(|(_, v)| OsString::from(v));
         ClusterPaths::find_with(name("default"), lookup, 1000)
+    }
+
+    #[test]
+    fn nobody_is_kept_from_a_directory_by_who_takes_its_name() {
+        let user = rustix::process::getuid().as_raw();
+        let parent = tempfile::tempdir().expect("directory");
+        let named = |suffix: &str| parent.path().join(format!("coppice-{user}{suffix}"));
+        let found = || own_directory(parent.path(), user);
+        assert_eq!(found(), named(""));
+        // Somebody else's: no directory, or a link to one of ours.
+        fs::write(named(""), "").expect("written");
+        std::os::unix::fs::symlink(parent.path(), named(".1")).expect("linked");
+        assert_eq!(found(), named(".2"));
+        // Where ours is, we stay, also if the others go.
+        make_private(&found()).expect("made");
+        assert_eq!(found(), named(".2"));
+        fs::remove_file(named("")).expect("removed");
+        assert_eq!(found(), named(".2"));
+        // Of another user all are somebody else's.
+        assert_eq!(own_directory(parent.path(), user + 1), parent.path().join(format!("coppice-{}", user + 1)));
     }
 
     #[test]
