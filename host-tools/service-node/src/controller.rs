@@ -247,6 +247,12 @@ impl<P: Plant> Controller<P> {
         self.changed = true;
     }
 
+    /// Whether there is no job whose time is counted.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
     /// Whether everything is gone.
     #[must_use]
     pub fn is_down(&self) -> bool {

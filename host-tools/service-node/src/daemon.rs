@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
 use crate::records::Records;
 use crate::store::ProgramStore;
-use crate::time::realtime_ns;
+use crate::time::Clock;
 
 /// What nodes boot, beside the programs.
 const IMAGE: &str = "coppice-node.elf";
@@ -106,13 +106,14 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         let listener = listen(&paths.api_socket())?;
         claim.be_found()?;
         let plant = Processes::new(setup, events.clone());
-        let controller =
-            Controller::new(config, records, store.clone(), plant, now()).with_context(|| named(&paths.database()))?;
+        let clock = Clock::new();
+        let controller = Controller::new(config, records, store.clone(), plant, now(&clock))
+            .with_context(|| named(&paths.database()))?;
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
         let router = Api::new(events, store).router();
         tokio::spawn(async move { axum::serve(listener, router).await });
-        control(controller, queue).await
+        control(controller, queue, clock).await
     })?;
     // Connections that are still open end with the process.
     runtime.shutdown_background();
@@ -122,11 +123,19 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
 }
 
 /// Feeds the controller until everything is gone.
-async fn control(mut controller: Controller<Processes>, mut queue: mpsc::Receiver<Event>) -> anyhow::Result<Database> {
+async fn control(
+    mut controller: Controller<Processes>,
+    mut queue: mpsc::Receiver<Event>,
+    mut clock: Clock,
+) -> anyhow::Result<Database> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    controller.start(now());
+    controller.start(now(&clock));
     while !controller.is_down() {
+        // Never while the time of a job is counted.
+        if controller.is_idle() {
+            clock = Clock::new();
+        }
         let deadline = controller.deadline();
         let due = async {
             match deadline {
@@ -135,17 +144,18 @@ async fn control(mut controller: Controller<Processes>, mut queue: mpsc::Receive
             }
         };
         tokio::select! {
-            Some(event) = queue.recv() => controller.handle(event, now()),
-            () = due => controller.advance(now()),
-            _ = terminate.recv() => controller.handle(Event::Request(Request::Down), now()),
-            _ = interrupt.recv() => controller.handle(Event::Request(Request::Down), now()),
+            Some(event) = queue.recv() => controller.handle(event, now(&clock)),
+            () = due => controller.advance(now(&clock)),
+            _ = terminate.recv() => controller.handle(Event::Request(Request::Down), now(&clock)),
+            _ = interrupt.recv() => controller.handle(Event::Request(Request::Down), now(&clock)),
         }
     }
-    Ok(controller.into_database(now()))
+    Ok(controller.into_database(now(&clock)))
 }
 
-fn now() -> Now {
-    Now { instant: Instant::now(), realtime_ns: realtime_ns() }
+fn now(clock: &Clock) -> Now {
+    let instant = Instant::now();
+    Now { instant, realtime_ns: clock.realtime_ns(instant) }
 }
 
 fn start_log(path: &Path) -> anyhow::Result<()> {
@@ -216,6 +226,14 @@ fn listen(socket: &Path) -> anyhow::Result<UnixListener> {
     // The directory is closed to others already; this says so once more.
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
+}
+
+/// Says what is wrong with our arguments to whoever gave them: `up`, which reads reports, or a person.
+pub fn refuse_usage(error: &clap::Error) {
+    let text = error.to_string();
+    let gist: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:")).collect();
+    report(&StartReport::Failed(format!("coppiced does not take what it was told: {}", gist.join(" ").trim())));
+    let _ = error.print();
 }
 
 /// Tells whoever started us, once; standard output is closed then, so that nobody waits for more.

@@ -77,8 +77,10 @@ impl ProgramStore {
     /// If the directory cannot be read.
     pub fn open(directory: PathBuf) -> io::Result<Self> {
         for entry in fs::read_dir(&directory)? {
-            let path = entry?.path();
-            if path.to_string_lossy().ends_with(PARTIAL) {
+            let entry = entry?;
+            let path = entry.path();
+            // Only files are ours; what else has such a name is in nobody's way.
+            if path.to_string_lossy().ends_with(PARTIAL) && entry.file_type()?.is_file() {
                 fs::remove_file(path)?;
             }
         }
@@ -195,11 +197,14 @@ struct Partial {
 impl Partial {
     fn create(directory: &Path) -> Result<Self, StoreError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = directory.join(format!("{number}{PARTIAL}"));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(&path);
-        let file = file.map_err(|error| write_error(directory, &error))?;
-        Ok(Self { path, file })
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = directory.join(format!("{number}{PARTIAL}"));
+            match OpenOptions::new().write(true).create_new(true).mode(0o400).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => return Ok(Self { path, file: file.map_err(|error| write_error(directory, &error))? }),
+            }
+        }
     }
 
     fn write(&self, bytes: &[u8], directory: &Path) -> Result<(), StoreError> {
