@@ -4,8 +4,8 @@ mod run;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use coppice_api::ClusterName;
 use coppice_api::limits::{CORES_MAX, NODES_MAX, PSET_NODES_MAX};
+use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
 pub(crate) use self::run::Run;
@@ -30,10 +30,16 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
 )]
 pub(crate) struct Arguments {
     /// Which cluster; several can be up side by side
-    #[arg(long, global = true, value_name = "NAME", default_value = "default", env = "COPPICE_CLUSTER")]
+    #[arg(long, global = true, value_name = "NAME", default_value = "default", env = "COPPICE_CLUSTER",
+          value_parser = parse_cluster)]
     pub(crate) cluster: ClusterName,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// A cluster's name. A variable that is set to nothing says nothing, as elsewhere.
+fn parse_cluster(text: &str) -> Result<ClusterName, PathError> {
+    if text.is_empty() { "default".parse() } else { text.parse() }
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use coppice_api::Client;
 use coppice_api::client::JobStream;
 use coppice_api::job::{EXIT_COPPICE, JobDetail, JobView, KillOrder, RankOutcome, Submission};
@@ -77,7 +77,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
     let (name, arguments) = run.command.split_first().ok_or_else(|| anyhow!("name a program to run"))?;
     let program = program::find(name.as_ref())?;
     let (ranks, nodes) = run.ranks_and_nodes().map_err(|wrong| anyhow!(wrong))?;
-    let root = std::path::absolute(&run.root)?;
+    let root = std::path::absolute(&run.root).context("cannot find the working directory")?;
     Ok(Submission {
         name: name.clone(),
         program,

@@ -152,18 +152,21 @@ fn parse_nodes(text: &str) -> Result<NodesList, String> {
 /// Seconds, with a fraction if wanted, as milliseconds.
 fn parse_seconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().map_err(|_| "give seconds, such as 10 or 0.5".to_owned())?;
-    let duration = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| "give seconds above 0".to_owned())?;
-    match u64::try_from(duration.as_millis()) {
-        Ok(0) | Err(_) => Err("give at least 0.001 seconds".to_owned()),
-        Ok(ms) => Ok(ms),
+    if !(0.001..=SECONDS_MAX).contains(&seconds) {
+        return Err(format!("give at least 0.001 and at most {SECONDS_MAX} seconds"));
     }
+    // Exact enough, and in range by the check above.
+    Ok((seconds * 1000.0).round() as u64)
 }
+
+/// Longest time that can be given, s: a hundred years.
+const SECONDS_MAX: f64 = 3.2e9;
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
-    use super::{NODES_MAX, NodesList, Run, StdinRank, parse_nodes};
+    use super::{NODES_MAX, NodesList, Run, StdinRank, parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
     fn run(arguments: &[&str]) -> Run {
@@ -196,6 +199,11 @@ mod tests {
         assert_eq!(run(&["--timeout", "0.5", "p"]).timeout, Some(500));
         assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
         assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);
+        let time = |text: &str| parse_seconds(text).map_err(|wrong| wrong.contains("at most 3200000000 seconds"));
+        assert_eq!((time("0.0011"), time("3.2e9")), (Ok(1), Ok(3_200_000_000_000)));
+        for wrong in ["1e18", "1e400", "inf", "nan", "0.0001", "-3"] {
+            assert_eq!(time(wrong), Err(true), "{wrong}");
+        }
         for bad in [&["--timeout", "-1"], &["--timeout", "0"], &["--estimate", "x"], &["--stdin-rank", "x"]] {
             assert!(Arguments::try_parse_from(["coppice", "run"].iter().chain(bad).chain(&["p"])).is_err());
         }

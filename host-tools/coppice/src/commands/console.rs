@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use coppice_api::{ApiError, Client};
+use coppice_api::{ApiError, Client, presence};
 
 use crate::arguments::Console;
 
@@ -40,12 +40,17 @@ pub(crate) async fn console(client: &Client, console: &Console) -> anyhow::Resul
     }
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
+        // Before the last look, so that nothing is missed.
+        let is_up = presence::find(client.paths()).is_some();
         if let Some(new) = reopened(&file, &path) {
             // The node was booted anew.
             file = new;
             position = 0;
         }
         position = copy(&mut file, position)?;
+        if !is_up {
+            return Ok(());
+        }
     }
 }
 

@@ -3,12 +3,26 @@
 //! It is read by a thread, because reading a terminal cannot be given up half-way; the thread ends with the process.
 //! How far it reads ahead is bounded by the pieces that wait for the connection.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::time::Duration;
 
 use coppice_api::Client;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 * 1024;
+
+/// How often to look whether a shell has put us into the foreground.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Waits as long as standard input is a terminal at which somebody else is in front: reading it would stop us, and with
+/// us all output of a job that may need no input at all.
+fn wait_for_the_foreground() {
+    let input = std::io::stdin();
+    let is_behind = || rustix::termios::tcgetpgrp(&input).is_ok_and(|group| group != rustix::process::getpgrp());
+    while input.is_terminal() && is_behind() {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
 
 /// Starts sending standard input to a job.
 pub(super) fn send(client: Client, job: u64) {
@@ -17,6 +31,7 @@ pub(super) fn send(client: Client, job: u64) {
         let mut input = std::io::stdin().lock();
         let mut bytes = vec![0; READ_BYTES];
         loop {
+            wait_for_the_foreground();
             match input.read(&mut bytes) {
                 // An input that cannot be read has ended: closed, a directory, …
                 Ok(0) => return,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use rustix::fs::Mode;
 
 /// The program's file, absolute. A name without a slash is looked for here first, then in `PATH`.
@@ -11,7 +11,10 @@ pub(crate) fn find(name: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn find_in(name: &Path, path: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
-    let here = std::path::absolute(name).map_err(|_| anyhow!("the program's name is empty"))?;
+    if name.as_os_str().is_empty() {
+        return Err(anyhow!("the program's name is empty"));
+    }
+    let here = std::path::absolute(name).context("cannot find the working directory")?;
     let has_directory = name.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
     if has_directory || here.exists() {
         // If it is not there the service node says so.
@@ -19,7 +22,7 @@ fn find_in(name: &Path, path: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
     }
     let found = std::env::split_paths(path).map(|directory| directory.join(name)).find(|file| file.is_file());
     match found {
-        Some(file) => Ok(std::path::absolute(file)?),
+        Some(file) => std::path::absolute(file).context("cannot find the working directory"),
         None => Err(anyhow!("there is no program '{}' in this directory or in PATH", name.display())),
     }
 }
