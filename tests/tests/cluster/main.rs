@@ -40,6 +40,7 @@ mod signals;
 mod signals_sent;
 mod sockets;
 mod streams;
+mod surroundings;
 mod threads;
 mod threads_endurance;
 mod threads_hostile;
