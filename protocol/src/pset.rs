@@ -96,10 +96,10 @@ pub enum ToPset {
         /// The nodes to tell.
         nodes: Vec<NodeId>,
     },
-    /// Say that you are alive: [`FromPset::Alive`].
-    Ask,
     /// End: tell every node to power off, then exit.
     Shutdown,
+    /// Say that you are alive: [`FromPset::Alive`].
+    Ask,
 }
 
 /// A job as an I/O node needs it.
@@ -155,8 +155,6 @@ pub struct Member {
 pub enum FromPset {
     /// Configured, and the sockets are bound.
     Listening,
-    /// The answer to [`ToPset::Ask`].
-    Alive,
     /// A node has authenticated on both connections and is ready for jobs.
     NodeReady {
         /// The node.
@@ -257,6 +255,8 @@ pub enum FromPset {
         /// Its memory now.
         memory: MemoryStatus,
     },
+    /// The answer to [`ToPset::Ask`].
+    Alive,
 }
 
 /// Why a message could not be read or written.

@@ -270,6 +270,7 @@ fn pset() {
     line(&mut table, "OutputTaken", &ToPset::OutputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Discard", &ToPset::Discard { request: 8, program: Some(PROGRAM), nodes: vec![node] });
     line(&mut table, "Shutdown", &ToPset::Shutdown);
+    line(&mut table, "Ask", &ToPset::Ask);
     let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });
@@ -285,6 +286,7 @@ fn pset() {
     line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Ras", &FromPset::Ras { node, event: event() });
     line(&mut table, "Memory", &FromPset::Memory { node, generation, memory: MEMORY });
+    line(&mut table, "Alive", &FromPset::Alive);
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
     writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
     insta::assert_snapshot!(table);
