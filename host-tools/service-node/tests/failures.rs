@@ -166,3 +166,18 @@ fn who_has_no_part_in_a_job_does_not_fail_it() {
     assert_eq!(end_of(&mut cluster, id), (JobState::Ended, Some(0), None));
     assert_eq!(cluster.job(waiting).job.state, JobState::Running);
 }
+
+/// Killed so early that its I/O node has not begun with it.
+#[test]
+fn who_is_killed_before_it_begins_ends_as_one_that_was_killed() {
+    let mut cluster = Cluster::up(1, 1);
+    cluster.behaviour.launches = false;
+    cluster.behaviour.obeys_kill = false;
+    let id = cluster.submit(job(1)).expect("accepted");
+    let _feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
+    cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
+    cluster.said(0, FromPset::Refused { job: id, rank: Rank(0), reason: "it was ended before".into() });
+    let (state, exit, reason) = end_of(&mut cluster, id);
+    assert_eq!((state, exit), (JobState::Ended, Some(137)));
+    assert_eq!(reason.as_deref(), Some("ended by SIGKILL on request"));
+}

@@ -184,6 +184,11 @@ impl Job {
         (barriers <= self.waited_in?).then_some(rank)
     }
 
+    /// Whether its ranks are being killed.
+    pub(super) fn is_being_killed(&self) -> bool {
+        self.kill_deadline.is_some()
+    }
+
     /// The signal that somebody had it sent, if that is what ended one of its ranks.
     pub(super) fn ended_as_asked(&self) -> Option<u8> {
         let reports = self.ranks.iter().filter_map(|state| state.report.as_ref());

@@ -1,13 +1,14 @@
 //! What I/O nodes report.
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
+use coppice_api::signal::SIGKILL;
 use coppice_protocol::control::{Exit, JobFailure, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pmi::{Departure, Failure};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::syscalls;
 
-use super::job::Missing;
+use super::job::{Job, Missing};
 use super::jobs::empty_report;
 use super::{Controller, Now};
 use crate::plant::Plant;
@@ -135,7 +136,13 @@ impl<P: Plant> Controller<P> {
     fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {
         let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
         let Some(node) = known.filter(|state| state.pset == pset).map(|state| state.node) else { return };
-        let report = empty_report(rank, node, RankOutcome::NotStarted, Some(reason));
+        let report = match self.jobs.get(&id).is_some_and(Job::is_being_killed) {
+            // It was killed before it began.
+            true => {
+                RankView { signal: Some(SIGKILL), ..empty_report(rank, node, RankOutcome::Signalled, Some(reason)) }
+            }
+            false => empty_report(rank, node, RankOutcome::NotStarted, Some(reason)),
+        };
         self.rank_ended(id, rank, report, now);
     }
 }
