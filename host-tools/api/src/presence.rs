@@ -16,12 +16,10 @@ use crate::paths::ClusterPaths;
 #[derive(Debug)]
 pub struct Present {
     process: Pid,
-    /// As long as it is open, the process id is of nobody else.
-    _connection: UnixStream,
 }
 
 impl Present {
-    /// Its process.
+    /// Its process, when it was looked for. It may have ended since.
     #[must_use]
     pub fn process(&self) -> Pid {
         self.process
@@ -51,7 +49,7 @@ pub fn find(paths: &ClusterPaths) -> Option<Present> {
     let address = rustix::net::SocketAddrUnix::new_abstract_name(&bytes(paths)).ok()?;
     rustix::net::connect(&connection, &address).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(connection.as_fd()).ok()?;
-    (peer.uid == rustix::process::getuid()).then_some(Present { process: peer.pid, _connection: connection })
+    (peer.uid == rustix::process::getuid()).then_some(Present { process: peer.pid })
 }
 
 fn name(paths: &ClusterPaths) -> io::Result<SocketAddr> {

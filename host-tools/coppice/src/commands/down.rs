@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use coppice_api::{ApiError, Client, presence};
 use rustix::fs::FlockOperation;
-use rustix::process::Signal;
+use rustix::process::{PidfdFlags, Signal};
 
 use crate::progress;
 use crate::show::print;
@@ -60,10 +60,17 @@ pub(crate) fn does_not_end(process: impl Display) -> anyhow::Error {
 
 /// Asks a service node to end by a signal, which does the same.
 fn terminate(client: &Client) -> anyhow::Result<()> {
-    let Some(present) = presence::find(client.paths()) else { return Ok(()) };
-    let process = present.process();
-    rustix::process::kill_process(process, Signal::TERM)
-        .with_context(|| format!("cannot end coppiced, process {}", process.as_raw_pid()))
+    let find = || presence::find(client.paths()).map(|present| present.process());
+    let Some(process) = find() else { return Ok(()) };
+    let asked = rustix::process::pidfd_open(process, PidfdFlags::empty()).and_then(|process_file| {
+        // What was opened is the service node and not who got its number, if that still is the service node's.
+        if find() == Some(process) { rustix::process::pidfd_send_signal(process_file, Signal::TERM) } else { Ok(()) }
+    });
+    match asked {
+        // It has ended by itself.
+        Err(rustix::io::Errno::SRCH) => Ok(()),
+        asked => asked.with_context(|| format!("cannot end coppiced, process {}", process.as_raw_pid())),
+    }
 }
 
 /// The service node has its lock and its name as long as it lives; it has seen the end of every process before it ends
