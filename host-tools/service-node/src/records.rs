@@ -126,7 +126,7 @@ impl Records {
 
     /// Keeps a record for later. Beyond [`RECORDS_WAITING_MAX`] only what is of a job's history.
     fn wait(&mut self, record: Record) {
-        if self.waiting.len() >= RECORDS_WAITING_MAX && !record.is_history() {
+        if self.waiting.len() >= RECORDS_WAITING_MAX && record.job().is_none() {
             if let Some(trouble) = &mut self.trouble {
                 trouble.lost += 1;
             }
@@ -195,7 +195,8 @@ impl Records {
     pub fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
         let mut found = self.database.job(job)?;
         if let Some(detail) = &mut found {
-            self.waiting.iter().for_each(|record| record.show(detail));
+            let of_it = self.waiting.iter().filter(|record| record.job() == Some(job));
+            of_it.for_each(|record| record.show(detail));
         }
         Ok(found)
     }
@@ -206,12 +207,14 @@ impl Records {
     /// [`DatabaseError`].
     pub fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         let jobs = self.database.jobs(limit)?.into_iter();
-        Ok(jobs
-            .map(|job| {
-                let mut detail = JobDetail { job, rank_reports: Vec::new() };
-                self.waiting.iter().for_each(|record| record.show(&mut detail));
-                detail.job
-            })
-            .collect())
+        let mut jobs: Vec<JobDetail> = jobs.map(|job| JobDetail { job, rank_reports: Vec::new() }).collect();
+        // They come in order, and there may be many of both.
+        for (record, of) in self.waiting.iter().filter_map(|record| Some((record, record.job()?))) {
+            let found = jobs.binary_search_by_key(&of.0, |detail| detail.job.job);
+            if let Some(detail) = found.ok().and_then(|at| jobs.get_mut(at)) {
+                record.show(detail);
+            }
+        }
+        Ok(jobs.into_iter().map(|detail| detail.job).collect())
     }
 }

@@ -72,37 +72,40 @@ impl Record {
         }
     }
 
-    /// Whether it is of a job's history, which is kept whatever it costs; the number of jobs bounds it.
-    pub(super) const fn is_history(&self) -> bool {
-        matches!(self.what, What::Started { .. } | What::Running(_) | What::Ranks(..) | What::Ended(..))
+    /// The job whose history it is of, if it is of one. That is kept whatever it costs; the number of jobs bounds it.
+    pub(super) const fn job(&self) -> Option<JobId> {
+        match self.what {
+            What::Started { job, .. } | What::Running(job) | What::Ranks(job, _) | What::Ended(job, _) => Some(job),
+            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
+        }
     }
 
-    /// Shows a job as if this were in the database.
+    /// Shows its job as if this were in the database.
     pub(super) fn show(&self, detail: &mut JobDetail) {
         let JobDetail { job: view, rank_reports } = detail;
         match &self.what {
-            What::Started { job, nodes, placement, .. } if job.0 == view.job => {
+            What::Started { nodes, placement, .. } => {
                 view.state = JobState::Starting;
                 view.started_at_ns = Some(self.at_ns);
                 view.nodes = nodes.iter().map(|(node, _)| node.0).collect();
                 view.placement = Some(placement.clone());
             }
-            What::Running(job) if job.0 == view.job => {
+            What::Running(_) => {
                 view.state = JobState::Running;
                 view.running_at_ns = Some(self.at_ns);
             }
-            What::Ranks(job, reports) if job.0 == view.job => {
+            What::Ranks(_, reports) => {
                 rank_reports.extend(reports.iter().cloned());
                 rank_reports.sort_by_key(|report| report.rank);
             }
-            What::Ended(job, end) if job.0 == view.job => {
+            What::Ended(_, end) => {
                 view.state = JobState::Ended;
                 view.ended_at_ns = Some(self.at_ns);
                 view.exit_status = Some(end.exit_status);
                 view.reason.clone_from(&end.reason);
                 view.retention = end.retention;
             }
-            _ => {}
+            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => {}
         }
     }
 }
