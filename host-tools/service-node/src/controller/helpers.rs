@@ -15,7 +15,7 @@ use crate::limits::{HELPER_ANSWER_TIME_MAX, HELPER_ASK_INTERVAL, HELPER_ATTEMPTS
 use crate::plant::{HelperEvent, Incarnation, Plant, Stop};
 
 /// What is wrong with a helper that was asked and says nothing.
-const SILENT: &str = "it did not say that it is alive for 15 s";
+const SILENT: &str = "did not say that it is alive for 15 s";
 
 /// What the limit is called there.
 const _: () = assert!(HELPER_ANSWER_TIME_MAX.as_secs() == 15);
@@ -276,7 +276,7 @@ impl<P: Plant> Controller<P> {
                 self.fabric.failures += 1;
             }
             Some(HelperDue::Silent) => {
-                let text = SILENT.replacen("it", "the fabric", 1);
+                let text = format!("the fabric {SILENT}");
                 self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, text.clone()), now);
                 self.plant.stop_fabric(Stop::AtOnce);
                 self.fabric.stopping();
@@ -298,7 +298,7 @@ impl<P: Plant> Controller<P> {
                 }
                 Some(HelperDue::Silent) => {
                     let pset = pset.id;
-                    self.distrust_pset(pset, SILENT, now);
+                    self.distrust_pset(pset, &format!("it {SILENT}"), now);
                 }
             }
         }
