@@ -52,6 +52,7 @@ pub(crate) fn is_bad(error: &SessionError) -> bool {
         | SessionError::Unexpected(_)
         | SessionError::Sequence { .. }
         | SessionError::Authentication
+        | SessionError::Damaged
         | SessionError::Channel { .. }
         | SessionError::UnknownNode(_) => true,
         SessionError::Refused(_) | SessionError::HandshakeTimeout | SessionError::OutOfMemory(_) => false,

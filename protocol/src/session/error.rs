@@ -25,6 +25,9 @@ pub enum SessionError {
     /// The MAC is wrong: another key, or changed on its way.
     #[error("peer's frame is not authentic: wrong key, or changed on its way")]
     Authentication,
+    /// The bulk bytes are not those that their digest was made of.
+    #[error("bulk bytes of peer's frame were changed on their way")]
+    Damaged,
     /// The node called the other channel's port.
     #[error("peer opened a {found} session where a {expected} session belongs")]
     Channel {

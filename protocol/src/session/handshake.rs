@@ -7,7 +7,7 @@
 //!  ── Confirm, MAC by the up key ────────────────►        the node has the key, and answers *this* challenge
 //! ```
 //!
-//! Both keys and the session's number are derived from the node's key and everything that was said, so a frame of
+//! Both keys, the session's number and the seed of its digests are derived from the node's key and everything that was said, so a frame of
 //! another connection, channel, boot or direction never has the right MAC.
 
 use zerocopy::little_endian::U32;
@@ -19,7 +19,7 @@ use crate::personality::NodeKey;
 use crate::session::{Channel, Identity};
 
 /// Separates these keys from everything else that may ever be derived from a node's key.
-const CONTEXT: &str = "Coppice session keys, protocol version 1";
+const CONTEXT: &str = "Coppice session keys, protocol version 5";
 
 /// Length of a nonce, bytes.
 pub const NONCE_BYTES: usize = 16;
@@ -66,6 +66,8 @@ pub(crate) struct Keys {
     down: [u8; 32],
     /// Number of the session.
     pub(crate) session: u64,
+    /// Seed of the digests of bulk bytes.
+    pub(crate) digest_seed: u64,
 }
 
 impl Keys {
@@ -76,11 +78,12 @@ impl Keys {
             .update(hello.as_bytes())
             .update(challenge)
             .finalize_xof();
-        let (mut up, mut down, mut session) = ([0; 32], [0; 32], [0; 8]);
+        let (mut up, mut down, mut session, mut seed) = ([0; 32], [0; 32], [0; 8], [0; 8]);
         output.fill(&mut up);
         output.fill(&mut down);
         output.fill(&mut session);
-        Self { up, down, session: u64::from_le_bytes(session) }
+        output.fill(&mut seed);
+        Self { up, down, session: u64::from_le_bytes(session), digest_seed: u64::from_le_bytes(seed) }
     }
 
     /// Key of the frames that travel this way.

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::frame::{self, HEADER_BYTES, Header, MAC_BYTES, PREFIX_BYTES};
+use crate::frame::{self, DIGEST_BYTES, HEADER_BYTES, Header, MAC_BYTES, PREFIX_BYTES};
 use crate::session::error::SessionError;
 
 /// A frame under way or complete.
@@ -15,8 +15,23 @@ pub(crate) struct Partial {
     /// The header's bytes, for the MAC.
     pub(crate) encoded: [u8; HEADER_BYTES],
     pub(crate) mac: [u8; MAC_BYTES],
+    /// With the digest of the bulk bytes behind it until that was taken off.
     pub(crate) body: Vec<u8>,
+    /// The digest of the bulk bytes, where there is one.
+    pub(crate) digest: Option<[u8; DIGEST_BYTES]>,
     pub(crate) bulk: Vec<u8>,
+}
+
+impl Partial {
+    /// Takes the digest off the body.
+    fn split_digest(&mut self) {
+        if let Some((body, digest)) = self.body.split_last_chunk()
+            && body.len() == self.header.body_bytes
+        {
+            self.digest = Some(*digest);
+            self.body.truncate(self.header.body_bytes);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -39,7 +54,9 @@ pub(crate) struct Inbound {
 pub(crate) trait Gate {
     /// A header arrived; nothing was allocated for the frame yet.
     fn admit(&self, header: &Header) -> Result<(), SessionError>;
-    /// Header and body are there; nothing was allocated for the bulk bytes yet.
+    /// Whether a digest of its bulk bytes comes between a frame's body and them.
+    fn has_digest(&self, header: &Header) -> bool;
+    /// Header, body and digest are there; nothing was allocated for the bulk bytes yet.
     fn check_body(&self, partial: &Partial) -> Result<(), SessionError>;
 }
 
@@ -63,18 +80,20 @@ impl Inbound {
                 Stage::Header => match self.take_header(bytes)? {
                     Some((header, mac)) => {
                         gate.admit(&header)?;
-                        let body = reserve(header.body_bytes)?;
-                        let partial = Partial { header, encoded: self.header, mac, body, bulk: Vec::new() };
+                        let body = reserve(body_bytes(&header, gate))?;
+                        let (digest, bulk) = (None, Vec::new());
+                        let partial = Partial { header, encoded: self.header, mac, body, digest, bulk };
                         self.stage = Stage::Body(partial);
                     }
                     None => return Ok(None),
                 },
                 Stage::Body(mut partial) => {
-                    if !fill(&mut partial.body, partial.header.body_bytes, bytes) {
+                    if !fill(&mut partial.body, body_bytes(&partial.header, gate), bytes) {
                         self.stage = Stage::Body(partial);
                         return Ok(None);
                     }
                     gate.check_body(&partial)?;
+                    partial.split_digest();
                     partial.bulk = reserve(partial.header.bulk_bytes)?;
                     self.stage = Stage::Bulk(partial);
                 }
@@ -107,6 +126,11 @@ impl Inbound {
         self.filled = 0;
         Ok(Some(Header::parse(&self.header)?))
     }
+}
+
+/// Length of a frame's body with the digest behind it.
+fn body_bytes(header: &Header, gate: &impl Gate) -> usize {
+    header.body_bytes + if gate.has_digest(header) { DIGEST_BYTES } else { 0 }
 }
 
 /// An empty vector with room for exactly `length` bytes.

@@ -7,8 +7,9 @@
 //! in the sequence: replayed, reordered, reflected or foreign frames end the session.
 //!
 //! **What the MAC covers.** Header and body always. On the control channel the bulk bytes too. On the shipping channel
-//! not: they are file data and program pages, whose cost would be a BLAKE3 over each of them on an emulated CPU; what
-//! protects them is TCP's checksum, and that no job's process can put frames on the cluster's network.
+//! a digest of them: they are file data and program pages, whose cost would be a BLAKE3 over each of them on an emulated
+//! CPU. Bytes that the network has changed end the session, and what was under way is said again on the next one. (That
+//! a program's pages are those of the program is checked apart, by [`crate::program`].)
 //!
 //! **Memory.** A session buffers at most one incoming frame beyond what it was handed, and
 //! [`crate::limits::SEND_QUEUE_BYTES_MAX`] plus one frame going out. Events are handed over, not limited: take them all
@@ -34,7 +35,7 @@ pub use crate::frame::Frame;
 
 use self::handshake::{Hello, Keys};
 use self::inbound::{Inbound, Partial};
-use self::outbound::{Body, Bulk, Outbound};
+use self::outbound::{Body, Bulk, Guard, Outbound};
 use self::state::{Reception, State};
 use crate::frame::{Direction, FrameError, Header, Kind};
 use crate::ids::{Generation, NodeId};
@@ -303,8 +304,8 @@ impl Session {
         }
         let direction = self.reception.direction.reverse();
         let header = Header::new(Kind::Message, direction, keys.session, self.send_sequence, id);
-        let covers_bulk = self.reception.channel.covers_bulk();
-        self.outbound.push(header, Some(keys.of(direction)), Body::Message(message), bulk, covers_bulk)?;
+        let guard = if self.reception.channel.covers_bulk() { Guard::Mac } else { Guard::Digest(keys.digest_seed) };
+        self.outbound.push(header, Some(keys.of(direction)), Body::Message(message), bulk, guard)?;
         self.send_sequence += 1;
         Ok(())
     }
@@ -316,7 +317,7 @@ impl Session {
         let session = keys.map_or(0, |keys| keys.session);
         let header = Header::new(kind, direction, session, self.send_sequence, 0);
         let key = keys.map(|keys| keys.of(direction));
-        if self.outbound.push(header, key, Body::<()>::Bytes(body), Bulk::Borrowed(&[]), false).is_ok() {
+        if self.outbound.push(header, key, Body::<()>::Bytes(body), Bulk::Borrowed(&[]), Guard::Mac).is_ok() {
             self.send_sequence += 1;
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 
-use crate::frame::{self, HEADER_BYTES, Header};
+use crate::frame::{self, DIGEST_BYTES, HEADER_BYTES, Header};
 use crate::limits::BODY_BYTES_MAX;
 use crate::session::error::SendError;
 
@@ -100,28 +100,33 @@ impl Outbound {
         key: Option<&[u8; 32]>,
         body: Body<'_, T>,
         bulk: Bulk<'_>,
-        bulk_covered: bool,
+        guard: Guard,
     ) -> Result<(), SendError> {
         let copied = if bulk.is_copied() { bulk.bytes().len() } else { 0 };
-        let mut piece = self.piece(HEADER_BYTES + TYPICAL_BODY_BYTES + copied)?;
+        let digest = guard.digest(bulk.bytes());
+        let mut piece = self.piece(HEADER_BYTES + TYPICAL_BODY_BYTES + DIGEST_BYTES + copied)?;
         let start = piece.len();
         piece.extend_from_slice(&[0; HEADER_BYTES]);
-        if let Err(error) = body.append_to(&mut piece) {
+        let appended = body.append_to(&mut piece).and_then(|()| {
+            header.body_bytes = piece.len() - start - HEADER_BYTES;
+            piece.try_reserve(digest.as_slice().as_flattened().len()).map_err(|_| SendError::OutOfMemory)
+        });
+        if let Err(error) = appended {
             piece.truncate(start);
             self.put_back(piece);
             return Err(error);
         }
-        header.body_bytes = piece.len() - start - HEADER_BYTES;
+        piece.extend_from_slice(digest.as_slice().as_flattened());
         header.bulk_bytes = bulk.bytes().len();
         let mut encoded = header.encode();
         if let Some(key) = key {
             let body = &piece[start + HEADER_BYTES..];
-            let covered = if bulk_covered { bulk.bytes() } else { &[] };
+            let covered = if matches!(guard, Guard::Mac) { bulk.bytes() } else { &[] };
             let mac = frame::mac(key, &encoded, [body, covered]);
             frame::put_mac(&mut encoded, &mac);
         }
         piece[start..start + HEADER_BYTES].copy_from_slice(&encoded);
-        self.queued += HEADER_BYTES + header.body_bytes + header.bulk_bytes;
+        self.queued += piece.len() - start + header.bulk_bytes;
         match bulk {
             Bulk::Owned(bytes) if copied == 0 => {
                 self.pieces.push_back(Piece::Own(piece));
@@ -145,6 +150,25 @@ const COPIED_BYTES_MAX: usize = 4096;
 
 /// Room made for a body before it is known how long it is, bytes; longer ones grow the piece.
 const TYPICAL_BODY_BYTES: usize = 64;
+
+/// How the bulk bytes of a frame are guarded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Guard {
+    /// The MAC covers them.
+    Mac,
+    /// The MAC covers their digest with this seed.
+    Digest(u64),
+}
+
+impl Guard {
+    /// The digest that is sent with these bulk bytes: none without any.
+    fn digest(self, bulk: &[u8]) -> Option<[u8; DIGEST_BYTES]> {
+        match self {
+            Self::Digest(seed) if !bulk.is_empty() => Some(frame::digest(seed, bulk)),
+            Self::Digest(_) | Self::Mac => None,
+        }
+    }
+}
 
 /// Bulk bytes on their way out.
 pub(crate) enum Bulk<'a> {
@@ -232,12 +256,12 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use super::{Body, Bulk, Outbound};
+    use super::{Body, Bulk, Guard, Outbound};
     use crate::frame::{Direction, Header, Kind};
 
     fn push(outbound: &mut Outbound, body: &[u8], bulk: Bulk<'_>) {
         let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
-        assert!(outbound.push(header, None, Body::<()>::Bytes(body), bulk, false).is_ok());
+        assert!(outbound.push(header, None, Body::<()>::Bytes(body), bulk, Guard::Digest(4)).is_ok());
     }
 
     #[test]
@@ -263,7 +287,7 @@ mod tests {
         let mut outbound = Outbound::default();
         let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
         let body = vec![1_u8; 300_000];
-        assert!(outbound.push(header, None, Body::<()>::Bytes(&body), Bulk::Borrowed(&[]), false).is_err());
+        assert!(outbound.push(header, None, Body::<()>::Bytes(&body), Bulk::Borrowed(&[]), Guard::Mac).is_err());
         assert!(outbound.pieces.is_empty());
     }
 }

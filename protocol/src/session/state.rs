@@ -55,11 +55,14 @@ impl Reception {
         Self { channel, direction, state, sequence: 0 }
     }
 
-    /// Looks at what only a whole frame shows: the MAC that covers its bulk bytes.
+    /// Looks at what only a whole frame shows: whether its bulk bytes are those that were sent.
     pub(crate) fn check_frame(&self, partial: &Partial) -> Result<(), SessionError> {
-        match &self.state {
-            State::Established { keys } if self.channel.covers_bulk() => {
+        match (&self.state, partial.digest) {
+            (State::Established { keys }, _) if self.channel.covers_bulk() => {
                 self.verify(keys, partial, &partial.bulk).map_err(|()| SessionError::Authentication)
+            }
+            (State::Established { keys }, Some(digest)) if digest != frame::digest(keys.digest_seed, &partial.bulk) => {
+                Err(SessionError::Damaged)
             }
             _ => Ok(()),
         }
@@ -143,6 +146,11 @@ impl Gate for Reception {
             return Err(SessionError::Unexpected("handshake frame with more than a handshake needs"));
         }
         Ok(())
+    }
+
+    fn has_digest(&self, header: &Header) -> bool {
+        // No other kind of frame has bulk bytes.
+        !self.channel.covers_bulk() && header.bulk_bytes > 0
     }
 
     fn check_body(&self, partial: &Partial) -> Result<(), SessionError> {

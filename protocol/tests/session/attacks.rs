@@ -1,6 +1,6 @@
 //! What somebody without the key can do to a session, and somebody who replays what he heard: end it, nothing more.
 
-use coppice_protocol::frame::{FrameError, VERSION};
+use coppice_protocol::frame::{DIGEST_BYTES, FrameError, VERSION};
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::session::{Channel, Event, Identity, Refusal, Session, SessionError};
@@ -244,8 +244,7 @@ fn messages_before_the_handshake_are_refused() {
     assert_eq!(pair.io_node.handle_bytes(&message), Err(SessionError::Unexpected("handshake is not done")));
 }
 
-/// Every single bit of the handshake and of messages matters, except that bulk bytes of the shipping channel are not
-/// covered by the MAC.
+/// Every single bit of the handshake and of messages matters.
 #[test]
 fn any_flipped_bit_ends_the_session() {
     for channel in [Channel::Control, Channel::Ship] {
@@ -265,14 +264,42 @@ fn any_flipped_bit_ends_the_session() {
             for bit in 0..frame.len() * 8 {
                 let mut flipped = frames.clone();
                 flipped[index][bit / 8] ^= 1 << (bit % 8);
-                let accepted = play(channel, &flipped);
-                let is_bulk = index == 3 && bit / 8 >= frame.len() - 4;
-                let expected = channel == Channel::Ship && is_bulk;
-                assert_eq!(accepted, expected, "{channel} frame {index} bit {bit}");
+                assert!(!play(channel, &flipped), "{channel} frame {index} bit {bit}");
             }
         }
         assert!(play(channel, &frames));
     }
+}
+
+/// What TCP's sum does not see: words that have changed places.
+#[test]
+fn bulk_bytes_that_were_changed_end_the_session() {
+    for (channel, error) in [(Channel::Control, SessionError::Authentication), (Channel::Ship, SessionError::Damaged)] {
+        let bulk: Vec<u8> = (0..5000_u32).flat_map(u32::to_le_bytes).collect();
+        for (one, other) in [(4, 6), (4, 19_996), (10_000, 10_002)] {
+            let mut pair = Pair::established(channel);
+            let mut frame = message_bytes(&mut pair.node, 1, "x", &bulk);
+            let start = frame.len() - bulk.len();
+            let words = [one, other].map(|at| [frame[start + at], frame[start + at + 1]]);
+            assert_ne!(words[0], words[1]);
+            for (at, word) in [(one, words[1]), (other, words[0])] {
+                frame[start + at..start + at + 2].copy_from_slice(&word);
+            }
+            assert_eq!(pair.io_node.handle_bytes(&frame), Err(error), "{channel} {one} {other}");
+            assert_eq!(events(&mut pair.io_node), []);
+        }
+    }
+}
+
+/// Two messages of a session change their bulk bytes with each other, and their digests, too.
+#[test]
+fn bulk_bytes_belong_to_their_message() {
+    let mut pair = Pair::established(Channel::Ship);
+    let mut first = message_bytes(&mut pair.node, 1, "x", b"one");
+    let second = message_bytes(&mut pair.node, 2, "x", b"two");
+    let tail = first.len() - DIGEST_BYTES - 3;
+    first[tail..].copy_from_slice(&second[tail..]);
+    assert_eq!(pair.io_node.handle_bytes(&first), Err(SessionError::Authentication));
 }
 
 /// Plays four frames between two ends; whether the message came through.

@@ -1,6 +1,6 @@
 //! What happens at each limit of a session.
 
-use coppice_protocol::frame::FrameError;
+use coppice_protocol::frame::{DIGEST_BYTES, FrameError};
 use coppice_protocol::limits::{BODY_BYTES_MAX, BULK_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
 use coppice_protocol::session::{Channel, Event, SendError, Session, SessionError};
 
@@ -94,7 +94,7 @@ fn a_full_queue_takes_no_more_until_something_left() {
     }
     assert_eq!(pair.node.send(sent, "x", &[]), Err(SendError::Full));
     assert!(pair.node.queued_bytes() > SEND_QUEUE_BYTES_MAX);
-    assert!(pair.node.queued_bytes() <= SEND_QUEUE_BYTES_MAX + HEADER_BYTES + 2 + BULK_BYTES_MAX);
+    assert!(pair.node.queued_bytes() <= SEND_QUEUE_BYTES_MAX + HEADER_BYTES + 2 + DIGEST_BYTES + BULK_BYTES_MAX);
     let first = pair.node.transmit().len();
     pair.node.consume(first);
     assert_eq!(pair.node.send(sent, "x", &[]), Ok(()));
@@ -121,6 +121,7 @@ fn unauthentic_bulk_is_refused_with_the_body() {
     let mut pair = Pair::established(Channel::Ship);
     let mut frame = message_bytes(&mut pair.node, 1, "x", &[]);
     put_length(&mut frame, BULK_FIELD, BULK_BYTES_MAX);
+    frame.extend([0; DIGEST_BYTES]);
     assert_eq!(pair.io_node.handle_bytes(&frame), Err(SessionError::Authentication));
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coppice_protocol::frame::DIGEST_BYTES;
 use coppice_protocol::session::{Channel, Event, Session};
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
@@ -112,7 +113,10 @@ proptest! {
         }
         let sum: usize = messages
             .iter()
-            .map(|message| 56 + postcard::to_allocvec(&message.text).expect("plain data").len() + message.bulk.len())
+            .map(|message| {
+                let digest = if channel == Channel::Ship && !message.bulk.is_empty() { DIGEST_BYTES } else { 0 };
+                56 + postcard::to_allocvec(&message.text).expect("plain data").len() + digest + message.bulk.len()
+            })
             .sum();
         prop_assert_eq!(expected_queue, sum);
         let got = received(&mut pair.node, messages.iter().map(|message| message.owned));
