@@ -22,6 +22,10 @@ pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 /// Program pages asked for in one request.
 pub const PAGES_PER_REQUEST_MAX: u16 = 32;
 
+/// Nodes of a program's hash tree that come with pages. More than the longest program needs; with more, the pages are
+/// refused (`EIO`).
+pub const TREE_NODES_PER_REPLY_MAX: usize = 40;
+
 /// Programs whose page tables a node retains; beyond, the one that ran longest ago goes.
 pub const RETAINED_PROGRAMS_MAX: usize = 8;
 

@@ -42,6 +42,8 @@ pub enum RasKind {
     EventsLost,
     /// The service node was restarted and found traces of an earlier life.
     Recovery,
+    /// Pages of a program arrived that are not those its hash says.
+    DamagedProgram,
     /// What a job's ranks sent to others before they ended is not read: their end waits for it, or it is lost.
     Undelivered,
 }

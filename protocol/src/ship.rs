@@ -15,10 +15,12 @@ mod replies;
 mod requests;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, ProgramId, Rank};
+use crate::program::tree;
 
 pub use self::id::{NOTICE_ID, RequestId};
 pub use self::replies::{Connection, Heard, Replies};
@@ -67,7 +69,7 @@ pub struct Request {
 /// What a node can ask for. Flags, modes and masks have Linux's x86-64 values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
-    /// Pages of the program's file → [`Reply::Data`]; a page beyond the end is not sent, the last may be short.
+    /// Pages of the program's file → [`Reply::Pages`]; a page beyond the end is not sent, the last may be short.
     Pages {
         /// The program.
         program: ProgramId,
@@ -356,6 +358,11 @@ pub enum Reply {
     Done,
     /// The bulk bytes are the answer.
     Data,
+    /// The bulk bytes are pages of the program.
+    Pages {
+        /// The nodes beside them in the program's hash tree; see [`crate::program::tree::beside`].
+        beside: Vec<tree::Node>,
+    },
     /// That many bytes of the request's bulk were written.
     Written {
         /// How many, bytes.

@@ -22,6 +22,7 @@ use coppice_protocol::control::{Launch, NodeStatus, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::program::tree;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::{Channel, Event, Session};
 use coppice_protocol::world::{JobKey, World};
@@ -35,6 +36,8 @@ use tokio::task::{JoinSet, LocalSet};
 
 pub use self::debugger::Debugger;
 pub use self::neighbour::Flood;
+pub use self::ship::Damage;
+use self::ship::Program;
 pub use self::wire::Wire;
 use crate::cluster::{binaries, cores};
 use crate::physical::{Memory, Monitor, NODE_BYTES};
@@ -188,9 +191,24 @@ impl Rig {
     #[must_use]
     pub fn add_program(&self, file: &Path) -> ProgramId {
         let bytes = std::fs::read(file).expect("program");
-        let id = ProgramId(*blake3::hash(&bytes).as_bytes());
-        self.shared.borrow_mut().programs.insert(id, bytes);
+        let tree = tree::of(&bytes);
+        let id = ProgramId(tree[0]);
+        self.shared.borrow_mut().programs.insert(id, Program { bytes, tree });
         id
+    }
+
+    /// Changes a byte of a program that was added, or a node of its tree, without anybody's being told. Called again,
+    /// it is as before.
+    ///
+    /// # Panics
+    /// If there is no such program or place.
+    pub fn damage(&self, program: ProgramId, damage: Damage) {
+        let mut shared = self.shared.borrow_mut();
+        let program = shared.programs.get_mut(&program).expect("it was added");
+        match damage {
+            Damage::Byte(at) => program.bytes[at] ^= 1,
+            Damage::Node(at) => program.tree[at][0] ^= 1,
+        }
     }
 
     /// An order to start a program that was added.
@@ -199,7 +217,7 @@ impl Rig {
     /// If it was not.
     #[must_use]
     pub fn launch(&self, job: u64, program: ProgramId, use_retained: bool, arguments: &[&str]) -> Launch {
-        let program_bytes = self.shared.borrow().programs[&program].len() as u64;
+        let program_bytes = self.shared.borrow().programs[&program].bytes.len() as u64;
         Launch {
             job: JobId(job),
             rank: Rank(0),

@@ -1,13 +1,11 @@
-//! The pages of a job's program, read from a file that does not change.
+//! The pages of a job's program, read from a file that does not change, and the nodes of its hash tree beside them.
 
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::PAGES_PER_REQUEST_MAX;
+use coppice_protocol::program::{PAGE_BYTES, tree};
 use rustix::io::Errno;
 
 use crate::files::{ReadStart, Result, Source};
-
-/// Size of a page, bytes.
-const PAGE_BYTES: u64 = 4096;
 
 /// An open program.
 #[derive(Debug)]
@@ -15,26 +13,39 @@ pub(crate) struct Program {
     id: ProgramId,
     bytes: u64,
     source: Source,
+    tree: Source,
+}
+
+/// Pages that are being read, and what is beside them in the tree.
+#[derive(Debug)]
+pub(crate) struct PagesStart {
+    /// The pages.
+    pub pages: ReadStart,
+    /// The nodes, in the order in which they are sent.
+    pub beside: Vec<ReadStart>,
 }
 
 impl Program {
-    /// Opens the file that holds the program's bytes.
+    /// Opens the file that holds the program's bytes, and the one beside it with its hash tree.
     ///
     /// # Errors
-    /// The errno of opening it; `EINVAL` if it is no regular file, `EIO` if it is not `bytes` long.
+    /// The errno of opening one; `EINVAL` if it is no regular file, `EIO` if they are not as long as a program of
+    /// `bytes` bytes and its tree.
     pub(crate) fn open(path: &str, id: ProgramId, bytes: u64) -> Result<Self> {
-        let (source, length) = Source::open(path)?;
-        if length != bytes {
-            return Err(Errno::IO);
-        }
-        Ok(Self { id, bytes, source })
+        let open = |path: &str, expected: u64| {
+            let (source, length) = Source::open(path)?;
+            if length == expected { Ok(source) } else { Err(Errno::IO) }
+        };
+        let source = open(path, bytes)?;
+        let tree = open(&format!("{path}{}", tree::SUFFIX), tree::nodes(bytes) * tree::NODE_BYTES as u64)?;
+        Ok(Self { id, bytes, source, tree })
     }
 
     /// Reads pages of the program `id`. Beyond the end there are none; the last may be short.
     ///
     /// # Errors
     /// `ENOENT` for another program, `EINVAL` for no pages or too many.
-    pub(crate) fn pages(&self, id: ProgramId, first: u32, count: u16) -> Result<ReadStart> {
+    pub(crate) fn pages(&self, id: ProgramId, first: u32, count: u16) -> Result<PagesStart> {
         if id != self.id {
             return Err(Errno::NOENT);
         }
@@ -44,6 +55,9 @@ impl Program {
         let offset = u64::from(first) * PAGE_BYTES;
         let length = (u64::from(count) * PAGE_BYTES).min(self.bytes.saturating_sub(offset));
         // At most PAGES_PER_REQUEST_MAX pages.
-        self.source.read(offset, usize::try_from(length).map_err(|_| Errno::INVAL)?)
+        let pages = self.source.read(offset, usize::try_from(length).map_err(|_| Errno::INVAL)?)?;
+        let places = if length == 0 { Vec::new() } else { tree::beside(self.bytes, first.into(), count.into()) };
+        let node = |place: u64| self.tree.read(place * tree::NODE_BYTES as u64, tree::NODE_BYTES);
+        Ok(PagesStart { pages, beside: places.into_iter().map(node).collect::<Result<_>>()? })
     }
 }

@@ -21,6 +21,7 @@ use crate::files::{ReadStart, Result, WriteAt};
 use crate::jobs::{Job, RankState};
 use crate::line::{Line, LineError};
 use crate::nodes::Answers;
+use crate::program::PagesStart;
 use crate::server::Server;
 
 #[cfg(doc)]
@@ -121,12 +122,20 @@ async fn on_thread<T: Send + 'static>(job: &Job, work: impl FnOnce() -> Result<T
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Errno::IO))
 }
 
-async fn finish_read(job: &Job, read: ReadStart) -> Result<Answer> {
-    let bytes = match read {
-        ReadStart::Done(bytes) => bytes,
-        ReadStart::Waits(read) => on_thread(job, move || read.finish()).await?,
-    };
-    Ok((Reply::Data, bytes))
+async fn finish_read(job: &Job, read: ReadStart) -> Result<Vec<u8>> {
+    match read {
+        ReadStart::Done(bytes) => Ok(bytes),
+        ReadStart::Waits(read) => on_thread(job, move || read.finish()).await,
+    }
+}
+
+async fn finish_pages(job: &Job, PagesStart { pages, beside: started }: PagesStart) -> Result<Answer> {
+    let pages = finish_read(job, pages).await?;
+    let mut beside = Vec::with_capacity(started.len());
+    for node in started {
+        beside.push(finish_read(job, node).await?.try_into().map_err(|_| Errno::IO)?);
+    }
+    Ok((Reply::Pages { beside }, pages))
 }
 
 fn written((bytes, end): (usize, u64)) -> Answer {
@@ -143,10 +152,10 @@ async fn execute(server: &Server, job: &Job, rank: &RankState, call: Call, bulk:
     let is_input_rank = job.reads_input(rank.owner().rank);
     match call {
         Call::Pages { program, first, count } => {
-            return finish_read(job, job.program().pages(program, first, count)?).await;
+            return finish_pages(job, job.program().pages(program, first, count)?).await;
         }
         Call::Read { file, offset, length } => {
-            return finish_read(job, files!(files => files.read(file, offset, length))).await;
+            return Ok((Reply::Data, finish_read(job, files!(files => files.read(file, offset, length))).await?));
         }
         Call::Write { file, offset } => {
             let at = offset.map_or(WriteAt::End, WriteAt::Offset);

@@ -1,4 +1,5 @@
-//! The programs' bytes: one file per program, named by its hash, never changed once it has its name.
+//! The programs' bytes: one file per program, named by its hash, never changed once it has its name; beside it one with
+//! its hash tree ([`coppice_protocol::program::tree`]).
 //!
 //! I/O nodes serve pages from here, so that a program may be rebuilt on the host while it runs on the nodes. A program
 //! is copied and hashed in one go, so that what is stored is what was hashed even if the file changes meanwhile.
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_protocol::ids::ProgramId;
-use coppice_protocol::program;
+use coppice_protocol::program::{self, PAGE_BYTES, tree};
 
 use crate::database::{FileKey, ProgramRow};
 use crate::limits::PROGRAM_BYTES_MAX;
 
-/// Bytes read at a time.
-const COPY_BYTES: usize = 256 * 1024;
+/// Bytes read at a time: whole pages.
+const COPY_BYTES: usize = 64 * PAGE_BYTES as usize;
 
 /// End of the names of files that are not whole yet.
 const PARTIAL: &str = ".partial";
@@ -93,21 +94,31 @@ impl ProgramStore {
         self.directory.join(id.to_string())
     }
 
-    /// Whether a program's bytes are there, all of them.
-    #[must_use]
-    pub fn holds(&self, program: &ProgramRow) -> bool {
-        fs::metadata(self.path(program.id)).is_ok_and(|metadata| metadata.len() == program.bytes)
+    /// Where a program's hash tree is.
+    fn tree_path(&self, id: ProgramId) -> PathBuf {
+        self.directory.join(format!("{id}{}", tree::SUFFIX))
     }
 
-    /// Removes a program's bytes, if they are there.
+    /// Whether a program's bytes and its tree are there, all of them.
+    #[must_use]
+    pub fn holds(&self, program: &ProgramRow) -> bool {
+        let has = |path: &Path, bytes: u64| fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes);
+        has(&self.path(program.id), program.bytes)
+            && has(&self.tree_path(program.id), stored_bytes(program.bytes) - program.bytes)
+    }
+
+    /// Removes a program's bytes and its tree, if they are there.
     ///
     /// # Errors
     /// What the system says.
     pub fn remove(&self, id: ProgramId) -> io::Result<()> {
-        match fs::remove_file(self.path(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        for path in [self.path(id), self.tree_path(id)] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Checks that a file is a program that can run, and stores its bytes. Takes as long as reading them does.
@@ -117,33 +128,51 @@ impl ProgramStore {
     pub fn import(&self, path: &Path) -> Result<(ProgramRow, FileKey), StoreError> {
         let read_error = |error: io::Error| StoreError::Read { path: path.to_owned(), error: plain(&error) };
         let (mut file, key) = open_file(path)?;
-        let mut header = vec![0; program::HEADER_BYTES.min(usize::try_from(key.bytes).unwrap_or(usize::MAX))];
-        file.read_exact(&mut header).map_err(read_error)?;
+        let mut piece = Vec::new();
+        read_piece(&mut file, &mut piece).map_err(read_error)?;
         let program_error = |error| StoreError::Program { path: path.to_owned(), error };
-        let image = program::parse(&header, key.bytes).map_err(program_error)?;
+        let header = piece.get(..program::HEADER_BYTES).unwrap_or(&piece);
+        let image = program::parse(header, key.bytes).map_err(program_error)?;
 
         let partial = Partial::create(&self.directory)?;
-        let mut hasher = blake3::Hasher::new();
-        let mut piece = header;
+        let mut leaves = Vec::new();
         let mut bytes = 0;
         while !piece.is_empty() {
             bytes += piece.len() as u64;
             if bytes > key.bytes {
                 return Err(StoreError::Changed(path.to_owned()));
             }
-            hasher.update(&piece);
+            for page in piece.chunks(PAGE_BYTES as usize) {
+                leaves.push(tree::leaf(key.bytes, leaves.len() as u64, page));
+            }
             partial.write(&piece, &self.directory)?;
-            piece.resize(COPY_BYTES, 0);
-            let count = file.read(&mut piece).map_err(read_error)?;
-            piece.truncate(count);
+            read_piece(&mut file, &mut piece).map_err(read_error)?;
         }
-        if bytes != key.bytes || key_of(&file.metadata().map_err(read_error)?) != key {
+        let nodes = tree::build(key.bytes, &leaves);
+        let root = nodes.first().filter(|_| bytes == key.bytes);
+        let (Some(root), true) = (root, key_of(&file.metadata().map_err(read_error)?) == key) else {
             return Err(StoreError::Changed(path.to_owned()));
-        }
-        let id = ProgramId(*hasher.finalize().as_bytes());
+        };
+        let id = ProgramId(*root);
+        // The program last: if it has its name, its tree is there.
+        let partial_tree = Partial::create(&self.directory)?;
+        partial_tree.write(nodes.as_flattened(), &self.directory)?;
+        partial_tree.finish(&self.tree_path(id), &self.directory)?;
         partial.finish(&self.path(id), &self.directory)?;
         Ok((ProgramRow { id, bytes, memory_bytes: image.memory_bytes() }, key))
     }
+}
+
+/// What a program of so many bytes takes in the store with its tree, bytes.
+#[must_use]
+pub fn stored_bytes(bytes: u64) -> u64 {
+    bytes + tree::nodes(bytes) * tree::NODE_BYTES as u64
+}
+
+/// Fills `piece` with the next [`COPY_BYTES`] of a file, or what is left of it.
+fn read_piece(file: &mut File, piece: &mut Vec<u8>) -> io::Result<()> {
+    piece.clear();
+    file.take(COPY_BYTES as u64).read_to_end(piece).map(drop)
 }
 
 /// What a file is known by, without reading it.

@@ -165,7 +165,7 @@ async fn a_program_is_stored_once_and_told_by_its_bytes() {
     assert_eq!(served.client.programs().await.expect("programs").len(), 2);
     let cluster = served.down().await;
     let stored = std::fs::read_dir(support::paths(cluster.home.path()).programs()).expect("directory").count();
-    assert_eq!(stored, 2, "nothing partial is left");
+    assert_eq!(stored, 4, "two programs, each with its tree, and nothing partial is left");
 }
 
 #[tokio::test]

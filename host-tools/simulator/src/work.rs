@@ -42,7 +42,10 @@ fn location(random: &mut Random) -> Location {
 pub(crate) fn answer(request: &Request, bulk_bytes: usize) -> (Reply, Vec<u8>) {
     match &request.call {
         Call::Read { offset, length, .. } => (Reply::Data, vec![*offset as u8; *length as usize]),
-        Call::Pages { program, count, .. } => (Reply::Data, vec![program.0[0]; usize::from(*count) * 4096]),
+        Call::Pages { program, count, .. } => {
+            let beside = vec![program.0; usize::from(*count)];
+            (Reply::Pages { beside }, vec![program.0[0]; usize::from(*count) * 4096])
+        }
         Call::Write { offset, .. } => {
             let end = offset.unwrap_or_default() + bulk_bytes as u64;
             (Reply::Written { bytes: bulk_bytes as u32, end }, Vec::new())

@@ -87,6 +87,7 @@ errnos! {
     ETIME = 62, "Timer expired";
     ENOLINK = 67, "Link has been severed";
     EPROTO = 71, "Protocol error";
+    EBADMSG = 74, "Not a data message";
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADFD = 77, "File descriptor in bad state";
     EILSEQ = 84, "Illegal byte sequence";

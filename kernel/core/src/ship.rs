@@ -14,6 +14,7 @@
 //! [`SHIP_CONNECT_WAIT_NS`](crate::limits::SHIP_CONNECT_WAIT_NS) do calls fail, with `EIO`.
 
 mod bell;
+mod pages;
 mod pending;
 mod print;
 mod scrub;
@@ -30,6 +31,7 @@ use coppice_protocol::ship::{Call, NOTICE_ID, Owner, Request};
 use spin::Once;
 
 pub(crate) use self::bell::{Bell, Bells};
+pub(crate) use self::pages::ProgramFile;
 pub use self::pending::Answer;
 pub(crate) use self::print::Printing;
 pub use self::scrub::Delivery;

@@ -11,6 +11,7 @@
 mod error;
 mod headers;
 mod layout;
+pub mod tree;
 
 use alloc::vec::Vec;
 

@@ -213,6 +213,7 @@ fn replies() {
     let replies = [
         ("Done", Reply::Done),
         ("Data", Reply::Data),
+        ("Pages", Reply::Pages { beside: vec![[1; 32], [2; 32]] }),
         ("Written", Reply::Written { bytes: 1, end: 2 }),
         ("Count", Reply::Count(1)),
         ("Opened", Reply::Opened { handle: Handle(7), status: status() }),

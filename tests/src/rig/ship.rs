@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::{cell::RefCell, ops::Range};
 
 use coppice_protocol::ids::ProgramId;
+use coppice_protocol::program::tree;
 use coppice_protocol::ship::{Call, Reply, Request};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -18,7 +19,7 @@ const ENOSYS: u16 = 38;
 /// What programs can be told and what they have said.
 #[derive(Default)]
 pub(super) struct Shared {
-    pub(super) programs: HashMap<ProgramId, Vec<u8>>,
+    pub(super) programs: HashMap<ProgramId, Program>,
     pub(super) output: Vec<u8>,
     /// Something was written.
     pub(super) written: Rc<Notify>,
@@ -27,6 +28,21 @@ pub(super) struct Shared {
     pub(super) input_ended: Rc<Notify>,
     /// The connection is to end.
     pub(super) cut: Rc<Notify>,
+}
+
+/// A program's file, and its hash tree.
+pub(super) struct Program {
+    pub(super) bytes: Vec<u8>,
+    pub(super) tree: Vec<tree::Node>,
+}
+
+/// What may be wrong with a stored program.
+#[derive(Clone, Copy, Debug)]
+pub enum Damage {
+    /// A byte of the program.
+    Byte(usize),
+    /// A node of its tree.
+    Node(usize),
 }
 
 /// Answers calls until the connection ends.
@@ -60,11 +76,13 @@ pub(super) async fn serve(wire: Wire, shared: Rc<RefCell<Shared>>) {
 fn answer(shared: &mut Shared, call: &Call, bulk: &[u8]) -> (Reply, Vec<u8>) {
     match call {
         Call::Pages { program, first, count } => {
-            let file = &shared.programs[program];
+            let Program { bytes: file, tree } = &shared.programs[program];
             let pages: Range<usize> = *first as usize..*first as usize + usize::from(*count);
             let part = file.len().min(pages.start * PAGE_BYTES)..file.len().min(pages.end * PAGE_BYTES);
             shared.pages_sent += part.len().div_ceil(PAGE_BYTES) as u64;
-            (Reply::Data, file[part].to_vec())
+            let places = tree::beside(file.len() as u64, u64::from(*first), u64::from(*count));
+            let beside = places.into_iter().map(|place| tree[place as usize]).collect();
+            (Reply::Pages { beside }, file[part].to_vec())
         }
         Call::Print(_) => {
             shared.output.extend_from_slice(bulk);

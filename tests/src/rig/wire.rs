@@ -94,6 +94,19 @@ impl Wire {
     /// # Panics
     /// If the node says what nobody understands.
     pub async fn next(&self) -> Option<ToIoNode> {
+        loop {
+            match self.next_or_event().await {
+                Some(ToIoNode::Ras(_)) => {}
+                message => return message,
+            }
+        }
+    }
+
+    /// As [`Wire::next`], or an event.
+    ///
+    /// # Panics
+    /// If the node says what nobody understands.
+    pub async fn next_or_event(&self) -> Option<ToIoNode> {
         let mut heartbeat = tokio::time::interval(Duration::from_nanos(HEARTBEAT_INTERVAL_NS));
         loop {
             let frame = tokio::select! {
@@ -104,7 +117,7 @@ impl Wire {
                 }
             };
             match frame.message::<ToIoNode>().expect("a message") {
-                ToIoNode::Pong { .. } | ToIoNode::Ras(_) => {}
+                ToIoNode::Pong { .. } => {}
                 message => return Some(message),
             }
         }

@@ -7,6 +7,7 @@ mod calls;
 mod cluster_life;
 mod cores;
 mod cpus;
+mod damaged_programs;
 mod datagrams;
 mod deleted;
 mod demand;

@@ -12,6 +12,7 @@ use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
+use coppice_protocol::program::tree;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode, encode};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::session::{Channel, Event, Identity, Session};
@@ -65,6 +66,7 @@ impl Pset {
         let (own, fabric) = (dir.path().join("io.sock"), dir.path().join("io.sw"));
         std::fs::create_dir(dir.path().join("root")).unwrap();
         let program: Vec<u8> = (0..PROGRAM_BYTES).map(|index| (index / 7 % 251) as u8).collect();
+        std::fs::write(dir.path().join("program.tree"), tree::of(&program).as_flattened()).unwrap();
         std::fs::write(dir.path().join("program"), program).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_coppice-io-node"))
             .stdin(Stdio::piped())

@@ -12,6 +12,7 @@ use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::personality::NodeKey;
+use coppice_protocol::program::tree;
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ras::RasKind;
 use coppice_protocol::retain::RankRetention;
@@ -60,10 +61,17 @@ fn job_from_launch_to_end() {
         // Pages: the last is short, none lie behind it.
         let program = std::fs::read(pset.dir.path().join("program")).unwrap();
         let pages = |first, count| Call::Pages { program: PROGRAM, first, count };
-        assert_eq!(node.call(pages(0, 2), &[]).await, (Reply::Data, program[..8192].to_vec()));
-        assert_eq!(node.call(pages(4, 32), &[]).await, (Reply::Data, program[4 * 4096..PROGRAM_BYTES].to_vec()));
-        assert_eq!(node.call(pages(6, 1), &[]).await, (Reply::Data, Vec::new()));
-        assert_eq!(node.call(pages(u32::MAX, 1), &[]).await, (Reply::Data, Vec::new()));
+        let nodes = tree::of(&program);
+        let sent = |first: usize, end: usize, beside: &[usize]| {
+            let part = [first, end].map(|page| PROGRAM_BYTES.min(page * 4096));
+            let beside = beside.iter().map(|place| nodes[*place]).collect();
+            (Reply::Pages { beside }, program[part[0]..part[1]].to_vec())
+        };
+        // Of six pages, the first four are below node 1, the last two below node 8.
+        assert_eq!(node.call(pages(0, 2), &[]).await, sent(0, 2, &[5, 8]));
+        assert_eq!(node.call(pages(4, 32), &[]).await, sent(4, 6, &[1]));
+        assert_eq!(node.call(pages(6, 1), &[]).await, sent(6, 6, &[]));
+        assert_eq!(node.call(pages(u32::MAX, 1), &[]).await, sent(6, 6, &[]));
         assert_eq!(node.call(pages(0, 33), &[]).await.0, Reply::Failed(EINVAL));
 
         // Files.

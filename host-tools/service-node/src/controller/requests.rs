@@ -18,6 +18,7 @@ use crate::database::{DatabaseError, FileKey, ProgramRow};
 use crate::feed::Piece;
 use crate::limits::STORE_BYTES_MAX;
 use crate::plant::Plant;
+use crate::store::stored_bytes;
 
 /// Why something is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +180,7 @@ impl<P: Plant> Controller<P> {
         let path = job.program.to_string_lossy();
         self.records.database_mut().use_program(program, file, &path, now.realtime_ns)?;
         let stored = self.records.database().stored_programs()?;
-        let mut bytes: u64 = stored.iter().map(|program| program.bytes).sum();
+        let mut bytes: u64 = stored.iter().map(|program| stored_bytes(program.bytes)).sum();
         for old in stored {
             if bytes <= STORE_BYTES_MAX {
                 break;
@@ -192,7 +193,7 @@ impl<P: Plant> Controller<P> {
                 Ok(()) => self.records.database_mut().program_removed(old.id)?,
                 Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),
             }
-            bytes -= old.bytes;
+            bytes -= stored_bytes(old.bytes);
         }
         Ok(())
     }

@@ -1,13 +1,16 @@
 //! The program's own file, `/proc/self/exe`, of which the I/O node gives pages.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::pin::Pin;
 
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::{BULK_BYTES_MAX, PAGES_PER_REQUEST_MAX};
-use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
+use crate::limits::PAGES_CALL_BYTES;
 use crate::process::Process;
+use crate::ship::ProgramFile;
 
 /// Reads the program's own file, by its pages. `length` bytes are charged already.
 pub(super) async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
@@ -18,7 +21,7 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
     }
     // What comes is whole pages, from which the bytes are copied.
     let first_bytes = ((offset % PAGE) as usize).saturating_add(length).next_multiple_of(PAGE as usize);
-    let _charge = process.node.quota.charge(block_bytes(first_bytes.min(BULK_BYTES_MAX)))?;
+    let _charge = process.node.quota.charge(block_bytes(first_bytes.min(BULK_BYTES_MAX)) + PAGES_CALL_BYTES)?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
     while bytes.len() < length && offset + (bytes.len() as u64) < identity.program_bytes {
@@ -27,8 +30,8 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
         let skipped = (at % PAGE) as usize;
         let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
         let count = wanted.min(PAGES_PER_REQUEST_MAX.into()) as u16;
-        let call = Call::Pages { program: identity.program, first, count };
-        let (_, pages) = process.client.call(call, Vec::new()).await?;
+        let file = ProgramFile { program: identity.program, bytes: identity.program_bytes };
+        let pages = pages(process, file, first, count).await?;
         let part = pages.get(skipped..).unwrap_or_default();
         if part.is_empty() {
             break;
@@ -36,4 +39,17 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
         bytes.extend_from_slice(&part[..part.len().min(length - bytes.len())]);
     }
     Ok(bytes)
+}
+
+/// The call for pages, in a block of its own: reads of other files, which are of the same type, need not have room for
+/// it.
+fn pages(
+    process: &Process,
+    file: ProgramFile,
+    first: u32,
+    count: u16,
+) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, Errno>> + Send + '_>> {
+    let call = process.client.program_pages(file, first, count);
+    debug_assert!(block_bytes(size_of_val(&call)) <= PAGES_CALL_BYTES);
+    Box::pin(call)
 }

@@ -121,6 +121,7 @@ impl Process {
     /// The end of the process by touching memory; `error` says why the page could not be had, if it exists.
     pub(crate) fn bad_touch(&self, signal: Signal, error: Option<Errno>, regs: &Registers) -> End {
         let what = match (u32::from(signal.number), signal.code, error) {
+            (_, _, Some(Errno::EBADMSG)) => String::from("page could not be fetched: it is not the program's"),
             (_, _, Some(errno)) => format!("page could not be fetched: {errno}"),
             (SIGBUS, _, None) => String::from("beyond the end of the mapped file"),
             (_, 1, None) => String::from("nothing is mapped there"),

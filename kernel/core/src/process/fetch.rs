@@ -8,7 +8,6 @@ use core::sync::atomic::Ordering;
 
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
-use coppice_protocol::ship::Call;
 
 use crate::errno::Errno;
 use crate::files::{Object, OpenFile, Turn};
@@ -16,6 +15,7 @@ use crate::limits::READ_AGAIN_MAX;
 use crate::memory::{Fetch, Resolution, Signal, Source};
 use crate::process::{Awaited, Failure, Process};
 use crate::quota::Charge;
+use crate::ship::ProgramFile;
 
 /// What became of a fetch.
 pub(crate) enum Fetched {
@@ -135,8 +135,8 @@ impl Process {
 
     async fn read_program_pages(&self, program: ProgramId, fetch: &Fetch) -> Result<Vec<u8>, Errno> {
         let first = u32::try_from(fetch.first_page).map_err(|_| Errno::EIO)?;
-        let call = Call::Pages { program, first, count: fetch.pages };
-        let (_, mut bytes) = self.client.call(call, Vec::new()).await?;
+        let file = ProgramFile { program, bytes: self.identity.program_bytes };
+        let mut bytes = self.client.program_pages(file, first, fetch.pages).await?;
         bytes.truncate(fetch.length());
         Ok(bytes)
     }

@@ -20,7 +20,7 @@ use crate::files::{pipeline::Pipeline, special};
 use crate::memory::{AddressSpace, BesideError, StartInfo};
 use crate::process::{JobOnNode, NodeFacts};
 use crate::random;
-use crate::ship::Client;
+use crate::ship::{Client, ProgramFile};
 
 /// What was found out about a program before it is loaded.
 pub(super) struct Prepared {
@@ -44,7 +44,8 @@ pub(super) async fn prepare(
     let known = node.retention.layout(order.program).or_else(|| job.layout(order.program));
     let mut calls = Pipeline::new();
     if known.is_none() {
-        calls.push(client.call(Call::Pages { program: order.program, first: 0, count: 1 }, Vec::new()));
+        let file = ProgramFile { program: order.program, bytes: order.program_bytes };
+        calls.push(async move { Ok((Reply::Data, client.program_pages(file, 0, 1).await?)) });
     }
     let directory = match special::locate("/", &order.directory, 0) {
         // The root needs no asking, nor does what the kernel makes itself.
@@ -61,7 +62,10 @@ pub(super) async fn prepare(
     let image = match known {
         Some(image) => image,
         None => {
-            let (_, header) = calls.next().await.map_err(|errno| format!("program could not be read: {errno}"))?;
+            let (_, header) = calls.next().await.map_err(|errno| match errno {
+                Errno::EBADMSG => String::from("program could not be read: its first page is not the program's"),
+                errno => format!("program could not be read: {errno}"),
+            })?;
             program::parse(&header, order.program_bytes).map_err(|error| format!("{}: {error}", order.path))?
         }
     };

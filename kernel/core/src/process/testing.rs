@@ -10,6 +10,7 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::user::{Registers, UserThread};
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::program::tree;
 use coppice_protocol::session::Channel;
 use coppice_protocol::world::{self as protocol_world, JobKey};
 use spin::{Mutex, Once};
@@ -40,7 +41,7 @@ mod world;
 
 pub(crate) use self::world::World;
 
-use self::world::play;
+use self::world::{play, small_program};
 
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it. Its stack grows down from the end.
 pub(crate) const MEMORY: u64 = 0x1000_0000;
@@ -71,14 +72,18 @@ pub(crate) struct Bench {
     _net: Arc<Net>,
 }
 
+fn program_id(file: &[u8]) -> ProgramId {
+    ProgramId(tree::of(file).first().copied().unwrap_or_default())
+}
+
 /// A launch message of one rank of several, or of one.
 pub(crate) fn order(size: u32) -> Launch {
     Launch {
         job: JobId(7),
         rank: Rank(2),
         size,
-        program: ProgramId([1; 32]),
-        program_bytes: 10_000,
+        program: program_id(&small_program()),
+        program_bytes: 4096,
         path: "bin/test".into(),
         arguments: vec!["test".into(), "one".into()],
         environment: Vec::new(),
@@ -100,6 +105,8 @@ pub(crate) fn launch(
 ) -> coppice_protocol::control::RankReport {
     let bench = Bench::new(&[("/work/a", b"")]);
     prepare(&mut bench.world.lock());
+    let file = bench.world.lock().program.clone();
+    let order = Launch { program: program_id(&file), program_bytes: file.len() as u64, ..order };
     let (client, node) = (bench.process.client.clone(), bench.process.node.clone());
     let job = Arc::clone(&bench.process.job);
     let world = protocol_world::World::new(JobKey([9; 32]), 1, (0..=order.rank.0).map(NodeId));
@@ -186,6 +193,7 @@ impl Bench {
         let net = Net::new();
         let world = World {
             files: files.iter().map(|(path, bytes)| ((*path).to_string(), bytes.to_vec())).collect(),
+            program: small_program(),
             ..World::default()
         };
         let world = Arc::new(Mutex::new(world));

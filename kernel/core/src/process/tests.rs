@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use coppice_hal::paging::Access;
 use coppice_hal::user::Registers;
@@ -82,8 +81,6 @@ fn a_program_cut_short_is_not_started() {
 
 #[test]
 fn a_working_directory_that_is_not_there_is_named() {
-    // Enough of a program to get that far.
-    let program = small_program();
     for (directory, expected) in [
         ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
         ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
@@ -91,40 +88,16 @@ fn a_working_directory_that_is_not_there_is_named() {
         ("/dev/shm/a", "working directory /dev/shm/a: No such file or directory (ENOENT)"),
     ] {
         let order = Launch { directory: String::from(directory), ..order(1) };
-        let program = program.clone();
-        let report = launch(order, |world| world.program = program, 9);
+        let report = launch(order, |_| (), 9);
         assert_eq!(reason(&report), (Exit::NotStarted, expected));
     }
 }
 
-/// A program of one page of text, in a file of one page.
-fn small_program() -> Vec<u8> {
-    let mut program = vec![0; 4096];
-    program[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0");
-    let words: [(usize, u64); 9] = [
-        (24, 0x40_0078),
-        (32, 64),
-        (64, 5 << 32 | 1),
-        (72, 0),
-        (80, 0x40_0000),
-        (88, 0x40_0000),
-        (96, 4096),
-        (104, 4096),
-        (112, 4096),
-    ];
-    for (offset, word) in words {
-        program[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
-    }
-    program[20] = 1;
-    program[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
-    program
-}
-
 #[test]
 fn ranks_that_want_a_page_at_the_same_time_fetch_it_once() {
-    let (first, file) = (Bench::new(&[]), small_program());
+    let first = Bench::new(&[]);
     let second = first.sibling(None);
-    first.world.lock().program.clone_from(&file);
+    let file = first.world.lock().program.clone();
     let image = program::parse(&file, 4096).expect("a program");
     let processes = [&first, &second].map(|bench| Arc::clone(&bench.process));
     for process in &processes {

@@ -44,6 +44,7 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::BadPeer,
         RasKind::EventsLost,
         RasKind::Recovery,
+        RasKind::DamagedProgram,
         RasKind::Undelivered,
     ])
 }

@@ -152,6 +152,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Done),
         Just(Reply::Data),
+        proptest::collection::vec(any::<[u8; 32]>(), 0..4).prop_map(|beside| Reply::Pages { beside }),
         any::<(u32, u64)>().prop_map(|(bytes, end)| Reply::Written { bytes, end }),
         any::<u64>().prop_map(Reply::Count),
         (handle(), file_status()).prop_map(|(handle, status)| Reply::Opened { handle, status }),

@@ -3,8 +3,10 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
+use coppice_protocol::program::tree;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
 
@@ -44,6 +46,29 @@ pub(crate) struct World {
     pub(crate) under_way_max: usize,
     /// Every call, as it came.
     pub(crate) calls: Vec<Call>,
+}
+
+/// A program of one page of text, in a file of one page.
+pub(crate) fn small_program() -> Vec<u8> {
+    let mut program = vec![0; 4096];
+    program[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0");
+    let words: [(usize, u64); 9] = [
+        (24, 0x40_0078),
+        (32, 64),
+        (64, 5 << 32 | 1),
+        (72, 0),
+        (80, 0x40_0000),
+        (88, 0x40_0000),
+        (96, 4096),
+        (104, 4096),
+        (112, 4096),
+    ];
+    for (offset, word) in words {
+        program[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    program[20] = 1;
+    program[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+    program
 }
 
 impl World {
@@ -104,7 +129,14 @@ impl World {
         self.calls.push(call.clone());
         let done = Ok((Reply::Done, Vec::new()));
         match call {
-            Call::Pages { .. } => Ok((Reply::Data, self.program[..self.program.len().min(4096)].to_vec())),
+            Call::Pages { first, count, .. } => {
+                let bytes = self.program.len();
+                let part = [first as usize, first as usize + usize::from(count)].map(|page| bytes.min(page * 4096));
+                let places = tree::beside(bytes as u64, first.into(), count.into());
+                let tree = tree::of(&self.program);
+                let beside = places.into_iter().map(|place| tree[place as usize]).collect();
+                Ok((Reply::Pages { beside }, self.program[part[0]..part[1]].to_vec()))
+            }
             Call::Open { at, flags, .. } => {
                 let path = self.resolve(&at)?;
                 if flags & 0o100 != 0 {
