@@ -295,17 +295,26 @@ async fn probe_decides(host: &Host) {
     let verdict = probe_cached(&host.launcher, &kernel, &cache).await;
     println!("    {verdict:?}");
     assert_eq!(verdict.accelerator == Accelerator::Kvm, verdict.kvm_refused.is_none());
-    // What is remembered is not tried again, and holds for this image alone.
-    let text = std::fs::read_to_string(&cache).expect("cache");
-    let altered = text
-        .replace(&serde_json::to_string(&verdict).expect("json"), r#"{"accelerator":"tcg","kvm_refused":"because"}"#);
-    std::fs::write(&cache, altered).expect("cache");
-    let because = Verdict { accelerator: Accelerator::Tcg, kvm_refused: Some("because".into()) };
-    assert_eq!(probe_cached(&host.launcher, &kernel, &cache).await, because);
+    let late = verdict.kvm_refused.as_ref().is_some_and(|reason| reason.contains("had not come to its end"));
+    if !late {
+        // What is remembered is not tried again, and holds for this image alone.
+        let text = std::fs::read_to_string(&cache).expect("cache");
+        let altered = text.replace(
+            &serde_json::to_string(&verdict).expect("json"),
+            r#"{"accelerator":"tcg","kvm_refused":"because"}"#,
+        );
+        std::fs::write(&cache, altered).expect("cache");
+        let because = Verdict { accelerator: Accelerator::Tcg, kvm_refused: Some("because".into()) };
+        assert_eq!(probe_cached(&host.launcher, &kernel, &cache).await, because);
+    }
+    // That a guest was late is not remembered, as the host may only be busy; the next one may be in time.
+    assert_eq!(cache.exists(), !late);
     std::fs::write(&kernel, image("another\n", Then::Exit(1))).expect("image");
-    assert_eq!(probe_cached(&host.launcher, &kernel, &cache).await.accelerator, verdict.accelerator);
+    let another = probe_cached(&host.launcher, &kernel, &cache).await;
+    assert!(late || another.accelerator == verdict.accelerator, "{another:?}");
     std::fs::write(&cache, "nonsense").expect("cache");
-    assert_eq!(probe_cached(&host.launcher, &kernel, &cache).await.accelerator, verdict.accelerator);
+    let another = probe_cached(&host.launcher, &kernel, &cache).await;
+    assert!(late || another.accelerator == verdict.accelerator, "{another:?}");
     // A guest that says something and then hangs is not trusted.
     std::fs::write(&kernel, image("hm\n", Then::Halt)).expect("image");
     let verdict = probe(&host.launcher, &kernel, Duration::from_millis(400)).await;
