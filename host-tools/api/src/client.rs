@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
+use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_TIME_MAX};
 use crate::node::NodeView;
@@ -235,7 +236,10 @@ impl Client {
                     process: present.process().as_raw_pid(),
                     socket: self.paths.api_socket(),
                 },
-                None => ApiError::NotUp(self.paths.name().to_string()),
+                None => match holder::check(&self.paths) {
+                    Err(elsewhere) => ApiError::Elsewhere(elsewhere),
+                    Ok(()) => ApiError::NotUp(self.paths.name().to_string()),
+                },
             },
             // More wait to be heard than the system lets wait.
             io::ErrorKind::WouldBlock => self.silent(Duration::ZERO),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::holder::Elsewhere;
+
 /// Body of every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -32,6 +34,9 @@ pub enum ApiError {
         /// Where its socket was.
         socket: PathBuf,
     },
+    /// Another machine has the cluster.
+    #[error(transparent)]
+    Elsewhere(#[from] Elsewhere),
     /// The service node does not answer.
     #[error(
         "coppiced{} has not answered for {} s; its log may say why, and `kill -9` ends it and all of its nodes",

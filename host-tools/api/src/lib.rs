@@ -9,6 +9,7 @@ pub mod body;
 pub mod client;
 pub mod cluster;
 pub mod error;
+pub mod holder;
 pub mod job;
 pub mod limits;
 pub mod node;

@@ -19,6 +19,9 @@ pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long nodes may take to forget programs, with the answer.
 pub const FORGET_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Bytes that are read of the record of which machine has a cluster. A longer one makes no sense.
+pub const HOLDER_BYTES_MAX: u64 = 4096;
+
 /// Longest name of a cluster, bytes.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 32;
 

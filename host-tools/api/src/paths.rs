@@ -227,6 +227,12 @@ impl ClusterPaths {
         self.state.join("lock")
     }
 
+    /// Says which machine has the cluster while it is up.
+    #[must_use]
+    pub fn holder(&self) -> PathBuf {
+        self.state.join("machine")
+    }
+
     /// Log of the service node.
     #[must_use]
     pub fn log(&self) -> PathBuf {

@@ -49,8 +49,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let claim = Claim::take(&paths)?;
         let result = serve(options, &paths, &claim);
         let removed = paths.remove_runtime();
-        // Whoever waits for it finds nothing left.
-        drop(claim);
+        claim.give_up(&paths);
         result.and(removed.map_err(anyhow::Error::from))
     });
     if let Err(error) = &result {

@@ -11,6 +11,7 @@ mod damaged_programs;
 mod datagrams;
 mod deleted;
 mod demand;
+mod elsewhere;
 mod exhaustion;
 mod faults;
 mod full_disk;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use coppice_api::holder::{self, Holder};
 use coppice_api::{ApiError, Client, presence};
 use rustix::fs::FlockOperation;
 use rustix::process::{PidfdFlags, Signal};
@@ -42,10 +43,19 @@ pub(crate) async fn end(client: &Client) -> anyhow::Result<()> {
     result
 }
 
-/// A service node that was killed leaves its sockets. Without its lock nobody uses them.
+/// A service node that was killed leaves its sockets, and that this machine has the cluster. Without its lock nobody uses
+/// them. What another machine has is left alone.
 pub(crate) fn remove_remains(client: &Client) -> anyhow::Result<()> {
-    if client.paths().runtime().exists() && !is_there(client)? {
-        client.paths().remove_runtime()?;
+    let paths = client.paths();
+    let left = Holder::of(paths).ok().flatten();
+    if holder::check(paths).is_err() || !(paths.runtime().exists() || left.is_some()) || is_there(client)? {
+        return Ok(());
+    }
+    if let Some(left) = left {
+        holder::give_up(paths, &left).with_context(|| paths.holder().display().to_string())?;
+    }
+    if paths.runtime().exists() {
+        paths.remove_runtime()?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! That there is one service node for a cluster: by a lock on a file of its state directory, and by a name that lies in
-//! no directory. The file says which process it is; the name is there whatever was deleted.
+//! no directory. The file says which process it is; the name is there whatever was deleted. Both are of this machine; for
+//! state directories that several machines share there is a record that names the machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -8,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
+use coppice_api::holder::{self, Holder};
 use coppice_api::paths::ClusterPaths;
 use coppice_api::presence;
 use rustix::fs::FlockOperation;
@@ -27,13 +29,23 @@ impl Claim {
     /// # Errors
     /// Somebody has it, or the lock cannot be used; one line.
     pub(super) fn take(paths: &ClusterPaths) -> anyhow::Result<Self> {
+        // First, as locks may hold across machines, and their process is then not ours.
+        holder::check(paths)?;
         let mut lock = lock(paths)?;
         let name = name(paths)?;
+        holder::take(paths)?;
         // Only now, so that it never names one that is to end at once.
         lock.set_len(0)?;
         lock.rewind()?;
         writeln!(lock, "{}", std::process::id()).with_context(|| paths.lock().display().to_string())?;
         Ok(Self { _lock: lock, name })
+    }
+
+    /// Gives the cluster up: whoever waits for that finds nothing left, on whatever machine.
+    pub(super) fn give_up(self, paths: &ClusterPaths) {
+        if let Err(error) = holder::give_up(paths, &Holder::own()) {
+            tracing::warn!(%error, "the state directory goes on to name this machine");
+        }
     }
 
     /// Lets the cluster be found by its name: who connects needs to hear nothing.
