@@ -21,7 +21,7 @@ pub use jobs::{JobRow, StartRow};
 pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
 
-use crate::limits::LOCK_WAIT_MAX;
+use crate::limits::{LOCK_WAIT_MAX, ROWS_BETWEEN_TRIMS};
 
 /// Why the database could not do something.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,10 @@ fn in_words(error: &rusqlite::Error) -> String {
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
-    rows_since_trim: u64,
+    /// RAS events since the last look at their limit; the first one looks.
+    events_since_trim: u64,
+    /// Uses of programs since the last look at their limits; the first one looks.
+    uses_since_trim: u64,
 }
 
 impl Database {
@@ -123,7 +126,8 @@ impl Database {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         migrations::apply(&mut connection)?;
-        Ok(Self { connection, rows_since_trim: 0 })
+        let (events_since_trim, uses_since_trim) = (ROWS_BETWEEN_TRIMS, ROWS_BETWEEN_TRIMS);
+        Ok(Self { connection, events_since_trim, uses_since_trim })
     }
 
     /// Folds the log of changes into the file, so that it stands alone.

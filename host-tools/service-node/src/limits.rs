@@ -92,8 +92,15 @@ pub const STREAM_PIECES_MAX: usize = 4;
 /// Bytes of standard input in one message to an I/O node.
 pub const INPUT_PIECE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes all stored programs may have together; the ones unused for longest go first, those of running jobs never.
+/// Bytes all stored programs may have together; the ones unused for longest go first, those of jobs under way never.
 pub const STORE_BYTES_MAX: u64 = 4 << 30;
+
+/// Programs that are stored at most; the ones unused for longest go first, those of jobs under way never.
+pub const STORE_PROGRAMS_MAX: usize = 5000;
+
+/// Programs of which something is recorded. Of those beyond it that are neither stored nor named by what is recorded of a
+/// job or a node, the ones unused for longest are forgotten.
+pub const PROGRAMS_KEPT_MAX: u64 = 10_000;
 
 /// Longest program, bytes. A longer one is refused.
 pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
@@ -112,7 +119,7 @@ pub const IMPORT_TIME_MAX: Duration = Duration::from_secs(600);
 pub const IMPORTS_MAX: usize = 2;
 
 /// Files whose hash is remembered; the ones unused for longest are forgotten, and hashed again when they come back.
-pub const KNOWN_FILES_MAX: u32 = 10_000;
+pub const KNOWN_FILES_MAX: u64 = 10_000;
 
 /// RAS events that are kept; the oldest go first.
 pub const RAS_EVENTS_KEPT_MAX: u64 = 100_000;

@@ -5,7 +5,7 @@ use coppice_protocol::ids::ProgramId;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Database, DatabaseError, from_sql, to_sql};
-use crate::limits::KNOWN_FILES_MAX;
+use crate::limits::{KNOWN_FILES_MAX, PROGRAMS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
 /// What a file's bytes are known by without reading them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,13 @@ impl Database {
             row.id.0,
             to_sql(at_ns),
         ])?;
-        Ok(transaction.commit()?)
+        transaction.commit()?;
+        self.uses_since_trim += 1;
+        if self.uses_since_trim >= ROWS_BETWEEN_TRIMS {
+            self.uses_since_trim = 0;
+            self.trim_programs(KNOWN_FILES_MAX, PROGRAMS_KEPT_MAX)?;
+        }
+        Ok(())
     }
 
     /// Stored programs, the one unused for longest first.
@@ -95,7 +101,7 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Records that a program's bytes are no longer stored, and forgets files not used for long.
+    /// Records that a program's bytes are no longer stored, and forgets the files that hold it.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -105,14 +111,19 @@ impl Database {
         Ok(())
     }
 
-    /// Forgets the files beyond the limit that were not used for longest.
-    ///
-    /// # Errors
-    /// [`DatabaseError`].
-    pub fn trim_known_files(&self) -> Result<(), DatabaseError> {
+    /// Forgets the files beyond a number of them that were not used for longest; and likewise the programs, of which
+    /// those stay that are stored or named elsewhere.
+    fn trim_programs(&self, files_max: u64, programs_max: u64) -> Result<(), DatabaseError> {
         let sql = "DELETE FROM known_files WHERE (device, inode) IN
                    (SELECT device, inode FROM known_files ORDER BY used_at_ns DESC LIMIT -1 OFFSET ?1)";
-        self.connection.execute(sql, [KNOWN_FILES_MAX])?;
+        self.connection.execute(sql, [to_sql(files_max)])?;
+        let sql = "DELETE FROM programs WHERE hash IN
+                   (SELECT hash FROM programs AS p WHERE NOT stored
+                    AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.program = p.hash)
+                    AND NOT EXISTS (SELECT 1 FROM node_state WHERE node_state.program = p.hash)
+                    AND NOT EXISTS (SELECT 1 FROM retained WHERE retained.program = p.hash)
+                    ORDER BY used_at_ns LIMIT max(0, (SELECT count(*) FROM programs) - ?1))";
+        self.connection.execute(sql, [to_sql(programs_max)])?;
         Ok(())
     }
 
@@ -170,8 +181,9 @@ fn program(row: &Row<'_>) -> rusqlite::Result<ProgramRow> {
 mod tests {
     use coppice_protocol::ids::ProgramId;
 
-    use super::{FileKey, ProgramRow};
+    use super::{FileKey, ProgramRow, from_sql, to_sql};
     use crate::database::Database;
+    use crate::limits::{KNOWN_FILES_MAX, ROWS_BETWEEN_TRIMS};
 
     const FILE: FileKey = FileKey { device: u64::MAX, inode: 2, bytes: 3, modified_ns: 4, changed_ns: 5 };
 
@@ -194,5 +206,69 @@ mod tests {
         assert_eq!(database.known_program(FILE).expect("query"), None);
         let listed = database.programs().expect("listed");
         assert_eq!((listed.len(), listed[0].stored, listed[0].hash.as_str()), (1, false, "07".repeat(32).as_str()));
+    }
+
+    #[test]
+    fn what_nothing_names_any_more_is_forgotten_beyond_a_number() {
+        let mut database = Database::in_memory().expect("open");
+        let row = |hash: u8| ProgramRow { id: ProgramId([hash; 32]), bytes: 3, memory_bytes: 9 };
+        for hash in 0..9 {
+            let file = FileKey { inode: hash.into(), ..FILE };
+            database.use_program(&row(hash), file, "/bin/x", hash.into()).expect("used");
+        }
+        // One of each is named by a job, the last of a node, what a node holds, and the store.
+        let sql = "INSERT INTO nodes (node, generation) VALUES (1, 1);
+                   INSERT INTO jobs (state, name, arguments, program, root, directory, ranks, submitted_at_ns)
+                   SELECT 'ended', 'x', '[]', hash, '/', '/', 1, 1 FROM programs WHERE used_at_ns = 0;
+                   INSERT INTO node_state (node, program, job, generation, at_ns)
+                   SELECT 1, hash, 1, 1, 1 FROM programs WHERE used_at_ns = 1;
+                   INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
+                   SELECT 1, hash, 1, 1, 1, 1 FROM programs WHERE used_at_ns = 2;";
+        database.connection.execute_batch(sql).expect("filled");
+        let uses = |database: &Database| -> Vec<u64> {
+            database.programs().expect("listed").iter().map(|program| program.used_at_ns).collect()
+        };
+        for hash in [0, 1, 2, 4, 5, 6, 7, 8] {
+            database.program_removed(row(hash).id).expect("removed");
+        }
+        database.trim_programs(9, 9).expect("trimmed");
+        assert_eq!(uses(&database).len(), 9);
+        database.trim_programs(9, 7).expect("trimmed");
+        assert_eq!(uses(&database), [0, 1, 2, 3, 6, 7, 8]);
+        database.trim_programs(9, 2).expect("trimmed");
+        assert_eq!(uses(&database), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn files_unused_for_longest_are_forgotten_beyond_a_number() {
+        let mut database = Database::in_memory().expect("open");
+        let row = ProgramRow { id: ProgramId([7; 32]), bytes: 3, memory_bytes: 9 };
+        let file = |number: u64| FileKey { inode: number, ..FILE };
+        for number in 0..5 {
+            database.use_program(&row, file(number), "/bin/x", number).expect("used");
+        }
+        database.use_program(&row, file(0), "/bin/x", 9).expect("used again");
+        database.trim_programs(2, 9).expect("trimmed");
+        let known = |number| database.known_program(file(number)).expect("query").is_some();
+        assert_eq!([0, 1, 2, 3, 4].map(known), [true, false, false, false, true]);
+    }
+
+    #[test]
+    fn the_limits_are_looked_at_when_a_service_node_begins_and_now_and_then() {
+        let mut database = Database::in_memory().expect("open");
+        let row = ProgramRow { id: ProgramId([7; 32]), bytes: 3, memory_bytes: 9 };
+        let look = |database: &mut Database, uses: u64| {
+            let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                       INSERT OR REPLACE INTO known_files SELECT 3, i, 3, 4, 5, zeroblob(32), 1 FROM n";
+            database.connection.execute(sql, [to_sql(KNOWN_FILES_MAX)]).expect("filled");
+            for number in 0..uses {
+                database.use_program(&row, FileKey { inode: number, ..FILE }, "/bin/x", 2).expect("used");
+            }
+            let count = database.connection.query_row("SELECT count(*) FROM known_files", [], |row| row.get(0));
+            from_sql(count.expect("counted"))
+        };
+        assert_eq!(look(&mut database, 1), KNOWN_FILES_MAX);
+        assert!(look(&mut database, ROWS_BETWEEN_TRIMS - 1) > KNOWN_FILES_MAX);
+        assert_eq!(look(&mut database, 1), KNOWN_FILES_MAX);
     }
 }

@@ -35,9 +35,9 @@ impl Database {
             event.instruction.map(to_sql),
             one_line(&event.text),
         ])?;
-        self.rows_since_trim += 1;
-        if self.rows_since_trim >= ROWS_BETWEEN_TRIMS {
-            self.rows_since_trim = 0;
+        self.events_since_trim += 1;
+        if self.events_since_trim >= ROWS_BETWEEN_TRIMS {
+            self.events_since_trim = 0;
             let sql = "DELETE FROM ras_events WHERE event <= (SELECT max(event) FROM ras_events) - ?1";
             self.connection.execute(sql, [to_sql(RAS_EVENTS_KEPT_MAX)])?;
         }
