@@ -14,6 +14,7 @@ mod job;
 mod jobs;
 mod node;
 mod nodes;
+mod programs;
 mod reports;
 mod requests;
 mod retention;
@@ -153,8 +154,13 @@ impl<P: Plant> Controller<P> {
         Ok(controller)
     }
 
-    /// Ends the jobs that an earlier service node left behind: nothing of them runs any more.
+    /// Ends the jobs that an earlier service node left behind: nothing of them runs any more. Nor do programs it stored
+    /// and did not record.
     fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
+        match self.store.sweep(&self.records.database().stored_programs()?) {
+            Err(error) => tracing::warn!(%error, "cannot remove what is left in the store"),
+            Ok(()) => {}
+        }
         let database = self.records.database_mut();
         for job in database.unfinished_jobs()? {
             let reason = "the service node ended while the job was under way".to_owned();
@@ -184,6 +190,7 @@ impl<P: Plant> Controller<P> {
             Event::Plant(PlantEvent::Machine { node, generation, event }) => {
                 self.machine_event(node, generation, event, now);
             }
+            Event::Plant(PlantEvent::Program { job, found }) => self.program_checked(job, found, now),
             Event::Request(request) => self.request(request, now),
         }
         self.settle(now);

@@ -104,7 +104,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
         claim.be_found()?;
-        let plant = Processes::new(setup, events.clone());
+        let plant = Processes::new(setup, store.clone(), events.clone());
         let clock = Clock::new();
         let controller = Controller::new(config, records, store.clone(), plant, now(&clock))
             .with_context(|| named(&paths.database()))?;

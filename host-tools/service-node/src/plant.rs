@@ -1,10 +1,14 @@
 //! The processes a cluster consists of, as the controller sees them: orders go in, events come out.
 
-use coppice_protocol::ids::{Generation, NodeId, PsetId};
+use std::path::PathBuf;
+
+use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
+
+use crate::store::{Found, Held};
 
 /// Largest IP packet on the cluster's network, bytes.
 pub const MTU: u16 = 9000;
@@ -65,6 +69,9 @@ pub trait Plant {
     /// If the system has none, one line.
     fn job_key(&mut self) -> Result<JobKey, String>;
 
+    /// Makes sure of the stored copy of a job's program, from its file if need be → [`PlantEvent::Program`].
+    fn check_program(&mut self, job: JobId, program: Held, file: PathBuf);
+
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);
 
@@ -104,6 +111,13 @@ pub enum PlantEvent {
         incarnation: Incarnation,
         /// What.
         event: HelperEvent<FromPset>,
+    },
+    /// The stored copy of a job's program was looked at.
+    Program {
+        /// The job.
+        job: JobId,
+        /// What was found; or why the program cannot be run, one line.
+        found: Result<Found, String>,
     },
     /// Something about a node's machine.
     Machine {

@@ -12,10 +12,11 @@ mod machine;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use coppice_api::paths::ClusterPaths;
 use coppice_fabric::command::Shape;
-use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{ToPset, encode};
 use coppice_protocol::world::JobKey;
@@ -23,15 +24,17 @@ use coppice_qemu::launch::Launcher;
 use coppice_qemu::machine::Accelerator;
 use coppice_qemu::probe::probe_cached;
 use coppice_qemu::processor::Processor;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use self::fabric::{Port, fabric_commands};
 use self::helper::Link;
 pub(crate) use self::helper::put_aside;
 use crate::controller::Event;
-use crate::limits::{FABRIC_COMMANDS_MAX, PSET_MESSAGES_MAX};
+use crate::host_files::HostFiles;
+use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESSAGES_MAX};
 use crate::options::AcceleratorChoice;
 use crate::plant::{HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
+use crate::store::{Held, ProgramStore};
 
 /// The programs a cluster is made of.
 #[derive(Clone, Debug)]
@@ -75,6 +78,10 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Processes {
     setup: Setup,
+    store: ProgramStore,
+    files: HostFiles,
+    /// Programs that are looked at.
+    checks: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
     fabric: Option<Link>,
     io_nodes: BTreeMap<PsetId, Link>,
@@ -85,8 +92,17 @@ pub struct Processes {
 impl Processes {
     /// No process yet.
     #[must_use]
-    pub fn new(setup: Setup, events: mpsc::Sender<Event>) -> Self {
-        Self { setup, events, fabric: None, io_nodes: BTreeMap::new(), machines: BTreeMap::new() }
+    pub fn new(setup: Setup, store: ProgramStore, events: mpsc::Sender<Event>) -> Self {
+        Self {
+            setup,
+            store,
+            files: HostFiles::default(),
+            checks: Arc::new(Semaphore::new(IMPORTS_MAX)),
+            events,
+            fabric: None,
+            io_nodes: BTreeMap::new(),
+            machines: BTreeMap::new(),
+        }
     }
 
     fn ports(&self) -> Vec<Port> {
@@ -192,6 +208,22 @@ impl Plant for Processes {
 
     fn job_key(&mut self) -> Result<JobKey, String> {
         random().map(JobKey)
+    }
+
+    fn check_program(&mut self, job: JobId, program: Held, file: PathBuf) {
+        let (store, files) = (self.store.clone(), self.files.clone());
+        let (checks, events) = (Arc::clone(&self.checks), self.events.clone());
+        tokio::spawn(async move {
+            // The semaphore is never closed; were it, going on without it does no harm.
+            let _permit = checks.acquire_owned().await;
+            let shown = format!("program '{}'", file.display());
+            let looked = files.work(&shown, IMPORT_TIME_MAX, move || store.ensure(&program, &file)).await;
+            let found = match looked {
+                Ok(found) => found.map_err(|error| error.to_string()),
+                Err(refused) => Err(refused.message),
+            };
+            let _ = events.send(Event::Plant(PlantEvent::Program { job, found })).await;
+        });
     }
 
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {

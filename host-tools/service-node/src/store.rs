@@ -3,18 +3,28 @@
 //!
 //! I/O nodes serve pages from here, so that a program may be rebuilt on the host while it runs on the nodes. A program
 //! is copied and hashed in one go, so that what is stored is what was hashed even if the file changes meanwhile.
+//!
+//! Whoever needs a copy – from the look whether it is there to the end of its job – has it [`Held`], and what is held is
+//! not removed. What a copy was when it was hashed is remembered as long as this process lives; one that was not hashed by
+//! it, or that anybody touched since, is hashed before a job runs it ([`ProgramStore::check`]).
 
+mod copies;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::{self, PAGE_BYTES, tree};
 
+use self::copies::Copies;
+pub use self::copies::{Found, Held};
 use crate::database::{FileKey, ProgramRow};
-use crate::limits::PROGRAM_BYTES_MAX;
+use crate::limits::{PROGRAM_BYTES_MAX, STORE_BYTES_MAX};
 
 /// Bytes read at a time: whole pages.
 const COPY_BYTES: usize = 64 * PAGE_BYTES as usize;
@@ -55,6 +65,9 @@ pub enum StoreError {
     /// Somebody wrote to it while it was read.
     #[error("program '{0}' changed while it was read; run it again")]
     Changed(PathBuf),
+    /// The copy of a program that waits to be started is bad, and cannot be made anew.
+    #[error("the stored copy of '{0}' was damaged, and the file is another program by now; run it again")]
+    Lost(PathBuf),
     /// The store cannot be written.
     #[error("cannot keep a copy in '{directory}': {error}")]
     Write {
@@ -69,6 +82,8 @@ pub enum StoreError {
 #[derive(Clone, Debug)]
 pub struct ProgramStore {
     directory: PathBuf,
+    bytes_max: u64,
+    copies: Arc<Mutex<Copies>>,
 }
 
 impl ProgramStore {
@@ -85,7 +100,37 @@ impl ProgramStore {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Self { directory })
+        Ok(Self { directory, bytes_max: STORE_BYTES_MAX, copies: Arc::default() })
+    }
+
+    /// The same with another limit than [`STORE_BYTES_MAX`].
+    #[must_use]
+    pub fn limited(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// Bytes that all programs may have together.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Removes copies that nothing is recorded of: their submission came to nothing when an earlier process ended.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sweep(&self, recorded: &[ProgramRow]) -> io::Result<()> {
+        let recorded: BTreeSet<_> = recorded.iter().map(|program| program.id.0).collect();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().map(|name| name.strip_suffix(tree::SUFFIX).unwrap_or(name));
+            let hash = name.and_then(|name| blake3::Hash::from_hex(name).ok());
+            if hash.is_some_and(|hash| !recorded.contains(hash.as_bytes())) && entry.file_type()?.is_file() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Where a program's bytes are.
@@ -99,67 +144,43 @@ impl ProgramStore {
         self.directory.join(format!("{id}{}", tree::SUFFIX))
     }
 
-    /// Whether a program's bytes and its tree are there, all of them.
-    #[must_use]
-    pub fn holds(&self, program: &ProgramRow) -> bool {
-        let has = |path: &Path, bytes: u64| fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes);
-        has(&self.path(program.id), program.bytes)
-            && has(&self.tree_path(program.id), stored_bytes(program.bytes) - program.bytes)
-    }
-
-    /// Removes a program's bytes and its tree, if they are there.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn remove(&self, id: ProgramId) -> io::Result<()> {
-        for path in [self.path(id), self.tree_path(id)] {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Checks that a file is a program that can run, and stores its bytes. Takes as long as reading them does.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn import(&self, path: &Path) -> Result<(ProgramRow, FileKey), StoreError> {
+    pub fn import(&self, path: &Path) -> Result<(Held, FileKey), StoreError> {
         let read_error = |error: io::Error| StoreError::Read { path: path.to_owned(), error: plain(&error) };
-        let (mut file, key) = open_file(path)?;
-        let mut piece = Vec::new();
-        read_piece(&mut file, &mut piece).map_err(read_error)?;
+        let (file, key) = open_file(path)?;
+        let mut header = vec![0; program::HEADER_BYTES.min(usize::try_from(key.bytes).unwrap_or(usize::MAX))];
+        file.read_exact_at(&mut header, 0).map_err(read_error)?;
         let program_error = |error| StoreError::Program { path: path.to_owned(), error };
-        let header = piece.get(..program::HEADER_BYTES).unwrap_or(&piece);
-        let image = program::parse(header, key.bytes).map_err(program_error)?;
+        let image = program::parse(&header, key.bytes).map_err(program_error)?;
 
         let partial = Partial::create(&self.directory)?;
-        let mut leaves = Vec::new();
-        let mut bytes = 0;
-        while !piece.is_empty() {
-            bytes += piece.len() as u64;
-            if bytes > key.bytes {
-                return Err(StoreError::Changed(path.to_owned()));
-            }
-            for page in piece.chunks(PAGE_BYTES as usize) {
-                leaves.push(tree::leaf(key.bytes, leaves.len() as u64, page));
-            }
-            partial.write(&piece, &self.directory)?;
-            read_piece(&mut file, &mut piece).map_err(read_error)?;
-        }
-        let nodes = tree::build(key.bytes, &leaves);
-        let root = nodes.first().filter(|_| bytes == key.bytes);
-        let (Some(root), true) = (root, key_of(&file.metadata().map_err(read_error)?) == key) else {
+        let nodes = read_tree(&file, key.bytes, read_error, |piece| partial.write(piece, &self.directory))?;
+        let (Some(root), true) = (nodes.first(), key_of(&file.metadata().map_err(read_error)?) == key) else {
             return Err(StoreError::Changed(path.to_owned()));
         };
-        let id = ProgramId(*root);
-        // The program last: if it has its name, its tree is there.
         let partial_tree = Partial::create(&self.directory)?;
         partial_tree.write(nodes.as_flattened(), &self.directory)?;
-        partial_tree.finish(&self.tree_path(id), &self.directory)?;
-        partial.finish(&self.path(id), &self.directory)?;
-        Ok((ProgramRow { id, bytes, memory_bytes: image.memory_bytes() }, key))
+        let program = ProgramRow { id: ProgramId(*root), bytes: key.bytes, memory_bytes: image.memory_bytes() };
+        let whole = partial.whole().and_then(|partial| Ok((partial, partial_tree.whole()?)));
+        let placed = whole.and_then(|(partial, tree)| self.place(partial, tree, program));
+        Ok((placed.map_err(|error| write_error(&self.directory, &error))?, key))
+    }
+
+    /// Makes sure of a copy that a job is about to run: hashes it if need be, and makes it anew from the program's file if
+    /// it is bad. Takes as long as reading the two.
+    ///
+    /// # Errors
+    /// [`StoreError`], if it is not there in the end.
+    pub fn ensure(&self, held: &Held, source: &Path) -> Result<Found, StoreError> {
+        let read_error = |error: io::Error| StoreError::Read { path: self.path(held.id), error: plain(&error) };
+        let found = self.check(held).map_err(read_error)?;
+        if found != Found::Sound && self.import(source)?.0.id != held.id {
+            return Err(StoreError::Lost(source.to_owned()));
+        }
+        Ok(found)
     }
 }
 
@@ -169,10 +190,27 @@ pub fn stored_bytes(bytes: u64) -> u64 {
     bytes + tree::nodes(bytes) * tree::NODE_BYTES as u64
 }
 
-/// Fills `piece` with the next [`COPY_BYTES`] of a file, or what is left of it.
-fn read_piece(file: &mut File, piece: &mut Vec<u8>) -> io::Result<()> {
-    piece.clear();
-    file.take(COPY_BYTES as u64).read_to_end(piece).map(drop)
+/// Reads a file of `bytes` bytes to its end, each piece of it to `each`, and gives its hash tree; an empty one if it is
+/// not so long.
+fn read_tree<E>(
+    file: &File,
+    bytes: u64,
+    read_error: impl Fn(io::Error) -> E,
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Vec<tree::Node>, E> {
+    let (mut piece, mut leaves, mut read) = (Vec::new(), Vec::new(), 0);
+    loop {
+        piece.clear();
+        file.take(COPY_BYTES as u64).read_to_end(&mut piece).map_err(&read_error)?;
+        read += piece.len() as u64;
+        if piece.is_empty() || read > bytes {
+            return Ok(if read == bytes { tree::build(bytes, &leaves) } else { Vec::new() });
+        }
+        for page in piece.chunks(PAGE_BYTES as usize) {
+            leaves.push(tree::leaf(bytes, leaves.len() as u64, page));
+        }
+        each(&piece)?;
+    }
 }
 
 /// What a file is known by, without reading it.
@@ -240,10 +278,15 @@ impl Partial {
         (&self.file).write_all(bytes).map_err(|error| write_error(directory, &error))
     }
 
-    fn finish(self, path: &Path, directory: &Path) -> Result<(), StoreError> {
-        // Whole on the disk before it has its name, so that a name always means the bytes it says.
-        let finished = self.file.sync_data().and_then(|()| fs::rename(&self.path, path));
-        finished.map_err(|error| write_error(directory, &error))
+    /// Whole on the disk before it has its name, so that a name always means the bytes it says.
+    fn whole(self) -> io::Result<Self> {
+        self.file.sync_data().map(|()| self)
+    }
+
+    /// Gives it its name. What it is known by from then on.
+    fn finish(self, path: &Path) -> io::Result<FileKey> {
+        fs::rename(&self.path, path)?;
+        Ok(key_of(&self.file.metadata()?))
     }
 }
 

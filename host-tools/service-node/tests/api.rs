@@ -18,7 +18,6 @@ use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::Event;
 use coppice_service_node::http::Api;
 use coppice_service_node::plant::{HelperEvent, Incarnation, PlantEvent};
-use coppice_service_node::store::ProgramStore;
 use support::memory::PAGES;
 use support::{Cluster, Order};
 use tokio::net::UnixListener;
@@ -41,8 +40,7 @@ impl Served {
     fn new(cluster: Cluster) -> Self {
         let paths = support::paths(cluster.home.path());
         let listener = UnixListener::bind(paths.api_socket()).expect("socket");
-        let (events, queue) = mpsc::channel(100);
-        let store = ProgramStore::open(paths.programs()).expect("store");
+        let ((events, queue), store) = (mpsc::channel(100), cluster.store.clone());
         let router = Api::new(events.clone(), store).router();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let files = tempfile::tempdir().expect("directory");
@@ -166,6 +164,35 @@ async fn a_program_is_stored_once_and_told_by_its_bytes() {
     let cluster = served.down().await;
     let stored = std::fs::read_dir(support::paths(cluster.home.path()).programs()).expect("directory").count();
     assert_eq!(stored, 4, "two programs, each with its tree, and nothing partial is left");
+}
+
+#[tokio::test]
+async fn a_stored_program_that_was_altered_does_not_run() {
+    let served = Served::new(Cluster::up(1, 1));
+    let run = async || {
+        let job = served.client.submit(&served.job(1)).await.expect("accepted").job;
+        served.end(job, 0).await;
+        served.client.job(job).await.expect("job").job.program
+    };
+    let program = run().await;
+    let copy = served.client.paths().programs().join(&program);
+    let events = async || {
+        let events = served.client.ras(&RasQuery::default()).await.expect("events");
+        events.iter().filter(|event| event.kind == "recovery" && event.text.contains(&program)).count()
+    };
+    let good = support::program_file();
+    let mut bad = good.clone();
+    bad[4000] ^= 1;
+    for rounds in 1..=2 {
+        std::fs::remove_file(&copy).expect("removed");
+        std::fs::write(&copy, &bad).expect("altered");
+        for _ in 0..2 {
+            assert_eq!(run().await, program);
+            assert!(std::fs::read(&copy).expect("copy") == good);
+            assert_eq!(events().await, rounds);
+        }
+    }
+    served.down().await;
 }
 
 #[tokio::test]

@@ -374,8 +374,7 @@ fn too_much_is_refused_at_once() {
     let refused = cluster.submit(job(3)).expect_err("too many ranks");
     assert!(refused.message.contains("-n 3") && refused.message.contains("2 nodes"), "{}", refused.message);
     let large = coppice_service_node::database::ProgramRow { memory_bytes: 1 << 30, ..support::PROGRAM };
-    let refused =
-        cluster.ask(|answer| Request::Submit(Box::new(job(1)), large, support::FILE, answer)).expect_err("too large");
+    let refused = cluster.submit_program(large, job(1)).expect_err("too large");
     assert!(refused.message.contains("1024 MiB of memory"), "{}", refused.message);
 }
 

@@ -12,9 +12,9 @@ use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
-use crate::database::ProgramRow;
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
+use crate::store::Held;
 
 /// One rank of a job that has nodes.
 #[derive(Debug)]
@@ -42,7 +42,9 @@ pub(super) struct Missing {
 pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) submission: Submission,
-    pub(super) program: ProgramRow,
+    pub(super) program: Held,
+    /// It has nodes, which wait until its program was looked at.
+    pub(super) awaits_program: bool,
     /// What its nodes know each other by.
     pub(super) key: JobKey,
     /// Empty while the job is queued.
@@ -85,11 +87,12 @@ pub(super) enum Due {
 }
 
 impl Job {
-    pub(super) fn new(id: JobId, submission: Submission, program: ProgramRow, key: JobKey, now: Instant) -> Self {
+    pub(super) fn new(id: JobId, submission: Submission, program: Held, key: JobKey, now: Instant) -> Self {
         Self {
             id,
             submission,
             program,
+            awaits_program: false,
             key,
             ranks: Vec::new(),
             placement: None,
@@ -145,6 +148,11 @@ impl Job {
 
     pub(super) fn is_queued(&self) -> bool {
         self.ranks.is_empty()
+    }
+
+    /// Whether no I/O node knows of it yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_queued() || self.awaits_program
     }
 
     /// Ranks are being killed from now on.

@@ -6,7 +6,7 @@ use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pset::ToPset;
 
-use super::job::{Due, Job};
+use super::job::{Due, Job, RankState};
 use super::node::Phase;
 use super::{Controller, Now, Refused};
 use crate::database::JobRow;
@@ -18,8 +18,8 @@ impl<P: Plant> Controller<P> {
     /// Ends a job by `SIGKILL`, for a reason.
     pub(super) fn kill_job(&mut self, id: JobId, reason: Option<String>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if job.is_queued() {
-            return self.drop_queued(id, SIGKILL, reason, now);
+        if job.is_waiting() {
+            return self.end_unstarted(id, 128 + SIGKILL, reason, now);
         }
         job.killing(reason, now.instant);
         for pset in job.live_psets() {
@@ -27,13 +27,22 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    /// Takes a job out of the queue.
-    fn drop_queued(&mut self, id: JobId, signal: u8, reason: Option<String>, now: Now) {
+    /// Ends a job that no I/O node knows of yet: it is in the queue, or its nodes wait for its program.
+    pub(super) fn end_unstarted(&mut self, id: JobId, exit_status: u8, reason: Option<String>, now: Now) {
         self.scheduler.remove(id);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.reason = reason;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.reason = reason;
+        let not_started = |(rank, state): (Rank, &RankState)| {
+            empty_report(rank, state.node, RankOutcome::NotStarted, job.reason.clone())
+        };
+        let reports: Vec<RankView> = job.live_ranks().map(not_started).collect();
+        // One that lost a rank has the exit status of that.
+        let is_hurt = reports.len() < job.ranks.len();
+        let exit_status = if is_hurt { job.exit_status() } else { exit_status };
+        if !reports.is_empty() {
+            self.records.add(What::Ranks(id, reports), now);
         }
-        self.finish_job(id, 128u8.saturating_add(signal), now);
+        self.finish_job(id, exit_status, now);
     }
 
     /// Does with a job what somebody asked for by naming a signal: ends it, or passes the signal on to its ranks, which
@@ -42,9 +51,9 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
         let reason = Some(asked_reason(signal));
         match signal {
-            SIGKILL | SIGTERM | SIGINT if job.is_queued() => self.drop_queued(id, signal, reason, now),
+            SIGKILL | SIGTERM | SIGINT if job.is_waiting() => self.end_unstarted(id, 128 + signal, reason, now),
             SIGKILL => self.kill_job(id, reason, now),
-            _ if job.is_queued() => {
+            _ if job.is_waiting() => {
                 let name = signal_name(signal);
                 return Err(Refused::conflict(&format!(
                     "job {id} waits for nodes and has no ranks yet that could take {name}; KILL, TERM and INT take it \

@@ -1,5 +1,6 @@
 //! What users of the cluster ask.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
@@ -14,11 +15,10 @@ use coppice_protocol::pset::ToPset;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{Controller, Now};
-use crate::database::{DatabaseError, FileKey, ProgramRow};
+use crate::database::{DatabaseError, FileKey};
 use crate::feed::Piece;
-use crate::limits::STORE_BYTES_MAX;
 use crate::plant::Plant;
-use crate::store::stored_bytes;
+use crate::store::Held;
 
 /// Why something is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +93,11 @@ pub enum Request {
     /// Programs.
     Programs(Answer<Vec<ProgramView>>),
     /// The program that an unchanged file is known to hold.
-    KnownProgram(FileKey, Answer<Option<ProgramRow>>),
+    KnownProgram(FileKey, Answer<Option<Held>>),
+    /// The stored copy of the program in this file was not what it should be, and is removed.
+    ProgramAltered(Held, PathBuf),
     /// Take a job.
-    Submit(Box<Submission>, ProgramRow, FileKey, Answer<JobId>),
+    Submit(Box<Submission>, Held, FileKey, Answer<JobId>),
     /// Take a job's stream, once.
     Attach(JobId, Answer<mpsc::UnboundedReceiver<Piece>>),
     /// Whoever had a job's stream is gone.
@@ -138,8 +140,9 @@ impl<P: Plant> Controller<P> {
             Request::Forget(order, answer) => self.forget(&order, answer, now),
             Request::KnownProgram(file, answer) => {
                 let known = self.records.database().known_program(file).map_err(Refused::from);
-                reply(answer, known.map(|known| known.filter(|program| self.store.holds(program))));
+                reply(answer, known.map(|known| known.map(|program| self.store.hold(program))));
             }
+            Request::ProgramAltered(program, path) => self.program_altered(program.id, &path, now),
             Request::Submit(job, program, file, answer) => {
                 let recordable = self.records.check().map_err(|why| Refused::unavailable(&why));
                 let kept = recordable.and_then(|()| self.keep_program(&program, file, &job, now));
@@ -175,29 +178,6 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    /// Records the program as used and removes others if the store has become too large.
-    fn keep_program(&mut self, program: &ProgramRow, file: FileKey, job: &Submission, now: Now) -> Result<(), Refused> {
-        let path = job.program.to_string_lossy();
-        self.records.database_mut().use_program(program, file, &path, now.realtime_ns)?;
-        let stored = self.records.database().stored_programs()?;
-        let mut bytes: u64 = stored.iter().map(|program| stored_bytes(program.bytes)).sum();
-        for old in stored {
-            if bytes <= STORE_BYTES_MAX {
-                break;
-            }
-            let in_use = old.id == program.id || self.jobs.values().any(|job| job.program.id == old.id);
-            if in_use {
-                continue;
-            }
-            match self.store.remove(old.id) {
-                Ok(()) => self.records.database_mut().program_removed(old.id)?,
-                Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),
-            }
-            bytes -= stored_bytes(old.bytes);
-        }
-        Ok(())
-    }
-
     fn attach(&mut self, id: JobId, answer: Answer<mpsc::UnboundedReceiver<Piece>>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else {
             let feed = self.unclaimed.take(id).and_then(|mut feed| feed.attach());
@@ -226,7 +206,7 @@ impl<P: Plant> Controller<P> {
     fn input(&mut self, id: JobId, bytes: Vec<u8>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.input_under_way += bytes.len();
-        if job.is_queued() {
+        if job.is_waiting() {
             // Kept until there is an I/O node to send it to; at most the window's size.
             return job.early_input.push(bytes);
         }

@@ -86,8 +86,19 @@ impl<P: Plant> Controller<P> {
         self.records.add(started, now);
         job.start(ranks, placement, now.instant);
         job.feed.event(JobEvent::Started { nodes });
-        tell_start(job, &self.store.path(job.program.id).to_string_lossy(), &mut self.plant);
         self.changed = true;
+        if self.store.is_unaltered(job.program.id) {
+            return self.tell_start(id);
+        }
+        job.awaits_program = true;
+        self.plant.check_program(id, job.program.clone(), job.submission.program.clone());
+    }
+
+    /// Has the ranks of a job started, whose program is as it should be.
+    pub(super) fn tell_start(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.awaits_program = false;
+        tell_start(job, &self.store.path(job.program.id).to_string_lossy(), &mut self.plant);
     }
 }
 

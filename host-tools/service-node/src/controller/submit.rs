@@ -14,10 +14,11 @@ use super::{Controller, Now};
 use crate::database::ProgramRow;
 use crate::plant::Plant;
 use crate::scheduler::Wish;
+use crate::store::Held;
 
 impl<P: Plant> Controller<P> {
     /// Takes a job whose program has been read and checked.
-    pub(super) fn submit(&mut self, job: Submission, program: ProgramRow, now: Now) -> Result<JobId, Refused> {
+    pub(super) fn submit(&mut self, job: Submission, program: Held, now: Now) -> Result<JobId, Refused> {
         if self.state == ClusterState::Stopping {
             return Err(Refused::conflict("the cluster is going down"));
         }

@@ -12,9 +12,9 @@ use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NOD
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
-use crate::database::{FileKey, ProgramRow};
+use crate::database::FileKey;
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
-use crate::store::{StoreError, file_key, plain};
+use crate::store::{Found, Held, StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
     let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
@@ -109,16 +109,28 @@ fn check_root(root: &Path) -> Result<(), Refused> {
         .map_err(|errno| Refused::bad(format!("cannot use root '{show}': {}", plain(&errno.into()))))
 }
 
-/// The program in a file: from memory if the file has not changed, else by reading it.
-async fn find_program(api: &Api, path: &Path) -> Result<(ProgramRow, FileKey), Refused> {
+/// The program in a file: from memory if the file has not changed, else by reading it. It is held from here on.
+async fn find_program(api: &Api, path: &Path) -> Result<(Held, FileKey), Refused> {
     let shown = format!("program '{}'", path.display());
     let named = path.to_owned();
     let file = api.files.work(&shown, HOST_FILE_TIME_MAX, move || file_key(&named)).await?.map_err(refuse)?;
-    if let Some(program) = api.ask(|answer| Request::KnownProgram(file, answer)).await? {
-        return Ok((program, file));
+    let known = api.ask(|answer| Request::KnownProgram(file, answer)).await?;
+    if let Some(program) = &known
+        && api.store.is_unaltered(program.id)
+    {
+        return Ok((program.clone(), file));
     }
     // The semaphore is never closed; were it, going on without it does no harm.
     let _permit = api.imports.acquire().await;
+    if let Some(program) = known {
+        let (store, held) = (api.store.clone(), program.clone());
+        let read_error = |error| Refused { status: 500, message: format!("cannot read the store: {}", plain(&error)) };
+        match api.files.work(&shown, IMPORT_TIME_MAX, move || store.check(&held)).await?.map_err(read_error)? {
+            Found::Sound => return Ok((program, file)),
+            Found::Altered => api.tell(Request::ProgramAltered(program, path.to_owned())).await?,
+            Found::Absent => {}
+        }
+    }
     let (store, path) = (api.store.clone(), path.to_owned());
     api.files.work(&shown, IMPORT_TIME_MAX, move || store.import(&path)).await?.map_err(refuse)
 }

@@ -9,6 +9,7 @@ use coppice_protocol::retain::{RankRetention, RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::store::Found;
 
 use super::Order;
 use super::memory::Memory;
@@ -47,6 +48,8 @@ pub(crate) struct Behaviour {
     pub(crate) fabric_answers: bool,
     /// I/O nodes do.
     pub(crate) io_nodes_answer: bool,
+    /// What is found when programs are looked at; none: nothing, yet.
+    pub(crate) program: Option<Result<Found, String>>,
     /// Machines that are killed end.
     pub(crate) machines_end: bool,
     /// What the nodes remember.
@@ -72,6 +75,7 @@ impl Default for Behaviour {
             answers: Answers::Truly,
             fabric_answers: true,
             io_nodes_answer: true,
+            program: Some(Ok(Found::Sound)),
             machines_end: true,
             memory: Memory::default(),
             owed: BTreeMap::new(),
@@ -124,6 +128,10 @@ impl Behaviour {
                 ]
             }
             Order::KillIoNode(pset) => vec![self.pset(*pset, HelperEvent::Ended("killed".into()))],
+            Order::CheckProgram(job) => {
+                let found = |found| Event::Plant(PlantEvent::Program { job: *job, found });
+                self.program.clone().map(found).into_iter().collect()
+            }
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
                 self.memory.boot(*node);

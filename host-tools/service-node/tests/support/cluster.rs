@@ -25,6 +25,7 @@ pub(crate) struct Cluster {
     pub(crate) behaviour: Behaviour,
     /// All orders so far.
     pub(crate) orders: Vec<Order>,
+    pub(crate) store: ProgramStore,
     plant: NotingPlant,
     now: Instant,
     since: Instant,
@@ -57,20 +58,39 @@ impl Cluster {
     }
 
     pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32, retention: RetentionPolicy) -> Self {
+        Self::with_store(home, nodes, pset_size, retention, |store| store)
+    }
+
+    /// A cluster whose store has hardly any room, and whose nodes are ready.
+    pub(crate) fn without_room(nodes: u32) -> Self {
+        let home = tempfile::tempdir().expect("directory");
+        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::One, |store| store.limited(1));
+        cluster.settle();
+        cluster
+    }
+
+    fn with_store(
+        home: tempfile::TempDir,
+        nodes: u32,
+        pset_size: u32,
+        retention: RetentionPolicy,
+        change: impl FnOnce(ProgramStore) -> ProgramStore,
+    ) -> Self {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
         let records = Records::with_reserve(database, &paths.reserve()).expect("records");
-        let store = ProgramStore::open(paths.programs()).expect("store");
+        let store = change(ProgramStore::open(paths.programs()).expect("store"));
         let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };
-        let mut controller = Controller::new(config, records, store, plant.clone(), at).expect("controller");
+        let mut controller = Controller::new(config, records, store.clone(), plant.clone(), at).expect("controller");
         controller.start(at);
         Self {
             controller,
             behaviour: Behaviour::default(),
             orders: Vec::new(),
+            store,
             plant,
             now,
             since: now,
@@ -176,6 +196,7 @@ impl Cluster {
     }
 
     pub(crate) fn submit_program(&mut self, program: ProgramRow, job: Submission) -> Result<JobId, Refused> {
+        let program = self.store.hold(program);
         self.ask(|answer| Request::Submit(Box::new(job), program, FILE, answer))
     }
 

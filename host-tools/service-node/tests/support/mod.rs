@@ -8,18 +8,19 @@ pub(crate) mod cluster;
 pub(crate) mod memory;
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use coppice_api::ClusterPaths;
 use coppice_api::job::Submission;
-use coppice_protocol::ids::{Generation, NodeId, ProgramId, PsetId};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::store::Held;
 
 pub(crate) use self::cluster::Cluster;
 
@@ -33,6 +34,7 @@ pub(crate) enum Order {
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
+    CheckProgram(JobId),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -74,6 +76,9 @@ impl Plant for NotingPlant {
     }
     fn job_key(&mut self) -> Result<JobKey, String> {
         Ok(JobKey([9; 32]))
+    }
+    fn check_program(&mut self, job: JobId, _program: Held, _file: PathBuf) {
+        self.note(Order::CheckProgram(job));
     }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);

@@ -1,0 +1,71 @@
+//! The programs of jobs: which are stored, and that nothing else runs than what was submitted.
+//!
+//! A job has its program held from its submission to its end, so that the store keeps it. When the job has its nodes, and
+//! somebody has touched the copy since its bytes were last hashed, it is hashed first; its nodes wait for that.
+
+use std::path::Path;
+
+use coppice_api::job::{EXIT_COPPICE, Submission};
+use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::ras::{RasKind, Severity};
+
+use super::requests::Refused;
+use super::{Controller, Now, ras};
+use crate::database::FileKey;
+use crate::limits::STORE_PROGRAMS_MAX;
+use crate::plant::Plant;
+use crate::store::{Found, Held, stored_bytes};
+
+impl<P: Plant> Controller<P> {
+    /// Records the program as used and removes others if the store has become too large.
+    pub(super) fn keep_program(
+        &mut self,
+        program: &Held,
+        file: FileKey,
+        job: &Submission,
+        now: Now,
+    ) -> Result<(), Refused> {
+        let path = job.program.to_string_lossy();
+        self.records.database_mut().use_program(program, file, &path, now.realtime_ns)?;
+        self.store.recorded(program);
+        let stored = self.records.database().stored_programs()?;
+        let mut bytes: u64 = stored.iter().map(|program| stored_bytes(program.bytes)).sum();
+        let mut programs = stored.len();
+        for old in stored {
+            if bytes <= self.store.bytes_max() && programs <= STORE_PROGRAMS_MAX {
+                break;
+            }
+            match self.store.remove(old.id) {
+                Ok(true) => self.records.database_mut().program_removed(old.id)?,
+                // Somebody needs it.
+                Ok(false) => continue,
+                Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),
+            }
+            bytes -= stored_bytes(old.bytes);
+            programs -= 1;
+        }
+        Ok(())
+    }
+
+    /// The stored copy of a program was not what it should be, and is removed.
+    pub(super) fn program_altered(&mut self, program: ProgramId, path: &Path, now: Now) {
+        let path = path.display();
+        let text = format!(
+            "the stored copy of '{path}' was damaged or changed; it is removed and made anew from the file: {program}"
+        );
+        self.record_ras(None, &ras(Severity::Warn, RasKind::Recovery, None, text), now);
+    }
+
+    /// The copy of a program whose job has its nodes was looked at.
+    pub(super) fn program_checked(&mut self, id: JobId, found: Result<Found, String>, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.awaits_program) else { return };
+        if found == Ok(Found::Altered) {
+            let (program, path) = (job.program.id, job.submission.program.clone());
+            self.program_altered(program, &path, now);
+        }
+        match found {
+            Ok(_) => self.tell_start(id),
+            Err(reason) => self.end_unstarted(id, EXIT_COPPICE, Some(reason), now),
+        }
+    }
+}
