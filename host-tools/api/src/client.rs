@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use futures_util::StreamExt;
+use http_body_util::combinators::MapErr;
+use http_body_util::{BodyDataStream, BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
@@ -11,20 +13,22 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
 
 use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_TIME_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_TIME_MAX, STATE_BYTES_MAX};
 use crate::node::NodeView;
 use crate::paths::ClusterPaths;
 use crate::presence;
 use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
 use crate::retain::{ForgetOrder, Forgotten};
-use crate::stream::{StreamDecoder, StreamFrame};
+use crate::stream::{StreamDecoder, StreamError, StreamFrame};
 
 /// Pieces of standard input that wait between reader and connection.
 const INPUT_PIECES_MAX: usize = 2;
@@ -63,7 +67,7 @@ impl Client {
     pub async fn watch(&self) -> Result<Watch, ApiError> {
         let sent = self.send(Method::GET, "/v1/cluster/watch", Full::<Bytes>::default());
         let response = self.within(ANSWER_TIME_MAX, sent).await?;
-        Ok(Watch { body: response.into_body(), buffer: Vec::new() })
+        Ok(Watch(FramedRead::new(reader(response), LinesCodec::new_with_max_length(STATE_BYTES_MAX))))
     }
 
     /// Ends the cluster. Answered at once; [`Watch`] ends when all is gone.
@@ -124,7 +128,7 @@ impl Client {
         let path = format!("/v1/jobs/{job}/stream");
         let sent = self.send(Method::GET, &path, Full::<Bytes>::default());
         let response = self.within(ANSWER_TIME_MAX, sent).await?;
-        Ok(JobStream { body: response.into_body(), decoder: StreamDecoder::default() })
+        Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
     }
 
     /// Sends standard input as it comes out of `feed`'s sender; done when the job has it all or takes no more.
@@ -253,12 +257,17 @@ impl Client {
     }
 }
 
+/// The bytes of an answer as they come.
+type Reader = StreamReader<BodyDataStream<MapErr<Incoming, fn(hyper::Error) -> io::Error>>, Bytes>;
+
+fn reader(response: Response<Incoming>) -> Reader {
+    let failed: fn(hyper::Error) -> io::Error = io::Error::other;
+    StreamReader::new(BodyDataStream::new(response.into_body().map_err(failed)))
+}
+
 /// The stream of a running job.
 #[derive(Debug)]
-pub struct JobStream {
-    body: Incoming,
-    decoder: StreamDecoder,
-}
+pub struct JobStream(FramedRead<Reader, StreamDecoder>);
 
 impl JobStream {
     /// The next frame; nothing when the stream is over. Cancel-safe.
@@ -266,25 +275,16 @@ impl JobStream {
     /// # Errors
     /// [`ApiError::Connection`] if the stream broke off, [`ApiError::Damaged`].
     pub async fn next_frame(&mut self) -> Result<Option<StreamFrame>, ApiError> {
-        loop {
-            if let Some(frame) = self.decoder.next_frame().map_err(|error| ApiError::Damaged(error.to_string()))? {
-                return Ok(Some(frame));
-            }
-            match self.body.frame().await.transpose()? {
-                Some(frame) => frame.data_ref().into_iter().for_each(|bytes| self.decoder.feed(bytes)),
-                None if self.decoder.is_cut() => return Err(ApiError::Connection("stream broke off".into())),
-                None => return Ok(None),
-            }
-        }
+        self.0.next().await.transpose().map_err(|error| match error {
+            StreamError::Broken(_) => ApiError::Connection(error.to_string()),
+            damaged => ApiError::Damaged(damaged.to_string()),
+        })
     }
 }
 
 /// A cluster's states, one after the other.
 #[derive(Debug)]
-pub struct Watch {
-    body: Incoming,
-    buffer: Vec<u8>,
-}
+pub struct Watch(FramedRead<Reader, LinesCodec>);
 
 impl Watch {
     /// The next state; nothing when the service node is gone. Cancel-safe.
@@ -292,25 +292,23 @@ impl Watch {
     /// # Errors
     /// [`ApiError::Connection`], [`ApiError::Damaged`].
     pub async fn next_state(&mut self) -> Result<Option<ClusterView>, ApiError> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return serde_json::from_slice(&line).map(Some).map_err(|error| ApiError::Damaged(error.to_string()));
+        let line = self.0.next().await.transpose().map_err(|error| match error {
+            LinesCodecError::Io(error) => ApiError::Connection(error.to_string()),
+            LinesCodecError::MaxLineLengthExceeded => {
+                ApiError::Damaged(format!("a state of more than {STATE_BYTES_MAX} bytes"))
             }
-            if self.buffer.len() > ANSWER_BYTES_MAX {
-                return Err(ApiError::Damaged("state without an end".into()));
-            }
-            match self.body.frame().await.transpose()? {
-                Some(frame) => frame.data_ref().into_iter().for_each(|bytes| self.buffer.extend_from_slice(bytes)),
-                None => return Ok(None),
-            }
-        }
+        })?;
+        line.map(|line| serde_json::from_str(&line)).transpose().map_err(|error| ApiError::Damaged(error.to_string()))
     }
 }
 
 async fn read_body(response: Response<Incoming>) -> Result<Bytes, ApiError> {
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-    Ok(body.map_err(|error| ApiError::Connection(error.to_string()))?.to_bytes())
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => ApiError::Damaged(format!("an answer of more than {ANSWER_BYTES_MAX} bytes")),
+        None => ApiError::Connection(error.to_string()),
+    };
+    Ok(body.map_err(failed)?.to_bytes())
 }
 
 async fn read_json<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ApiError> {

@@ -8,6 +8,12 @@ pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// Longest JSON answer the client reads, bytes; a listing asks for fewer rows to stay below.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Longest line that says the state of a cluster, bytes; the client gives up one that says more.
+pub const STATE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest line with which a service node says how its start went, bytes; what says more is none.
+pub const REPORT_BYTES_MAX: usize = 64 * 1024;
+
 /// Longest piece of output or event in one stream frame, bytes. The sender splits; a receiver that sees a longer one
 /// gives the stream up.
 pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;

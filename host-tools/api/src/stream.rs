@@ -3,7 +3,11 @@
 //! A frame is twelve bytes — kind, three zeros, rank and length as little-endian `u32` — and that many bytes: raw
 //! output, or one [`JobEvent`] as JSON. The stream ends after [`JobEvent::Ended`].
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::Decoder;
 
 use crate::job::JobView;
 use crate::limits::STREAM_FRAME_BYTES_MAX;
@@ -62,6 +66,15 @@ pub enum StreamError {
     /// An event cannot be read.
     #[error("damaged event")]
     Event,
+    /// It broke off.
+    #[error("stream broke off: {0}")]
+    Broken(String),
+}
+
+impl From<io::Error> for StreamError {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
 }
 
 const OUTPUT: u8 = 1;
@@ -93,62 +106,49 @@ fn header(kind: u8, rank: u32, length: u32) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Puts a stream's bytes together to frames, however they were split on the way.
-#[derive(Debug, Default)]
-pub struct StreamDecoder {
-    buffer: Vec<u8>,
-    /// Bytes of `buffer` that were already handed out.
-    taken: usize,
-}
+/// Takes a stream's bytes apart to frames, however they were split on the way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamDecoder;
 
-impl StreamDecoder {
-    /// Adds bytes as they came.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        if self.taken == self.buffer.len() {
-            self.buffer.clear();
-            self.taken = 0;
-        }
-        self.buffer.extend_from_slice(bytes);
-    }
+impl Decoder for StreamDecoder {
+    type Item = StreamFrame;
+    type Error = StreamError;
 
-    /// The next whole frame.
-    ///
-    /// # Errors
-    /// [`StreamError`]: the stream is of no more use.
-    pub fn next_frame(&mut self) -> Result<Option<StreamFrame>, StreamError> {
-        let rest = self.buffer.get(self.taken..).unwrap_or_default();
-        let Some((header, body)) = rest.split_first_chunk::<HEADER_BYTES>() else {
-            return Ok(None);
-        };
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<StreamFrame>, StreamError> {
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let [kind, _, _, _, r0, r1, r2, r3, l0, l1, l2, l3] = *header;
         let rank = u32::from_le_bytes([r0, r1, r2, r3]);
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > STREAM_FRAME_BYTES_MAX {
             return Err(StreamError::TooLong(length));
         }
-        let Some(body) = body.get(..length) else {
+        if rest.len() < length {
+            bytes.reserve(HEADER_BYTES + length - bytes.len());
             return Ok(None);
-        };
-        let frame = match kind {
-            OUTPUT => StreamFrame::Output { rank, bytes: body.to_vec() },
-            ERROR => StreamFrame::Error { rank, bytes: body.to_vec() },
-            EVENT => StreamFrame::Event(serde_json::from_slice(body).map_err(|_| StreamError::Event)?),
+        }
+        let body = bytes.split_to(HEADER_BYTES + length).split_off(HEADER_BYTES);
+        Ok(Some(match kind {
+            OUTPUT => StreamFrame::Output { rank, bytes: body.into() },
+            ERROR => StreamFrame::Error { rank, bytes: body.into() },
+            EVENT => StreamFrame::Event(serde_json::from_slice(&body).map_err(|_| StreamError::Event)?),
             other => return Err(StreamError::Kind(other)),
-        };
-        self.taken += HEADER_BYTES + length;
-        Ok(Some(frame))
+        }))
     }
 
-    /// Whether the stream stopped in the middle of a frame.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
-        self.taken < self.buffer.len()
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<StreamFrame>, StreamError> {
+        match self.decode(bytes)? {
+            None if !bytes.is_empty() => Err(StreamError::Broken("it ends within a frame".to_owned())),
+            frame => Ok(frame),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use futures_util::StreamExt;
+    use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
+    use tokio_util::bytes::BytesMut;
+    use tokio_util::codec::{Decoder, FramedRead};
 
     use super::{JobEvent, StreamDecoder, StreamError, StreamFrame, encode_event, output_header};
 
@@ -179,34 +179,49 @@ mod tests {
     proptest! {
         #[test]
         fn any_split_gives_the_same_frames(frames in frames(), piece in 1usize..300) {
-            let bytes: Vec<u8> = frames.iter().flat_map(encode).collect();
-            let mut decoder = StreamDecoder::default();
-            let mut got = Vec::new();
-            for piece in bytes.chunks(piece) {
-                decoder.feed(piece);
-                while let Some(frame) = decoder.next_frame().expect("valid") {
+            let sent: Vec<u8> = frames.iter().flat_map(encode).collect();
+            let (mut bytes, mut got) = (BytesMut::new(), Vec::new());
+            for piece in sent.chunks(piece) {
+                bytes.extend_from_slice(piece);
+                while let Some(frame) = StreamDecoder.decode(&mut bytes).expect("valid") {
                     got.push(frame);
                 }
             }
             prop_assert_eq!(got, frames);
-            prop_assert!(!decoder.is_cut());
+            prop_assert_eq!(StreamDecoder.decode_eof(&mut bytes), Ok(None));
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-            let mut decoder = StreamDecoder::default();
-            decoder.feed(&bytes);
-            while let Ok(Some(_)) = decoder.next_frame() {}
+            let mut bytes = BytesMut::from(&bytes[..]);
+            while let Ok(Some(_)) = StreamDecoder.decode(&mut bytes) {}
         }
     }
 
     #[test]
-    fn long_frames_and_unknown_kinds_are_errors() {
-        let mut decoder = StreamDecoder::default();
-        decoder.feed(&output_header(0, false, u32::MAX));
-        assert_eq!(decoder.next_frame(), Err(StreamError::TooLong(u32::MAX as usize)));
-        let mut decoder = StreamDecoder::default();
-        decoder.feed(&[9; 12]);
-        assert!(decoder.next_frame().is_err());
+    fn long_frames_unknown_kinds_and_ends_within_a_frame_are_errors() {
+        let decode_eof = |bytes: &[u8]| StreamDecoder.decode_eof(&mut BytesMut::from(bytes));
+        let long = output_header(0, false, u32::MAX);
+        assert_eq!(decode_eof(&long), Err(StreamError::TooLong(u32::MAX as usize)));
+        assert_eq!(decode_eof(&[9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Err(StreamError::Kind(9)));
+        let cut = [&output_header(0, false, 2)[..], b"x"].concat();
+        assert!(matches!(decode_eof(&cut), Err(StreamError::Broken(_))));
+        assert!(matches!(decode_eof(&cut[..5]), Err(StreamError::Broken(_))));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_never_read_to_the_end_of_a_frame_takes_no_more_room() {
+        // However long it goes on, pieces end within frames.
+        let frame = [&output_header(0, false, 7)[..], b"1234567"].concat();
+        let sent = frame.repeat(200_000);
+        let mut frames = FramedRead::new(&sent[..], StreamDecoder);
+        let (mut count, mut room) = (0, 0);
+        while let Some(frame) = frames.next().await {
+            assert!(matches!(frame.expect("valid"), StreamFrame::Output { .. }));
+            count += 1;
+            room = room.max(frames.read_buffer().capacity());
+        }
+        assert_eq!(count, 200_000);
+        assert!(room < 64 * 1024, "{room}");
     }
 }

@@ -83,6 +83,9 @@ pub const PSET_MESSAGES_MAX: usize = 8192;
 /// Commands that wait to be written to the fabric. One that does not read that many counts as lost.
 pub const FABRIC_COMMANDS_MAX: usize = 4096;
 
+/// Longest line that the fabric says, bytes. One that says more is of no more use and replaced.
+pub const FABRIC_LINE_BYTES_MAX: usize = 1024 * 1024;
+
 /// Events that wait for the controller; their senders wait then.
 pub const EVENTS_MAX: usize = 1024;
 

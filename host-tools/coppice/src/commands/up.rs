@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::{ClusterState, ClusterView, StartReport};
+use coppice_api::limits::REPORT_BYTES_MAX;
 use coppice_api::{Client, in_one_line};
+use futures_util::StreamExt;
 use rustix::process::{Pid, Signal};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
+use tokio_util::codec::{FramedRead, LinesCodec};
 
 use super::down;
 use crate::arguments::Up;
@@ -138,11 +140,10 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
 
 /// Reads the one line that the service node prints.
 async fn wait_for_report(client: &Client, service_node: &mut Child) -> anyhow::Result<()> {
-    let mut line = String::new();
-    if let Some(output) = service_node.stdout.take() {
-        BufReader::new(output).read_line(&mut line).await.context("cannot hear coppiced")?;
-    }
-    match serde_json::from_str(&line) {
+    let output = service_node.stdout.take().context("cannot hear coppiced")?;
+    let mut lines = FramedRead::new(output, LinesCodec::new_with_max_length(REPORT_BYTES_MAX));
+    let line = lines.next().await.transpose().context("cannot hear coppiced")?;
+    match serde_json::from_str(&line.unwrap_or_default()) {
         Ok(StartReport::Listening) => Ok(()),
         Ok(StartReport::Failed(reason)) => {
             let _ = service_node.wait().await;

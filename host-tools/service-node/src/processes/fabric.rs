@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use coppice_fabric::command::{Command, Direction, Event as FabricEvent, Message, Outcome, Reply, Request, Shape};
 use coppice_fabric::names::LinkName;
 use coppice_protocol::ids::{MacAddress, NodeId, PsetId};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::ChildStdout;
+use futures_util::StreamExt;
+use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::helper::Process;
 use crate::controller::Event;
+use crate::limits::FABRIC_LINE_BYTES_MAX;
 use crate::plant::{HelperEvent, PlantEvent};
 
 /// Identifier of a question whose answer says that all commands before it are carried out, the fabric's set-up first.
@@ -88,12 +90,19 @@ pub(super) async fn follow(
 
 /// Reads until the end; returns why nothing more can be done with it, if it said so.
 async fn read(
-    output: ChildStdout,
+    output: impl AsyncRead + Unpin,
     events: &mpsc::Sender<Event>,
     report: impl Fn(HelperEvent<()>) -> PlantEvent,
 ) -> Option<String> {
-    let mut lines = BufReader::new(output).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
+    let mut lines = FramedRead::new(output, LinesCodec::new_with_max_length(FABRIC_LINE_BYTES_MAX));
+    while let Some(line) = lines.next().await {
+        let line = match line {
+            Ok(line) => line,
+            Err(LinesCodecError::MaxLineLengthExceeded) => {
+                return Some(format!("it says a line of more than {FABRIC_LINE_BYTES_MAX} bytes"));
+            }
+            Err(LinesCodecError::Io(_)) => return None,
+        };
         match serde_json::from_str::<Message>(&line) {
             Ok(Message::Reply(Reply { id: Some(QUESTION_ID), outcome: Outcome::Counters(_) })) => {
                 let _ = events.send(Event::Plant(report(HelperEvent::Said(())))).await;
@@ -105,4 +114,22 @@ async fn read(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::read;
+    use crate::limits::FABRIC_LINE_BYTES_MAX;
+    use crate::plant::{Incarnation, PlantEvent};
+
+    #[tokio::test]
+    async fn a_fabric_that_says_a_line_without_an_end_is_given_up() {
+        let (events, _queue) = mpsc::channel(1);
+        let report = |event| PlantEvent::Fabric { incarnation: Incarnation(1), event };
+        let reason = read(tokio::io::repeat(b'x'), &events, report).await.expect("given up");
+        assert!(reason.contains(&FABRIC_LINE_BYTES_MAX.to_string()), "{reason}");
+        assert_eq!(read(tokio::io::empty(), &events, report).await, None);
+    }
 }
