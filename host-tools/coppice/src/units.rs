@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use coppice_api::limits::{NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+use jiff::Timestamp;
 
 /// `64M`, `1G`, `512MiB`: bytes, in powers of 1024, a whole number of MiB.
 pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
@@ -95,24 +96,9 @@ pub(crate) fn show_ns(ns: u64) -> String {
 
 /// A moment for people: UTC, as ISO 8601 has it.
 pub(crate) fn show_time(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Days since 1970 as year, month and day of the Gregorian calendar. Counts in eras of 400 years that start on the
-/// first of March, so that the leap day is a year's last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    // All of these moments lie before the year 2600, and the library's end with the year 9999.
+    let moment = Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::MAX);
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// Numbers as ranges: `0-3,7`.
@@ -165,7 +151,8 @@ mod tests {
         assert_eq!(show_ranges(&[5]), "5");
         assert_eq!(show_time(0), "1970-01-01 00:00:00Z");
         assert_eq!(show_time(951_827_696_000_000_000), "2000-02-29 12:34:56Z");
-        assert_eq!(show_time(1_798_761_599_000_000_000), "2026-12-31 23:59:59Z");
+        assert_eq!(show_time(1_798_761_599_999_999_999), "2026-12-31 23:59:59Z");
+        assert_eq!(show_time(u64::MAX), "2554-07-21 23:34:33Z");
         assert_eq!(show_bytes(1536), "1.5 KiB");
         assert_eq!(show_ns(1_500_000_000), "1500 ms");
         assert_eq!([counted(0, "node"), counted(1, "node"), counted(2, "node")], ["0 nodes", "1 node", "2 nodes"]);

@@ -2,7 +2,7 @@
 
 mod claim;
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -166,30 +166,14 @@ fn start_log(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        // They would go to standard error, which is this log.
+        // What cannot be written is lost: nothing depends on it. Nor is that said on standard error, which is this log.
         .log_internal_errors(false)
-        .with_writer(move || LogWriter(log.try_clone().ok()))
+        .with_writer(log)
         .try_init()
         .map_err(|error| anyhow!("cannot log: {error}"))?;
     // A panic is written to standard error; that, too, belongs into the log.
     rustix::stdio::dup2_stderr(errors)?;
     Ok(())
-}
-
-/// Writes to the log, or nowhere if descriptors or its disk have run out: nothing depends on it.
-struct LogWriter(Option<File>);
-
-impl Write for LogWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(file) = &mut self.0 {
-            let _ = file.write_all(bytes);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Every machine takes some descriptors.
