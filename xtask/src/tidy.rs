@@ -34,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-qemu", &[]),
     ("coppice-fabric", &["coppice-protocol"]),
     ("coppice-api", &["coppice-protocol"]),
-    ("coppice-io-node", &["coppice-protocol", "coppice-endpoint"]),
+    ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),
     ("coppice-simulator", &["coppice-protocol"]),

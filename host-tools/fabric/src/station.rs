@@ -43,8 +43,14 @@ impl Station {
     /// # Errors
     /// A path too long, or what the system says against it.
     pub fn open(directory: &Path, link: &LinkName) -> Result<Self, StationError> {
-        let station_path = link.station_socket(directory)?;
-        let switch_path = link.switch_socket(directory)?;
+        Self::at(link.station_socket(directory)?, link.switch_socket(directory)?)
+    }
+
+    /// The same for somebody who was told the paths of the two sockets, the station's own first.
+    ///
+    /// # Errors
+    /// What the system says against it.
+    pub fn at(station_path: PathBuf, switch_path: PathBuf) -> Result<Self, StationError> {
         let failed = |source| StationError::Socket { path: station_path.clone(), source };
         match std::fs::remove_file(&station_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -82,16 +88,23 @@ impl Station {
     /// Sends a frame.
     ///
     /// # Errors
-    /// `WouldBlock` if the switch has no room now; `NotFound` or `ConnectionRefused` if there is no switch.
+    /// `WouldBlock` if the switch has no room now; [`is_cut`] says of others whether there is no switch.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         match self.sender.send(frame) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotConnected) => {
+            Err(error) if is_cut(&error) => {
                 self.sender.connect(&self.switch_path)?;
                 self.sender.send(frame).map(drop)
             }
             result => result.map(drop),
         }
     }
+}
+
+/// Whether a frame could not be sent because there is no switch. It may come back.
+#[must_use]
+pub fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected, NotFound};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected | NotFound)
 }
 
 impl Drop for Station {

@@ -6,11 +6,13 @@
 
 use std::future::{pending, poll_fn};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::task::Poll;
 
-use anyhow::Context;
 use coppice_endpoint::Stack;
+use coppice_fabric::station::{Station, is_cut};
+use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::time::Instant;
 
@@ -18,61 +20,49 @@ use super::Device;
 use crate::clock::Clock;
 use crate::limits::{FRAME_BYTES_MAX, FRAMES_QUEUED_MAX};
 
-/// The I/O node's socket, connected to the fabric's.
+/// The I/O node's station, and its sockets once more for the runtime, which says when they can be read and written.
 #[derive(Debug)]
 pub struct Port {
-    socket: UnixDatagram,
-    own: PathBuf,
-    fabric: PathBuf,
-    connected: bool,
+    station: Station,
+    receiver: UnixDatagram,
+    sender: UnixDatagram,
 }
 
 impl Port {
-    /// Binds `own` and connects to `fabric`, which may not be there yet.
+    /// Binds `own`; the fabric's socket may not be there yet. A path left over from an I/O node that was killed is taken:
+    /// the service node gives each to one of us only.
     ///
     /// # Errors
     /// If `own` cannot be bound.
     pub fn bind(own: &Path, fabric: &Path) -> anyhow::Result<Self> {
-        // A path left over from an I/O node that was killed; the service node gives each path to one of us only.
-        let _ = std::fs::remove_file(own);
-        let socket = UnixDatagram::bind(own).with_context(|| format!("cannot bind {}", own.display()))?;
-        let mut port = Self { socket, own: own.into(), fabric: fabric.into(), connected: false };
-        port.reconnect();
-        Ok(port)
-    }
-
-    fn reconnect(&mut self) -> bool {
-        self.connected = self.socket.connect(&self.fabric).is_ok();
-        self.connected
+        let station = Station::at(own.into(), fabric.into())?;
+        let watched = |socket: BorrowedFd<'_>| UnixDatagram::from_std(socket.try_clone_to_owned()?.into());
+        let (receiver, sender) = (watched(station.receiver())?, watched(station.sender())?);
+        Ok(Self { station, receiver, sender })
     }
 
     /// Moves received frames into the device, as many as it has room for.
     fn receive(&self, device: &mut Device, buffer: &mut [u8]) {
         while device.has_room() {
-            match self.socket.try_recv(buffer) {
+            match self.receiver.try_io(Interest::READABLE, || self.station.receive(buffer)) {
                 Ok(length) => device.push_received(&buffer[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Left over from a fabric that went away; sending finds that out, too.
                 Err(error) => tracing::debug!(%error, "receive from fabric"),
             }
         }
     }
 
     /// Sends queued frames until there are none or the socket is full; gives whether some are left.
-    fn send(&mut self, device: &mut Device) -> bool {
+    fn send(&self, device: &mut Device) -> bool {
         let queued = device.queued();
-        if !queued.is_empty() && !self.connected && !self.reconnect() {
-            // Without a fabric, frames are lost as on any cut cable; their senders repeat them.
-            queued.clear();
-        }
         while let Some(frame) = queued.front() {
-            match self.socket.try_send(frame) {
-                Ok(_) => {}
+            match self.sender.try_io(Interest::WRITABLE, || self.station.send(frame)) {
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) => {
                     tracing::debug!(%error, "send to fabric");
-                    // One frame is given up for each failure, so that this ends; without a fabric, all of them.
-                    if !self.reconnect() {
+                    // Without a fabric, frames are lost as on any cut cable; their senders repeat them.
+                    if is_cut(&error) {
                         queued.clear();
                     }
                 }
@@ -83,14 +73,8 @@ impl Port {
     }
 }
 
-impl Drop for Port {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.own);
-    }
-}
-
 /// Drives `stack` for ever.
-pub async fn drive(stack: Stack<Device>, mut port: Port, clock: Clock) {
+pub async fn drive(stack: Stack<Device>, port: Port, clock: Clock) {
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {
         stack.with_device(|device| port.receive(device, &mut buffer));
@@ -107,8 +91,8 @@ pub async fn drive(stack: Stack<Device>, mut port: Port, clock: Clock) {
         }
         let deadline = next_ns.map(|next_ns| clock.instant(next_ns));
         tokio::select! {
-            _ = port.socket.readable(), if has_room => {}
-            _ = port.socket.writable(), if blocked => {}
+            _ = port.receiver.readable(), if has_room => {}
+            _ = port.sender.writable(), if blocked => {}
             () = work(&stack) => {}
             () = sleep_until(deadline) => {}
         }
@@ -133,5 +117,57 @@ async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use smoltcp::phy;
+
+    use super::{Device, Port};
+    use crate::limits::FRAME_BYTES_MAX;
+
+    /// Sends what is queued, waiting for room.
+    async fn flush(port: &Port, device: &mut Device) {
+        while port.send(device) {
+            port.sender.writable().await.expect("a socket");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fabric_that_is_started_anew_is_heard_and_spoken_to() {
+        let directory = tempfile::tempdir().expect("directory");
+        let (own, fabric) = (directory.path().join("p0.sock"), directory.path().join("p0.sw"));
+        let port = Port::bind(&own, &fabric).expect("bound");
+        let mut device = Device::new(1500);
+        // Without a fabric nothing waits.
+        device.queued().extend([vec![1; 60], vec![2; 60]]);
+        flush(&port, &mut device).await;
+        assert!(device.queued().is_empty());
+        let mut buffer = vec![0; FRAME_BYTES_MAX];
+        for life in 1..4 {
+            let switch = UnixDatagram::bind(&fabric).expect("bound");
+            // The new one speaks first, before it has heard anything.
+            switch.send_to(&[life; 60], &own).expect("somebody listens");
+            let mut received = Device::new(1500);
+            let frame = loop {
+                port.receiver.readable().await.expect("a socket");
+                port.receive(&mut received, &mut buffer);
+                if let Some((frame, _)) = phy::Device::receive(&mut received, smoltcp::time::Instant::ZERO) {
+                    break frame;
+                }
+            };
+            assert!(phy::RxToken::consume(frame, |frame| frame == [life; 60]));
+            device.queued().push_back(vec![life; 60]);
+            flush(&port, &mut device).await;
+            let bytes = switch.recv(&mut buffer).expect("a frame");
+            assert_eq!(buffer[..bytes], [life; 60]);
+            drop(switch);
+            std::fs::remove_file(&fabric).expect("removed");
+        }
+        drop(port);
+        assert!(!own.exists());
     }
 }
