@@ -1,9 +1,9 @@
 //! Which machine has a cluster: state directories may lie in a home that several machines share.
 //!
 //! A lock and an abstract socket say so on one machine alone, and locks over a network may say nothing. So who brings a
-//! cluster up leaves a record in its state directory, with the machine's name and present boot, and takes it away at the
-//! end. A record of this machine, of whatever boot, is no obstacle: its lock says whether it is still true. One of another
-//! machine stands until it is ended there, or somebody who knows that the machine is gone removes the record.
+//! cluster up leaves a record in its state directory, with the machine's name and present boot, and takes it away at
+//! the end. A record of this machine, of whatever boot, is no obstacle: its lock says whether it is still true. One of
+//! another machine stands until it is ended there, or somebody who knows that the machine is gone removes the record.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -29,8 +29,8 @@ pub struct Holder {
 /// Another machine has the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cluster '{cluster}' is not here: machine '{host}' brought it up and has not ended it; use it there, or remove {} if \
-     that machine is gone for good", record.display()
+    "cluster '{cluster}' is not here: machine '{host}' brought it up and has not ended it; use it there, or remove {} \
+     if that machine is gone for good", record.display()
 )]
 pub struct Elsewhere {
     /// The cluster.

@@ -101,8 +101,8 @@ pub const STORE_BYTES_MAX: u64 = 4 << 30;
 /// Programs that are stored at most; the ones unused for longest go first, those of jobs under way never.
 pub const STORE_PROGRAMS_MAX: usize = 5000;
 
-/// Programs of which something is recorded. Of those beyond it that are neither stored nor named by what is recorded of a
-/// job or a node, the ones unused for longest are forgotten.
+/// Programs of which something is recorded. Of those beyond it that are neither stored nor named by what is recorded of
+/// a job or a node, the ones unused for longest are forgotten.
 pub const PROGRAMS_KEPT_MAX: u64 = 10_000;
 
 /// Longest program, bytes. A longer one is refused.

@@ -4,9 +4,9 @@
 //! I/O nodes serve pages from here, so that a program may be rebuilt on the host while it runs on the nodes. A program
 //! is copied and hashed in one go, so that what is stored is what was hashed even if the file changes meanwhile.
 //!
-//! Whoever needs a copy – from the look whether it is there to the end of its job – has it [`Held`], and what is held is
-//! not removed. What a copy was when it was hashed is remembered as long as this process lives; one that was not hashed by
-//! it, or that anybody touched since, is hashed before a job runs it ([`ProgramStore::check`]).
+//! Whoever needs a copy – from the look whether it is there to the end of its job – has it [`Held`], and what is held
+//! is not removed. What a copy was when it was hashed is remembered as long as this process lives; one that was not
+//! hashed by it, or that anybody touched since, is hashed before a job runs it ([`ProgramStore::check`]).
 
 mod copies;
 
@@ -169,8 +169,8 @@ impl ProgramStore {
         Ok((placed.map_err(|error| write_error(&self.directory, &error))?, key))
     }
 
-    /// Makes sure of a copy that a job is about to run: hashes it if need be, and makes it anew from the program's file if
-    /// it is bad. Takes as long as reading the two.
+    /// Makes sure of a copy that a job is about to run: hashes it if need be, and makes it anew from the program's file
+    /// if it is bad. Takes as long as reading the two.
     ///
     /// # Errors
     /// [`StoreError`], if it is not there in the end.

@@ -224,7 +224,8 @@ fn a_copy_is_hashed_again_only_if_somebody_touched_it() {
     assert!(!copy.exists());
 }
 
-/// A queued job whose program is altered, and which then gets its node. Nothing has come yet of the look at its program.
+/// A queued job whose program is altered, and which then gets its node. Nothing has come yet of the look at its
+/// program.
 fn about_to_start(cluster: &mut Cluster, program: &Path, other: &Path) -> (JobId, Held) {
     let running = submit(cluster, other);
     let queued = submit(cluster, program);

@@ -43,8 +43,8 @@ pub(crate) async fn end(client: &Client) -> anyhow::Result<()> {
     result
 }
 
-/// A service node that was killed leaves its sockets, and that this machine has the cluster. Without its lock nobody uses
-/// them. What another machine has is left alone.
+/// A service node that was killed leaves its sockets, and that this machine has the cluster. Without its lock nobody
+/// uses them. What another machine has is left alone.
 pub(crate) fn remove_remains(client: &Client) -> anyhow::Result<()> {
     let paths = client.paths();
     let left = Holder::of(paths).ok().flatten();

@@ -29,8 +29,8 @@ pub struct Port {
 }
 
 impl Port {
-    /// Binds `own`; the fabric's socket may not be there yet. A path left over from an I/O node that was killed is taken:
-    /// the service node gives each to one of us only.
+    /// Binds `own`; the fabric's socket may not be there yet. A path left over from an I/O node that was killed is
+    /// taken: the service node gives each to one of us only.
     ///
     /// # Errors
     /// If `own` cannot be bound.

@@ -1,6 +1,6 @@
 //! That there is one service node for a cluster: by a lock on a file of its state directory, and by a name that lies in
-//! no directory. The file says which process it is; the name is there whatever was deleted. Both are of this machine; for
-//! state directories that several machines share there is a record that names the machine.
+//! no directory. The file says which process it is; the name is there whatever was deleted. Both are of this machine;
+//! for state directories that several machines share there is a record that names the machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};

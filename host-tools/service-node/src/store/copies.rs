@@ -1,7 +1,7 @@
 //! What is known of the store's copies: who needs which, and what each was when its bytes were hashed.
 //!
-//! One lock is held for every look at this and for every file that gets or loses its name, so that a copy is never removed
-//! between the look whether somebody needs it and its removal, nor a good one in place of a bad one.
+//! One lock is held for every look at this and for every file that gets or loses its name, so that a copy is never
+//! removed between the look whether somebody needs it and its removal, nor a good one in place of a bad one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
