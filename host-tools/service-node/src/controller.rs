@@ -157,9 +157,8 @@ impl<P: Plant> Controller<P> {
     /// Ends the jobs that an earlier service node left behind: nothing of them runs any more. Nor do programs it stored
     /// and did not record.
     fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
-        match self.store.sweep(&self.records.database().stored_programs()?) {
-            Err(error) => tracing::warn!(%error, "cannot remove what is left in the store"),
-            Ok(()) => {}
+        if let Err(error) = self.store.sweep(&self.records.database().stored_programs()?) {
+            tracing::warn!(%error, "cannot remove what is left in the store");
         }
         let database = self.records.database_mut();
         for job in database.unfinished_jobs()? {
