@@ -59,9 +59,21 @@ fn state(cluster: &mut Cluster, job: JobId) -> JobState {
     cluster.job(job).job.state
 }
 
-/// How many files are in the store.
+/// How many programs are in the store, each with its tree, and nothing else.
 fn stored(cluster: &Cluster) -> usize {
-    fs::read_dir(support::paths(cluster.home.path()).programs()).expect("store").count()
+    let directory = support::paths(cluster.home.path()).programs();
+    let (trees, programs): (Vec<_>, Vec<_>) = fs::read_dir(&directory)
+        .expect("store")
+        .map(|entry| entry.expect("entry").path())
+        .partition(|path| path.extension().is_some_and(|extension| extension == "tree"));
+    assert_eq!(trees.len(), programs.len());
+    assert!(programs.iter().all(|program| tree_of(program).exists()));
+    programs.len()
+}
+
+/// Where the tree of a stored copy is.
+fn tree_of(copy: &Path) -> PathBuf {
+    copy.with_extension("tree")
 }
 
 fn was_started(cluster: &Cluster, job: JobId) -> bool {
@@ -206,6 +218,15 @@ fn a_copy_is_hashed_again_only_if_somebody_touched_it() {
     assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
     assert_eq!(fs::read(&copy).expect("there"), fs::read(&a).expect("there"));
     assert!(store.is_unaltered(held.id));
+    // Its tree counts like itself.
+    let (tree, sound) = (tree_of(&copy), fs::read(tree_of(&copy)).expect("there"));
+    for altered in [Some(vec![7; sound.len()]), Some(Vec::new()), None] {
+        fs::remove_file(&tree).expect("removed");
+        altered.iter().for_each(|altered| fs::write(&tree, altered).expect("written"));
+        assert!(!store.is_unaltered(held.id));
+        assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
+        assert_eq!(fs::read(&tree).expect("there"), sound);
+    }
     // Longer, shorter, gone, or another kind of file.
     for bytes in [vec![0; 5000], vec![0; 10]] {
         fs::remove_file(&copy).expect("removed");
