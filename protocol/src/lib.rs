@@ -12,6 +12,7 @@
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`program`] | – | what a static program is, and why a file is not one |
 //! | [`signal`] | – | names and numbers of signals |
+//! | [`text`] | – | paths, arguments and variables, which are bytes
 #![no_std]
 
 extern crate alloc;
@@ -30,4 +31,5 @@ pub mod session;
 pub mod ship;
 pub mod signal;
 pub mod syscalls;
+pub mod text;
 pub mod world;
