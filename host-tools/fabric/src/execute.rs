@@ -1,6 +1,7 @@
 //! What each command does to the switch.
 
 use coppice_protocol::ids::MacAddress;
+use coppice_protocol::text::Shown;
 
 use crate::addresses::Address;
 use crate::command::{Command, Direction, Outcome, Shape};
@@ -44,8 +45,9 @@ impl Switch {
             Command::Counters { link } => return self.counters(link.as_ref()),
             Command::PcapStart { link, file, bytes_max } => self.find(&link).and_then(|link| {
                 link.recording = None;
-                let recording = Recording::start(&file, bytes_max.unwrap_or(PCAP_BYTES_DEFAULT))
-                    .map_err(|error| CommandError::Pcap { path: file.display().to_string(), error })?;
+                let recording = Recording::start(&file, bytes_max.unwrap_or(PCAP_BYTES_DEFAULT)).map_err(|error| {
+                    CommandError::Pcap { path: Shown(file.as_os_str().as_encoded_bytes()).to_string(), error }
+                })?;
                 link.recording = Some(recording);
                 Ok(())
             }),

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use coppice_protocol::ids::MacAddress;
+use coppice_protocol::text::Shown;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -32,10 +33,10 @@ pub(crate) enum LinkError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// Another switch is alive on this socket.
-    #[error("{} belongs to a switch that is running: use another directory, or end that one", .0.display())]
+    #[error("{} belongs to a switch that is running: use another directory, or end that one", Shown(.0.as_os_str().as_encoded_bytes()))]
     InUse(PathBuf),
     /// The system refused.
-    #[error("cannot open the socket {}: {error}", path.display())]
+    #[error("cannot open the socket {}: {error}", Shown(path.as_os_str().as_encoded_bytes()))]
     Socket {
         /// The socket's path.
         path: PathBuf,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use coppice_protocol::ids::MacAddress;
+use coppice_protocol::text::Shown;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::SOCKET_PATH_BYTES_MAX;
@@ -30,7 +31,7 @@ pub enum NameError {
     #[error(
         "the socket path {} is {bytes} bytes long and the system allows {SOCKET_PATH_BYTES_MAX}: use a directory with \
          a shorter name",
-        path.display()
+        Shown(path.as_os_str().as_encoded_bytes())
     )]
     PathTooLong {
         /// The path.

@@ -3,6 +3,7 @@
 use std::io::{self, stdin, stdout};
 use std::path::PathBuf;
 
+use coppice_protocol::text::Shown;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -37,7 +38,7 @@ pub enum ServerError {
     #[error("standard input is a file: give a pipe, a socket or a terminal")]
     Input,
     /// The directory cannot hold sockets.
-    #[error("{} is no directory: {error}", path.display())]
+    #[error("{} is no directory: {error}", Shown(path.as_os_str().as_encoded_bytes()))]
     Directory {
         /// The directory.
         path: PathBuf,

@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use coppice_protocol::text::Shown;
+
 use crate::names::{LinkName, NameError};
 
 /// A station's pair of sockets, both non-blocking. Its socket file is removed when it is dropped.
@@ -27,7 +29,7 @@ pub enum StationError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The system refused.
-    #[error("cannot open the socket {}: {source}", path.display())]
+    #[error("cannot open the socket {}: {source}", Shown(path.as_os_str().as_encoded_bytes()))]
     Socket {
         /// The socket's path.
         path: PathBuf,
