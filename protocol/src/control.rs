@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
+use crate::text::ByteString;
 use crate::world::World;
 
 /// From the I/O node to a node.
@@ -151,13 +152,13 @@ pub struct Launch {
     /// Length of the program's file, bytes.
     pub program_bytes: u64,
     /// Path of the program as the user gave it, for `AT_EXECFN` and messages.
-    pub path: String,
+    pub path: ByteString,
     /// Arguments; the first is the program's name.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<ByteString>,
     /// Environment, `NAME=VALUE`.
-    pub environment: Vec<String>,
+    pub environment: Vec<ByteString>,
     /// Working directory, an absolute path inside the job's root.
-    pub directory: String,
+    pub directory: ByteString,
     /// User and group id the program sees.
     pub user: u32,
     /// Group id the program sees.

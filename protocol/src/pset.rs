@@ -15,10 +15,11 @@ use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
+use crate::text::ByteString;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -36,9 +37,9 @@ pub enum ToPset {
         /// Largest IP packet on the I/O node's link, bytes.
         mtu: u16,
         /// Unix datagram socket to bind: frames from the fabric arrive here.
-        socket: String,
+        socket: ByteString,
         /// Unix datagram socket of the fabric's port to send frames to.
-        fabric: String,
+        fabric: ByteString,
     },
     /// This boot of a node may connect with this key. Replaces any earlier boot of the node, whose connections are cut.
     AddNode {
@@ -110,21 +111,21 @@ pub struct StartJob {
     /// Ranks in the whole job.
     pub size: u32,
     /// Directory of the host that the job sees as `/`.
-    pub root: String,
+    pub root: ByteString,
     /// The program.
     pub program: ProgramId,
     /// Length of the program, bytes.
     pub program_bytes: u64,
     /// A file of the host that holds the program's bytes and does not change.
-    pub program_file: String,
+    pub program_file: ByteString,
     /// The program's path as the user gave it.
-    pub path: String,
+    pub path: ByteString,
     /// Arguments; the first is the program's name.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<ByteString>,
     /// Environment for all ranks, `NAME=VALUE`.
-    pub environment: Vec<String>,
+    pub environment: Vec<ByteString>,
     /// Working directory, absolute inside the root.
-    pub directory: String,
+    pub directory: ByteString,
     /// User the program sees.
     pub user: u32,
     /// Group the program sees.

@@ -14,13 +14,13 @@ mod id;
 mod replies;
 mod requests;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::program::tree;
+use crate::text::ByteString;
 
 pub use self::id::{NOTICE_ID, RequestId};
 pub use self::replies::{Connection, Heard, Replies};
@@ -44,8 +44,8 @@ pub struct Owner {
 pub struct Location {
     /// Directory a relative path starts from; `None`: the job's root.
     pub directory: Option<Handle>,
-    /// The path. Linux's are bytes; only UTF-8 ones are supported (`EILSEQ` otherwise).
-    pub path: String,
+    /// The path.
+    pub path: ByteString,
 }
 
 /// Which of the standard streams.
@@ -190,7 +190,7 @@ pub enum Call {
     /// symlink(2) → [`Reply::Done`].
     SymbolicLink {
         /// What the link says.
-        target: String,
+        target: ByteString,
         /// The link.
         at: Location,
     },
@@ -389,7 +389,7 @@ pub enum Reply {
         next: u64,
     },
     /// A path from the job's root, starting with `/`.
-    Path(String),
+    Path(ByteString),
     /// It failed with this Linux errno.
     Failed(u16),
     /// Nothing was done: it would have to wait. A [`Notice`] follows.

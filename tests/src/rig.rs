@@ -225,7 +225,7 @@ impl Rig {
             program,
             program_bytes,
             path: "/program".into(),
-            arguments: ["program"].iter().chain(arguments).map(|&text| text.to_owned()).collect(),
+            arguments: ["program"].iter().chain(arguments).map(|&text| text.into()).collect(),
             environment: Vec::new(),
             directory: "/".into(),
             user: 0,

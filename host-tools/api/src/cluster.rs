@@ -52,8 +52,10 @@ pub struct ClusterView {
     /// Jobs that have nodes.
     pub jobs_running: u32,
     /// Where database, programs and logs are.
+    #[serde(with = "crate::path")]
     pub state_directory: PathBuf,
     /// Where the sockets are.
+    #[serde(with = "crate::path")]
     pub runtime_directory: PathBuf,
     /// The helper processes, machines excluded.
     pub processes: Vec<ProcessView>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::holder::Elsewhere;
+use crate::path::shown;
 
 /// Body of every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +24,9 @@ pub enum ApiError {
     NotUp(String),
     /// The service node runs, but its socket is gone.
     #[error(
-        "cluster '{cluster}' is up (coppiced is process {process}), but its socket {socket} was deleted; end it with \
-         `coppice down`"
+        "cluster '{cluster}' is up (coppiced is process {process}), but its socket {} was deleted; end it with \
+         `coppice down`",
+        shown(socket)
     )]
     Unreachable {
         /// The cluster.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::HOLDER_BYTES_MAX;
+use crate::path::shown;
 use crate::paths::ClusterPaths;
 
 /// The machine and the process that have a cluster.
@@ -30,7 +31,8 @@ pub struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cluster '{cluster}' is not here: machine '{host}' brought it up and has not ended it; use it there, or remove {} \
-     if that machine is gone for good", record.display()
+     if that machine is gone for good",
+    shown(record)
 )]
 pub struct Elsewhere {
     /// The cluster.
@@ -48,7 +50,7 @@ pub enum TakeError {
     #[error(transparent)]
     Elsewhere(#[from] Elsewhere),
     /// The record cannot be read or written.
-    #[error("cannot use {}: {source}", record.display())]
+    #[error("cannot use {}: {source}", shown(record))]
     Record {
         /// The record.
         record: PathBuf,
@@ -188,7 +190,7 @@ mod tests {
         let expected = Elsewhere { cluster: "c".to_owned(), host: "elsewhere".to_owned(), record: paths.holder() };
         assert_eq!(refused, expected);
         let text = refused.to_string();
-        assert!(text.contains("'elsewhere'") && text.contains(&paths.holder().display().to_string()), "{text}");
+        assert!(text.contains("'elsewhere'") && text.contains(&shown(&paths.holder()).to_string()), "{text}");
         assert!(!text.contains('\n') && !text.contains("  "), "{text}");
         assert!(matches!(take(&paths), Err(TakeError::Elsewhere(found)) if found == expected));
         give_up(&paths, &Holder::own()).expect("not ours");

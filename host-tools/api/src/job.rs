@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
@@ -14,17 +15,19 @@ pub const EXIT_COPPICE: u8 = 125;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     /// The program's file on the host, absolute.
+    #[serde(with = "crate::path")]
     pub program: PathBuf,
     /// The program's path as the user gave it.
-    pub name: String,
+    pub name: ByteString,
     /// Arguments, the program's name not included.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<ByteString>,
     /// Environment, `NAME=VALUE`.
-    pub environment: Vec<String>,
+    pub environment: Vec<ByteString>,
     /// Directory of the host that the job sees as `/`, absolute.
+    #[serde(with = "crate::path")]
     pub root: PathBuf,
     /// Working directory inside the root, absolute.
-    pub directory: String,
+    pub directory: ByteString,
     /// Ranks.
     pub ranks: u32,
     /// Ranks on each node; the last node of the job may have fewer.
@@ -87,15 +90,16 @@ pub struct JobView {
     /// How far it is.
     pub state: JobState,
     /// The program's path as the user gave it.
-    pub name: String,
+    pub name: ByteString,
     /// Arguments, the program's name not included.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<ByteString>,
     /// Hash of the program, hexadecimal.
     pub program: String,
     /// Directory of the host that the job sees as `/`.
+    #[serde(with = "crate::path")]
     pub root: PathBuf,
     /// Working directory inside the root.
-    pub directory: String,
+    pub directory: ByteString,
     /// Ranks it has.
     pub ranks: u32,
     /// Ranks on each of its nodes; the last node may have fewer.
@@ -229,4 +233,71 @@ pub struct KillOrder {
 pub struct JobsQuery {
     /// At most that many, the newest.
     pub limit: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use coppice_protocol::text::ByteString;
+    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+    use super::Submission;
+
+    fn job(program: ByteString, name: ByteString, texts: Vec<ByteString>) -> Submission {
+        Submission {
+            program: OsString::from_vec(program.to_vec()).into(),
+            name: name.clone(),
+            arguments: texts.clone(),
+            environment: texts,
+            root: OsString::from_vec(name.to_vec()).into(),
+            directory: program,
+            ranks: 1,
+            ranks_per_node: 1,
+            input_rank: None,
+            timeout_ms: None,
+            umask: 0,
+            estimate_ms: None,
+            retain: true,
+            nodes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn text_is_a_string_and_other_bytes_are_hexadecimal() {
+        let text = ByteString::from("/ü\n");
+        let json = serde_json::to_value(job(text, b"a\xff"[..].into(), vec!["x".into(), b"\0\x80"[..].into()]));
+        let json = json.expect("plain data");
+        assert_eq!((&json["program"], &json["directory"]), (&"/ü\n".into(), &"/ü\n".into()));
+        let odd = serde_json::json!({"bytes": "61ff"});
+        assert_eq!((&json["name"], &json["root"]), (&odd, &odd));
+        assert_eq!(json["arguments"], serde_json::json!(["x", {"bytes": "0080"}]));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let read = serde_json::from_str::<ByteString>;
+        assert_eq!(*read(r#"{"bytes":"61FF"}"#).expect("bytes"), b"a\xff"[..]);
+        assert_eq!(read(r#"{"bytes":"61"}"#).expect("bytes"), "a");
+        for bad in ["1", "null", "[97]", "{}", r#"{"bytes":"6"}"#, r#"{"bytes":"+1"}"#, r#"{"byte":"61"}"#] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        assert!(read(r#"{"bytes":"61","bytes":"61"}"#).is_err());
+    }
+
+    fn text() -> impl Strategy<Value = ByteString> {
+        prop_oneof![any::<String>().prop_map(ByteString::from), any::<Vec<u8>>().prop_map(ByteString::from)]
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_go_through_json(a in text(), b in text(), texts in proptest::collection::vec(text(), 0..4)) {
+            let plain = a.to_str().is_some();
+            let job = job(a, b, texts);
+            let json = serde_json::to_string(&job).expect("plain data");
+            prop_assert_eq!(&serde_json::from_str::<Submission>(&json).expect("what was written"), &job);
+            prop_assert!(!plain || json.contains("\"directory\":\""), "{}", json);
+        }
+    }
 }

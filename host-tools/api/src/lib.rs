@@ -4,6 +4,9 @@
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
 //! [`job`], [`ras`], [`program`], [`retain`]); what a running job writes comes as binary frames ([`stream`]), so
 //! that output is neither encoded nor copied more than needed. [`client`] is the typed way to all of it.
+//!
+//! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an object
+//! with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).
 
 pub mod body;
 pub mod client;
@@ -13,6 +16,7 @@ pub mod holder;
 pub mod job;
 pub mod limits;
 pub mod node;
+pub mod path;
 pub mod paths;
 pub mod presence;
 pub mod program;
@@ -22,5 +26,7 @@ pub mod stream;
 
 pub use client::Client;
 pub use coppice_protocol::signal;
+pub use coppice_protocol::text::{ByteString, Shown};
 pub use error::{ApiError, in_one_line};
+pub use path::shown;
 pub use paths::{ClusterName, ClusterPaths, PathError};

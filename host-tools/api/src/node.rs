@@ -60,6 +60,7 @@ pub struct NodeView {
     /// Process id of its QEMU, while there is one.
     pub pid: Option<u32>,
     /// The file its console is logged to.
+    #[serde(with = "crate::path")]
     pub console: PathBuf,
 }
 

@@ -9,7 +9,7 @@
 //! or `/tmp/coppice-UID.N/CLUSTER` if that is somebody else's.
 //! Both are open to their owner alone. A directory that belongs to somebody else is never used.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -18,7 +18,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use coppice_protocol::text::ByteString;
+
 use crate::limits::{CLUSTER_NAME_BYTES_MAX, SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use crate::path::{bytes, shown};
 
 /// Name of a cluster that is fit to be a file name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,22 +32,22 @@ pub struct ClusterName(String);
 pub enum PathError {
     /// The name is not fit to be a file name.
     #[error(
-        "'{0}' is no name for a cluster; use 1 to {max} letters, digits, '-' and '_', the first a letter or digit",
-        max = CLUSTER_NAME_BYTES_MAX
+        "'{}' is no name for a cluster; use 1 to {max} letters, digits, '-' and '_', the first a letter or digit",
+        .0, max = CLUSTER_NAME_BYTES_MAX
     )]
-    Name(String),
+    Name(ByteString),
     /// Nothing says where to put things.
     #[error(
         "neither COPPICE_HOME nor HOME is set to an absolute path; set COPPICE_HOME to a directory for Coppice's files"
     )]
     NoHome,
     /// `COPPICE_HOME` depends on where one is.
-    #[error("COPPICE_HOME is '{0}', which is not an absolute path; set it to one that starts with /")]
+    #[error("COPPICE_HOME is '{}', which is not an absolute path; set it to one that starts with /", shown(.0))]
     Relative(PathBuf),
     /// Unix sockets in it would have too long a path.
     #[error(
-        "'{directory}' is too long a path for sockets ({bytes} bytes, at most {max}); set {variable} to a shorter one",
-        max = SOCKET_PATH_BYTES_MAX - SOCKET_NAME_BYTES_MAX
+        "'{}' is too long a path for sockets ({bytes} bytes, at most {max}); set {variable} to a shorter one",
+        shown(directory), max = SOCKET_PATH_BYTES_MAX - SOCKET_NAME_BYTES_MAX
     )]
     TooLong {
         /// The directory.
@@ -55,7 +58,7 @@ pub enum PathError {
         variable: &'static str,
     },
     /// It is not a directory of the user alone.
-    #[error("'{directory}' {problem}; remove it or set COPPICE_HOME to another directory")]
+    #[error("'{}' {problem}; remove it or set COPPICE_HOME to another directory", shown(directory))]
     Unsafe {
         /// The directory.
         directory: PathBuf,
@@ -63,7 +66,7 @@ pub enum PathError {
         problem: &'static str,
     },
     /// It cannot be made or read.
-    #[error("cannot use '{directory}': {source}")]
+    #[error("cannot use '{}': {source}", shown(directory))]
     Io {
         /// The directory.
         directory: PathBuf,
@@ -93,9 +96,18 @@ impl FromStr for ClusterName {
         let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
         let goes_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !starts_well || !goes_well || text.len() > CLUSTER_NAME_BYTES_MAX {
-            return Err(PathError::Name(text.to_owned()));
+            return Err(PathError::Name(text.into()));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<&OsStr> for ClusterName {
+    type Error = PathError;
+
+    /// What the system gave us, such as the value of a variable.
+    fn try_from(text: &OsStr) -> Result<Self, PathError> {
+        text.to_str().ok_or_else(|| PathError::Name(bytes(text)))?.parse()
     }
 }
 
@@ -373,6 +385,26 @@ mod tests {
         for good in ["a", "default", "Test-2_b", "7"] {
             assert_eq!(name(good).as_str(), good);
         }
+    }
+
+    #[test]
+    fn what_is_no_name_is_shown_in_one_harmless_line() {
+        let bad = OsStr::from_bytes(b"\xff\n\x1b[2J");
+        let line = ClusterName::try_from(bad).expect_err("no name").to_string();
+        assert!(line.starts_with("'\\xff\\n\\u{1b}[2J' is no name for a cluster;"), "{line}");
+        let lookup = |wanted: &str| (wanted == "COPPICE_HOME").then(|| bad.to_owned());
+        let line = ClusterPaths::find_with(name("c"), lookup, 1000).expect_err("relative").to_string();
+        assert!(line.starts_with("COPPICE_HOME is '\\xff\\n\\u{1b}[2J', which"), "{line}");
+    }
+
+    #[test]
+    fn a_home_may_have_any_name() {
+        let parent = tempfile::tempdir().expect("directory");
+        let home = parent.path().join(OsStr::from_bytes(b"\xff\n"));
+        let lookup = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.clone().into_os_string());
+        let paths = ClusterPaths::find_with(name("c"), lookup, rustix::process::getuid().as_raw()).expect("paths");
+        paths.create().expect("created");
+        assert!(home.join("state/c/programs").is_dir() && paths.runtime().starts_with(&home));
     }
 
     #[test]

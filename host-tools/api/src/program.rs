@@ -1,5 +1,6 @@
 //! Programs the service node keeps.
 
+use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 /// One program.
@@ -12,7 +13,7 @@ pub struct ProgramView {
     /// Memory its segments take when all of it was touched, bytes.
     pub memory_bytes: u64,
     /// Where it was last submitted from.
-    pub path: String,
+    pub path: ByteString,
     /// When it was last used, ns since 1970.
     pub used_at_ns: u64,
     /// Whether its bytes are still in the store.

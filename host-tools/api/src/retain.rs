@@ -1,5 +1,6 @@
 //! Retained page tables: what nodes hold of programs, how that chose a job's nodes, and giving it back.
 
+use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 /// A program whose page table a node holds.
@@ -19,7 +20,7 @@ pub struct LastProgram {
     /// BLAKE3 hash of its bytes, hexadecimal.
     pub program: String,
     /// Its path as the user gave it.
-    pub path: String,
+    pub path: ByteString,
     /// Length of its file, bytes.
     pub bytes: u64,
     /// The job that ran it.
@@ -110,7 +111,7 @@ pub enum RetainAnswer {
 pub struct ForgetOrder {
     /// The program: the first digits of its hash, at least four, or the path of which it was the last program to be
     /// submitted. Without it, all programs.
-    pub program: Option<String>,
+    pub program: Option<ByteString>,
 }
 
 /// What came of a [`ForgetOrder`].

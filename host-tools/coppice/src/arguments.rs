@@ -2,6 +2,9 @@
 
 mod run;
 
+use std::ffi::OsString;
+
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use coppice_api::limits::{CORES_MAX, NODES_MAX, PSET_NODES_MAX};
@@ -25,21 +28,23 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
         coppice job 1 --json                     what it cost, rank by rank\n  \
         coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
+        Names are bytes. What cannot be printed of them is shown escaped, such as \\xff or \\n; in JSON one that is not \
+        UTF-8 is an object with its bytes, such as {\"bytes\":\"66ff6f\"}, and any other a string.\n\n\
         Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run` otherwise exits as the \
         job did."
 )]
 pub(crate) struct Arguments {
     /// Which cluster; several can be up side by side
     #[arg(long, global = true, value_name = "NAME", default_value = "default", env = "COPPICE_CLUSTER",
-          value_parser = parse_cluster)]
+          value_parser = clap::builder::OsStringValueParser::new().try_map(parse_cluster))]
     pub(crate) cluster: ClusterName,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 /// A cluster's name. A variable that is set to nothing says nothing, as elsewhere.
-fn parse_cluster(text: &str) -> Result<ClusterName, PathError> {
-    if text.is_empty() { "default".parse() } else { text.parse() }
+fn parse_cluster(text: OsString) -> Result<ClusterName, PathError> {
+    if text.is_empty() { "default".parse() } else { text.as_os_str().try_into() }
 }
 
 #[derive(Debug, Subcommand)]
@@ -198,7 +203,7 @@ pub(crate) struct Forget {
     /// The program: four or more digits its hash starts with, or its file as `run` takes it (./cafe for a file whose
     /// name could be digits of a hash); without it, all programs
     #[arg(value_name = "PROGRAM")]
-    pub(crate) program: Option<String>,
+    pub(crate) program: Option<OsString>,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }

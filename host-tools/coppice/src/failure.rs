@@ -6,6 +6,8 @@ use clap::error::ErrorKind;
 use coppice_api::in_one_line;
 use coppice_api::job::EXIT_COPPICE;
 
+use crate::show::harmless;
+
 /// Says what went wrong.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     say(&in_one_line(error.as_ref()));
@@ -15,6 +17,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
 /// Prints one line on standard error, with our name in front.
 pub(crate) fn say(text: &str) {
     let line = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    let line = harmless(&line);
     // If standard error is gone nobody can be told.
     let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("coppice: {line}\n"));
 }

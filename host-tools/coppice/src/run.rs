@@ -7,15 +7,19 @@ pub(crate) mod program;
 mod warm;
 
 use std::cell::Cell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use coppice_api::Client;
 use coppice_api::client::JobStream;
 use coppice_api::job::{EXIT_COPPICE, JobDetail, JobView, KillOrder, RankOutcome, Submission};
+use coppice_api::path::bytes;
 use coppice_api::signal::SIGINT;
 use coppice_api::stream::{JobEvent, StreamFrame};
+use coppice_api::{ByteString, Client, shown};
 use indicatif::ProgressBar;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -79,13 +83,14 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
     let (ranks, nodes) = run.ranks_and_nodes().map_err(|wrong| anyhow!(wrong))?;
     let root = std::path::absolute(&run.root).context("cannot find the working directory")?;
     Ok(Submission {
-        name: name.clone(),
+        name: bytes(name),
         program,
-        arguments: arguments.to_vec(),
+        arguments: arguments.iter().map(bytes).collect(),
         environment: run.environment.iter().map(|pair| variable(pair)).collect::<anyhow::Result<_>>()?,
         // Without links and dots, if it is there; if not, the service node says so.
         root: root.canonicalize().unwrap_or(root),
-        directory: if run.cwd.starts_with('/') { run.cwd.clone() } else { format!("/{}", run.cwd) },
+        // Takes `cwd` alone if that is absolute.
+        directory: bytes(Path::new("/").join(&run.cwd)),
         ranks,
         ranks_per_node: run.ranks_per_node,
         input_rank: run.stdin_rank.0,
@@ -98,13 +103,13 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
 }
 
 /// `NAME=VALUE` as it is; `NAME` with this process's value.
-fn variable(pair: &str) -> anyhow::Result<String> {
-    if pair.contains('=') {
-        return Ok(pair.to_owned());
+fn variable(pair: &OsStr) -> anyhow::Result<ByteString> {
+    if pair.as_bytes().contains(&b'=') {
+        return Ok(bytes(pair));
     }
-    match std::env::var(pair) {
-        Ok(value) => Ok(format!("{pair}={value}")),
-        Err(_) => Err(anyhow!("--env {pair}: there is no such variable here; give {pair}=VALUE")),
+    match std::env::var_os(pair) {
+        Some(value) => Ok([pair.as_bytes(), b"=", value.as_bytes()].concat().into()),
+        None => Err(anyhow!("--env {0}: there is no such variable here; give {0}=VALUE", shown(pair))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Printing tables and JSON.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
@@ -31,11 +32,23 @@ pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     let mut builder = Builder::default();
     builder.push_record(heading.iter().copied());
     for row in rows {
-        builder.push_record(row);
+        // A row is a line, whatever is in it.
+        builder.push_record(row.iter().map(|cell| harmless(cell).replace('\n', "\\n")));
     }
     let mut table = builder.build();
     let lines = table.with(Style::blank()).to_string();
     lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Text that may have come from anywhere, such as what a program gave as its reason: what a terminal would obey is
+/// escaped. Line breaks are for whoever prints it.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_bad) {
+        return text.into();
+    }
+    let escape = |c: char| if is_bad(c) { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect::<String>().into()
 }
 
 /// A value that may be missing.
@@ -45,7 +58,15 @@ pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{harmless, table};
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(harmless("plain ü\n"), "plain ü\n");
+        assert_eq!(harmless("a\x1b[2J\tb\r\u{9b}"), "a\\u{1b}[2J\\tb\\r\\u{9b}");
+        let text = table(&["A"], [vec!["x\ny\x07".into()]]);
+        assert_eq!(text, " A\n x\\ny\\u{7}\n");
+    }
 
     #[test]
     fn columns_are_aligned_and_lines_have_no_tail() {

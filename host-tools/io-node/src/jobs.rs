@@ -9,6 +9,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
+use coppice_protocol::text::ByteString;
 use tokio::sync::Semaphore;
 
 use crate::files::{Files, Root};
@@ -225,7 +226,7 @@ impl Job {
 
 impl Job {
     /// The job's environment, and who this rank is. What the user set wins.
-    fn environment(&self, rank: Rank) -> Vec<String> {
+    fn environment(&self, rank: Rank) -> Vec<ByteString> {
         let spec = &self.spec;
         let own = [
             ("COPPICE_JOB", spec.job.to_string()),
@@ -234,9 +235,10 @@ impl Job {
         ];
         let mut environment = spec.environment.clone();
         for (name, value) in own {
-            let is_set = |pair: &String| pair.split_once('=').is_some_and(|(given, _)| given == name);
+            let is_set =
+                |pair: &ByteString| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
             if !environment.iter().any(is_set) {
-                environment.push(format!("{name}={value}"));
+                environment.push(format!("{name}={value}").into());
             }
         }
         environment

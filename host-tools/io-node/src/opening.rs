@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -141,7 +143,8 @@ impl Server {
 /// Opens a job's root and program.
 fn open(spec: &StartJob) -> Result<(Root, Program), String> {
     let StartJob { root, program_file: file, .. } = spec;
-    let opened = Root::open(root).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
+    let opened =
+        Root::open(OsStr::from_bytes(root)).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
     let program = Program::open(file, spec.program, spec.program_bytes)
         .map_err(|error| format!("cannot read program {file}: {error}"))?;
     Ok((opened, program))

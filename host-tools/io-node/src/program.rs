@@ -31,13 +31,14 @@ impl Program {
     /// # Errors
     /// The errno of opening one; `EINVAL` if it is no regular file, `EIO` if they are not as long as a program of
     /// `bytes` bytes and its tree.
-    pub(crate) fn open(path: &str, id: ProgramId, bytes: u64) -> Result<Self> {
-        let open = |path: &str, expected: u64| {
+    pub(crate) fn open(path: &[u8], id: ProgramId, bytes: u64) -> Result<Self> {
+        let open = |path: &[u8], expected: u64| {
             let (source, length) = Source::open(path)?;
             if length == expected { Ok(source) } else { Err(Errno::IO) }
         };
         let source = open(path, bytes)?;
-        let tree = open(&format!("{path}{}", tree::SUFFIX), tree::nodes(bytes) * tree::NODE_BYTES as u64)?;
+        let tree = [path, tree::SUFFIX.as_bytes()].concat();
+        let tree = open(&tree, tree::nodes(bytes) * tree::NODE_BYTES as u64)?;
         Ok(Self { id, bytes, source, tree })
     }
 

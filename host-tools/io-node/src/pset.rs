@@ -1,6 +1,8 @@
 //! The service node's side: its messages, one after the other, until it ends.
 
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -87,6 +89,10 @@ async fn write(queue: Queue, writer: impl AsyncWrite + Unpin) {
     }
 }
 
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
 /// Binds the sockets and starts the tasks that live as long as the I/O node.
 fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::Result<Rc<Server>> {
     let ToPset::Configure { version, pset, mtu, socket, fabric } = first else {
@@ -100,7 +106,7 @@ fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::
     let seed = u64::from_le_bytes(random().context("no random numbers")?);
     let config = Config { mac: MacAddress::of(address), address, prefix: NETWORK_PREFIX, seed };
     let stack = Stack::new(Device::new(mtu), config, clock.now_ns());
-    let port = Port::bind(Path::new(&socket), Path::new(&fabric))?;
+    let port = Port::bind(path(&socket), path(&fabric))?;
     let server = Rc::new(Server::new(stack.clone(), clock, outbox));
     for channel in [Channel::Control, Channel::Ship] {
         tasks.spawn_local(accept::Port::listen(&server, channel)?.accept(Rc::clone(&server)));

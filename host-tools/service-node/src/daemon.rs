@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use coppice_api::cluster::StartReport;
-use coppice_api::in_one_line;
 use coppice_api::paths::ClusterPaths;
+use coppice_api::{in_one_line, shown};
 use coppice_fabric::command::Shape;
 use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
@@ -67,13 +67,13 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     start_log(&paths.log())?;
     raise_descriptor_limit();
     let programs = find_programs()?;
-    let named = |path: &Path| path.display().to_string();
+    let named = |path: &Path| shown(path).to_string();
     let database = Database::open(&paths.database()).with_context(|| named(&paths.database()))?;
     let records = Records::with_reserve(database, &paths.reserve()).map_err(|error| {
         let path = if matches!(error, DatabaseError::Reserve(_)) { paths.reserve() } else { paths.database() };
         anyhow::Error::from(error).context(named(&path))
     })?;
-    let store = ProgramStore::open(paths.programs()).with_context(|| paths.programs().display().to_string())?;
+    let store = ProgramStore::open(paths.programs()).with_context(|| shown(&paths.programs()).to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let database = runtime.block_on(async {
         let setup = Setup {
@@ -160,7 +160,7 @@ fn now(clock: &Clock) -> Now {
 fn start_log(path: &Path) -> anyhow::Result<()> {
     crate::processes::put_aside(path);
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    let log = log.with_context(|| path.display().to_string())?;
+    let log = log.with_context(|| shown(path).to_string())?;
     let filter = EnvFilter::try_from_env("COPPICE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let errors = log.try_clone()?;
     tracing_subscriber::fmt()
@@ -194,7 +194,7 @@ fn find_programs() -> anyhow::Result<Programs> {
         if path.is_file() {
             return Ok(path);
         }
-        Err(anyhow!("{} is missing; build it with `cargo xtask build`", path.display()))
+        Err(anyhow!("{} is missing; build it with `cargo xtask build`", shown(&path)))
     };
     Ok(Programs {
         launcher: Launcher { qemu, tether: Tether::Own },
@@ -205,7 +205,7 @@ fn find_programs() -> anyhow::Result<Programs> {
 }
 
 fn listen(socket: &Path) -> anyhow::Result<UnixListener> {
-    let listener = UnixListener::bind(socket).with_context(|| socket.display().to_string())?;
+    let listener = UnixListener::bind(socket).with_context(|| shown(socket).to_string())?;
     // The directory is closed to others already; this says so once more.
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)

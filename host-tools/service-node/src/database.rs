@@ -4,6 +4,7 @@
 //! it comes. (A power failure of the host may lose the last moments, never the file.) Only the controller uses it, from
 //! one thread.
 
+mod bytes;
 mod jobs;
 mod migrations;
 mod node_state;

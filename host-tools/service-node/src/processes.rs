@@ -168,15 +168,14 @@ impl Plant for Processes {
                 self.io_nodes.insert(pset, link);
                 let port = Port::of_pset(pset);
                 let directory = self.setup.paths.runtime();
-                let text = |path: PathBuf| path.to_string_lossy().into_owned();
                 self.tell(
                     pset,
                     &ToPset::Configure {
                         version: coppice_protocol::pset::VERSION,
                         pset,
                         mtu: MTU,
-                        socket: text(port.station_socket(directory)),
-                        fabric: text(port.switch_socket(directory)),
+                        socket: coppice_api::path::bytes(port.station_socket(directory)),
+                        fabric: coppice_api::path::bytes(port.switch_socket(directory)),
                     },
                 );
             }
@@ -216,8 +215,8 @@ impl Plant for Processes {
         tokio::spawn(async move {
             // The semaphore is never closed; were it, going on without it does no harm.
             let _permit = checks.acquire_owned().await;
-            let shown = format!("program '{}'", file.display());
-            let looked = files.work(&shown, IMPORT_TIME_MAX, move || store.ensure(&program, &file)).await;
+            let what = format!("program '{}'", coppice_api::shown(&file));
+            let looked = files.work(&what, IMPORT_TIME_MAX, move || store.ensure(&program, &file)).await;
             let found = match looked {
                 Ok(found) => found.map_err(|error| error.to_string()),
                 Err(refused) => Err(refused.message),

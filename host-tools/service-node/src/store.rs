@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use coppice_api::shown;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::{self, PAGE_BYTES, tree};
 
@@ -36,7 +37,7 @@ const PARTIAL: &str = ".partial";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be read.
-    #[error("cannot read program '{path}': {error}")]
+    #[error("cannot read program '{}': {error}", shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -44,10 +45,10 @@ pub enum StoreError {
         error: String,
     },
     /// It is a directory or a device.
-    #[error("'{0}' is not a file; name a program")]
+    #[error("'{}' is not a file; name a program", shown(.0))]
     NotAFile(PathBuf),
     /// Longer than [`PROGRAM_BYTES_MAX`].
-    #[error("program '{path}' is too long: {bytes} bytes, at most {PROGRAM_BYTES_MAX}")]
+    #[error("program '{}' is too long: {bytes} bytes, at most {PROGRAM_BYTES_MAX}", shown(path))]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -55,7 +56,7 @@ pub enum StoreError {
         bytes: u64,
     },
     /// It is no static program for this machine.
-    #[error("cannot run '{path}': {error}")]
+    #[error("cannot run '{}': {error}", shown(path))]
     Program {
         /// The file.
         path: PathBuf,
@@ -63,13 +64,13 @@ pub enum StoreError {
         error: program::ProgramError,
     },
     /// Somebody wrote to it while it was read.
-    #[error("program '{0}' changed while it was read; run it again")]
+    #[error("program '{}' changed while it was read; run it again", shown(.0))]
     Changed(PathBuf),
     /// The copy of a program that waits to be started is bad, and cannot be made anew.
     #[error("the stored copy of '{0}' was damaged, and the file is another program by now; run it again")]
     Lost(PathBuf),
     /// The store cannot be written.
-    #[error("cannot keep a copy in '{directory}': {error}")]
+    #[error("cannot keep a copy in '{}': {error}", shown(directory))]
     Write {
         /// The store.
         directory: PathBuf,
@@ -96,7 +97,7 @@ impl ProgramStore {
             let entry = entry?;
             let path = entry.path();
             // Only files are ours; what else has such a name is in nobody's way.
-            if path.to_string_lossy().ends_with(PARTIAL) && entry.file_type()?.is_file() {
+            if path.as_os_str().as_encoded_bytes().ends_with(PARTIAL.as_bytes()) && entry.file_type()?.is_file() {
                 fs::remove_file(path)?;
             }
         }

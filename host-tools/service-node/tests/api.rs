@@ -338,7 +338,7 @@ async fn programs_are_forgotten_on_request() {
     assert_eq!((programs[0].nodes.as_slice(), programs[0].retained_pages), (&[0, 1][..], 2 * PAGES));
     let forget = |program: &str| {
         let (client, program) = (served.client.clone(), Some(program.to_owned()));
-        async move { client.forget(&ForgetOrder { program }).await }
+        async move { client.forget(&ForgetOrder { program: program.map(Into::into) }).await }
     };
     assert!(matches!(forget("/no/such/program").await, Err(ApiError::Refused { status: 404, .. })));
     let nothing = forget(&"0".repeat(64)).await.expect("asked");

@@ -163,7 +163,8 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
         Happening::ObeysKill(obeys) => cluster.behaviour.obeys_kill = obeys,
         Happening::Forget { program, patient } => {
             let program = program.map(|program| support::program(program).id.to_string());
-            let waiting = cluster.ask_and_wait(|answer| Request::Forget(ForgetOrder { program }, answer));
+            let waiting = cluster
+                .ask_and_wait(|answer| Request::Forget(ForgetOrder { program: program.map(Into::into) }, answer));
             if patient {
                 feeds.push(Box::new(waiting));
             }

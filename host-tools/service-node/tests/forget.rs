@@ -18,7 +18,7 @@ use support::{Cluster, PROGRAM, job, program};
 use tokio::sync::oneshot::Receiver;
 
 fn order(program: Option<&str>) -> ForgetOrder {
-    ForgetOrder { program: program.map(str::to_owned) }
+    ForgetOrder { program: program.map(Into::into) }
 }
 
 /// Forgets, which nodes must do at once.

@@ -268,7 +268,7 @@ fn the_same_bytes_are_the_same_program_wherever_they_lie() {
     let copy = Submission { program: "/elsewhere/copy".into(), name: "./copy".into(), ..job(1) };
     let id = cluster.submit_program(program(1), copy).expect("accepted");
     assert_eq!(placed(&mut cluster, id), [(1, Warm, PAGES)]);
-    assert_eq!(cluster.nodes()[1].last_program.as_ref().map(|last| last.path.as_str()), Some("./copy"));
+    assert_eq!(cluster.nodes()[1].last_program.as_ref().map(|last| &*last.path), Some(&b"./copy"[..]));
     let rebuilt = start(&mut cluster, program(2), 1);
     assert_eq!(placed(&mut cluster, rebuilt), [(0, Clean, 0)], "the same path is not");
 }

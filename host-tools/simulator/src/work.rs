@@ -35,7 +35,7 @@ fn length(random: &mut Random) -> usize {
 }
 
 fn location(random: &mut Random) -> Location {
-    Location { directory: None, path: "/path".repeat(random.length(1, 200)) }
+    Location { directory: None, path: b"/p\xffth".repeat(random.length(1, 200)).into() }
 }
 
 /// The answer to a request that came with so many bulk bytes, and the bulk bytes behind it.

@@ -48,7 +48,7 @@ pub(crate) use device::Device;
 pub(crate) use event::Event;
 pub(crate) use input::Input;
 pub(crate) use open_file::{OPEN_FILE_BYTES, Object, OpenFile, S_IFREG, Shipped, Standard};
-pub(crate) use path::{absolute, tidy};
+pub(crate) use path::{absolute, components, tidy};
 pub(crate) use readiness::Ready;
 pub(crate) use signal_file::SignalFile;
 pub(crate) use timer::TimerFile;

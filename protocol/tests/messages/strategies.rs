@@ -10,7 +10,8 @@ use core::net::Ipv4Addr;
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::retain::RetentionPolicy;
-use proptest::prelude::{Strategy, any};
+use coppice_protocol::text::ByteString;
+use proptest::prelude::{Strategy, any, prop_oneof};
 
 pub(crate) use self::control::{to_io_node, to_node};
 pub(crate) use self::pset::{from_pset, to_pset};
@@ -30,6 +31,11 @@ fn job() -> impl Strategy<Value = JobId> {
 
 fn rank() -> impl Strategy<Value = Rank> {
     any::<u32>().prop_map(Rank)
+}
+
+/// Text that may be anything, and often is UTF-8.
+fn bytes() -> impl Strategy<Value = ByteString> {
+    prop_oneof![any::<String>().prop_map(ByteString::from), any::<Vec<u8>>().prop_map(ByteString::from)]
 }
 
 fn program() -> impl Strategy<Value = ProgramId> {

@@ -1,5 +1,6 @@
 //! The command line of `run`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -44,10 +45,10 @@ pub(crate) struct Run {
     pub(crate) root: PathBuf,
     /// Working directory, inside the root
     #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) cwd: String,
+    pub(crate) cwd: OsString,
     /// Environment variable; NAME alone passes this shell's value on; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
-    pub(crate) environment: Vec<String>,
+    pub(crate) environment: Vec<OsString>,
     /// Rank that reads standard input, or `none`
     #[arg(long, value_name = "RANK", default_value = "0", value_parser = parse_stdin_rank)]
     pub(crate) stdin_rank: StdinRank,
@@ -74,7 +75,7 @@ pub(crate) struct Run {
     pub(crate) estimate: Option<u64>,
     /// The program, a path or a name that is in this directory or in PATH, and its arguments
     #[arg(value_names = ["PROGRAM", "ARG"], required = true, num_args = 1.., trailing_var_arg = true)]
-    pub(crate) command: Vec<String>,
+    pub(crate) command: Vec<OsString>,
 }
 
 impl Run {
@@ -189,7 +190,7 @@ mod tests {
     fn defaults_are_one_rank_in_this_directory_on_any_node() {
         let run = run(&["p"]);
         assert_eq!((run.ranks_and_nodes(), run.root.to_str()), (Ok((1, vec![])), Some(".")));
-        assert_eq!((run.cwd.as_str(), run.stdin_rank, run.timeout), ("/", StdinRank(Some(0)), None));
+        assert_eq!((run.cwd.to_str(), run.stdin_rank, run.timeout), (Some("/"), StdinRank(Some(0)), None));
         assert_eq!((run.no_retain, run.quiet, run.estimate), (false, false, None));
     }
 

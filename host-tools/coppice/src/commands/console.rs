@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use coppice_api::{ApiError, Client, presence};
+use coppice_api::{ApiError, Client, presence, shown};
 
 use crate::arguments::Console;
 
@@ -30,9 +30,9 @@ pub(crate) async fn console(client: &Client, console: &Console) -> anyhow::Resul
     let mut file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("node {} has printed nothing yet ({} is not there)", console.node, path.display())
+            bail!("node {} has printed nothing yet ({} is not there)", console.node, shown(&path))
         }
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        Err(error) => return Err(error).with_context(|| shown(&path).to_string()),
     };
     let mut position = copy(&mut file, 0)?;
     if !console.follow {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::limits::{SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
-use coppice_api::{ClusterPaths, PathError};
+use coppice_api::{ClusterPaths, PathError, shown};
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::{LocateError, Qemu, find_qemu};
 use coppice_qemu::probe::{PROBE_LIMIT, probe};
@@ -91,7 +91,7 @@ fn check_qemu(checks: &mut Vec<Check>) -> Option<Qemu> {
     const INSTALL: &str = "apt-get install qemu-system-x86";
     match find_qemu() {
         Ok(qemu) => {
-            checks.push(Check::good("QEMU", format!("{} at {}", qemu.version, qemu.path.display())));
+            checks.push(Check::good("QEMU", format!("{} at {}", qemu.version, shown(&qemu.path))));
             Some(qemu)
         }
         Err(LocateError::Missing) => {
@@ -112,7 +112,7 @@ fn check_installation(checks: &mut Vec<Check>) -> Option<std::path::PathBuf> {
         .into_iter()
         .filter(|name| !own.with_file_name(name).is_file())
         .collect();
-    let directory = own.parent().unwrap_or(Path::new("/")).display().to_string();
+    let directory = shown(own.parent().unwrap_or(Path::new("/"))).to_string();
     if missing.is_empty() {
         checks.push(Check::good("installation", format!("complete in {directory}")));
     } else {
@@ -144,8 +144,8 @@ fn check_directories(paths: &ClusterPaths, checks: &mut Vec<Check>) {
             let bytes = paths.runtime().as_os_str().len() + SOCKET_NAME_BYTES_MAX;
             let found = format!(
                 "state in {}, sockets in {} ({bytes} of {SOCKET_PATH_BYTES_MAX} bytes of path)",
-                paths.state().display(),
-                paths.runtime().display()
+                shown(paths.state()),
+                shown(paths.runtime())
             );
             checks.push(Check::good("directories", found));
             checks.extend(check_disk(paths.state()));
@@ -161,7 +161,7 @@ fn check_directories(paths: &ClusterPaths, checks: &mut Vec<Check>) {
 fn check_disk(directory: &Path) -> Option<Check> {
     let status = rustix::fs::statvfs(directory).ok()?;
     let free = status.f_bavail.saturating_mul(status.f_frsize);
-    let found = format!("{} MiB free in {}", free >> 20, directory.display());
+    let found = format!("{} MiB free in {}", free >> 20, shown(directory));
     Some(if free >= DISK_BYTES_MIN {
         Check::good("disk", found)
     } else {

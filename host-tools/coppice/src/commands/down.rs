@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use coppice_api::holder::{self, Holder};
-use coppice_api::{ApiError, Client, presence};
+use coppice_api::{ApiError, Client, presence, shown};
 use rustix::fs::FlockOperation;
 use rustix::process::{PidfdFlags, Signal};
 
@@ -52,7 +52,7 @@ pub(crate) fn remove_remains(client: &Client) -> anyhow::Result<()> {
         return Ok(());
     }
     if let Some(left) = left {
-        holder::give_up(paths, &left).with_context(|| paths.holder().display().to_string())?;
+        holder::give_up(paths, &left).with_context(|| shown(&paths.holder()).to_string())?;
     }
     if paths.runtime().exists() {
         paths.remove_runtime()?;
@@ -111,6 +111,6 @@ fn is_locked(client: &Client) -> anyhow::Result<bool> {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(false),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
-        Err(errno) => Err(errno).with_context(|| format!("cannot look at {}", path.display())),
+        Err(errno) => Err(errno).with_context(|| format!("cannot look at {}", shown(&path))),
     }
 }

@@ -1,12 +1,14 @@
 //! `coppice forget`: has nodes give back what they hold of programs.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
+use coppice_api::path::bytes;
 use coppice_api::retain::{ForgetOrder, Forgotten};
-use coppice_api::{ApiError, Client};
+use coppice_api::{ApiError, ByteString, Client};
 
 use crate::arguments::Forget;
 use crate::run::program;
@@ -28,7 +30,7 @@ const NOT_FOUND: u16 = 404;
 pub(crate) async fn forget(client: &Client, forget: &Forget) -> anyhow::Result<()> {
     let forgotten = match forget.program.as_deref().map(meant).transpose()? {
         None => order(client, None).await?,
-        Some(Meant::Hash(digits)) => order(client, Some(digits)).await?,
+        Some(Meant::Hash(digits)) => order(client, Some(digits.into())).await?,
         Some(Meant::File(path)) => forget_file(client, &path).await?,
     };
     if forget.listing.json {
@@ -42,17 +44,16 @@ pub(crate) async fn forget(client: &Client, forget: &Forget) -> anyhow::Result<(
     }
 }
 
-async fn order(client: &Client, program: Option<String>) -> Result<Forgotten, ApiError> {
+async fn order(client: &Client, program: Option<ByteString>) -> Result<Forgotten, ApiError> {
     client.forget(&ForgetOrder { program }).await
 }
 
 /// The program that was last run from a file, which may have been built anew since. If none was, the one that is in it:
 /// it may have been run from elsewhere.
 async fn forget_file(client: &Client, path: &Path) -> anyhow::Result<Forgotten> {
-    let name = path.to_str().ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))?;
-    match order(client, Some(name.to_owned())).await {
+    match order(client, Some(bytes(path))).await {
         Err(refused @ ApiError::Refused { status: NOT_FOUND, .. }) => match hash(path) {
-            Ok(hash) => Ok(order(client, Some(hash)).await?),
+            Ok(hash) => Ok(order(client, Some(hash.into())).await?),
             Err(_) => Err(refused.into()),
         },
         answered => Ok(answered?),
@@ -85,12 +86,13 @@ enum Meant {
     File(PathBuf),
 }
 
-fn meant(text: &str) -> anyhow::Result<Meant> {
+fn meant(program: &OsStr) -> anyhow::Result<Meant> {
     let digits = HASH_DIGITS_MIN..=HASH_DIGITS_MAX;
-    if digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let is_hash = |text: &&str| digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if let Some(text) = program.to_str().filter(is_hash) {
         return Ok(Meant::Hash(text.to_ascii_lowercase()));
     }
-    let path = program::find(Path::new(text)).with_context(|| "give a program's file or the digits of its hash")?;
+    let path = program::find(Path::new(program)).with_context(|| "give a program's file or the digits of its hash")?;
     Ok(Meant::File(path))
 }
 
@@ -119,7 +121,11 @@ fn silence(silent: &[u32]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Forgotten, Meant, READ_BYTES, hash, meant, silence, told};
+    use super::{Forgotten, Meant, READ_BYTES, hash, silence, told};
+
+    fn meant(text: &str) -> anyhow::Result<Meant> {
+        super::meant(text.as_ref())
+    }
 
     #[test]
     fn what_was_given_back_is_told_in_one_line() {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use coppice_api::Client;
 use coppice_api::job::{JobDetail, RankOutcome, RankView};
-use coppice_api::signal;
+use coppice_api::{Client, shown, signal};
 
 use super::listings::{command, job_state, run_time};
 use crate::arguments::Job;
@@ -34,7 +33,7 @@ fn describe(detail: &JobDetail) -> String {
     if let Some(ms) = job.estimate_ms {
         let _ = write!(text, " (estimate {})", show_ns(ms.saturating_mul(1_000_000)));
     }
-    let _ = writeln!(text, "\nprogram {}, root {}, directory {}", job.program, job.root.display(), job.directory);
+    let _ = writeln!(text, "\nprogram {}, root {}, directory {}", job.program, shown(&job.root), job.directory);
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
     }

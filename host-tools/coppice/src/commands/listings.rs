@@ -116,7 +116,7 @@ fn programs_table(programs: &[ProgramView]) -> String {
             show_time(program.used_at_ns),
             or_dash(nodes),
             retained(program.retained_pages, program.retained_bytes),
-            program.path.clone(),
+            program.path.to_string(),
         ]
     };
     let heading = ["PROGRAM", "FILE", "MEMORY", "STORED", "LAST USED", "NODES", "RETAINED", "FROM"];
@@ -153,7 +153,7 @@ fn short(hash: &str) -> &str {
 
 /// A job's program and arguments.
 pub(crate) fn command(job: &JobView) -> String {
-    std::iter::once(&job.name).chain(&job.arguments).map(String::as_str).collect::<Vec<_>>().join(" ")
+    std::iter::once(&job.name).chain(&job.arguments).map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// From its start to its end, or to now.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::{ClusterState, ClusterView, StartReport};
 use coppice_api::limits::REPORT_BYTES_MAX;
-use coppice_api::{Client, in_one_line};
+use coppice_api::{Client, in_one_line, shown};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
@@ -135,7 +135,7 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Not in the way of somebody who wants to unmount or remove this directory.
     command.current_dir("/");
-    command.spawn().with_context(|| format!("cannot start {}; build it with `cargo xtask build`", program.display()))
+    command.spawn().with_context(|| format!("cannot start {}; build it with `cargo xtask build`", shown(&program)))
 }
 
 /// Reads the one line that the service node prints.
@@ -151,7 +151,7 @@ async fn wait_for_report(client: &Client, service_node: &mut Child) -> anyhow::R
         }
         Err(_) => {
             let status = service_node.wait().await.context("cannot see the end of coppiced")?;
-            Err(anyhow!("coppiced ended with {status}; {} may say why", client.paths().log().display()))
+            Err(anyhow!("coppiced ended with {status}; {} may say why", shown(&client.paths().log())))
         }
     }
 }

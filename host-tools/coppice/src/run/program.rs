@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use coppice_api::shown;
 use rustix::fs::Mode;
 
 /// The program's file, absolute. A name without a slash is looked for here first, then in `PATH`.
@@ -23,7 +24,7 @@ fn find_in(name: &Path, path: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
     let found = std::env::split_paths(path).map(|directory| directory.join(name)).find(|file| file.is_file());
     match found {
         Some(file) => std::path::absolute(file).context("cannot find the working directory"),
-        None => Err(anyhow!("there is no program '{}' in this directory or in PATH", name.display())),
+        None => Err(anyhow!("there is no program '{}' in this directory or in PATH", shown(name))),
     }
 }
 

@@ -188,7 +188,7 @@ impl Source {
     ///
     /// # Errors
     /// The errno of opening it; `EINVAL` if it is something else.
-    pub(crate) fn open(path: &str) -> Result<(Self, u64)> {
+    pub(crate) fn open(path: &[u8]) -> Result<(Self, u64)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
         let status = rustix::fs::fstat(&file)?;

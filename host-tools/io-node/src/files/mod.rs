@@ -50,7 +50,7 @@ impl Files {
     fn start(&self, at: &Location) -> Result<walk::Start<'_>> {
         // An absolute path does not look at the directory at all, not even whether it is one.
         let base = match at.directory {
-            Some(handle) if !at.path.starts_with('/') => Some(self.handles.directory(handle)?),
+            Some(handle) if !at.path.starts_with(b"/") => Some(self.handles.directory(handle)?),
             _ => None,
         };
         walk::Start::new(&self.root, base)

@@ -99,8 +99,8 @@ impl Files {
     }
 
     /// symlink(2). What the link says is not looked at before it is followed.
-    pub(crate) fn symbolic_link(&self, target: &str, at: &Location) -> Result<()> {
-        if target.is_empty() || target.contains('\0') {
+    pub(crate) fn symbolic_link(&self, target: &[u8], at: &Location) -> Result<()> {
+        if target.is_empty() || target.contains(&0) {
             return Err(Errno::NOENT);
         }
         if target.len() >= PATH_BYTES_MAX {

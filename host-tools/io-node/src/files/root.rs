@@ -55,7 +55,7 @@ impl Root {
     ///
     /// # Errors
     /// The errno of opening it, `EACCES` if it cannot be read and searched or is part of the host's kernel.
-    pub(crate) fn open(path: &str) -> Result<Self> {
+    pub(crate) fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
         let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(|error| errno(&error))?;
         rustix::fs::accessat(CWD, descriptor_path(&dir), Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
         if is_kernel_file_system(&dir)? {

@@ -1,6 +1,7 @@
 //! What files and file systems are: stat(2), statx(2), statfs(2), faccessat2(2), getcwd(2).
 
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, Handle, Location, Timestamp};
+use coppice_protocol::text::ByteString;
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
@@ -93,7 +94,7 @@ impl Files {
 
     /// The path from the root of a directory that a process wants to work in (chdir(2), fchdir(2)), without any links.
     /// An empty path means the directory of the handle itself.
-    pub(crate) fn resolve(&self, at: &Location) -> Result<String> {
+    pub(crate) fn resolve(&self, at: &Location) -> Result<ByteString> {
         let itself = Location { directory: at.directory, path: ".".into() };
         let at = if at.directory.is_some() && at.path.is_empty() { &itself } else { at };
         let found = self.find(at, true)?;
@@ -101,7 +102,6 @@ impl Files {
             return Err(Errno::NOTDIR);
         }
         check_access(&found, Access::EXEC_OK, AtFlags::EACCESS)?;
-        let below = String::from_utf8(self.root.path_of(&found)?).map_err(|_| Errno::ILSEQ)?;
-        Ok(format!("/{below}"))
+        Ok([b"/", &*self.root.path_of(&found)?].concat().into())
     }
 }

@@ -17,6 +17,7 @@ use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::ship::Owner;
+use coppice_protocol::text::ByteString;
 use coppice_protocol::world::{JobKey, World};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -84,7 +85,7 @@ impl Pset {
         driver.spawn_local(drive(stack.clone(), port, clock));
         let buffer = Vec::new();
         let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let text = |path: &Path| ByteString::from(path.to_str().unwrap());
         let (socket, fabric) = (text(&own), text(&fabric));
         pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric }).await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
@@ -202,7 +203,7 @@ impl Pset {
     }
 
     pub(crate) fn job(&self) -> StartJob {
-        let text = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
+        let text = |name: &str| ByteString::from(self.dir.path().join(name).to_str().unwrap());
         StartJob {
             job: JOB,
             size: 8,

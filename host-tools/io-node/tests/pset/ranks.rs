@@ -38,7 +38,7 @@ async fn launched(control: &Wire, ranks: impl IntoIterator<Item = u32>) {
         match control.message().await {
             ToNode::Launch(launch) => {
                 assert_eq!((launch.job, launch.rank, launch.world.ranks_per_node), (JOB, Rank(rank), 3));
-                assert!(launch.environment.contains(&format!("COPPICE_RANK={rank}")));
+                assert!(launch.environment.contains(&format!("COPPICE_RANK={rank}").into()));
             }
             other => panic!("{other:?} where rank {rank} should be launched"),
         }

@@ -11,6 +11,7 @@ use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::Discarded;
+use coppice_protocol::text::ByteString;
 
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now};
@@ -93,7 +94,7 @@ impl<P: Plant> Controller<P> {
         if self.state == ClusterState::Stopping {
             return Err(Refused::conflict("the cluster is going down"));
         }
-        let program = order.program.as_deref().map(|text| self.find_program(text)).transpose()?;
+        let program = order.program.as_ref().map(|program| self.find_program(program)).transpose()?;
         // Nobody waits for the answers of those whose users went away.
         self.forgets.open.retain(|_, forget| !forget.answer.is_closed());
         if self.forgets.open.len() >= FORGETS_MAX {
@@ -105,14 +106,14 @@ impl<P: Plant> Controller<P> {
     }
 
     /// The program that is meant by the first digits of its hash or by the path it was submitted from last.
-    fn find_program(&self, text: &str) -> Result<ProgramId, Refused> {
-        let shown = text.escape_debug();
-        if text.len() >= HASH_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    fn find_program(&self, program: &ByteString) -> Result<ProgramId, Refused> {
+        let is_hash = |text: &&str| text.len() >= HASH_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if let Some(text) = program.to_str().filter(is_hash) {
             match self.records.database().programs_by_hash(text)?[..] {
                 [] => {}
                 [program] => return Ok(program),
                 _ => {
-                    let line = format!("'{shown}' begins the hashes of several programs; give more digits of it");
+                    let line = format!("'{program}' begins the hashes of several programs; give more digits of it");
                     return Err(Refused::conflict(&line));
                 }
             }
@@ -121,10 +122,10 @@ impl<P: Plant> Controller<P> {
                 return Ok(ProgramId(*hash.as_bytes()));
             }
         }
-        let found = self.records.database().program_from(text)?;
+        let found = self.records.database().program_from(program)?;
         found.ok_or_else(|| {
             Refused::missing(format!(
-                "no program '{shown}' was run; give its path, or {HASH_DIGITS_MIN} or more digits of its hash, see \
+                "no program '{program}' was run; give its path, or {HASH_DIGITS_MIN} or more digits of its hash, see \
                  `coppice programs`"
             ))
         })

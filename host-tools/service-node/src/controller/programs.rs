@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use coppice_api::job::{EXIT_COPPICE, Submission};
+use coppice_api::shown;
 use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::ras::{RasKind, Severity};
 
@@ -25,8 +26,7 @@ impl<P: Plant> Controller<P> {
         job: &Submission,
         now: Now,
     ) -> Result<(), Refused> {
-        let path = job.program.to_string_lossy();
-        self.records.database_mut().use_program(program, file, &path, now.realtime_ns)?;
+        self.records.database_mut().use_program(program, file, &job.program, now.realtime_ns)?;
         self.store.recorded(program);
         let stored = self.records.database().stored_programs()?;
         let mut bytes: u64 = stored.iter().map(|program| stored_bytes(program.bytes)).sum();
@@ -49,7 +49,7 @@ impl<P: Plant> Controller<P> {
 
     /// The stored copy of a program was not what it should be, and is removed.
     pub(super) fn program_altered(&mut self, program: ProgramId, path: &Path, now: Now) {
-        let path = path.display();
+        let path = shown(path);
         let text = format!(
             "the stored copy of '{path}' was damaged or changed; it is removed and made anew from the file: {program}"
         );

@@ -1,7 +1,9 @@
 //! Giving jobs their nodes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
@@ -98,7 +100,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn tell_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.awaits_program = false;
-        tell_start(job, &self.store.path(job.program.id).to_string_lossy(), &mut self.plant);
+        tell_start(job, &self.store.path(job.program.id), &mut self.plant);
     }
 }
 
@@ -119,8 +121,8 @@ fn place(job: &Job, start: &Start, nodes: &[Node]) -> Placement {
 }
 
 /// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
-fn tell_start(job: &mut Job, program_file: &str, plant: &mut impl Plant) {
-    let message = start_message(job, program_file.to_owned());
+fn tell_start(job: &mut Job, program_file: &Path, plant: &mut impl Plant) {
+    let message = start_message(job, program_file);
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
     for (state, number) in job.ranks.iter().zip(0..) {
         let member = Member { rank: Rank(number), node: state.node, use_retained: state.use_retained };
@@ -138,16 +140,16 @@ fn tell_start(job: &mut Job, program_file: &str, plant: &mut impl Plant) {
     }
 }
 
-fn start_message(job: &Job, program_file: String) -> StartJob {
+fn start_message(job: &Job, program_file: &Path) -> StartJob {
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {
         job: job.id,
         size: submission.ranks,
-        root: submission.root.to_string_lossy().into_owned(),
+        root: path::bytes(&submission.root),
         program: job.program.id,
         program_bytes: job.program.bytes,
-        program_file,
+        program_file: path::bytes(program_file),
         path: submission.name.clone(),
         arguments,
         environment: submission.environment.clone(),

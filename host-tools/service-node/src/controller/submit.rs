@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::{EXIT_COPPICE, Submission};
+use coppice_api::shown;
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, NodeId};
 
@@ -78,7 +79,7 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad(format!(
                 "cannot run '{}': {needs} of memory and a node has {} MiB free; use {fewer}`coppice up --memory` with \
                  more",
-                job.program.display(),
+                shown(&job.program),
                 free >> 20
             )));
         }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use coppice_api::holder::{self, Holder};
 use coppice_api::paths::ClusterPaths;
-use coppice_api::presence;
+use coppice_api::{presence, shown};
 use rustix::fs::FlockOperation;
 
 use crate::limits::{LOCK_RETRY_INTERVAL, LOCK_TIME_MAX};
@@ -37,7 +37,7 @@ impl Claim {
         // Only now, so that it never names one that is to end at once.
         lock.set_len(0)?;
         lock.rewind()?;
-        writeln!(lock, "{}", std::process::id()).with_context(|| paths.lock().display().to_string())?;
+        writeln!(lock, "{}", std::process::id()).with_context(|| shown(&paths.lock()).to_string())?;
         Ok(Self { _lock: lock, name })
     }
 
@@ -78,7 +78,7 @@ fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
         .truncate(false)
         .mode(0o600)
         .open(&path)
-        .with_context(|| path.display().to_string())?;
+        .with_context(|| shown(&path).to_string())?;
     match try_lock(&file, paths) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -86,7 +86,7 @@ fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
             let _ = file.read_to_string(&mut owner);
             Err(up_already(paths, owner.trim()))
         }
-        Err(errno) => bail!("cannot lock {}: {errno}", path.display()),
+        Err(errno) => bail!("cannot lock {}: {errno}", shown(&path)),
     }
 }
 

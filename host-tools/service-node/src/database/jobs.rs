@@ -1,11 +1,15 @@
 //! Jobs, their blocks and their ranks.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
+use super::bytes::{Bytes, Read};
 use super::node_state::record_run;
 use super::{Database, DatabaseError, from_json, from_sql, to_json, to_sql};
 use crate::limits::{JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
@@ -51,11 +55,11 @@ impl Database {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
-            job.name,
+            Bytes(&job.name),
             to_json(&job.arguments),
             program.0,
-            job.root.to_string_lossy(),
-            job.directory,
+            Bytes::of_path(&job.root),
+            Bytes(&job.directory),
             job.ranks,
             job.timeout_ms.map(to_sql),
             to_sql(at_ns),
@@ -203,11 +207,11 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     Ok(JobView {
         job: from_sql(row.get(0)?),
         state,
-        name: row.get(2)?,
+        name: row.get::<_, Read>(2)?.0,
         arguments: from_json(&row.get::<_, String>(3)?, "arguments of a job")?,
         program: row.get(4)?,
-        root: row.get::<_, String>(5)?.into(),
-        directory: row.get(6)?,
+        root: OsString::from_vec(row.get::<_, Read>(5)?.0.into_bytes()).into(),
+        directory: row.get::<_, Read>(6)?.0,
         ranks: row.get(7)?,
         ranks_per_node: row.get(17)?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,

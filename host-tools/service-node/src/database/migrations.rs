@@ -5,12 +5,13 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
     include_str!("schema-5.sql"),
+    include_str!("schema-6.sql"),
 ];
 
 /// Brings the file up to date, all or nothing.
@@ -80,7 +81,7 @@ mod tests {
         let mut database = Database::prepare(old_file()).expect("brought up to date");
         let node = database.node(NodeId(3)).expect("node");
         let last = node.last_program.expect("it ran something");
-        assert_eq!((last.path.as_str(), last.bytes, last.job, last.at_ns), ("./prog", 100, 1, 6));
+        assert_eq!((last.path, last.bytes, last.job, last.at_ns), ("./prog".into(), 100, 1, 6));
         assert_eq!(last.program, "03".repeat(32));
         assert_eq!((node.generation, node.retained), (7, vec![]));
         assert_eq!(node.status.map(|status| status.cores), Some(1));
@@ -88,9 +89,13 @@ mod tests {
         let detail = database.job(JobId(1)).expect("query").expect("there");
         assert_eq!((detail.job.nodes.as_slice(), detail.job.exit_status), (&[3][..], Some(4)));
         assert_eq!((detail.job.ranks, detail.job.ranks_per_node), (1, 1));
+        assert_eq!((detail.job.name, detail.job.arguments), ("./prog".into(), vec!["a".into()]));
+        assert_eq!((detail.job.root.to_str(), detail.job.directory), (Some("/"), "/".into()));
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
         assert_eq!((detail.rank_reports[0].pages_fetched, detail.rank_reports[0].retain), (5, None));
-        assert_eq!(database.programs().expect("programs").len(), 1);
+        let programs = database.programs().expect("programs");
+        assert_eq!(programs.iter().map(|program| &program.path).collect::<Vec<_>>(), [&"/bin/prog"]);
+        assert!(database.program_from(b"/bin/prog").expect("query").is_some());
         // What is new can be recorded in it.
         let held = [RetainedProgram { program: ProgramId([3; 32]), pages: 5, bytes: 6 }];
         database.set_retained(NodeId(3), Generation(7), &held, 11).expect("recorded");

@@ -8,6 +8,7 @@ use coppice_protocol::ids::{Generation, NodeId, ProgramId};
 use coppice_protocol::retain::RetainedProgram;
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::bytes::{Bytes, Read};
 use super::{Database, DatabaseError, from_sql, to_sql};
 
 impl Database {
@@ -19,7 +20,7 @@ impl Database {
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             Ok(LastProgram {
                 program: row.get(0)?,
-                path: row.get(1)?,
+                path: row.get::<_, Read>(1)?.0,
                 bytes: from_sql(row.get(2)?),
                 job: from_sql(row.get(3)?),
                 at_ns: from_sql(row.get(4)?),
@@ -88,7 +89,7 @@ pub(super) fn record_run(
         transaction.prepare_cached(sql)?.execute(params![
             node.0,
             program.0,
-            run.path,
+            Bytes(&run.path),
             to_sql(run.bytes),
             to_sql(run.job),
             generation.0,

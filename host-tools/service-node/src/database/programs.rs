@@ -1,9 +1,12 @@
 //! Programs by hash, and files whose hash is known.
 
+use std::path::Path;
+
 use coppice_api::program::ProgramView;
 use coppice_protocol::ids::ProgramId;
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::bytes::{Bytes, Read};
 use super::{Database, DatabaseError, from_sql, to_sql};
 use crate::limits::{KNOWN_FILES_MAX, PROGRAMS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
@@ -55,7 +58,7 @@ impl Database {
         &mut self,
         row: &ProgramRow,
         file: FileKey,
-        path: &str,
+        path: &Path,
         at_ns: u64,
     ) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
@@ -66,7 +69,7 @@ impl Database {
             row.id.0,
             to_sql(row.bytes),
             to_sql(row.memory_bytes),
-            path,
+            Bytes::of_path(&path),
             to_sql(at_ns)
         ])?;
         let sql = "INSERT OR REPLACE INTO known_files
@@ -142,9 +145,9 @@ impl Database {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn program_from(&self, path: &str) -> Result<Option<ProgramId>, DatabaseError> {
+    pub fn program_from(&self, path: &[u8]) -> Result<Option<ProgramId>, DatabaseError> {
         let sql = "SELECT hash FROM programs WHERE path = ?1 ORDER BY used_at_ns DESC LIMIT 1";
-        let row = self.connection.prepare_cached(sql)?.query_row([path], |row| row.get(0).map(ProgramId));
+        let row = self.connection.prepare_cached(sql)?.query_row([Bytes(path)], |row| row.get(0).map(ProgramId));
         Ok(row.optional()?)
     }
 
@@ -161,7 +164,7 @@ impl Database {
                 hash: row.get(0)?,
                 bytes: from_sql(row.get(1)?),
                 memory_bytes: from_sql(row.get(2)?),
-                path: row.get(3)?,
+                path: row.get::<_, Read>(3)?.0,
                 used_at_ns: from_sql(row.get(4)?),
                 stored: row.get(5)?,
                 nodes: Vec::new(),
@@ -191,7 +194,7 @@ mod tests {
     fn a_known_file_is_known_until_anything_of_it_changes() {
         let mut database = Database::in_memory().expect("open");
         let row = ProgramRow { id: ProgramId([7; 32]), bytes: 3, memory_bytes: 9 };
-        database.use_program(&row, FILE, "/bin/x", 1).expect("used");
+        database.use_program(&row, FILE, "/bin/x".as_ref(), 1).expect("used");
         assert_eq!(database.known_program(FILE).expect("query"), Some(row));
         for other in [
             FileKey { device: 1, ..FILE },
@@ -214,7 +217,7 @@ mod tests {
         let row = |hash: u8| ProgramRow { id: ProgramId([hash; 32]), bytes: 3, memory_bytes: 9 };
         for hash in 0..9 {
             let file = FileKey { inode: hash.into(), ..FILE };
-            database.use_program(&row(hash), file, "/bin/x", hash.into()).expect("used");
+            database.use_program(&row(hash), file, "/bin/x".as_ref(), hash.into()).expect("used");
         }
         // One of each is named by a job, the last of a node, what a node holds, and the store.
         let sql = "INSERT INTO nodes (node, generation) VALUES (1, 1);
@@ -245,9 +248,9 @@ mod tests {
         let row = ProgramRow { id: ProgramId([7; 32]), bytes: 3, memory_bytes: 9 };
         let file = |number: u64| FileKey { inode: number, ..FILE };
         for number in 0..5 {
-            database.use_program(&row, file(number), "/bin/x", number).expect("used");
+            database.use_program(&row, file(number), "/bin/x".as_ref(), number).expect("used");
         }
-        database.use_program(&row, file(0), "/bin/x", 9).expect("used again");
+        database.use_program(&row, file(0), "/bin/x".as_ref(), 9).expect("used again");
         database.trim_programs(2, 9).expect("trimmed");
         let known = |number| database.known_program(file(number)).expect("query").is_some();
         assert_eq!([0, 1, 2, 3, 4].map(known), [true, false, false, false, true]);
@@ -262,7 +265,7 @@ mod tests {
                        INSERT OR REPLACE INTO known_files SELECT 3, i, 3, 4, 5, zeroblob(32), 1 FROM n";
             database.connection.execute(sql, [to_sql(KNOWN_FILES_MAX)]).expect("filled");
             for number in 0..uses {
-                database.use_program(&row, FileKey { inode: number, ..FILE }, "/bin/x", 2).expect("used");
+                database.use_program(&row, FileKey { inode: number, ..FILE }, "/bin/x".as_ref(), 2).expect("used");
             }
             let count = database.connection.query_row("SELECT count(*) FROM known_files", [], |row| row.get(0));
             from_sql(count.expect("counted"))

@@ -1,11 +1,16 @@
 //! Jobs and nodes as they are recorded, read by another process where that matters.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
 use coppice_api::job::{JobState, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::retain::RetainedProgram;
+use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
-use super::{Database, JobRow, NodeRow, StartRow};
+use super::{Database, FileKey, JobRow, NodeRow, ProgramRow, StartRow};
 
 const PROGRAM: ProgramId = ProgramId([9; 32]);
 
@@ -13,7 +18,7 @@ fn submission() -> Submission {
     Submission {
         program: "/bin/x".into(),
         name: "x".into(),
-        arguments: vec!["a b".into(), "ü".into()],
+        arguments: vec!["a b".into(), "ü".into(), b"\xff\n"[..].into()],
         environment: vec![],
         root: "/srv".into(),
         directory: "/".into(),
@@ -97,7 +102,7 @@ fn a_job_is_followed_from_queue_to_end() {
     let detail = database.job(job).expect("query").expect("there");
     assert_eq!(detail.rank_reports, [rank(0), rank(1)]);
     assert_eq!((detail.job.nodes, detail.job.exit_status), (vec![4, 5], Some(3)));
-    assert_eq!(detail.job.arguments, ["a b", "ü"]);
+    assert_eq!(detail.job.arguments, submission().arguments);
     let times = (detail.job.started_at_ns, detail.job.running_at_ns, detail.job.ended_at_ns);
     assert_eq!(times, (Some(20), Some(25), Some(30)));
     assert_eq!((detail.job.placement, detail.job.retention), (Some(placement), Some(retention)));
@@ -148,4 +153,56 @@ fn the_node_state_table_survives_and_is_void_after_a_boot() {
     // A boot that came to nothing before it ran anything finds no rows of the one before it either.
     database.set_retained(NodeId(4), Generation(2), &[], 22).expect("recorded");
     assert_eq!(known(&database, 4), (None, vec![]));
+}
+
+fn value(database: &Database, sql: &str) -> rusqlite::types::Value {
+    database.connection.query_row(sql, [], |row| row.get(0)).expect("a row")
+}
+
+#[test]
+fn what_is_text_is_stored_as_text_and_what_is_not_as_bytes() {
+    let mut database = Database::in_memory().expect("open");
+    let odd = Submission { name: b"./x\xff"[..].into(), directory: "/ü".into(), ..submission() };
+    let job = database.add_job(&odd, PROGRAM, 10).expect("added");
+    assert_eq!(value(&database, "SELECT name FROM jobs"), b"./x\xff".to_vec().into());
+    assert_eq!(value(&database, "SELECT directory FROM jobs"), "/ü".to_owned().into());
+    let run = LastProgram { path: odd.name.clone(), ..run(job) };
+    let nodes = [(NodeId(1), database.next_generation(NodeId(1)).expect("counted"))];
+    let placement = Placement { summary: "clean".into(), nodes: Vec::new() };
+    let start = StartRow { nodes: &nodes, placement: &placement, program: PROGRAM, run: &run };
+    database.start_job(job, &start, 20).expect("started");
+    assert_eq!(database.node(NodeId(1)).expect("node").last_program, Some(run));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    #[test]
+    fn any_bytes_are_read_as_they_were_written(
+        [name, directory, path, argument] in any::<[Vec<u8>; 4]>(),
+        is_text in any::<bool>(),
+    ) {
+        let [name, directory, path, argument] = [name, directory, path, argument].map(|bytes| {
+            if is_text { String::from_utf8_lossy(&bytes).into_owned().into_bytes() } else { bytes }
+        });
+        let path = PathBuf::from(OsString::from_vec(path));
+        let mut database = Database::in_memory().expect("open");
+        let job = Submission {
+            name: name.into(),
+            directory: directory.into(),
+            root: path.clone(),
+            arguments: vec![argument.into()],
+            ..submission()
+        };
+        let id = database.add_job(&job, PROGRAM, 10).expect("added");
+        let found = database.job(id).expect("query").expect("there").job;
+        prop_assert_eq!((found.name, found.arguments), (job.name, job.arguments));
+        prop_assert_eq!((found.root, found.directory), (job.root, job.directory));
+        let row = ProgramRow { id: PROGRAM, bytes: 3, memory_bytes: 9 };
+        let file = FileKey { device: 1, inode: 2, bytes: 3, modified_ns: 4, changed_ns: 5 };
+        database.use_program(&row, file, &path, 1).expect("used");
+        prop_assert_eq!(database.program_from(path.as_os_str().as_bytes()).expect("query"), Some(PROGRAM));
+        let listed = database.programs().expect("listed");
+        prop_assert_eq!(&*listed[0].path, path.as_os_str().as_bytes());
+    }
 }

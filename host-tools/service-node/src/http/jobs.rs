@@ -7,6 +7,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
+use coppice_api::shown;
 use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX};
 
@@ -41,8 +42,8 @@ pub(super) async fn submit(
     let Json(submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
     check(&submission)?;
     let root = submission.root.clone();
-    let shown = format!("root '{}'", root.display());
-    api.files.work(&shown, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
+    let what = format!("root '{}'", shown(&root));
+    api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
     let (program, file) = find_program(&api, &submission.program).await?;
     let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, answer)).await?;
     Ok(Json(Submitted { job: job.0 }))
@@ -81,13 +82,15 @@ fn check(job: &Submission) -> Result<(), Refused> {
              {LAUNCH_BYTES_PER_NODE_MAX} together can be passed; put them into a file, or use fewer --ranks-per-node"
         )));
     }
-    if texts.chain([&job.directory]).any(|text| text.contains('\0')) {
+    if texts.chain([&job.directory]).any(|text| text.contains(&0)) {
         return Err(Refused::bad("a zero byte cannot be passed to a program".to_owned()));
     }
-    if let Some(bad) = job.environment.iter().find(|pair| pair.find('=').is_none_or(|at| at == 0)) {
+    if let Some(bad) =
+        job.environment.iter().find(|pair| pair.iter().position(|byte| *byte == b'=').is_none_or(|at| at == 0))
+    {
         return Err(Refused::bad(format!("'{bad}' is no environment variable; use NAME=VALUE")));
     }
-    if !job.directory.starts_with('/') || job.directory.len() >= PATH_BYTES_MAX {
+    if !job.directory.starts_with(b"/") || job.directory.len() >= PATH_BYTES_MAX {
         return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
     }
     Ok(())
@@ -95,10 +98,7 @@ fn check(job: &Submission) -> Result<(), Refused> {
 
 /// The root must be a directory that this user may enter; the I/O node opens it as the same user.
 fn check_root(root: &Path) -> Result<(), Refused> {
-    let show = root.display();
-    if root.to_str().is_none() {
-        return Err(Refused::bad(format!("cannot use root '{show}': its path is not UTF-8")));
-    }
+    let show = shown(root);
     let metadata = std::fs::metadata(root);
     let metadata = metadata.map_err(|error| Refused::bad(format!("cannot use root '{show}': {}", plain(&error))))?;
     if !metadata.is_dir() {
@@ -111,9 +111,9 @@ fn check_root(root: &Path) -> Result<(), Refused> {
 
 /// The program in a file: from memory if the file has not changed, else by reading it. It is held from here on.
 async fn find_program(api: &Api, path: &Path) -> Result<(Held, FileKey), Refused> {
-    let shown = format!("program '{}'", path.display());
+    let what = format!("program '{}'", shown(path));
     let named = path.to_owned();
-    let file = api.files.work(&shown, HOST_FILE_TIME_MAX, move || file_key(&named)).await?.map_err(refuse)?;
+    let file = api.files.work(&what, HOST_FILE_TIME_MAX, move || file_key(&named)).await?.map_err(refuse)?;
     let known = api.ask(|answer| Request::KnownProgram(file, answer)).await?;
     if let Some(program) = &known
         && api.store.is_unaltered(program.id)
@@ -125,14 +125,14 @@ async fn find_program(api: &Api, path: &Path) -> Result<(Held, FileKey), Refused
     if let Some(program) = known {
         let (store, held) = (api.store.clone(), program.clone());
         let read_error = |error| Refused { status: 500, message: format!("cannot read the store: {}", plain(&error)) };
-        match api.files.work(&shown, IMPORT_TIME_MAX, move || store.check(&held)).await?.map_err(read_error)? {
+        match api.files.work(&what, IMPORT_TIME_MAX, move || store.check(&held)).await?.map_err(read_error)? {
             Found::Sound => return Ok((program, file)),
             Found::Altered => api.tell(Request::ProgramAltered(program, path.to_owned())).await?,
             Found::Absent => {}
         }
     }
     let (store, path) = (api.store.clone(), path.to_owned());
-    api.files.work(&shown, IMPORT_TIME_MAX, move || store.import(&path)).await?.map_err(refuse)
+    api.files.work(&what, IMPORT_TIME_MAX, move || store.import(&path)).await?.map_err(refuse)
 }
 
 fn refuse(error: StoreError) -> Refused {
@@ -142,6 +142,7 @@ fn refuse(error: StoreError) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use coppice_api::ByteString;
     use coppice_api::job::Submission;
 
     use super::{check, check_root};
@@ -173,16 +174,19 @@ mod tests {
             (Submission { ranks: 0, ..job() }, "-n 0"),
             (Submission { input_rank: Some(2), ..job() }, "--stdin-rank"),
             (Submission { estimate_ms: Some(0), ..job() }, "--estimate 0"),
-            (Submission { arguments: vec!["x".repeat(200_000)], ..job() }, "put them into a file"),
-            (Submission { arguments: vec![String::new(); 15_000], ..job() }, "put them into a file"),
+            (Submission { arguments: vec!["x".repeat(200_000).into()], ..job() }, "put them into a file"),
+            (Submission { arguments: vec![ByteString::new(); 15_000], ..job() }, "put them into a file"),
             (
-                Submission { arguments: vec![String::new(); 10_000], ranks: 4, ranks_per_node: 4, ..job() },
+                Submission { arguments: vec![ByteString::new(); 10_000], ranks: 4, ranks_per_node: 4, ..job() },
                 "fewer --ranks-per-node",
             ),
             (Submission { arguments: vec!["a\0b".into()], ..job() }, "zero byte"),
             (Submission { environment: vec!["=x".into()], ..job() }, "NAME=VALUE"),
             (Submission { environment: vec!["x".into()], ..job() }, "NAME=VALUE"),
             (Submission { directory: "here".into(), ..job() }, "absolute"),
+            (Submission { arguments: vec![b"a\xff\0b"[..].into()], ..job() }, "zero byte"),
+            (Submission { environment: vec![b"\xff\n"[..].into()], ..job() }, "'\\xff\\n' is no"),
+            (Submission { directory: b"\xff\x1b"[..].into(), ..job() }, "'\\xff\\u{1b}' is not an absolute"),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
+use coppice_api::shown;
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::Personality;
 use coppice_qemu::launch::{Exit, Running};
@@ -88,7 +89,7 @@ fn prepare(setup: &Setup, personality: &Personality) -> Result<(), String> {
             .open(&path)
             .and_then(|mut file| file.write_all(&personality.encode())),
     };
-    written.map_err(|error| format!("cannot write {}: {}", path.display(), plain(&error)))?;
+    written.map_err(|error| format!("cannot write {}: {}", shown(&path), plain(&error)))?;
     let console = setup.paths.console(node);
     // There is none before the first boot.
     let _ = std::fs::rename(&console, console.with_extension("log.1"));

@@ -1,7 +1,7 @@
 //! What the links in `/proc/self/fd` say.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::open_file::{Object, OpenFile};
 use super::pair::PairEnd;
@@ -10,22 +10,22 @@ use crate::pmi;
 
 impl OpenFile {
     /// What it stands for, as the link of a descriptor says it, if that is known.
-    pub(crate) fn name(&self) -> Option<String> {
-        let anonymous = |kind: &str| Some(format!("anon_inode:[{kind}]"));
+    pub(crate) fn name(&self) -> Option<Vec<u8>> {
+        let anonymous = |kind: &str| Some(format!("anon_inode:[{kind}]").into_bytes());
         match &self.object {
             Object::Shipped(_) => None,
-            Object::Stream(stream) => Some(format!("pipe:[{}]", 1 + stream.number())),
-            Object::Pipe(end) => Some(format!("pipe:[{}]", end.serial)),
+            Object::Stream(stream) => Some(format!("pipe:[{}]", 1 + stream.number()).into_bytes()),
+            Object::Pipe(end) => Some(format!("pipe:[{}]", end.serial).into_bytes()),
             Object::Pair(PairEnd { serial, .. })
             | Object::Socket(Socket { serial, .. })
-            | Object::Pmi(pmi::Endpoint { serial, .. }) => Some(format!("socket:[{serial}]")),
+            | Object::Pmi(pmi::Endpoint { serial, .. }) => Some(format!("socket:[{serial}]").into_bytes()),
             Object::Event(_) => anonymous("eventfd"),
             Object::Timer(_) => anonymous("timerfd"),
             Object::Signals(_) => anonymous("signalfd"),
             Object::Poller(_) => anonymous("eventpoll"),
             Object::Shared(file) => file.name(),
-            Object::Device(device) => Some(String::from(device.path())),
-            Object::Text(_, node) | Object::Program(node) | Object::Special(node) => Some(node.path()),
+            Object::Device(device) => Some(Vec::from(device.path())),
+            Object::Text(_, node) | Object::Program(node) | Object::Special(node) => Some(node.path().into_bytes()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
@@ -19,14 +20,25 @@ fn find(process: &Process, thread: Option<u32>) -> Option<Arc<ThreadState>> {
 }
 
 /// The name of a thread, or of the process.
-pub(super) fn name(process: &Process, thread: Option<u32>) -> String {
+pub(super) fn name(process: &Process, thread: Option<u32>) -> Vec<u8> {
     let name = find(process, thread).map_or_else(|| process.name(), |thread| *thread.name.lock());
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..length]).into_owned()
+    name[..length].to_vec()
+}
+
+/// The same within a line, as Linux has it: a line break and a backslash are escaped.
+fn name_in_line(process: &Process, thread: Option<u32>, text: &mut Excerpt) {
+    for byte in name(process, thread) {
+        match byte {
+            b'\n' => text.push(b"\\n"),
+            b'\\' => text.push(b"\\\\"),
+            other => text.push(&[other]),
+        }
+    }
 }
 
 /// `/proc/self/status`.
-pub(super) fn status(process: &Process, thread: Option<u32>) -> String {
+pub(super) fn status(process: &Process, thread: Option<u32>, text: &mut Excerpt) {
     let identity = &process.identity;
     let (stats, mapped) = {
         let space = process.space.lock();
@@ -41,15 +53,18 @@ pub(super) fn status(process: &Process, thread: Option<u32>) -> String {
         (signals.pending(tid).and(shared.others()), shared, signals.blocked(tid), ignored, caught)
     };
     let affinity = find(process, thread).map_or(process.cores, |thread| thread.affinity.load(Ordering::Relaxed));
-    format!(
-        "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\n\
+    text.push(b"Name:\t");
+    name_in_line(process, thread, text);
+    // Writing to a text does not fail; it says at its end what is missing.
+    let _ = write!(
+        text,
+        "\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\n\
          TracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\nGid:\t{group}\t{group}\t{group}\t{group}\n\
          FDSize:\t{}\nGroups:\t{group} \nVmSize:\t{:8} kB\nVmHWM:\t{:8} kB\nVmRSS:\t{:8} kB\nThreads:\t{}\n\
          SigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n\
          CapInh:\t{none}\nCapPrm:\t{none}\nCapEff:\t{none}\nCapBnd:\t{none}\nCapAmb:\t{none}\n\
          NoNewPrivs:\t1\nSeccomp:\t0\nCpus_allowed:\t{affinity:x}\nCpus_allowed_list:\t{}\n\
          Mems_allowed:\t1\nMems_allowed_list:\t0\n",
-        name(process, thread),
         process.umask.load(Ordering::Relaxed),
         Identity::PARENT,
         process.files.lock().numbers().last().map_or(64, |last| (last + 1).next_multiple_of(64)),
@@ -64,11 +79,11 @@ pub(super) fn status(process: &Process, thread: Option<u32>) -> String {
         caught.0,
         cores(affinity),
         none = "0000000000000000",
-    )
+    );
 }
 
 /// `/proc/self/stat`: what is not known here is 0.
-pub(super) fn stat(process: &Process, thread: Option<u32>) -> String {
+pub(super) fn stat(process: &Process, thread: Option<u32>, text: &mut Excerpt) {
     let identity = &process.identity;
     let pid = identity.pid;
     let tid = thread.unwrap_or(pid);
@@ -89,15 +104,16 @@ pub(super) fn stat(process: &Process, thread: Option<u32>) -> String {
     };
     // Signals beyond 31 are left out, as on Linux.
     let low = |set: u64| set & 0x7fff_ffff;
-    let mut text = format!("{tid} ({}) R {} {pid} {pid} 0 -1 0", name(process, thread), Identity::PARENT);
+    // Writing to a text does not fail; it says at its end what is missing.
+    let _ = write!(text, "{tid} (");
+    name_in_line(process, thread, text);
+    let _ = write!(text, ") R {} {pid} {pid} 0 -1 0", Identity::PARENT);
     let times = (minor, major, ticks(cpu_ns), process.threads.count(), ticks(process.account.started_ns()));
-    // Writing to a string does not fail.
     let _ = write!(text, " {} 0 {} 0 {} 0 0 0 20 0 {} 0 {}", times.0, times.1, times.2, times.3, times.4);
     let _ = write!(text, " {mapped} {} {} {} {} {start} 0 0", stats.pages, u64::MAX, code.0, code.1);
     let [pending, blocked, ignored, caught] = [pending.0, blocked.0, ignored.0, caught.0].map(low);
     let _ = write!(text, " {pending} {blocked} {ignored} {caught} 0 0 0 17 {core} 0 0 0 0 0");
     let _ = writeln!(text, " {} {} {} 0 0 0 0 0", data.0, data.1, heap.0);
-    text
 }
 
 /// `/proc/self/statm`, in pages. What is shared is not told from what is not.

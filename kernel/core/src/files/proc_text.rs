@@ -92,7 +92,7 @@ impl Text {
             Self::Pages => proc_self::pages(process),
             Self::CommandLine => {
                 return process.identity.arguments.iter().for_each(|text| {
-                    out.push(text.as_bytes());
+                    out.push(text);
                     out.push(&[0]);
                 });
             }
@@ -105,12 +105,15 @@ impl Text {
             Self::Mounts => {
                 String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
             }
-            Self::Name(thread) => format!("{}\n", proc_self::name(process, thread)),
+            Self::Name(thread) => {
+                out.push(&proc_self::name(process, thread));
+                return out.push(b"\n");
+            }
             Self::Processors => processors(executor::cores()),
             Self::Release => format!("{RELEASE}\n"),
             Self::Sections => sections(),
-            Self::Stat(thread) => proc_self::stat(process, thread),
-            Self::Status(thread) => proc_self::status(process, thread),
+            Self::Stat(thread) => return proc_self::stat(process, thread, out),
+            Self::Status(thread) => return proc_self::status(process, thread, out),
             Self::System => format!("{SYSTEM}\n"),
             Self::Uptime => uptime(process),
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),

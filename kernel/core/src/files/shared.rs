@@ -7,13 +7,13 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
+use coppice_protocol::text::ByteString;
 
 use super::{S_IFREG, serial};
 use crate::clock;
@@ -70,7 +70,7 @@ pub(crate) struct SharedFile {
     group: u32,
     facts: Mutex<Facts>,
     /// What memfd_create(2) called it, if that made it.
-    label: Option<Box<str>>,
+    label: Option<Box<[u8]>>,
     /// What it takes of the kernel's heap.
     _charge: Charge,
 }
@@ -111,8 +111,8 @@ impl SharedFile {
     }
 
     /// What the link of its descriptors says, if that is known.
-    pub(crate) fn name(&self) -> Option<String> {
-        self.label.as_ref().map(|label| format!("/memfd:{label} (deleted)"))
+    pub(crate) fn name(&self) -> Option<Vec<u8>> {
+        self.label.as_ref().map(|label| [b"/memfd:", &**label, b" (deleted)"].concat())
     }
 
     /// Writes at an offset or, for `None`, at the end. Gives how many bytes and the offset behind them.
@@ -258,7 +258,7 @@ impl SharedFile {
     }
 }
 
-fn check_name(name: &str) -> Result<(), Errno> {
+fn check_name(name: &[u8]) -> Result<(), Errno> {
     if name.len() > NAME_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
 
@@ -271,7 +271,7 @@ struct Named {
 
 /// A job's `/dev/shm` on this node.
 pub(crate) struct SharedFiles {
-    names: Mutex<BTreeMap<String, Named>>,
+    names: Mutex<BTreeMap<Vec<u8>, Named>>,
     budget: Arc<Budget>,
 }
 
@@ -288,7 +288,7 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `ENOENT`.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<SharedFile>, Errno> {
+    pub(crate) fn find(&self, name: &[u8]) -> Result<Arc<SharedFile>, Errno> {
         self.names.lock().get(name).map(|named| Arc::clone(&named.file)).ok_or(Errno::ENOENT)
     }
 
@@ -296,7 +296,7 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `EEXIST`; `ENOSPC` at [`SHARED_FILES_MAX`]; `ENOMEM`; `ENAMETOOLONG`.
-    pub(crate) fn make(&self, name: &str, mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
+    pub(crate) fn make(&self, name: &[u8], mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
         let file = self.file(mode, process, None)?;
         self.insert(name, Arc::clone(&file), &process.node.quota)?;
         Ok(file)
@@ -308,7 +308,7 @@ impl SharedFiles {
     /// `ENOMEM`.
     pub(crate) fn make_nameless(
         &self,
-        label: String,
+        label: ByteString,
         sealable: bool,
         process: &Process,
     ) -> Result<Arc<SharedFile>, Errno> {
@@ -320,9 +320,9 @@ impl SharedFiles {
         Ok(file)
     }
 
-    fn file(&self, mode: u32, process: &Process, label: Option<String>) -> Result<Arc<SharedFile>, Errno> {
+    fn file(&self, mode: u32, process: &Process, label: Option<ByteString>) -> Result<Arc<SharedFile>, Errno> {
         let NodeFacts { frames, retention, quota, .. } = &process.node;
-        let label = label.map(String::into_boxed_str);
+        let label = label.map(|label| label.into_bytes().into_boxed_slice());
         let label_bytes = label.as_ref().map_or(0, |label| block_bytes(label.len()));
         let file_bytes = shared_bytes::<SharedFile>() + SharedMemory::BYTES;
         let charge = quota.charge(file_bytes + label_bytes)?;
@@ -341,7 +341,7 @@ impl SharedFiles {
         }))
     }
 
-    fn insert(&self, name: &str, file: Arc<SharedFile>, quota: &Arc<Quota>) -> Result<(), Errno> {
+    fn insert(&self, name: &[u8], file: Arc<SharedFile>, quota: &Arc<Quota>) -> Result<(), Errno> {
         let charge = quota.charge(block_bytes(name.len()) + NAME_PLACE_BYTES)?;
         let mut names = self.names.lock();
         if names.contains_key(name) {
@@ -351,7 +351,7 @@ impl SharedFiles {
         if names.len() >= SHARED_FILES_MAX {
             return Err(Errno::ENOSPC);
         }
-        names.insert(name.to_string(), Named { file, _charge: charge });
+        names.insert(name.to_vec(), Named { file, _charge: charge });
         Ok(())
     }
 
@@ -359,7 +359,7 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `ENOENT`.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Errno> {
+    pub(crate) fn remove(&self, name: &[u8]) -> Result<(), Errno> {
         let named = self.names.lock().remove(name).ok_or(Errno::ENOENT)?;
         named.file.count_links(-1);
         Ok(())
@@ -369,7 +369,7 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `ENOENT`, `EEXIST`, `ENOSPC`, `ENAMETOOLONG`, `ENOMEM`.
-    pub(crate) fn link(&self, from: &str, to: &str, quota: &Arc<Quota>) -> Result<(), Errno> {
+    pub(crate) fn link(&self, from: &[u8], to: &[u8], quota: &Arc<Quota>) -> Result<(), Errno> {
         let file = self.find(from)?;
         self.insert(to, Arc::clone(&file), quota)?;
         file.count_links(1);
@@ -380,7 +380,7 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `ENOENT`, `EEXIST`, `ENAMETOOLONG`, `ENOMEM`, `EINVAL` for other flags.
-    pub(crate) fn rename(&self, from: &str, to: &str, flags: u32, quota: &Arc<Quota>) -> Result<(), Errno> {
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8], flags: u32, quota: &Arc<Quota>) -> Result<(), Errno> {
         const NO_REPLACE: u32 = 1;
         const EXCHANGE: u32 = 2;
         if !matches!(flags, 0 | NO_REPLACE | EXCHANGE) {
@@ -409,7 +409,7 @@ impl SharedFiles {
                 }
                 None => {
                     let old = names.remove(from);
-                    names.insert(to.to_string(), Named { file, _charge: charge });
+                    names.insert(to.to_vec(), Named { file, _charge: charge });
                     (old, None)
                 }
             }
@@ -422,7 +422,7 @@ impl SharedFiles {
     }
 
     /// Calls `each` with names and inodes, in order.
-    pub(crate) fn list(&self, mut each: impl FnMut(&str, u64)) {
+    pub(crate) fn list(&self, mut each: impl FnMut(&[u8], u64)) {
         self.names.lock().iter().for_each(|(name, named)| each(name, named.file.inode));
     }
 

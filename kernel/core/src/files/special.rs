@@ -16,11 +16,12 @@ use alloc::vec::Vec;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus};
+use coppice_protocol::text::ByteString;
 
 use self::entries::ENTRIES;
 use self::listing::Listing;
 use super::device::Device;
-use super::path::absolute;
+use super::path::{absolute, components};
 pub(crate) use super::proc_text::Text;
 use crate::errno::Errno;
 use crate::process::Process;
@@ -63,18 +64,18 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To the I/O node, by this path from the job's root.
-    Shipped(String),
+    Shipped(ByteString),
     /// To an entry of the table.
     Special(Node),
     /// To a file of that name in `/dev/shm`, whether it is there or not.
-    Shared(String),
+    Shared(ByteString),
 }
 
 /// Where `path`, seen from the absolute directory `base`, leads; `pid` is whose `/proc/self` is also there by number.
 ///
 /// # Errors
 /// `ENOENT` if it is empty or there is no such entry, `ENAMETOOLONG`.
-pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
+pub(crate) fn locate(base: &[u8], path: &[u8], pid: u32) -> Result<Place, Errno> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
@@ -82,66 +83,78 @@ pub(crate) fn locate(base: &str, path: &str, pid: u32) -> Result<Place, Errno> {
         return Err(Errno::ENAMETOOLONG);
     }
     let full = absolute(base, path);
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<&[u8]> = Vec::new();
     let mut been_special = false;
-    let mut rest = full.trim_start_matches('/');
+    let mut rest = &full[..];
     while !rest.is_empty() {
-        let (name, after) = rest.split_once('/').unwrap_or((rest, ""));
+        let end = rest.iter().position(|byte| *byte == b'/');
+        let (name, after) = end.map_or((rest, &[][..]), |end| (&rest[..end], &rest[end + 1..]));
         match name {
-            "" | "." => {}
-            ".." => {
+            b"" | b"." => {}
+            b".." => {
                 names.pop();
             }
             _ if !names.is_empty() => names.push(name),
-            "dev" | "proc" | "sys" => {
+            b"dev" | b"proc" | b"sys" => {
                 been_special = true;
                 names.push(name);
             }
-            _ if been_special => return Ok(shipped(format!("/{rest}"))),
+            _ if been_special => return Ok(shipped([b"/", rest].concat())),
             _ => return Ok(shipped(full)),
         }
         rest = after;
     }
     if names.is_empty() {
         // How the path ends counts for what can be done with it.
-        let last = full.rsplit('/').find(|name| !name.is_empty());
-        let end = last.filter(|name| matches!(*name, "." | "..")).unwrap_or_default();
-        return Ok(Place::Shipped(format!("/{end}")));
+        let last = components(&full).rfind(|name| !name.is_empty());
+        let end = last.filter(|name| matches!(*name, b"." | b"..")).unwrap_or_default();
+        return Ok(Place::Shipped([b"/", end].concat().into()));
     }
-    if names.first() == Some(&"proc")
+    if names.first() == Some(&&b"proc"[..])
         && let Some(second) = names.get_mut(1)
-        && (*second == "thread-self" || second.parse() == Ok(pid))
+        && (*second == b"thread-self" || number(second) == Some(pid))
     {
-        *second = "self";
+        *second = b"self";
     }
     // It has no directories, so nothing is behind a name.
-    if let ["dev", "shm", name] = names[..] {
-        return Ok(Place::Shared(name.to_owned()));
+    if let [b"dev", b"shm", name] = names[..] {
+        return Ok(Place::Shared(name.into()));
     }
     find(&names).map(Place::Special)
 }
 
 /// Where a path leads that does not begin with the kernel's own directories.
-fn shipped(path: String) -> Place {
-    let mut names = path.split('/').filter(|name| !matches!(*name, "" | "."));
-    let own = match (names.next(), names.next(), names.next()) {
-        (Some("etc"), Some(name), None) => find(&["etc", name]).ok(),
-        _ => None,
+fn shipped(path: Vec<u8>) -> Place {
+    let own = {
+        let mut names = components(&path).filter(|name| !matches!(*name, b"" | b"."));
+        match (names.next(), names.next(), names.next()) {
+            (Some(b"etc"), Some(name), None) => find(&[b"etc", name]).ok(),
+            _ => None,
+        }
     };
-    own.map_or(Place::Shipped(path), Place::Special)
+    own.map_or_else(|| Place::Shipped(path.into()), Place::Special)
 }
 
-fn find(names: &[&str]) -> Result<Node, Errno> {
-    let path = format!("/{}", names.join("/"));
-    if let Ok(index) = ENTRIES.binary_search_by_key(&path.as_str(), |(path, _)| *path) {
+/// A number as digits say it.
+fn number<T: core::str::FromStr>(digits: &[u8]) -> Option<T> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn find(names: &[&[u8]]) -> Result<Node, Errno> {
+    let mut path = Vec::with_capacity(names.iter().map(|name| 1 + name.len()).sum());
+    for name in names {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    if let Ok(index) = ENTRIES.binary_search_by_key(&&path[..], |(path, _)| path.as_bytes()) {
         return Ok(Node { index: index as u32, kind: ENTRIES[index].1 });
     }
-    if let ["proc", "self", "task", id, rest @ ..] = names {
-        let id = id.parse().map_err(|_| Errno::ENOENT)?;
+    if let [b"proc", b"self", b"task", id, rest @ ..] = names {
+        let id = number(id).ok_or(Errno::ENOENT)?;
         return of_thread(id, rest);
     }
-    let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"));
-    match number.and_then(|number| number.parse::<u16>().ok()) {
+    let digits = path.strip_prefix(b"/proc/self/fd/").or_else(|| path.strip_prefix(b"/dev/fd/"));
+    match digits.and_then(number::<u16>) {
         Some(number) => {
             Ok(Node { index: ENTRIES.len() as u32 + u32::from(number), kind: Kind::Descriptor(number.into()) })
         }
@@ -153,16 +166,16 @@ fn find(names: &[&str]) -> Result<Node, Errno> {
 const THREADS_AT: u32 = 0x10_0000;
 
 /// What there is of each thread.
-const OF_THREAD: [&str; 3] = ["comm", "stat", "status"];
+const OF_THREAD: [&[u8]; 3] = [b"comm", b"stat", b"status"];
 
 /// An entry of a thread's, if there is such a thread.
-fn of_thread(id: u32, rest: &[&str]) -> Result<Node, Errno> {
+fn of_thread(id: u32, rest: &[&[u8]]) -> Result<Node, Errno> {
     let base = id.wrapping_mul(OF_THREAD.len() as u32 + 1).wrapping_add(THREADS_AT);
     let kind = match rest {
         [] => return Ok(Node { index: base, kind: Kind::Thread(id) }),
-        ["comm"] => Text::Name(Some(id)),
-        ["stat"] => Text::Stat(Some(id)),
-        ["status"] => Text::Status(Some(id)),
+        [b"comm"] => Text::Name(Some(id)),
+        [b"stat"] => Text::Stat(Some(id)),
+        [b"status"] => Text::Status(Some(id)),
         _ => return Err(Errno::ENOENT),
     };
     let place = OF_THREAD.iter().position(|name| *name == rest[0]).unwrap_or(0) as u32;
@@ -208,12 +221,14 @@ impl Node {
     }
 
     /// What it links to, if it is a link.
-    pub(crate) fn target(self, process: &Process) -> Option<String> {
+    pub(crate) fn target(self, process: &Process) -> Option<Vec<u8>> {
         match self.kind {
-            Kind::Program => Some(process.identity.executable.clone()),
-            Kind::Descriptors if self.path().starts_with("/dev") => Some("/proc/self/fd".to_owned()),
-            Kind::Descriptor(number) if self.path().starts_with("/dev") => Some(format!("/proc/self/fd/{number}")),
-            Kind::Directory if self.path() == "/proc/self" => Some(format!("{}", process.identity.pid)),
+            Kind::Program => Some(process.identity.executable.to_vec()),
+            Kind::Descriptors if self.path().starts_with("/dev") => Some(b"/proc/self/fd".to_vec()),
+            Kind::Descriptor(number) if self.path().starts_with("/dev") => {
+                Some(format!("/proc/self/fd/{number}").into_bytes())
+            }
+            Kind::Directory if self.path() == "/proc/self" => Some(format!("{}", process.identity.pid).into_bytes()),
             _ => None,
         }
     }
@@ -356,7 +371,9 @@ fn is_one_name(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
 
     use proptest::prelude::{any, prop_assert, proptest};
 
@@ -364,11 +381,11 @@ mod tests {
     use crate::errno::Errno;
 
     fn kind(base: &str, path: &str) -> Result<Kind, String> {
-        match locate(base, path, 1000) {
+        match locate(base.as_bytes(), path.as_bytes(), 1000) {
             Ok(Place::Special(node)) => Ok(node.kind),
-            Ok(Place::Shipped(path)) => Err(path),
-            Ok(Place::Shared(name)) => Err(alloc::format!("shared {name}")),
-            Err(errno) => Err(alloc::format!("{errno:?}")),
+            Ok(Place::Shipped(path)) => Err(path.to_string()),
+            Ok(Place::Shared(name)) => Err(format!("shared {name}")),
+            Err(errno) => Err(format!("{errno:?}")),
         }
     }
 
@@ -421,15 +438,27 @@ mod tests {
             assert_eq!(kind("/", path), Ok(Kind::Text(Text::Hosts)), "{path}");
         }
         assert_eq!(kind("/etc", "hostname"), Ok(Kind::Text(Text::HostName)));
-        assert_eq!(locate("/", "", 1), Err(Errno::ENOENT));
-        assert_eq!(locate("/", &"a".repeat(5000), 1), Err(Errno::ENAMETOOLONG));
+        assert_eq!(locate(b"/", b"", 1), Err(Errno::ENOENT));
+        assert_eq!(locate(b"/", &[b'a'; 5000], 1), Err(Errno::ENAMETOOLONG));
+    }
+
+    #[test]
+    fn names_are_bytes() {
+        let shipped = |path: &[u8]| Ok(Place::Shipped(path.into()));
+        assert_eq!(locate(b"/\xff", b"\xc3", 1), shipped(b"/\xff/\xc3"));
+        assert_eq!(locate(b"/dev", b"../\xff/./x", 1), shipped(b"/\xff/./x"));
+        assert_eq!(locate(b"/", b"etc/\xff", 1), shipped(b"/etc/\xff"));
+        assert_eq!(locate(b"/", b"/dev/shm/\xff", 1), Ok(Place::Shared(b"\xff"[..].into())));
+        for none in [&b"/dev/\xff"[..], b"/proc/\xff", b"/proc/self/fd/\xff", b"/proc/self/task/\xff"] {
+            assert_eq!(locate(b"/", none, 1), Err(Errno::ENOENT));
+        }
     }
 
     proptest! {
         #[test]
-        fn no_path_panics_and_shipped_ones_are_absolute(base in "/[a-z./]{0,20}", path in any::<String>()) {
-            if let Ok(Place::Shipped(path)) = locate(&base, &path, 1) {
-                prop_assert!(path.starts_with('/'));
+        fn no_path_panics_and_shipped_ones_are_absolute(base in "/[a-z./]{0,20}", path in any::<Vec<u8>>()) {
+            if let Ok(Place::Shipped(path)) = locate(base.as_bytes(), &path, 1) {
+                prop_assert!(path.starts_with(b"/"));
             }
         }
     }

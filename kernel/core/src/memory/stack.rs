@@ -1,11 +1,11 @@
 //! The stack a program starts on: strings at the top, below them the auxiliary vector, environment and argument
 //! pointers, and `argc` where the stack pointer points, as the x86-64 ABI has it.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_hal::paging::Access;
 use coppice_protocol::program::PROGRAM_HEADER_BYTES;
+use coppice_protocol::text::ByteString;
 
 use super::area::{Area, Content};
 use super::copy::CopyError;
@@ -43,11 +43,11 @@ const CLOCK_TICKS: u64 = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct StartInfo<'a> {
     /// Its arguments, its name first.
-    pub arguments: &'a [String],
+    pub arguments: &'a [ByteString],
     /// Its environment, `NAME=VALUE`.
-    pub environment: &'a [String],
+    pub environment: &'a [ByteString],
     /// The path it was started by (`AT_EXECFN`).
-    pub path: &'a str,
+    pub path: &'a [u8],
     /// Sixteen random bytes (`AT_RANDOM`).
     pub random: [u8; 16],
     /// User id.
@@ -79,19 +79,19 @@ impl Stack<'_> {
     }
 
     /// Puts a string with its zero.
-    fn push_string(&mut self, text: &str) -> Result<u64, Errno> {
+    fn push_string(&mut self, text: &[u8]) -> Result<u64, Errno> {
         if text.len() >= ARGUMENT_STRING_BYTES_MAX {
             return Err(Errno::E2BIG);
         }
-        if text.bytes().any(|byte| byte == 0) {
+        if text.contains(&0) {
             return Err(Errno::EINVAL);
         }
         self.push(&[0])?;
-        self.push(text.as_bytes())
+        self.push(text)
     }
 
     /// Puts several strings, the first one lowest, and returns their addresses in order.
-    fn push_strings(&mut self, texts: &[String]) -> Result<Vec<u64>, Errno> {
+    fn push_strings(&mut self, texts: &[ByteString]) -> Result<Vec<u64>, Errno> {
         let mut addresses = Vec::with_capacity(texts.len());
         for text in texts.iter().rev() {
             addresses.push(self.push_string(text)?);
@@ -126,7 +126,7 @@ impl AddressSpace {
         let path = stack.push_string(info.path)?;
         let environment = stack.push_strings(info.environment)?;
         let arguments = stack.push_strings(info.arguments)?;
-        let platform = stack.push_string("x86_64")?;
+        let platform = stack.push_string(b"x86_64")?;
         let random = stack.push(&info.random)?;
 
         let layout = &image.layout;

@@ -1,13 +1,13 @@
 //! A rank's place at PMI, from its launch to its end.
 
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::PMI_PORT;
+use coppice_protocol::text::ByteString;
 
 use super::job::Job;
 use super::{Endpoint, Pmi};
@@ -37,7 +37,7 @@ impl Seat {
 
     /// The environment of the rank: what its user wants, and how to find PMI. The variables that say which interface
     /// MPICH is to use are the user's if he has set them.
-    pub(crate) fn environment(&self, wanted: &[String]) -> Vec<String> {
+    pub(crate) fn environment(&self, wanted: &[ByteString]) -> Vec<ByteString> {
         let (address, rank, size) = (self.job.here().address(), self.rank, self.job.size());
         let ours = [
             ("PMI_FD", format!("{PMI_DESCRIPTOR}")),
@@ -47,15 +47,15 @@ impl Seat {
             ("PMI_ID", format!("{rank}")),
         ];
         let defaults = ["MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"];
-        let sets = |variable: &str, name: &str| variable.split('=').next() == Some(name);
-        let mut environment: Vec<String> = wanted.to_vec();
+        let sets = |variable: &[u8], name: &str| variable.split(|byte| *byte == b'=').next() == Some(name.as_bytes());
+        let mut environment: Vec<ByteString> = wanted.to_vec();
         environment.retain(|variable| !ours.iter().any(|(name, _)| sets(variable, name)));
         for name in defaults {
             if !environment.iter().any(|variable| sets(variable, name)) {
-                environment.push(format!("{name}={address}"));
+                environment.push(format!("{name}={address}").into());
             }
         }
-        environment.extend(ours.map(|(name, value)| format!("{name}={value}")));
+        environment.extend(ours.map(|(name, value)| format!("{name}={value}").into()));
         environment
     }
 

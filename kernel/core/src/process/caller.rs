@@ -1,9 +1,9 @@
 //! Who makes a system call, and how the call gets at its memory.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
+use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
 use crate::memory::{CopyError, StringError};
@@ -84,8 +84,8 @@ impl Caller<'_> {
         Ok(bytes)
     }
 
-    /// Reads a path: `ENAMETOOLONG`, `EILSEQ` if it is not UTF-8. It may be empty.
-    pub(crate) async fn read_path(&self, address: u64) -> Awaited<String> {
+    /// Reads a path: `ENAMETOOLONG`. It may be empty.
+    pub(crate) async fn read_path(&self, address: u64) -> Awaited<ByteString> {
         let mut text = Vec::new();
         loop {
             let begun = text.capacity();
@@ -104,7 +104,7 @@ impl Caller<'_> {
             }
         }
         self.thread.keep(PATH_COPIES * text.capacity())?;
-        String::from_utf8(text).map_err(|_| Errno::EILSEQ.into())
+        Ok(text.into())
     }
 
     /// Goes on after a copy of `length` bytes stopped.

@@ -14,6 +14,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::ship::{Call, Location, Reply};
+use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
 use crate::files::{pipeline::Pipeline, special};
@@ -27,7 +28,7 @@ pub(super) struct Prepared {
     /// Its layout.
     pub(super) image: ProgramImage,
     /// Its working directory: absolute, no links in it.
-    pub(super) directory: String,
+    pub(super) directory: ByteString,
 }
 
 /// Reads the program's headers, unless they are known, and finds the working directory, both at once.
@@ -47,14 +48,14 @@ pub(super) async fn prepare(
         let file = ProgramFile { program: order.program, bytes: order.program_bytes };
         calls.push(async move { Ok((Reply::Data, client.program_pages(file, 0, 1).await?)) });
     }
-    let directory = match special::locate("/", &order.directory, 0) {
+    let directory = match special::locate(b"/", &order.directory, 0) {
         // The root needs no asking, nor does what the kernel makes itself.
         Ok(special::Place::Shipped(path)) if path != "/" => {
             calls.push(client.call(Call::Resolve(Location { directory: None, path }), Vec::new()));
             None
         }
         Ok(special::Place::Shipped(path)) => Some(path),
-        Ok(special::Place::Special(node)) if node.is_directory() => Some(node.path()),
+        Ok(special::Place::Special(node)) if node.is_directory() => Some(node.path().into()),
         Ok(special::Place::Special(_)) => return Err(bad_directory(order, Errno::ENOTDIR)),
         Ok(special::Place::Shared(_)) => return Err(bad_directory(order, Errno::ENOENT)),
         Err(errno) => return Err(bad_directory(order, errno)),
@@ -113,7 +114,7 @@ pub(super) fn strings_bytes(order: &Launch) -> usize {
 }
 
 /// What strings take of the heap, bytes.
-pub(super) fn list_bytes(strings: &[String]) -> usize {
+pub(super) fn list_bytes(strings: &[ByteString]) -> usize {
     block_bytes(size_of_val(strings)) + strings.iter().map(|text| block_bytes(text.len())).sum::<usize>()
 }
 

@@ -1,6 +1,5 @@
 //! What a process has. What each of its threads has is in [`super::thread_state`].
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -9,11 +8,12 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::text::ByteString;
 use coppice_protocol::world::World;
 
 use crate::clock;
 use crate::files::locks::Locks;
-use crate::files::{Closer, Descriptors, Turns, absolute, tidy};
+use crate::files::{Closer, Descriptors, Turns, absolute, components, tidy};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
@@ -62,8 +62,8 @@ pub(crate) struct Identity {
     /// Length of the program's file, bytes.
     pub(crate) program_bytes: u64,
     /// Absolute path of the program, as far as its user said.
-    pub(crate) executable: String,
-    pub(crate) arguments: Vec<String>,
+    pub(crate) executable: ByteString,
+    pub(crate) arguments: Vec<ByteString>,
 }
 
 impl Identity {
@@ -78,7 +78,7 @@ impl Identity {
             group: launch.group,
             program: launch.program,
             program_bytes: launch.program_bytes,
-            executable: tidy(&absolute(&launch.directory, &launch.path)),
+            executable: tidy(&absolute(&launch.directory, &launch.path)).into(),
             arguments: launch.arguments.clone(),
         }
     }
@@ -90,7 +90,7 @@ impl Identity {
 
     /// The name that Linux would give the process: that of the program, cut to 15 bytes and a zero.
     pub(crate) fn name(&self) -> [u8; 16] {
-        let program = self.executable.rsplit('/').next().unwrap_or_default().as_bytes();
+        let program = components(&self.executable).next_back().unwrap_or_default();
         let mut name = [0; 16];
         for (to, from) in name.iter_mut().zip(program.iter().take(15)) {
             *to = *from;
@@ -127,7 +127,7 @@ pub(crate) struct Process {
     pub(crate) files: Mutex<Descriptors>,
     pub(crate) closer: Closer,
     /// The working directory: absolute, no links in it.
-    pub(crate) directory: Mutex<String>,
+    pub(crate) directory: Mutex<ByteString>,
     pub(crate) umask: AtomicU32,
     pub(crate) limits: ResourceLimits,
     /// The locks of files that it has.

@@ -1,6 +1,5 @@
 //! A process on the host whose system calls tests make, with an I/O node that the tests play.
 
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -192,7 +191,7 @@ impl Bench {
     pub(crate) fn with_memory(frames: &'static FramePool, size: u32, files: &[(&str, &[u8])]) -> Self {
         let net = Net::new();
         let world = World {
-            files: files.iter().map(|(path, bytes)| ((*path).to_string(), bytes.to_vec())).collect(),
+            files: files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.to_vec())).collect(),
             program: small_program(),
             ..World::default()
         };
@@ -285,8 +284,8 @@ impl Bench {
     }
 
     /// Puts a path or other string, with its zero.
-    pub(crate) fn text(&self, offset: u64, text: &str) -> u64 {
-        self.put(offset, &[text.as_bytes(), &[0]].concat())
+    pub(crate) fn text(&self, offset: u64, text: impl AsRef<[u8]>) -> u64 {
+        self.put(offset, &[text.as_ref(), &[0]].concat())
     }
 
     /// Bytes of the process's memory.
@@ -297,7 +296,7 @@ impl Bench {
     }
 
     /// Opens a file; its descriptor or −errno.
-    pub(crate) fn open(&self, path: &str, flags: u32) -> i64 {
+    pub(crate) fn open(&self, path: impl AsRef<[u8]>, flags: u32) -> i64 {
         let path = self.text(0, path);
         self.call(coppice_protocol::syscalls::OPEN, &[path, flags.into(), 0o666])
     }
@@ -308,8 +307,8 @@ impl Bench {
     }
 
     /// The file at the I/O node.
-    pub(crate) fn file(&self, path: &str) -> Vec<u8> {
-        self.world.lock().files.get(path).cloned().unwrap_or_default()
+    pub(crate) fn file(&self, path: impl AsRef<[u8]>) -> Vec<u8> {
+        self.world.lock().files.get(path.as_ref()).cloned().unwrap_or_default()
     }
 }
 

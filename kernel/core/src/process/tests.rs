@@ -1,6 +1,5 @@
 //! Starting, and being dropped while waiting.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 
@@ -9,6 +8,7 @@ use coppice_hal::user::Registers;
 use coppice_protocol::control::{Exit, Launch, RankReport};
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::Call;
+use coppice_protocol::text::ByteString;
 use coppice_protocol::{program, syscalls as nr};
 
 use super::Process;
@@ -58,7 +58,7 @@ fn a_killed_process_is_reported_with_the_first_signal() {
 #[test]
 fn a_launch_for_which_there_is_no_memory_is_refused() {
     // Each takes its place in two lists while the process is made.
-    let report = launch(Launch { arguments: vec![String::new(); 300_000], ..order(1) }, |_| (), 9);
+    let report = launch(Launch { arguments: vec![ByteString::new(); 300_000], ..order(1) }, |_| (), 9);
     assert_eq!(reason(&report), (Exit::NotStarted, "the node has no memory for a process"));
 }
 
@@ -82,12 +82,13 @@ fn a_program_cut_short_is_not_started() {
 #[test]
 fn a_working_directory_that_is_not_there_is_named() {
     for (directory, expected) in [
-        ("/nowhere", "working directory /nowhere: No such file or directory (ENOENT)"),
-        ("/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
-        ("/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
-        ("/dev/shm/a", "working directory /dev/shm/a: No such file or directory (ENOENT)"),
+        (&b"/nowhere"[..], "working directory /nowhere: No such file or directory (ENOENT)"),
+        (b"/work/a", "working directory /work/a: Not a directory (ENOTDIR)"),
+        (b"/dev/null", "working directory /dev/null: Not a directory (ENOTDIR)"),
+        (b"/\xff\n", "working directory /\\xff\\n: No such file or directory (ENOENT)"),
+        (b"/dev/shm/a", "working directory /dev/shm/a: No such file or directory (ENOENT)"),
     ] {
-        let order = Launch { directory: String::from(directory), ..order(1) };
+        let order = Launch { directory: directory.into(), ..order(1) };
         let report = launch(order, |_| (), 9);
         assert_eq!(reason(&report), (Exit::NotStarted, expected));
     }

@@ -1,10 +1,10 @@
 //! Names: unlink(2), rename(2), link(2), symlink(2), readlink(2).
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::{Call, Location};
+use coppice_protocol::text::ByteString;
 
 use super::Arguments;
 use super::place::{
@@ -81,11 +81,13 @@ async fn rename_at(caller: Caller<'_>, from: (i32, u64), to: (i32, u64), flags: 
 }
 
 /// The directory that has the name at the end of a path.
-fn parent(mut at: Location) -> Location {
-    let name = at.path.trim_end_matches('/').rfind('/').map_or(0, |slash| slash + 1);
-    at.path.truncate(name);
-    at.path.push('.');
-    at
+fn parent(Location { directory, path }: Location) -> Location {
+    let mut path = path.into_bytes();
+    let name_end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let name = path[..name_end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    path.truncate(name);
+    path.push(b'.');
+    Location { directory, path: path.into() }
 }
 
 /// link(2).
@@ -105,7 +107,7 @@ pub(super) async fn linkat(caller: Caller<'_>, a: &Arguments) -> Awaited {
         TargetOrFile::Target(target) => target,
         TargetOrFile::File(file) => {
             let directory = Some(handle_of(&file, Errno::EXDEV)?);
-            Target::Shipped(Location { directory, path: String::new() })
+            Target::Shipped(Location { directory, path: ByteString::new() })
         }
     };
     link_to(caller, from, (a.int(2), a.get(3)), flags & AT_SYMLINK_FOLLOW != 0).await
@@ -173,7 +175,7 @@ async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, 
         }
         TargetOrFile::File(file) => {
             let directory = Some(handle_of(&file, Errno::ENOENT)?);
-            read_shipped(caller, Location { directory, path: String::new() }).await?
+            read_shipped(caller, Location { directory, path: ByteString::new() }).await?
         }
     };
     let text = &text[..text.len().min(length)];
@@ -191,11 +193,11 @@ async fn read_shipped(caller: Caller<'_>, at: Location) -> Awaited<Vec<u8>> {
 /// I/O node are not known: `ENOENT`.
 fn read_special(caller: Caller<'_>, node: Node) -> Result<Vec<u8>, Errno> {
     match node.target(caller.process) {
-        Some(target) => Ok(target.into_bytes()),
+        Some(target) => Ok(target),
         None => match node.kind {
             Kind::Descriptor(number) => {
                 let file = caller.process.files.lock().get(number).map_err(|_| Errno::ENOENT)?;
-                file.name().map(String::into_bytes).ok_or(Errno::ENOENT)
+                file.name().ok_or(Errno::ENOENT)
             }
             _ => Err(Errno::EINVAL),
         },

@@ -1,10 +1,10 @@
 //! Where the path of a call leads.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ship::{Call, Handle, Location, Reply};
+use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
 use crate::files::special::{Node, Place, locate};
@@ -31,7 +31,7 @@ pub(super) enum Target {
     /// Something the kernel makes.
     Special(Node),
     /// A name in `/dev/shm`, whether there is such a file or not.
-    Shared(String),
+    Shared(ByteString),
 }
 
 /// What a path leads to, or the descriptor itself.
@@ -46,14 +46,14 @@ pub(super) enum TargetOrFile {
 ///
 /// # Errors
 /// `ENOENT` if the path is empty, `EBADF`, `ENOTDIR`, `ENAMETOOLONG`.
-pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: String) -> Result<Target, Errno> {
+pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: ByteString) -> Result<Target, Errno> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
     let process = caller.process;
     let pid = process.identity.pid;
-    let place = if path.starts_with('/') {
-        locate("/", &path, pid)?
+    let place = if path.starts_with(b"/") {
+        locate(b"/", &path, pid)?
     } else if descriptor == AT_FDCWD {
         locate(&process.directory.lock(), &path, pid)?
     } else {
@@ -62,7 +62,7 @@ pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: String) -> Resul
             Object::Shipped(shipped) if file.is_directory() => {
                 return Ok(Target::Shipped(Location { directory: Some(shipped.handle), path }));
             }
-            Object::Special(node) if node.is_directory() => locate(&node.path(), &path, pid)?,
+            Object::Special(node) if node.is_directory() => locate(node.path().as_bytes(), &path, pid)?,
             _ => return Err(Errno::ENOTDIR),
         }
     };
@@ -125,11 +125,11 @@ pub(super) async fn read_target_or_file_or_none(
     flags: u32,
 ) -> Awaited<TargetOrFile> {
     let path =
-        if address == 0 && flags & AT_EMPTY_PATH != 0 { String::new() } else { caller.read_path(address).await? };
+        if address == 0 && flags & AT_EMPTY_PATH != 0 { ByteString::new() } else { caller.read_path(address).await? };
     target_or_file(caller, descriptor, path, flags)
 }
 
-fn target_or_file(caller: Caller<'_>, descriptor: i32, path: String, flags: u32) -> Awaited<TargetOrFile> {
+fn target_or_file(caller: Caller<'_>, descriptor: i32, path: ByteString, flags: u32) -> Awaited<TargetOrFile> {
     if !path.is_empty() || flags & AT_EMPTY_PATH == 0 {
         return Ok(TargetOrFile::Target(target(caller, descriptor, path)?));
     }

@@ -13,7 +13,7 @@ use crate::files::{Descriptor, Object, OpenFile, flags};
 use crate::process::{Awaited, Caller, Failure};
 
 /// open(2) of a name.
-pub(super) async fn open(caller: Caller<'_>, name: &str, opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
+pub(super) async fn open(caller: Caller<'_>, name: &[u8], opened_with: u32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
     let files = &caller.process.job.shared;
     let creates = opened_with & flags::O_CREAT != 0;
     let is_own = creates && opened_with & flags::O_EXCL != 0;
@@ -77,7 +77,7 @@ pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 /// truncate(2) of a name.
-pub(super) async fn truncate(caller: Caller<'_>, name: &str, length: u64) -> Awaited {
+pub(super) async fn truncate(caller: Caller<'_>, name: &[u8], length: u64) -> Awaited {
     let job = &caller.process.job;
     let file = job.shared.find(name)?;
     check(&file, flags::O_WRONLY)?;
@@ -86,12 +86,12 @@ pub(super) async fn truncate(caller: Caller<'_>, name: &str, length: u64) -> Awa
 }
 
 /// What a name is.
-pub(super) fn status(caller: Caller<'_>, name: &str) -> Result<FileStatus, Errno> {
+pub(super) fn status(caller: Caller<'_>, name: &[u8]) -> Result<FileStatus, Errno> {
     caller.process.job.shared.find(name).map(|file| file.status())
 }
 
 /// unlink(2) of a name; rmdir(2) if `directory`.
-pub(super) fn remove(caller: Caller<'_>, name: &str, directory: bool) -> Awaited {
+pub(super) fn remove(caller: Caller<'_>, name: &[u8], directory: bool) -> Awaited {
     let files = &caller.process.job.shared;
     if directory {
         files.find(name)?;
@@ -124,7 +124,7 @@ pub(super) fn link(caller: Caller<'_>, from: &Target, to: &Target) -> Awaited {
 }
 
 /// mkdir(2), symlink(2): there are files alone.
-pub(super) fn make_other(caller: Caller<'_>, name: &str) -> Awaited {
+pub(super) fn make_other(caller: Caller<'_>, name: &[u8]) -> Awaited {
     match caller.process.job.shared.find(name) {
         Ok(_) => Err(Errno::EEXIST.into()),
         Err(_) => Err(Errno::EPERM.into()),

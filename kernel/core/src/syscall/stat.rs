@@ -1,6 +1,7 @@
 //! What a file is, and whether it may be used: stat(2), statx(2), statfs(2), access(2).
 
 use coppice_protocol::ship::{Call, FileStatus, FileSystemStatus, Location, Reply};
+use coppice_protocol::text::ByteString;
 
 use super::Arguments;
 use super::abi::status;
@@ -166,7 +167,7 @@ async fn access_at(caller: Caller<'_>, descriptor: i32, address: u64, mode: u32,
 async fn access_to_file(caller: Caller<'_>, file: &OpenFile, mode: u32, flags: u32) -> Awaited {
     match file.as_shipped() {
         Some(shipped) => {
-            let at = Location { directory: Some(shipped.handle), path: alloc::string::String::new() };
+            let at = Location { directory: Some(shipped.handle), path: ByteString::new() };
             caller.ship(Call::Access { at, mode, flags: flags | AT_EMPTY_PATH }).await
         }
         None => check_mode(file.mode(caller.process), mode),

@@ -5,6 +5,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::text::ByteString;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 use proptest::collection::vec;
 use proptest::option;
@@ -12,10 +13,10 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
 use super::retain::{discard, discarded, rank_retention, retain, retained};
-use super::{job, program, rank};
+use super::{bytes, job, program, rank};
 
-fn texts() -> impl Strategy<Value = Vec<String>> {
-    vec(any::<String>(), 0..4)
+fn texts() -> impl Strategy<Value = Vec<ByteString>> {
+    vec(bytes(), 0..4)
 }
 
 pub(super) fn memory() -> impl Strategy<Value = MemoryStatus> {
@@ -83,7 +84,7 @@ pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
 
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
-    let what = (any::<String>(), texts(), texts(), any::<String>());
+    let what = (bytes(), texts(), texts(), bytes());
     let how = (any::<(u32, u32, u32, bool)>(), world());
     (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained), world))| {
         let (job, rank, size, program, program_bytes) = who;

@@ -9,14 +9,14 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, waiting};
 use super::retain::{discarded, retained};
 use super::ship::stream;
-use super::{generation, job, key, node, program, rank};
+use super::{bytes, generation, job, key, node, program, rank};
 
 fn member() -> impl Strategy<Value = Member> {
     (rank(), node(), any::<bool>()).prop_map(|(rank, node, use_retained)| Member { rank, node, use_retained })
 }
 
 fn start_job() -> impl Strategy<Value = StartJob> {
-    let files = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
+    let files = (bytes(), bytes(), bytes(), bytes());
     let members = vec(member(), 0..5);
     ((launch(), files), option::of(rank()), members).prop_map(|((launch, files), input_rank, members)| {
         let (root, program_file, path, directory) = files;
@@ -44,12 +44,8 @@ fn start_job() -> impl Strategy<Value = StartJob> {
 /// Messages of the service node to an I/O node.
 pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
     prop_oneof![
-        any::<(u16, u32, u16, String, String)>().prop_map(|(version, pset, mtu, socket, fabric)| ToPset::Configure {
-            version,
-            pset: PsetId(pset),
-            mtu,
-            socket,
-            fabric,
+        (any::<(u16, u32, u16)>(), bytes(), bytes()).prop_map(|((version, pset, mtu), socket, fabric)| {
+            ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric }
         }),
         (node(), generation(), key()).prop_map(|(node, generation, key)| ToPset::AddNode { node, generation, key }),
         node().prop_map(|node| ToPset::RemoveNode { node }),

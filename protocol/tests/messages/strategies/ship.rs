@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
-use super::{job, program, rank};
+use super::{bytes, job, program, rank};
 
 pub(super) fn stream() -> impl Strategy<Value = Stream> {
     select(vec![Stream::Output, Stream::Error])
@@ -18,7 +18,7 @@ fn handle() -> impl Strategy<Value = Handle> {
 }
 
 fn location() -> impl Strategy<Value = Location> {
-    (option::of(handle()), any::<String>()).prop_map(|(directory, path)| Location { directory, path })
+    (option::of(handle()), bytes()).prop_map(|(directory, path)| Location { directory, path })
 }
 
 fn timestamp() -> impl Strategy<Value = Timestamp> {
@@ -79,7 +79,7 @@ fn call_by_path() -> impl Strategy<Value = Call> {
         (location(), any::<bool>()).prop_map(|(at, directory)| Call::Remove { at, directory }),
         (location(), location(), any::<u32>()).prop_map(|(from, to, flags)| Call::Rename { from, to, flags }),
         (location(), location(), any::<bool>()).prop_map(|(from, to, follow)| Call::Link { from, to, follow }),
-        (any::<String>(), location()).prop_map(|(target, at)| Call::SymbolicLink { target, at }),
+        (bytes(), location()).prop_map(|(target, at)| Call::SymbolicLink { target, at }),
         (location(), any::<u64>()).prop_map(|(at, length)| Call::Truncate { at, length }),
         (location(), any::<u32>()).prop_map(|(at, mode)| Call::ChangeMode { at, mode }),
         (location(), time_change(), time_change(), any::<bool>())
@@ -159,7 +159,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         file_status().prop_map(Reply::Status),
         file_system_status().prop_map(Reply::FileSystem),
         any::<u64>().prop_map(|next| Reply::Entries { next }),
-        any::<String>().prop_map(Reply::Path),
+        bytes().prop_map(Reply::Path),
         any::<u16>().prop_map(Reply::Failed),
         Just(Reply::Later),
     ]

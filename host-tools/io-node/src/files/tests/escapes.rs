@@ -91,7 +91,7 @@ fn new_names_stay_inside() {
         let path = format!("{parent}/new");
         assert_eq!(bench.open(&path, flags).unwrap_err(), Errno::NOENT);
         assert_eq!(bench.files.make_directory(&at(&path), 0o755).unwrap_err(), Errno::NOENT);
-        assert_eq!(bench.files.symbolic_link("x", &at(&path)).unwrap_err(), Errno::NOENT);
+        assert_eq!(bench.files.symbolic_link(b"x", &at(&path)).unwrap_err(), Errno::NOENT);
         assert_eq!(bench.files.rename(&at("mine"), &at(&path), 0).unwrap_err(), Errno::NOENT);
         assert_eq!(bench.files.link(&at("mine"), &at(&path), false).unwrap_err(), Errno::NOENT);
         assert_eq!(bench.files.remove(&at(&format!("{parent}/secret")), false).unwrap_err(), Errno::NOENT);

@@ -3,6 +3,7 @@
 mod calls;
 mod data;
 mod escapes;
+mod names;
 mod oracle;
 
 use std::path::{Path, PathBuf};

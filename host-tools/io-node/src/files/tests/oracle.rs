@@ -182,7 +182,7 @@ impl Change {
             Self::Remove(path, directory) => files.remove(&at(path), *directory),
             Self::Rename(from, to, flags) => files.rename(&at(from), &at(to), *flags),
             Self::Link(from, to, follow) => files.link(&at(from), &at(to), *follow),
-            Self::Symlink(text, path) => files.symbolic_link(text, &at(path)),
+            Self::Symlink(text, path) => files.symbolic_link(text.as_bytes(), &at(path)),
             Self::Truncate(path) => files.truncate(&at(path), 3),
             Self::Mode(path, mode) => files.change_mode(&at(path), *mode),
         }
@@ -256,7 +256,7 @@ proptest! {
                 (Ok(resolved), Ok(expected)) => {
                     // A path without links leads to the same directory.
                     let strict = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-                    let again = rustix::fs::openat2(&root, &resolved, OFlags::PATH, Mode::empty(), strict).unwrap();
+                    let again = rustix::fs::openat2(&root, &*resolved, OFlags::PATH, Mode::empty(), strict).unwrap();
                     let inode = |file: OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
                     prop_assert_eq!(inode(again), inode(expected));
                 }

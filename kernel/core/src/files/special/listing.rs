@@ -30,9 +30,9 @@ impl Listing {
     }
 
     /// The next entry.
-    pub(crate) fn add(&mut self, name: &str, kind: u8, inode: u64) {
+    pub(crate) fn add(&mut self, name: impl AsRef<[u8]>, kind: u8, inode: u64) {
         if self.added == self.next && !self.is_full {
-            self.is_full = !push_dirent(&mut self.bytes, self.limit, inode, self.next + 1, kind, name);
+            self.is_full = !push_dirent(&mut self.bytes, self.limit, inode, self.next + 1, kind, name.as_ref());
             self.next += u64::from(!self.is_full);
         }
         self.added += 1;

@@ -1,23 +1,23 @@
 //! The stack a program starts on, read as a C library reads it.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use coppice_hal::addr::USER_END;
 use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
+use coppice_protocol::text::ByteString;
 
 use super::{LOADS, MIB, PAGE, World, elf, kind};
 use crate::errno::Errno;
 use crate::memory::limits::{STACK_BYTES, STACK_TOP};
 use crate::memory::{AddressSpace, StartInfo};
 
-fn info<'a>(arguments: &'a [String], environment: &'a [String]) -> StartInfo<'a> {
+fn info<'a>(arguments: &'a [ByteString], environment: &'a [ByteString]) -> StartInfo<'a> {
     StartInfo {
         arguments,
         environment,
-        path: "/bin/program",
+        path: b"/bin/program",
         random: core::array::from_fn(|at| at as u8 + 1),
         user: 1000,
         group: 1001,
@@ -26,18 +26,18 @@ fn info<'a>(arguments: &'a [String], environment: &'a [String]) -> StartInfo<'a>
     }
 }
 
-fn strings(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(ToString::to_string).collect()
+fn strings(texts: &[&str]) -> Vec<ByteString> {
+    texts.iter().copied().map(ByteString::from).collect()
 }
 
-fn text(space: &mut AddressSpace, at: u64) -> String {
+fn text(space: &mut AddressSpace, at: u64) -> ByteString {
     let mut text = Vec::new();
     space.read_string(at, &mut text, 1 << 20).expect("a string");
-    String::from_utf8(text).expect("UTF-8")
+    text.into()
 }
 
 /// The strings whose addresses are at `at` up to the null pointer, and where that is.
-fn list(space: &mut AddressSpace, mut at: u64) -> (Vec<String>, u64) {
+fn list(space: &mut AddressSpace, mut at: u64) -> (Vec<ByteString>, u64) {
     let mut texts = Vec::new();
     loop {
         match space.read_u64(at).expect("stack") {
@@ -136,10 +136,10 @@ fn too_much_is_refused() {
     let world = || World::new(FramePool::for_host(8 * MIB));
     let long = "x".repeat(128 * 1024);
     assert_eq!(world().space.build_stack(&info(&strings(&[&long]), &[])), Err(Errno::E2BIG));
-    let many: Vec<String> = (0..20).map(|_| long[1..].to_string()).collect();
+    let many: Vec<ByteString> = (0..20).map(|_| long[1..].into()).collect();
     assert_eq!(world().space.build_stack(&info(&many, &[])), Err(Errno::E2BIG));
     assert!(world().space.build_stack(&info(&many[..10], &[])).is_ok());
-    let pointers: Vec<String> = (0..250_000).map(|_| String::new()).collect();
+    let pointers: Vec<ByteString> = (0..250_000).map(|_| ByteString::new()).collect();
     assert_eq!(world().space.build_stack(&info(&[], &pointers)), Err(Errno::E2BIG));
     assert_eq!(world().space.build_stack(&info(&strings(&["a\0b"]), &[])), Err(Errno::EINVAL));
     let mut empty = AddressSpace::new(FramePool::for_host(MIB), alloc::sync::Arc::default()).expect("memory");

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::Exit;
 use coppice_protocol::limits::PMI_ANSWER_BYTES_MAX;
+use coppice_protocol::text::ByteString;
 
 use super::{Cluster, MS_NS, Player, SECOND_NS, all};
 use crate::errno::Errno;
@@ -150,18 +151,20 @@ fn the_descriptor_says_when_it_is_ready() {
 fn a_rank_is_told_how_to_find_pmi() {
     let cluster = Cluster::new(2, Faults::default());
     let player = cluster.start(3, 4, 2);
-    let wanted = ["A=1", "PMI_RANK=77", "MPICH_INTERFACE_HOSTNAME=mine"].map(alloc::string::String::from);
+    let own: [&[u8]; 4] = [b"A=\xff", b"PMI_RANK\xff=1", b"PMI_RANK=\xff", b"MPICH_INTERFACE_HOSTNAME=mine"];
+    let wanted = own.map(ByteString::from);
     let expected = [
-        "A=1",
-        "MPICH_INTERFACE_HOSTNAME=mine",
-        "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=10.128.0.2",
-        "PMI_FD=255",
-        "PMI_RANK=3",
-        "PMI_SIZE=4",
-        "PMI_PORT=10.128.0.2:7004",
-        "PMI_ID=3",
+        &b"A=\xff"[..],
+        b"PMI_RANK\xff=1",
+        b"MPICH_INTERFACE_HOSTNAME=mine",
+        b"MPIR_CVAR_CH3_INTERFACE_HOSTNAME=10.128.0.2",
+        b"PMI_FD=255",
+        b"PMI_RANK=3",
+        b"PMI_SIZE=4",
+        b"PMI_PORT=10.128.0.2:7004",
+        b"PMI_ID=3",
     ];
-    assert_eq!(player.seat.environment(&wanted), expected);
+    assert_eq!(player.seat.environment(&wanted), expected.map(ByteString::from));
 }
 
 /// As many ranks as there may be on a node do not use its tasks up.

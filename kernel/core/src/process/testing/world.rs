@@ -1,7 +1,6 @@
 //! An I/O node that tests play: files in a table, output in a vector.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,8 +17,8 @@ use crate::net::testing::{Peer, Port};
 #[derive(Default)]
 pub(crate) struct World {
     /// Files by path.
-    pub(crate) files: BTreeMap<String, Vec<u8>>,
-    pub(super) handles: Vec<Option<String>>,
+    pub(crate) files: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) handles: Vec<Option<Vec<u8>>>,
     /// What was printed.
     pub(crate) output: Vec<u8>,
     /// What is there to be read on standard input; then its end.
@@ -72,12 +71,12 @@ pub(crate) fn small_program() -> Vec<u8> {
 }
 
 impl World {
-    fn handle(&mut self, path: String) -> Handle {
+    fn handle(&mut self, path: Vec<u8>) -> Handle {
         self.handles.push(Some(path));
         Handle(self.handles.len() as u32 - 1)
     }
 
-    fn path_of(&self, handle: Handle) -> Result<String, Errno> {
+    fn path_of(&self, handle: Handle) -> Result<Vec<u8>, Errno> {
         self.handles.get(handle.0 as usize).and_then(Clone::clone).ok_or(Errno::EBADF)
     }
 
@@ -86,23 +85,23 @@ impl World {
         self.handles.iter().flatten().count()
     }
 
-    fn resolve(&self, at: &Location) -> Result<String, Errno> {
-        let base = at.directory.map_or(Ok(String::from("/")), |handle| self.path_of(handle))?;
+    fn resolve(&self, at: &Location) -> Result<Vec<u8>, Errno> {
+        let base = at.directory.map_or(Ok(b"/".to_vec()), |handle| self.path_of(handle))?;
         let joined = crate::files::absolute(&base, &at.path);
-        let mut names: Vec<&str> = Vec::new();
-        for name in joined.split('/').filter(|name| !name.is_empty() && *name != ".") {
-            if name == ".." {
+        let mut names: Vec<&[u8]> = Vec::new();
+        for name in crate::files::components(&joined).filter(|name| !name.is_empty() && *name != b".") {
+            if name == b".." {
                 names.pop();
             } else {
                 names.push(name);
             }
         }
-        Ok(alloc::format!("/{}", names.join("/")))
+        Ok([b"/", &*names.join(&b'/')].concat())
     }
 
-    fn status(&self, path: &str) -> Result<FileStatus, Errno> {
-        let prefix = if path == "/" { "/".to_string() } else { alloc::format!("{path}/") };
-        let inode = path.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte));
+    fn status(&self, path: &[u8]) -> Result<FileStatus, Errno> {
+        let prefix = if path == b"/" { b"/".to_vec() } else { [path, b"/"].concat() };
+        let inode = path.iter().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(*byte));
         match self.files.get(path) {
             Some(bytes) => {
                 let size = bytes.len() as u64;
@@ -212,7 +211,7 @@ impl World {
                 if self.status(&path)?.mode >> 12 == 8 {
                     return Err(Errno::ENOTDIR);
                 }
-                Ok((Reply::Path(path), Vec::new()))
+                Ok((Reply::Path(path.into()), Vec::new()))
             }
             Call::HandleTruncate { file, length } => {
                 let path = self.path_of(file)?;

@@ -61,7 +61,7 @@ pub(crate) fn epoll_event(events: u32, data: u64) -> Record<EPOLL_EVENT_BYTES> {
 }
 
 /// Appends a `struct linux_dirent64` if it fits into `limit` bytes with what is there. Returns whether it did.
-pub(crate) fn push_dirent(out: &mut Vec<u8>, limit: usize, inode: u64, next: u64, kind: u8, name: &str) -> bool {
+pub(crate) fn push_dirent(out: &mut Vec<u8>, limit: usize, inode: u64, next: u64, kind: u8, name: &[u8]) -> bool {
     let length = (DIRENT_NAME + name.len() + 1).next_multiple_of(8);
     let Ok(record_length) = u16::try_from(length) else { return false };
     if out.len() + length > limit {
@@ -72,7 +72,7 @@ pub(crate) fn push_dirent(out: &mut Vec<u8>, limit: usize, inode: u64, next: u64
     out.extend_from_slice(&next.to_le_bytes());
     out.extend_from_slice(&record_length.to_le_bytes());
     out.push(kind);
-    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(name);
     out.resize(start + length, 0);
     true
 }
@@ -115,15 +115,15 @@ mod tests {
     fn directory_entries_have_the_hosts_layout_and_do_not_overflow() {
         assert_eq!(DIRENT_NAME, offset_of!(libc::dirent64, d_name));
         let mut out = Vec::new();
-        assert!(push_dirent(&mut out, 64, 5, 1, 4, "null"));
+        assert!(push_dirent(&mut out, 64, 5, 1, 4, b"null"));
         assert_eq!(out.len(), 24);
         assert_eq!(u64_at(&out, offset_of!(libc::dirent64, d_ino)), 5);
         assert_eq!(u64_at(&out, offset_of!(libc::dirent64, d_off)), 1);
         assert_eq!(u16_at(&out, offset_of!(libc::dirent64, d_reclen)), 24);
         assert_eq!(out[offset_of!(libc::dirent64, d_type)], 4);
         assert_eq!(&out[DIRENT_NAME..], b"null\0");
-        assert!(push_dirent(&mut out, 64, 6, 2, 4, "zero"));
-        assert!(!push_dirent(&mut out, 64, 6, 3, 4, "urandom"));
+        assert!(push_dirent(&mut out, 64, 6, 2, 4, b"zero"));
+        assert!(!push_dirent(&mut out, 64, 6, 3, 4, b"urandom"));
         assert_eq!(out.len(), 48);
     }
 }

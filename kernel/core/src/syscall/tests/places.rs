@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 
-use coppice_protocol::ship::Call;
+use coppice_protocol::ship::{Call, Location};
 use coppice_protocol::syscalls as nr;
 
 use crate::errno::Errno;
@@ -38,9 +38,70 @@ fn relative_paths_start_where_they_should() {
     assert_eq!(bench.call(nr::OPENAT, &[77, path, 0]), error(Errno::EBADF));
     assert_eq!(bench.open("", flags::O_RDONLY), error(Errno::ENOENT));
     assert_eq!(bench.open(&"x".repeat(4096), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
-    bench.put(0, b"\xff\xfe\0");
-    assert_eq!(bench.call(nr::OPEN, &[MEMORY, 0, 0]), error(Errno::EILSEQ));
     assert_eq!(bench.call(nr::OPEN, &[5, 0, 0]), error(Errno::EFAULT));
+}
+
+/// Any bytes but zeros and slashes are a name, for every call that takes or gives one.
+#[test]
+fn names_are_bytes() {
+    const NAMES: [&[u8]; 4] = [b"\xff\xfe", b"\xc3", b"\n\x1b[2J", "\u{feff}ü".as_bytes()];
+    let bench = Bench::new(&[("/work/a", b"1")]);
+    let text_of = |length: i64| bench.get(0x4000, usize::try_from(length).expect("no error"));
+    for name in NAMES {
+        let path = [b"/work/", name].concat();
+        assert!(bench.open(name, flags::O_CREAT | flags::O_RDWR) > 0, "{name:?}");
+        assert!(bench.world.lock().files.contains_key(&path), "{name:?}");
+        assert_eq!(bench.call(nr::STAT, &[bench.text(0, name), MEMORY + STATUS]), 0, "{name:?}");
+        assert_eq!(bench.call(nr::NEWFSTATAT, &[AT_FDCWD, bench.text(0, &path), MEMORY + STATUS, 0]), 0, "{name:?}");
+        // In a directory of that name.
+        let below = [b"/dir", name, b"/", name].concat();
+        assert!(bench.open(&below, flags::O_CREAT | flags::O_RDWR) > 0, "{name:?}");
+        assert_eq!(bench.call(nr::CHDIR, &[bench.text(0, [b"/dir", name].concat())]), 0, "{name:?}");
+        let length = bench.call(nr::GETCWD, &[MEMORY + 0x4000, 100]);
+        assert_eq!(text_of(length), [b"/dir", name, b"\0"].concat());
+        assert!(bench.open(name, flags::O_RDONLY) > 0, "{name:?}");
+        // In the kernel's own directory.
+        let shared = [b"/dev/shm/", name].concat();
+        assert!(bench.open(&shared, flags::O_CREAT | flags::O_RDWR) > 0, "{name:?}");
+        let directory = bench.open("/dev/shm", flags::O_RDONLY | flags::O_DIRECTORY) as u64;
+        let listed = text_of(bench.call(nr::GETDENTS64, &[directory, MEMORY + 0x4000, 1000]));
+        assert!(listed.windows(name.len()).any(|part| part == name), "{name:?}");
+        assert_eq!(bench.call(nr::UNLINK, &[bench.text(0, &shared)]), 0, "{name:?}");
+        let label = bench.call(nr::MEMFD_CREATE, &[bench.text(0, name), 0]);
+        let path = bench.text(0, alloc::format!("/proc/self/fd/{label}"));
+        let length = bench.call(nr::READLINK, &[path, MEMORY + 0x4000, 100]);
+        assert_eq!(text_of(length), [b"/memfd:", name, b" (deleted)"].concat());
+        assert_eq!(bench.call(nr::CHDIR, &[bench.text(0, "/work")]), 0);
+        // What the I/O node is asked is what the program said.
+        for (number, arguments) in [
+            (nr::SYMLINK, [bench.text(0, name), bench.text(0x100, name)]),
+            (nr::RENAME, [bench.text(0x200, name), bench.text(0x300, [name, name].concat())]),
+        ] {
+            assert_eq!(bench.call(number, &arguments), error(Errno::EOPNOTSUPP));
+        }
+        let at = |path: Vec<u8>| Location { directory: None, path: path.into() };
+        let (of_name, of_both) = (at([b"/work/", name].concat()), at([b"/work/", name, name].concat()));
+        let world = bench.world.lock();
+        let [.., link, rename] = &world.calls[..] else { panic!("two calls") };
+        assert_eq!(*link, Call::SymbolicLink { target: name.into(), at: of_name.clone() });
+        assert_eq!(*rename, Call::Rename { from: of_name, to: of_both, flags: 0 });
+    }
+}
+
+/// A thread's name is bytes; where it stands in a line, what would end that is escaped as Linux does.
+#[test]
+fn the_name_of_a_thread_is_bytes() {
+    const PR_SET_NAME: u64 = 15;
+    let bench = Bench::new(&[]);
+    assert_eq!(bench.call(nr::PRCTL, &[PR_SET_NAME, bench.text(0, b"a\xff\n\\b")]), 0);
+    let read = |path: &str| {
+        let file = bench.open(path, flags::O_RDONLY) as u64;
+        let length = bench.call(nr::READ, &[file, MEMORY + 0x4000, 4096]);
+        bench.get(0x4000, usize::try_from(length).expect("no error"))
+    };
+    assert_eq!(read("/proc/self/comm"), b"a\xff\n\\b\n");
+    assert!(read("/proc/self/status").starts_with(b"Name:\ta\xff\\n\\\\b\nUmask:\t"));
+    assert!(read("/proc/self/stat").starts_with(b"1002 (a\xff\\n\\\\b) R 1 "));
 }
 
 #[test]
