@@ -64,13 +64,18 @@ impl Cluster {
     /// If there is no room for temporary files, or the tools are not built.
     #[must_use]
     pub fn home() -> Self {
+        Self::home_called(OsStr::new("cop"))
+    }
+
+    /// As [`Self::home`], in a directory whose name begins so; the sockets in it leave little room for that.
+    fn home_called(name: &OsStr) -> Self {
         assert!(
             binaries().join("coppice").exists(),
             "no {}: build first with `cargo xtask build`",
             binaries().join("coppice").display()
         );
         // Sockets live in the home; their paths are limited to 107 bytes, so it must be short.
-        let home = tempfile::Builder::new().prefix("cop").tempdir_in("/tmp").expect("temporary directory");
+        let home = tempfile::Builder::new().prefix(name).tempdir_in("/tmp").expect("temporary directory");
         let root = tempfile::tempdir().expect("temporary directory");
         Self { home, root, namespace: None }
     }
@@ -110,6 +115,18 @@ impl Cluster {
     #[track_caller]
     pub fn up_with(arguments: &[&str]) -> Self {
         let cluster = Self::home();
+        let _ = cluster.coppice(&[&["up", "--accel", "tcg"], arguments].concat()).success();
+        cluster
+    }
+
+    /// The same in a home whose name begins so.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    #[must_use]
+    #[track_caller]
+    pub fn up_called(name: &OsStr, arguments: &[&str]) -> Self {
+        let cluster = Self::home_called(name);
         let _ = cluster.coppice(&[&["up", "--accel", "tcg"], arguments].concat()).success();
         cluster
     }

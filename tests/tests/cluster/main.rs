@@ -3,6 +3,7 @@
 mod bad_input;
 mod boot;
 mod busybox;
+mod bytes;
 mod calls;
 mod cluster_life;
 mod cores;
