@@ -53,6 +53,8 @@ pub(super) fn status(process: &Process, thread: Option<u32>, text: &mut Excerpt)
         (signals.pending(tid).and(shared.others()), shared, signals.blocked(tid), ignored, caught)
     };
     let affinity = find(process, thread).map_or(process.cores, |thread| thread.affinity.load(Ordering::Relaxed));
+    // Not below, where the lock would be held until all is written.
+    let descriptors = process.files.lock().numbers().last().map_or(64, |last| (last + 1).next_multiple_of(64));
     text.push(b"Name:\t");
     name_in_line(process, thread, text);
     // Writing to a text does not fail; it says at its end what is missing.
@@ -67,7 +69,7 @@ pub(super) fn status(process: &Process, thread: Option<u32>, text: &mut Excerpt)
          Mems_allowed:\t1\nMems_allowed_list:\t0\n",
         process.umask.load(Ordering::Relaxed),
         Identity::PARENT,
-        process.files.lock().numbers().last().map_or(64, |last| (last + 1).next_multiple_of(64)),
+        descriptors,
         mapped / 1024,
         stats.pages_peak * PAGE_KIB,
         stats.pages * PAGE_KIB,
