@@ -5,8 +5,8 @@
 //! [`job`], [`ras`], [`program`], [`retain`]); what a running job writes comes as binary frames ([`stream`]), so
 //! that output is neither encoded nor copied more than needed. [`client`] is the typed way to all of it.
 //!
-//! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an object
-//! with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).
+//! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
+//! object with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).
 
 pub mod body;
 pub mod client;

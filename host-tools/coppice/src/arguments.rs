@@ -28,8 +28,8 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
         coppice job 1 --json                     what it cost, rank by rank\n  \
         coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
-        Names are bytes. What cannot be printed of them is shown escaped, such as \\xff or \\n; in JSON one that is not \
-        UTF-8 is an object with its bytes, such as {\"bytes\":\"66ff6f\"}, and any other a string.\n\n\
+        Names are bytes. What cannot be printed of them is shown escaped, such as \\xff or \\n; in JSON one that is \
+        not UTF-8 is an object with its bytes, such as {\"bytes\":\"66ff6f\"}, and any other a string.\n\n\
         Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run` otherwise exits as the \
         job did."
 )]

@@ -33,7 +33,10 @@ pub(crate) enum LinkError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// Another switch is alive on this socket.
-    #[error("{} belongs to a switch that is running: use another directory, or end that one", Shown(.0.as_os_str().as_encoded_bytes()))]
+    #[error(
+        "{} belongs to a switch that is running: use another directory, or end that one",
+        Shown(.0.as_os_str().as_encoded_bytes())
+    )]
     InUse(PathBuf),
     /// The system refused.
     #[error("cannot open the socket {}: {error}", Shown(path.as_os_str().as_encoded_bytes()))]
