@@ -312,13 +312,13 @@ impl Node {
         match self.kind {
             Kind::Descriptors => {
                 let files = process.files.lock();
-                files.numbers().for_each(|number| listing.add(&format!("{number}"), LINK_TYPE, number as u64 + 1));
+                files.numbers().for_each(|number| listing.add(format!("{number}"), LINK_TYPE, number as u64 + 1));
             }
             Kind::Shared => process.job.shared.list(|name, inode| listing.add(name, REGULAR_TYPE, inode)),
             Kind::Threads => {
                 for thread in process.threads.all() {
                     if let Ok(node) = of_thread(thread.tid, &[]) {
-                        listing.add(&format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1);
+                        listing.add(format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1);
                     }
                 }
             }

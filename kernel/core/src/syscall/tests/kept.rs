@@ -137,11 +137,11 @@ fn no_object_takes_more_than_it_is_charged_with() {
                 let file = bench.open("/dev/shm/a", flags::O_CREAT | flags::O_RDWR);
                 call(bench, nr::CLOSE, &[file.cast_unsigned()]);
             }
-            let (from, to) = (bench.text(0, "/dev/shm/a"), bench.text(0x100, &format!("/dev/shm/{number:0250}")));
+            let (from, to) = (bench.text(0, "/dev/shm/a"), bench.text(0x100, format!("/dev/shm/{number:0250}")));
             call(bench, nr::LINK, &[from, to]);
         }),
         ("memory file", &|bench, _| {
-            let label = bench.text(0, &"x".repeat(240));
+            let label = bench.text(0, "x".repeat(240));
             call(bench, nr::MEMFD_CREATE, &[label, 2]);
         }),
         ("socket", &|bench, _| assert!(call(bench, nr::SOCKET, &[2, 1, 0]) > 0)),
@@ -333,7 +333,7 @@ fn long_texts_and_listings_take_no_more_than_what_is_read_of_them() {
     for number in 0..1000 {
         let at = 0x4000_0000 + number * 0x2000;
         call(&bench, nr::MMAP, &[at, 4096, 1, 0x32, u64::MAX, 0]);
-        let file = bench.open(&format!("/dev/shm/{number:0200}"), flags::O_CREAT | flags::O_RDWR);
+        let file = bench.open(format!("/dev/shm/{number:0200}"), flags::O_CREAT | flags::O_RDWR);
         call(&bench, nr::CLOSE, &[file.cast_unsigned()]);
     }
     let maps = bench.open("/proc/self/maps", flags::O_RDONLY).cast_unsigned();

@@ -210,8 +210,8 @@ fn pipes_are_as_large_as_they_are_told_to_be() {
 fn a_path_may_have_as_many_bytes_as_on_linux() {
     let bench = Bench::new(&[("/work/a", b"x")]);
     let path = |length: usize| alloc::format!(".{}a", "/".repeat(length - 2));
-    assert!(bench.open(&path(4095), flags::O_RDONLY) >= 0);
-    assert_eq!(bench.open(&path(4096), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
+    assert!(bench.open(path(4095), flags::O_RDONLY) >= 0);
+    assert_eq!(bench.open(path(4096), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn what_is_wrong_first_is_told() {
 fn the_first_path_is_looked_up_before_the_second_is_wrong() {
     let bench = Bench::new(&[("/work/a", b"x"), ("/work/d/a", b"x")]);
     let at = u64::from((-100_i32).cast_unsigned());
-    let long = bench.text(0x4000, &alloc::format!(".{}a", "/".repeat(4095)));
+    let long = bench.text(0x4000, alloc::format!(".{}a", "/".repeat(4095)));
     let none = bench.text(0x6000, "");
     let from = |path: &str| bench.text(0x1000, path);
     let link = |path: &str, to| bench.call(nr::LINKAT, &[at, from(path), at, to, 0]);

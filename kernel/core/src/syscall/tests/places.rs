@@ -37,7 +37,7 @@ fn relative_paths_start_where_they_should() {
     assert_eq!(bench.call(nr::OPENAT, &[3, path, 0]), error(Errno::ENOTDIR));
     assert_eq!(bench.call(nr::OPENAT, &[77, path, 0]), error(Errno::EBADF));
     assert_eq!(bench.open("", flags::O_RDONLY), error(Errno::ENOENT));
-    assert_eq!(bench.open(&"x".repeat(4096), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
+    assert_eq!(bench.open("x".repeat(4096), flags::O_RDONLY), error(Errno::ENAMETOOLONG));
     assert_eq!(bench.call(nr::OPEN, &[5, 0, 0]), error(Errno::EFAULT));
 }
 

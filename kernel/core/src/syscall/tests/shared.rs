@@ -194,9 +194,9 @@ fn limits_say_no() {
     assert_eq!((word(0), word(2), word(3)), (0x0102_1994, limit / PAGE, 0));
     assert_eq!(bench.call(nr::FTRUNCATE, &[file, 0]), 0);
     assert_eq!(bench.call(nr::PWRITE64, &[file, at, 1, limit * 2]), 1, "what was given back can be had again");
-    assert_eq!(bench.open(&alloc::format!("/dev/shm/{}", "n".repeat(256)), O_CREAT), errno(Errno::ENAMETOOLONG));
+    assert_eq!(bench.open(alloc::format!("/dev/shm/{}", "n".repeat(256)), O_CREAT), errno(Errno::ENAMETOOLONG));
     for number in 1..SHARED_FILES_MAX {
-        let file = bench.open(&alloc::format!("/dev/shm/{number}"), O_CREAT | O_RDWR);
+        let file = bench.open(alloc::format!("/dev/shm/{number}"), O_CREAT | O_RDWR);
         assert!(file > 0);
         bench.call(nr::CLOSE, &[file as u64]);
     }
