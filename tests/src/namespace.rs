@@ -59,6 +59,13 @@ impl Namespace {
         ))
     }
 
+    /// Takes the last file system away that [`Self::mount_dead`] mounted: who waits for it has an error. False if that
+    /// cannot be done.
+    #[must_use]
+    pub fn unmount_dead(&self, directory: &Path) -> bool {
+        self.does(&format!("exec 3>&- && umount -l {}", directory.display()))
+    }
+
     /// A command that sees the mounts, run where this process is.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {

@@ -42,6 +42,7 @@ mod shared_memory;
 mod signals;
 mod signals_sent;
 mod sockets;
+mod storm;
 mod streams;
 mod surroundings;
 mod threads;
