@@ -1,5 +1,6 @@
 //! `coppice-fabric`: the switch process. Commands on standard input, replies and events on standard output.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ fn main() -> ExitCode {
     match coppice_fabric::server::serve(directory, seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("coppice-fabric: {error}");
+            // It goes to a log, whose disk may be full.
+            let _ = writeln!(std::io::stderr(), "coppice-fabric: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,9 @@
 //! `coppice-io-node`: serves one pset over its standard input and output, and ends with them.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use coppice_io_node::limits::BLOCKING_THREADS_MAX;
@@ -16,12 +17,25 @@ use tracing_subscriber::EnvFilter;
 /// Linux's number of the signal for writing beyond the file size limit.
 const SIGXFSZ: i32 = 25;
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The one line that the service node passes on. It goes to a log, whose disk may be full.
+            let _ = writeln!(std::io::stderr(), "coppice-io-node: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("COPPICE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // Standard error is a log, whose disk may be full. To say that there ends the process.
+        .log_internal_errors(false)
         .init();
     // Modes come from the nodes with the program's own mask applied.
     rustix::process::umask(rustix::fs::Mode::empty());
