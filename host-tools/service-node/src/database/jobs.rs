@@ -66,12 +66,15 @@ impl Database {
             job.estimate_ms.map(to_sql),
             job.ranks_per_node,
         ];
-        let id: i64 = self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
+        let transaction = self.connection.unchecked_transaction()?;
+        let id: i64 = transaction.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         let id = from_sql(id);
         if id.is_multiple_of(ROWS_BETWEEN_TRIMS) {
             let sql = "DELETE FROM jobs WHERE job <= ?1 AND state = 'ended'";
-            self.connection.execute(sql, [to_sql(id.saturating_sub(JOBS_KEPT_MAX))])?;
+            transaction.execute(sql, [to_sql(id.saturating_sub(JOBS_KEPT_MAX))])?;
         }
+        transaction.commit()?;
         Ok(JobId(id))
     }
 

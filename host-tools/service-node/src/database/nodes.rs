@@ -50,7 +50,11 @@ impl Database {
     pub fn next_generation(&self, node: NodeId) -> Result<Generation, DatabaseError> {
         let sql = "INSERT INTO nodes (node, generation) VALUES (?1, 1)
                    ON CONFLICT (node) DO UPDATE SET generation = generation + 1 RETURNING generation";
-        Ok(Generation(self.connection.prepare_cached(sql)?.query_row([node.0], |row| row.get(0))?))
+        // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
+        let transaction = self.connection.unchecked_transaction()?;
+        let generation = Generation(transaction.prepare_cached(sql)?.query_row([node.0], |row| row.get(0))?);
+        transaction.commit()?;
+        Ok(generation)
     }
 
     /// Records what a node said of itself when it got ready.
