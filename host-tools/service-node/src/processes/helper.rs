@@ -1,6 +1,7 @@
 //! A helper process: fed through its standard input, read through its standard output, logging on standard error.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
-use crate::limits::LOG_BYTES_MAX;
+use crate::limits::{LAST_WORDS_BYTES, LOG_BYTES_MAX};
 use crate::store::plain;
 
 /// The controller's way to a helper process.
@@ -40,6 +41,8 @@ pub(super) struct Process {
     child: Child,
     pub(super) pid: u32,
     pub(super) output: ChildStdout,
+    /// Where it logs, and where what it logs begins.
+    log: (File, u64),
     killed: watch::Receiver<bool>,
 }
 
@@ -52,7 +55,10 @@ pub(super) fn start(
     let program = command.get_args().nth(3).map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let failed = |error: &std::io::Error| format!("cannot start {program}: {}", plain(error));
     put_aside(log);
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(log).map_err(|error| failed(&error))?;
+    let mut options = OpenOptions::new();
+    let log = options.create(true).read(true).append(true).mode(0o600).open(log).map_err(|error| failed(&error))?;
+    let begin = log.metadata().map_err(|error| failed(&error))?.len();
+    let own = log.try_clone().map_err(|error| failed(&error))?;
     let mut child = Command::from(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -68,7 +74,7 @@ pub(super) fn start(
     let (messages, queue) = mpsc::channel(messages_max);
     let (kill, killed) = watch::channel(false);
     tokio::spawn(write_all(input, queue));
-    Ok((Process { child, pid, output, killed }, Link { messages, kill }))
+    Ok((Process { child, pid, output, log: (own, begin), killed }, Link { messages, kill }))
 }
 
 /// Renames a log that has become too long, so that it does not grow for ever.
@@ -77,6 +83,17 @@ pub(crate) fn put_aside(log: &Path) {
         // If it cannot be renamed it goes on growing, which is no reason not to start.
         let _ = std::fs::rename(log, log.with_extension("log.1"));
     }
+}
+
+/// Why a process ended, if the last line of its log behind `begin` says so: programs of ours put their names in front.
+fn last_words(mut log: File, begin: u64) -> Option<String> {
+    let end = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(begin.max(end.saturating_sub(LAST_WORDS_BYTES)))).ok()?;
+    let mut bytes = Vec::new();
+    log.take(LAST_WORDS_BYTES).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (name, words) = text.lines().next_back()?.split_once(": ")?;
+    name.starts_with("coppice-").then(|| words.to_owned())
 }
 
 async fn write_all(mut input: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) {
@@ -110,7 +127,11 @@ impl Process {
         match (gave_up, status) {
             (Some(reason), _) => reason,
             (None, _) if was_killed => "it was ended".to_owned(),
-            (None, Ok(status)) => status.to_string(),
+            (None, Ok(status)) if status.success() => status.to_string(),
+            (None, Ok(status)) => match last_words(self.log.0, self.log.1) {
+                Some(words) => format!("{status}: {words}"),
+                None => status.to_string(),
+            },
             (None, Err(error)) => format!("its end could not be seen: {}", plain(&error)),
         }
     }
