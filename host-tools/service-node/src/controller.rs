@@ -44,7 +44,7 @@ use self::node::{Node, Phase};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{Database, DatabaseError, JobRow};
-use crate::limits::BOOTS_PER_PROCESSOR;
+use crate::limits::{BOOTS_PER_PROCESSOR, STARTING_RECORDS_TIME_MAX};
 use crate::plant::{Plant, PlantEvent};
 use crate::records::{Records, Recovered, What};
 use crate::scheduler::Scheduler;
@@ -298,6 +298,11 @@ impl<P: Plant> Controller<P> {
                 let text = format!("{lost} events and states of nodes are lost: too many waited to be recorded");
                 self.record_ras(None, &ras(Severity::Error, RasKind::EventsLost, None, text), now);
             }
+        }
+        // Whoever waits for a cluster that comes up is to hear why no node is booted.
+        let is_late = self.records.trouble(now) >= STARTING_RECORDS_TIME_MAX;
+        if let (ClusterState::Starting, true, Err(reason)) = (self.state, is_late, self.records.check()) {
+            self.fail(reason);
         }
     }
 }

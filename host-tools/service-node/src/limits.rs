@@ -143,6 +143,9 @@ pub const RECORDS_RETRY_TIME_MAX: Duration = Duration::from_secs(5);
 /// way bound; others are counted as lost.
 pub const RECORDS_WAITING_MAX: usize = 10_000;
 
+/// How long a cluster that comes up waits until its records can be written; then it is given up, with the reason.
+pub const STARTING_RECORDS_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Room on the disk that is taken beforehand for records that wait, bytes. Records beyond it wait in memory alone.
 pub const RESERVE_BYTES: usize = 1 << 20;
 
@@ -153,6 +156,7 @@ pub const ROWS_BETWEEN_TRIMS: u64 = 1000;
 pub const CONSOLE_TAIL_BYTES: usize = 300;
 
 /// Bytes of a console's end in which a panic of the kernel is looked for: its cause, registers and callers take less.
+/// And of a helper's log in which the reason of its end is.
 pub const LAST_WORDS_BYTES: u64 = 8192;
 
 /// Size at which the service node's log is put aside at its start (one older log is kept), bytes.

@@ -151,6 +151,12 @@ impl Records {
         }
     }
 
+    /// How long it has not been possible.
+    #[must_use]
+    pub fn trouble(&self, now: Now) -> Duration {
+        self.trouble.as_ref().map_or(Duration::ZERO, |trouble| now.instant.saturating_duration_since(trouble.since))
+    }
+
     /// When to call [`Self::retry`] at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {

@@ -4,12 +4,13 @@ mod support;
 
 use std::time::Duration;
 
+use coppice_api::cluster::ClusterState;
 use coppice_api::job::JobState;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::stream::JobEvent;
 use coppice_service_node::controller::Request;
 use coppice_service_node::feed::Piece;
-use coppice_service_node::limits::RECORDS_RETRY_TIME_MAX;
+use coppice_service_node::limits::{RECORDS_RETRY_TIME_MAX, STARTING_RECORDS_TIME_MAX};
 use rusqlite::Connection;
 use support::{Cluster, Order, job, paths};
 
@@ -105,6 +106,23 @@ fn jobs_in_the_queue_and_boots_wait_and_come_then() {
     assert_eq!(cluster.nodes()[0].generation, 2);
     assert_ne!(cluster.job(second).job.state, JobState::Queued);
     assert_eq!(events(&mut cluster, "node-lost").len(), 1);
+}
+
+/// Nobody waits for ever for a cluster whose nodes are not booted because nothing can be recorded.
+#[test]
+fn a_cluster_that_comes_up_meanwhile_is_given_up_with_the_reason() {
+    let mut cluster = Cluster::new(1, 1);
+    let holder = Holder::of(&cluster);
+    cluster.settle();
+    cluster.pass(STARTING_RECORDS_TIME_MAX / 2);
+    let view = |cluster: &mut Cluster| cluster.ask_only(Request::Watch).expect("watched").borrow().clone();
+    assert_eq!(view(&mut cluster).state, ClusterState::Starting);
+    cluster.pass(STARTING_RECORDS_TIME_MAX + RECORDS_RETRY_TIME_MAX);
+    let view = view(&mut cluster);
+    assert_eq!(view.state, ClusterState::Failed);
+    let failure = view.failure.expect("a reason");
+    assert!(failure.contains("records cannot be written: another program holds the lock"), "{failure}");
+    holder.let_go();
 }
 
 #[test]
