@@ -14,6 +14,8 @@ mod ras;
 #[cfg(test)]
 mod tests;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode};
@@ -23,6 +25,7 @@ pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
 
 use crate::limits::{LOCK_WAIT_MAX, ROWS_BETWEEN_TRIMS};
+use crate::store::plain;
 
 /// Why the database could not do something.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,9 @@ pub enum DatabaseError {
     /// SQLite failed.
     #[error("{}", in_words(.0))]
     Sqlite(rusqlite::Error),
+    /// The system does not open one of its files.
+    #[error("cannot open the file '{}' of the database: {}", .0.name, plain(&.0.error))]
+    Open(NotOpened),
     /// The room for records that wait could not be taken or read.
     #[error("{0}")]
     Reserve(#[from] std::io::Error),
@@ -58,7 +64,7 @@ impl DatabaseError {
     /// else has the file.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        let Self::Sqlite(error) = self else { return matches!(self, Self::Reserve(_)) };
+        let Self::Sqlite(error) = self else { return matches!(self, Self::Reserve(_) | Self::Open(_)) };
         error.sqlite_error_code().is_some_and(|code| {
             matches!(
                 code,
@@ -72,6 +78,29 @@ impl DatabaseError {
             )
         })
     }
+
+    fn is_of_opening(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen))
+    }
+}
+
+/// A file that the system does not open.
+#[derive(Debug)]
+pub struct NotOpened {
+    name: String,
+    error: std::io::Error,
+}
+
+/// Opens the files of a database as SQLite does, and says which cannot be, if one cannot. The database itself must not
+/// be open: closing a file gives up its locks.
+fn why_not_opened(path: &Path) -> Option<NotOpened> {
+    ["", "-wal", "-shm"].into_iter().find_map(|end| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&file);
+        let name = Path::new(&file).file_name().unwrap_or_default().display().to_string();
+        opened.err().map(|error| NotOpened { name, error })
+    })
 }
 
 /// What failed, for people.
@@ -110,7 +139,12 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
-        Self::prepare(Connection::open(path)?)
+        let opened = Connection::open(path).map_err(DatabaseError::from).and_then(Self::prepare);
+        // SQLite does not say why it cannot open a file.
+        opened.map_err(|error| match error.is_of_opening().then(|| why_not_opened(path)).flatten() {
+            Some(reason) => DatabaseError::Open(reason),
+            None => error,
+        })
     }
 
     /// A database that is gone when it is dropped.

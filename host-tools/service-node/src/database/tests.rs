@@ -77,6 +77,29 @@ fn start(database: &mut Database, job: JobId, nodes: &[u32]) -> Placement {
     placement
 }
 
+/// A number that was given and is not recorded would be given again.
+#[test]
+fn what_cannot_be_committed_has_no_number() {
+    let directory = tempfile::tempdir().expect("directory");
+    let database = Database::open(&directory.path().join("db")).expect("open");
+    // As a disk that is full when the log of changes is written.
+    database.connection.commit_hook(Some(|| true)).expect("hooked");
+    assert!(database.add_job(&submission(), PROGRAM, 10).is_err());
+    assert!(database.next_generation(NodeId(4)).is_err());
+    database.connection.commit_hook(None::<fn() -> bool>).expect("unhooked");
+    assert_eq!(database.next_generation(NodeId(4)).expect("counted"), Generation(1));
+    assert_eq!(database.add_job(&submission(), PROGRAM, 10).expect("added"), JobId(1));
+}
+
+#[test]
+fn a_file_of_the_database_that_cannot_be_opened_is_named_with_the_reason() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("db");
+    std::fs::create_dir(&file).expect("made");
+    let error = Database::open(&file).expect_err("a directory").to_string();
+    assert_eq!(error, "cannot open the file 'db' of the database: Is a directory");
+}
+
 #[test]
 fn a_job_is_followed_from_queue_to_end() {
     let directory = tempfile::tempdir().expect("directory");
