@@ -143,6 +143,12 @@ impl Cluster {
         self.seen(self.home.path())
     }
 
+    /// Where the cluster keeps its state, for its commands and mounts.
+    #[must_use]
+    pub fn home_name(&self) -> &Path {
+        self.home.path()
+    }
+
     /// A path of the cluster's as the test reaches it.
     #[must_use]
     pub fn seen(&self, path: &Path) -> PathBuf {

@@ -49,6 +49,12 @@ impl Namespace {
         self.does(&format!("mount -t tmpfs -o mode=700,size={kib}k tmpfs {directory} && touch {directory}/usable"))
     }
 
+    /// Lets a small disk have that many files and directories at most, itself included. False if it has more.
+    #[must_use]
+    pub fn limit_files(&self, directory: &Path, files: u64) -> bool {
+        self.does(&format!("mount -o remount,nr_inodes={files} {}", directory.display()))
+    }
+
     /// Mounts a file system over a directory that answers nothing, ever: one in user space whose server only listens.
     /// False if that cannot be done here.
     #[must_use]
