@@ -39,6 +39,8 @@ const KINDS: &[Kind] = &[
     },
     Kind::new("threads", "threads_endurance::", 90),
     Kind::new("retention", "retention_endurance::", 90),
+    Kind { unit: "faults", endless: true, ..Kind::new("storm", "storm::", 60) },
+    Kind { environment: &[("COPPICE_MOMENTS", "20")], ..Kind::new("verbs", "verbs::", 120) },
 ];
 
 impl Kind {

@@ -26,7 +26,8 @@ const TURNS_MIN: u32 = 2;
 #[command(after_help = "\
 Parts: properties (all property tests, with many more cases), simulator (the protocols over bad networks), fuzz (every \
 parser of the protocols), objects (random programs that combine kernel objects), calls (random system calls), threads \
-and retention (endurance of clusters), and what else the cluster tests have for long runs.\n\n\
+and retention (endurance of clusters), storm (random faults against a stream of jobs), verbs (commands that are \
+interrupted at random moments), and what else the cluster tests have for long runs.\n\n\
 What is found is printed with the line that shows it again, and logged in target/soak. The exit status says whether \
 anything was. Ctrl-C ends it early, with its summary; nothing stays behind.")]
 pub(crate) struct Options {
