@@ -81,7 +81,7 @@ fn start(database: &mut Database, job: JobId, nodes: &[u32]) -> Placement {
 #[test]
 fn what_cannot_be_committed_has_no_number() {
     let directory = tempfile::tempdir().expect("directory");
-    let database = Database::open(&directory.path().join("db")).expect("open");
+    let mut database = Database::open(&directory.path().join("db")).expect("open");
     // As a disk that is full when the log of changes is written.
     database.connection.commit_hook(Some(|| true)).expect("hooked");
     assert!(database.add_job(&submission(), PROGRAM, 10).is_err());
