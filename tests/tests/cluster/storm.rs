@@ -2,8 +2,8 @@
 //! the disk of the state fills, a root stops to answer. What clients are told is what is recorded, lines of output come
 //! once and in order, and when it is quiet again the cluster works and leaves nothing behind.
 //!
-//! All of it follows from a seed, `COPPICE_SEED`, as far as the host's scheduler lets it. `COPPICE_FAULTS` says how many
-//! faults there are, `COPPICE_SECONDS` for how long; `cargo xtask soak` does.
+//! All of it follows from a seed, `COPPICE_SEED`, as far as the host's scheduler lets it. `COPPICE_FAULTS` says how
+//! many faults there are, `COPPICE_SECONDS` for how long; `cargo xtask soak` does.
 
 mod client;
 mod fault;

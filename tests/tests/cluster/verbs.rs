@@ -1,5 +1,5 @@
-//! Every command of the tool is interrupted at random moments: it ends soon, with a status that says so, and leaves what
-//! its help says.
+//! Every command of the tool is interrupted at random moments: it ends soon, with a status that says so, and leaves
+//! what its help says.
 //!
 //! The moments follow from `COPPICE_SEED`; `COPPICE_MOMENTS` says how many there are for each command, as `cargo xtask
 //! soak` does.
@@ -58,8 +58,8 @@ impl Trial {
         Self { random: Random::of_seed(seed), moments: told("COPPICE_MOMENTS").unwrap_or(MOMENTS) }
     }
 
-    /// Interrupts a command of this length at each moment, by one signal and the other; `then` looks at how it ended and at
-    /// what is left.
+    /// Interrupts a command of this length at each moment, by one signal and the other; `then` looks at how it ended
+    /// and at what is left.
     fn interrupt(
         &mut self,
         cluster: &Cluster,
