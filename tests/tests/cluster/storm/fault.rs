@@ -101,6 +101,12 @@ impl<'a> Faults<'a> {
     /// The next fault.
     pub(super) fn next(&mut self) {
         self.count += 1;
+        if self.one(PARTS[0]).is_none() {
+            self.storm
+                .fail(format!("before fault {}: the service node is gone, and nobody here has killed it", self.count));
+            self.wait_until_gone();
+            self.up();
+        }
         let has_mounts = self.storm.fragile_root.is_some();
         let done = match self.random.below(16) {
             0..=2 => self.kill(PARTS[3]),
