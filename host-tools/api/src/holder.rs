@@ -190,7 +190,7 @@ mod tests {
         let expected = Elsewhere { cluster: "c".to_owned(), host: "elsewhere".to_owned(), record: paths.holder() };
         assert_eq!(refused, expected);
         let text = refused.to_string();
-        assert!(text.contains("'elsewhere'") && text.contains(&shown(&paths.holder()).to_string()), "{text}");
+        assert!(text.contains("'elsewhere'") && text.contains(&crate::shown(&paths.holder()).to_string()), "{text}");
         assert!(!text.contains('\n') && !text.contains("  "), "{text}");
         assert!(matches!(take(&paths), Err(TakeError::Elsewhere(found)) if found == expected));
         give_up(&paths, &Holder::own()).expect("not ours");
