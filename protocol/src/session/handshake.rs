@@ -7,8 +7,8 @@
 //!  ── Confirm, MAC by the up key ────────────────►        the node has the key, and answers *this* challenge
 //! ```
 //!
-//! Both keys, the session's number and the seed of its digests are derived from the node's key and everything that was said, so a frame of
-//! another connection, channel, boot or direction never has the right MAC.
+//! Both keys, the session's number and the seed of its digests are derived from the node's key and everything that was
+//! said, so a frame of another connection, channel, boot or direction never has the right MAC.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

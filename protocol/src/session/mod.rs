@@ -7,7 +7,7 @@
 //! in the sequence: replayed, reordered, reflected or foreign frames end the session.
 //!
 //! **What the MAC covers.** Header and body always. On the control channel the bulk bytes too. On the shipping channel
-//! a digest of them: they are file data and program pages, whose cost would be a BLAKE3 over each of them on an emulated
+//! a digest of them: they are file data and program pages, and a BLAKE3 over each of them costs too much on an emulated
 //! CPU. Bytes that the network has changed end the session, and what was under way is said again on the next one. (That
 //! a program's pages are those of the program is checked apart, by [`crate::program`].)
 //!
