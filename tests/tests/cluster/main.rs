@@ -39,6 +39,7 @@ mod retention_secrets;
 mod retention_worked;
 mod scale;
 mod sections;
+mod set_ids;
 mod shared_memory;
 mod signals;
 mod signals_sent;

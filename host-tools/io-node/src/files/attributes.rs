@@ -1,9 +1,10 @@
 //! Changing what files are: chmod(2), utimensat(2), F_SETFL.
 
 use coppice_protocol::ship::{Handle, Location, TimeChange};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
+use super::modes::changed_mode;
 use super::{Files, Result, descriptor_path};
 
 /// Nanoseconds of a second.
@@ -14,12 +15,17 @@ impl Files {
     pub(crate) fn change_mode(&self, at: &Location, mode: u32) -> Result<()> {
         let found = self.find(at, true)?;
         self.root.admit_unknown(&found)?;
-        rustix::fs::chmodat(CWD, descriptor_path(&found), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())
+        rustix::fs::chmodat(CWD, descriptor_path(&found), changed_mode(&found, mode)?, AtFlags::empty())
     }
 
     /// fchmod(2).
     pub(crate) fn handle_change_mode(&self, handle: Handle, mode: u32) -> Result<()> {
-        rustix::fs::fchmod(&self.handles.get(handle)?.object, Mode::from_raw_mode(mode & 0o7777))
+        let object = &*self.handles.get(handle)?.object;
+        if rustix::fs::fcntl_getfl(object)?.contains(OFlags::PATH) {
+            return Err(Errno::BADF);
+        }
+        self.root.admit_unknown(object)?;
+        rustix::fs::fchmod(object, changed_mode(object, mode)?)
     }
 
     /// utimensat(2).
@@ -38,7 +44,9 @@ impl Files {
 
     /// futimens(3).
     pub(crate) fn handle_change_times(&self, handle: Handle, accessed: TimeChange, modified: TimeChange) -> Result<()> {
-        rustix::fs::futimens(&self.handles.get(handle)?.object, &timestamps(accessed, modified)?)
+        let object = &*self.handles.get(handle)?.object;
+        self.root.admit_unknown(object)?;
+        rustix::fs::futimens(object, &timestamps(accessed, modified)?)
     }
 
     /// `F_SETFL`. Of its flags only `O_NOATIME` means anything here: appending is the node's, the rest is how this side

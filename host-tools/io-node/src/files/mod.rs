@@ -13,6 +13,7 @@ mod attributes;
 mod data;
 mod handles;
 mod list;
+mod modes;
 mod names;
 mod open;
 mod root;

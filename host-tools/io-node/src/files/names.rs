@@ -5,9 +5,10 @@ use std::sync::Arc;
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::ship::Location;
 use rustix::fd::{AsFd, AsRawFd};
-use rustix::fs::{AtFlags, CWD, Mode, RenameFlags};
+use rustix::fs::{AtFlags, CWD, RenameFlags};
 use rustix::io::Errno;
 
+use super::modes::new_mode;
 use super::walk::{Entry, Last, Place, Tail};
 use super::{Files, Result, descriptor_path};
 
@@ -45,7 +46,7 @@ impl Files {
     /// mkdir(2).
     pub(crate) fn make_directory(&self, at: &Location, mode: u32) -> Result<()> {
         let Entry { parent, name } = self.new_entry(at)?;
-        rustix::fs::mkdirat(&*parent, name, Mode::from_raw_mode(mode & 0o7777))
+        rustix::fs::mkdirat(&*parent, name, new_mode(mode))
     }
 
     /// unlink(2), or rmdir(2).

@@ -13,6 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::handles::OpenFile;
+use super::modes::new_mode;
 use super::status::status_of;
 use super::walk::{Entry, Place, Start, Tail};
 use super::{Files, Result, descriptor_path, errno};
@@ -33,7 +34,7 @@ impl Files {
     pub(crate) fn open(&mut self, at: &Location, flags: u32, mode: u32) -> Result<(Handle, FileStatus)> {
         self.handles.check_room()?;
         let flags = OFlags::from_bits_retain(flags);
-        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let mode = new_mode(mode);
         let descriptor = self.open_descriptor(at, flags, mode)?;
         let status = status_of(&descriptor)?;
         let mut file = OpenFile::new(descriptor, &status, flags);

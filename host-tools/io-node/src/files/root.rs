@@ -13,7 +13,7 @@ use super::{Result, descriptor_path, errno};
 
 /// Magic numbers of file systems whose files are doors into the host's kernel, not data. Their entries can be looked
 /// at, but neither opened nor changed: `/proc/self` would be this process, and some files block or act when read.
-const KERNEL_FILE_SYSTEMS: [u64; 12] = [
+const KERNEL_FILE_SYSTEMS: [u64; 24] = [
     0x0000_9fa0, // proc
     0x6265_6572, // sysfs
     0x6462_6720, // debugfs
@@ -26,6 +26,18 @@ const KERNEL_FILE_SYSTEMS: [u64; 12] = [
     0xf97c_ff8c, // selinuxfs
     0x0000_1cd1, // devpts
     0x4249_4e4d, // binfmt_misc
+    0x4341_5d53, // smackfs
+    0x5a3c_69f0, // apparmorfs
+    0x6573_5543, // fusectl
+    0x6165_676c, // pstore
+    0xde5e_81e4, // efivarfs
+    0x0765_5821, // resctrl
+    0x6e73_6673, // nsfs
+    0x6e66_7364, // nfsd
+    0x6759_6969, // rpc_pipefs
+    0x1980_0202, // mqueue
+    0x6c6f_6f70, // binderfs
+    0x0000_9fa2, // usbdevfs
 ];
 
 /// What tells one file of the host from another.

@@ -25,7 +25,8 @@ pub(super) const TABLE: &[(u32, Support)] = &[
         nr::OPEN,
         Partly(
             "regular files and directories of the job's root, and what the node has of `/dev`, `/proc`, \
-             `/sys`; opening `/proc/self/fd/N` gives the same open file",
+             `/sys`; opening `/proc/self/fd/N` gives the same open file; new files of the host get no bits for \
+             set-user-ID and set-group-ID",
         ),
     ),
     (nr::CLOSE, Whole),
@@ -118,8 +119,11 @@ pub(super) const TABLE: &[(u32, Support)] = &[
     (nr::UNLINK, Whole),
     (nr::SYMLINK, Whole),
     (nr::READLINK, Whole),
-    (nr::CHMOD, Whole),
-    (nr::FCHMOD, Whole),
+    (
+        nr::CHMOD,
+        Partly("regular files and directories; no bits for set-user-ID and set-group-ID for files of the host"),
+    ),
+    (nr::FCHMOD, Partly("as chmod")),
     (nr::CHOWN, Partly("only to what it is, or as the host lets the I/O node")),
     (nr::FCHOWN, Partly("as chown")),
     (nr::LCHOWN, Partly("as chown")),
@@ -249,7 +253,7 @@ pub(super) const TABLE: &[(u32, Support)] = &[
     (nr::LINKAT, Whole),
     (nr::SYMLINKAT, Whole),
     (nr::READLINKAT, Whole),
-    (nr::FCHMODAT, Whole),
+    (nr::FCHMODAT, Partly("as chmod")),
     (nr::FACCESSAT, Whole),
     (nr::PSELECT6, Whole),
     (nr::PPOLL, Whole),
@@ -296,7 +300,7 @@ pub(super) const TABLE: &[(u32, Support)] = &[
     (nr::OPENAT2, Partly("ways of following a path are `ENOSYS`, but for \"no magic links\"")),
     (nr::FACCESSAT2, Whole),
     (nr::EPOLL_PWAIT2, Whole),
-    (nr::FCHMODAT2, Whole),
+    (nr::FCHMODAT2, Partly("as chmod")),
 ];
 
 mod document;

@@ -3,6 +3,7 @@
 mod calls;
 mod data;
 mod escapes;
+mod modes;
 mod names;
 mod oracle;
 

@@ -208,7 +208,10 @@ impl Change {
             // There is no truncate(2) in rustix; opening without making anything gives the same errors here.
             Self::Truncate(path) => rustix::fs::openat(root, path, OFlags::WRONLY, Mode::empty())
                 .and_then(|file| rustix::fs::ftruncate(file, 3)),
-            Self::Mode(path, mode) => rustix::fs::chmodat(root, path, Mode::from_raw_mode(*mode), AtFlags::empty()),
+            // Linux's own answer and its own bits, but for the two that no program may give.
+            Self::Mode(path, mode) => {
+                rustix::fs::chmodat(root, path, Mode::from_raw_mode(*mode & !0o6000), AtFlags::empty())
+            }
         }
     }
 }
@@ -221,7 +224,7 @@ fn change() -> impl Strategy<Value = Change> {
         (path(), path(), any::<bool>()).prop_map(|(from, to, follow)| Change::Link(from, to, follow)),
         (text(), path()).prop_map(|(text, path)| Change::Symlink(text, path)),
         path().prop_map(Change::Truncate),
-        (path(), 0o700..0o777u32).prop_map(|(path, mode)| Change::Mode(path, mode)),
+        (path(), 0o700..0o777u32, 0..8u32).prop_map(|(path, mode, special)| Change::Mode(path, mode | special << 9)),
     ]
 }
 
