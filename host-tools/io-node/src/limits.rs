@@ -39,7 +39,7 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 /// Messages queued for the service node; then whoever has one waits, and so do its node's requests.
 pub const OUTBOX_MESSAGES_MAX: usize = 256;
 
-/// Jobs known at a time; further ones are refused.
+/// Jobs known at a time; further ones are refused. Each has a thread.
 pub const JOBS_MAX: usize = 4096;
 
 /// Signals of a job that are sent again to a node that comes back, in case they were lost with its connection; older

@@ -40,6 +40,10 @@ fn run() -> anyhow::Result<()> {
     // Modes come from the nodes with the program's own mask applied.
     rustix::process::umask(rustix::fs::Mode::empty());
     raise_descriptor_limit();
+    // Before there is any other thread.
+    if let Err(error) = coppice_io_node::privileges::give_up() {
+        tracing::warn!(%error, "cannot give up privileges");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)

@@ -1,5 +1,7 @@
 //! Jobs whose root and program are being opened. Either may lie on a mount that does not answer, so the I/O node goes
 //! on meanwhile: what comes for such a job waits until it is there, and a job that is killed is given up.
+//!
+//! Each job is opened on a thread of its own, which then is the one that opens the job's files ([`crate::wall`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,10 +9,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Builder;
 
 use coppice_protocol::ids::JobId;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::files::Root;
 use crate::jobs::Job;
@@ -18,9 +22,40 @@ use crate::limits::{JOBS_MAX, OPEN_TIME_MAX, OPENINGS_MAX};
 use crate::program::Program;
 use crate::server::Server;
 
+/// A job's root and program, or why they cannot be had.
+type Opened = Result<(Root, Program), String>;
+
+/// A job to be opened.
+#[derive(Debug)]
+struct Order {
+    spec: StartJob,
+    permit: OwnedSemaphorePermit,
+    opened: oneshot::Sender<Opened>,
+}
+
+/// A thread that starts the jobs' threads. They could open nothing if the event loop started them.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    orders: Sender<Order>,
+}
+
+impl Opener {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        // At most OPENINGS_MAX wait in it: each has a permit.
+        let (sender, orders) = channel();
+        Builder::new().name("opener".to_owned()).spawn(move || orders.into_iter().for_each(start_thread))?;
+        Ok(Self { orders: sender })
+    }
+}
+
 /// The jobs that are being opened.
 #[derive(Debug)]
 pub(crate) struct Openings {
+    opener: Opener,
     jobs: RefCell<HashMap<JobId, Opening>>,
     /// A permit for each thread that opens something, kept as long as that does, also for a job that was given up.
     threads: Arc<Semaphore>,
@@ -34,13 +69,12 @@ struct Opening {
     later: Vec<ToPset>,
 }
 
-impl Default for Openings {
-    fn default() -> Self {
-        Self { jobs: RefCell::default(), threads: Arc::new(Semaphore::new(OPENINGS_MAX)) }
-    }
-}
-
 impl Openings {
+    /// None yet.
+    pub(crate) fn new(opener: Opener) -> Self {
+        Self { opener, jobs: RefCell::default(), threads: Arc::new(Semaphore::new(OPENINGS_MAX)) }
+    }
+
     fn count(&self) -> usize {
         self.jobs.borrow().len()
     }
@@ -71,19 +105,14 @@ impl Server {
         };
         let opening = Opening { members: spec.members.clone(), later: Vec::new() };
         self.openings.jobs.borrow_mut().insert(id, opening);
-        let opened = {
-            let spec = spec.clone();
-            tokio::task::spawn_blocking(move || {
-                let opened = open(&spec);
-                drop(permit);
-                opened
-            })
-        };
+        let (sender, opened) = oneshot::channel();
+        // An order that nobody takes is dropped, which is heard below.
+        drop(self.openings.opener.orders.send(Order { spec: spec.clone(), permit, opened: sender }));
         let server = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let opened = match tokio::time::timeout(OPEN_TIME_MAX, opened).await {
                 Ok(Ok(opened)) => opened,
-                Ok(Err(error)) => Err(format!("cannot open root and program: {error}")),
+                Ok(Err(_)) => Err("cannot start a thread that opens its root".to_owned()),
                 Err(_) => Err(format!("root {} has not answered for {} s", spec.root, OPEN_TIME_MAX.as_secs())),
             };
             server.opened(spec, opened).await;
@@ -91,7 +120,7 @@ impl Server {
     }
 
     /// A job's root and program are open, or cannot be opened.
-    async fn opened(&self, spec: StartJob, opened: Result<(Root, Program), String>) {
+    async fn opened(&self, spec: StartJob, opened: Opened) {
         // A job that was given up is none any more.
         let Some(Opening { members, later }) = self.openings.take(spec.job) else { return };
         let job = match opened {
@@ -140,8 +169,33 @@ impl Server {
     }
 }
 
+/// Starts a job's thread. Without one, the order's end is heard.
+fn start_thread(order: Order) {
+    let started = Builder::new().name(format!("job {}", order.spec.job)).spawn(move || work_for_job(order));
+    if let Err(error) = started {
+        tracing::warn!(%error, "cannot start a thread for a job");
+    }
+}
+
+/// A job's thread: opens its root and program, and then what the job opens, in the root alone.
+fn work_for_job(Order { spec, permit, opened }: Order) {
+    let (result, duty) = match open(&spec) {
+        Ok((root, program)) => {
+            let (root, duty) = root.guard();
+            (Ok((root, program)), duty)
+        }
+        Err(reason) => (Err(reason), None),
+    };
+    drop(permit);
+    // Nobody waits for a job that was given up: its root goes, and with it what there is to do.
+    drop(opened.send(result));
+    if let Some(duty) = duty {
+        duty.serve();
+    }
+}
+
 /// Opens a job's root and program.
-fn open(spec: &StartJob) -> Result<(Root, Program), String> {
+fn open(spec: &StartJob) -> Opened {
     let StartJob { root, program_file: file, .. } = spec;
     let opened =
         Root::open(OsStr::from_bytes(root)).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;

@@ -20,8 +20,10 @@ use crate::accept;
 use crate::clock::{Clock, random};
 use crate::limits::SHUTDOWN_GRACE;
 use crate::link::{Device, Port, drive};
+use crate::opening::Opener;
 use crate::outbox::{Outbox, Queue, write_messages};
 use crate::server::Server;
+use crate::wall::{Wall, confine_to_nothing};
 
 /// Bytes read from the service node at a time.
 const READ_BYTES: usize = 64 * 1024;
@@ -107,13 +109,24 @@ fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::
     let config = Config { mac: MacAddress::of(address), address, prefix: NETWORK_PREFIX, seed };
     let stack = Stack::new(Device::new(mtu), config, clock.now_ns());
     let port = Port::bind(path(&socket), path(&fabric))?;
-    let server = Rc::new(Server::new(stack.clone(), clock, outbox));
+    let opener = Opener::start().context("cannot start a thread")?;
+    confine(path(&socket));
+    let server = Rc::new(Server::new(stack.clone(), clock, outbox, opener));
     for channel in [Channel::Control, Channel::Ship] {
         tasks.spawn_local(accept::Port::listen(&server, channel)?.accept(Rc::clone(&server)));
     }
     tasks.spawn_local(drive(stack, port, clock));
     tracing::info!(%pset, %address, "listening");
     Ok(server)
+}
+
+/// From here on, this thread and those it starts open no files. Nothing else is lost with that wall.
+fn confine(socket: &Path) {
+    match confine_to_nothing(socket.parent().unwrap_or(socket)) {
+        Ok(Wall::Stands(version)) => tracing::info!(version, "Landlock holds jobs in their roots"),
+        Ok(Wall::Missing) => tracing::warn!("this kernel has no Landlock to hold jobs in their roots a second time"),
+        Err(error) => tracing::warn!(%error, "Landlock does not hold this process"),
+    }
 }
 
 async fn execute(server: &Rc<Server>, command: ToPset) -> anyhow::Result<()> {

@@ -250,8 +250,10 @@ impl Files {
         }
         self.root.admit(&found, status.st_dev)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::open(descriptor_path(&found), flags, rustix::fs::Mode::empty())?;
-        rustix::fs::ftruncate(file, length)
+        self.root.inside(move || {
+            let file = rustix::fs::open(descriptor_path(&found), flags, rustix::fs::Mode::empty())?;
+            rustix::fs::ftruncate(file, length)
+        })
     }
 
     /// ftruncate(2).

@@ -16,6 +16,7 @@ mod list;
 mod modes;
 mod names;
 mod open;
+mod porter;
 mod root;
 mod status;
 mod walk;

@@ -62,7 +62,7 @@ impl Files {
             return self.open_nameless(&start, path, flags, mode);
         }
         if !flags.contains(OFlags::CREATE) {
-            return self.open_existing(&start.find(path, !flags.contains(OFlags::NOFOLLOW))?, flags);
+            return self.open_existing(start.find(path, !flags.contains(OFlags::NOFOLLOW))?, flags);
         }
         if flags.contains(OFlags::DIRECTORY) {
             return Err(Errno::INVAL);
@@ -71,8 +71,8 @@ impl Files {
     }
 
     /// Opens what was found, if it is a file or directory whose opening does nothing but open it.
-    fn open_existing(&self, found: &OwnedFd, flags: OFlags) -> Result<OwnedFd> {
-        let status = rustix::fs::fstat(found)?;
+    fn open_existing(&self, found: OwnedFd, flags: OFlags) -> Result<OwnedFd> {
+        let status = rustix::fs::fstat(&found)?;
         let kind = FileType::from_raw_mode(status.st_mode);
         if flags.contains(OFlags::DIRECTORY) && kind != FileType::Directory {
             return Err(Errno::NOTDIR);
@@ -80,14 +80,15 @@ impl Files {
         match kind {
             FileType::Directory if flags.contains(OFlags::CREATE) => return Err(Errno::ISDIR),
             FileType::Directory => {}
-            FileType::RegularFile => self.root.admit(found, status.st_dev)?,
+            FileType::RegularFile => self.root.admit(&found, status.st_dev)?,
             FileType::Symlink => return Err(Errno::LOOP),
             // What Linux says of a FIFO without a reader, of a socket, and of a device without a driver.
             FileType::Fifo | FileType::Socket | FileType::Unknown => return Err(Errno::NXIO),
             // What it says of devices on a file system mounted without them.
             FileType::CharacterDevice | FileType::BlockDevice => return Err(Errno::ACCESS),
         }
-        rustix::fs::open(descriptor_path(found), flags.intersection(PASSED_ON) | ALWAYS, Mode::empty())
+        let flags = flags.intersection(PASSED_ON) | ALWAYS;
+        self.root.inside(move || rustix::fs::open(descriptor_path(&found), flags, Mode::empty()))
     }
 
     fn open_or_create(&self, start: &Start<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
@@ -100,7 +101,7 @@ impl Files {
         for _ in 0..RETRIES_MAX {
             if !exclusive {
                 match start.find(path, follow) {
-                    Ok(found) => return self.open_existing(&found, flags),
+                    Ok(found) => return self.open_existing(found, flags),
                     Err(Errno::NOENT) => {}
                     Err(error) => return Err(error),
                 }
@@ -115,7 +116,7 @@ impl Files {
                 return Err(Errno::ISDIR);
             }
             self.root.admit_unknown(&*parent)?;
-            match create(&parent, &name, flags, mode) {
+            match self.root.inside(move || create(&parent, &name, flags, mode)) {
                 // Somebody made it between the look and the making: then it exists after all.
                 Err(Errno::EXIST) if !exclusive => {}
                 result => return result,
@@ -136,7 +137,8 @@ impl Files {
         }
         self.root.admit(&directory, status.st_dev)?;
         let kept = PASSED_ON.difference(OFlags::TRUNC).union(OFlags::EXCL);
-        rustix::fs::open(descriptor_path(&directory), flags.intersection(kept) | OFlags::TMPFILE | ALWAYS, mode)
+        let flags = flags.intersection(kept) | OFlags::TMPFILE | ALWAYS;
+        self.root.inside(move || rustix::fs::open(descriptor_path(&directory), flags, mode))
     }
 }
 

@@ -9,7 +9,9 @@ use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
+use super::porter::{Duty, Porter};
 use super::{Result, descriptor_path, errno};
+use crate::wall::{Wall, confine_to_root};
 
 /// Magic numbers of file systems whose files are doors into the host's kernel, not data. Their entries can be looked
 /// at, but neither opened nor changed: `/proc/self` would be this process, and some files block or act when read.
@@ -60,6 +62,8 @@ impl Identity {
 pub(crate) struct Root {
     dir: Arc<Dir>,
     identity: Identity,
+    /// Where files are opened and names changed, if not here and now.
+    porter: Option<Porter>,
 }
 
 impl Root {
@@ -74,7 +78,33 @@ impl Root {
             return Err(Errno::ACCESS);
         }
         let identity = Identity::of(&dir)?;
-        Ok(Self { dir: Arc::new(dir), identity })
+        Ok(Self { dir: Arc::new(dir), identity, porter: None })
+    }
+
+    /// Makes this thread the one that opens files and changes names for whoever has the root, and has the host's kernel
+    /// keep it in the root for that. `None`: the host's kernel cannot, and it is done where it is asked for.
+    pub(crate) fn guard(self) -> (Self, Option<Duty>) {
+        match confine_to_root(&*self.dir) {
+            Ok(Wall::Missing) => return (self, None),
+            Ok(Wall::Stands(_)) => {}
+            // Others may be confined nevertheless, so they still need this thread.
+            Err(error) => tracing::warn!(%error, "no second wall around a job's root"),
+        }
+        let (porter, duty) = Porter::new();
+        (Self { porter: Some(porter), ..self }, Some(duty))
+    }
+
+    /// Does what opens a file or changes a name, where the host's kernel lets nobody out of the root.
+    pub(super) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        match &self.porter {
+            Some(porter) => porter.run(work),
+            None => work(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_guarded(&self) -> bool {
+        self.porter.is_some()
     }
 
     /// The directory, as long as it exists.

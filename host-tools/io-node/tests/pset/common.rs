@@ -92,6 +92,11 @@ impl Pset {
         pset
     }
 
+    /// Its number on the host.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
     /// Starts one with a node that is ready, of generation 1.
     pub(crate) async fn with_node() -> (Self, Node) {
         let mut pset = Self::start().await;

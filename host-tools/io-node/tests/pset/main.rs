@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+mod confined;
 mod node;
 mod once;
 mod ranks;

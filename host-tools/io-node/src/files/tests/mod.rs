@@ -6,6 +6,7 @@ mod escapes;
 mod modes;
 mod names;
 mod oracle;
+mod wall;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -24,13 +25,22 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(guarded)
+    }
+
+    /// One whose files are opened where that is asked for, as where the host's kernel has no Landlock.
+    fn unguarded() -> Self {
+        Self::with(|root| root)
+    }
+
+    fn with(guard: impl FnOnce(Root) -> Root) -> Self {
         rustix::process::umask(rustix::fs::Mode::empty());
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("root")).unwrap();
         std::fs::create_dir(dir.path().join("outside")).unwrap();
         std::fs::write(dir.path().join("outside/secret"), "secret").unwrap();
         let root = Root::open(dir.path().join("root").to_str().unwrap()).unwrap();
-        Self { dir, files: Files::new(Rc::new(root)) }
+        Self { dir, files: Files::new(Rc::new(guard(root))) }
     }
 
     fn host(&self, path: &str) -> PathBuf {
@@ -48,6 +58,17 @@ impl Bench {
     fn link(&self, path: &str, text: impl AsRef<Path>) {
         std::os::unix::fs::symlink(text, self.host(path)).unwrap();
     }
+}
+
+/// A root whose files are opened by a thread of its own, as a job's are. It ends with the root.
+fn guarded(root: Root) -> Root {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (root, duty) = root.guard();
+        sender.send(root).unwrap();
+        duty.map(|duty| duty.serve())
+    });
+    receiver.recv().unwrap()
 }
 
 /// A path from the root.
