@@ -43,7 +43,16 @@ fn up_without_qemu_says_how_to_get_it() {
     let ran = finish(command);
     assert_ne!(ran.status, 0);
     assert!(ran.text().contains("apt-get install qemu-system-x86"), "{}", ran.text());
-    let _ = cluster.coppice(&["doctor"]).success();
+    let ran = cluster.coppice(&["doctor"]).success();
+    // One line, whatever this machine's kernel has, and the I/O nodes find the same.
+    let said = ran.text();
+    let landlock: Vec<&str> = said.lines().filter(|line| line.contains(" Landlock: ")).collect();
+    assert_eq!(landlock.len(), 1, "{said}");
+    let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "1"]).success();
+    let log = cluster.home_path().join("state/default/io-node-0.log");
+    let log = std::fs::read_to_string(log).expect("the I/O node's log");
+    let holds = log.contains("Landlock holds jobs in their roots");
+    assert_eq!(holds, landlock[0].starts_with("ok "), "{said}{log}");
 }
 
 #[test]

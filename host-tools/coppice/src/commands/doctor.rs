@@ -10,6 +10,7 @@ use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::{LocateError, Qemu, find_qemu};
 use coppice_qemu::probe::{PROBE_LIMIT, probe};
 use coppice_qemu::tether::Tether;
+use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
@@ -17,6 +18,9 @@ use crate::show::{print, print_json};
 
 /// Descriptors that a cluster of 32 nodes takes with room to spare.
 const DESCRIPTORS_MIN: u64 = 1024;
+
+/// The first version of Landlock that lets files be renamed from one directory to another.
+const LANDLOCK_VERSION_MIN: i32 = 2;
 
 /// Room for programs, logs and the database, bytes.
 const DISK_BYTES_MIN: u64 = 1 << 30;
@@ -41,6 +45,8 @@ enum Verdict {
     Good,
     /// Works, but could be better.
     Slow,
+    /// Works, with one guard less.
+    Weak,
     /// Must be mended.
     Missing,
 }
@@ -66,6 +72,7 @@ pub(crate) async fn doctor(paths: Result<ClusterPaths, PathError>, json: bool) -
         Ok(paths) => check_directories(paths, &mut checks),
         Err(error) => checks.push(Check::missing("directories", error.to_string(), "export COPPICE_HOME=~/.coppice")),
     }
+    checks.push(check_landlock());
     checks.push(check_descriptors());
     checks.extend(check_memory());
     if json {
@@ -81,6 +88,7 @@ fn describe(check: &Check) -> String {
     let verdict = match check.verdict {
         Verdict::Good => "ok     ",
         Verdict::Slow => "slow   ",
+        Verdict::Weak => "weak   ",
         Verdict::Missing => "MISSING",
     };
     let mend = check.mend.as_ref().map(|mend| format!("\n        mend it: {mend}")).unwrap_or_default();
@@ -167,6 +175,25 @@ fn check_disk(directory: &Path) -> Option<Check> {
     } else {
         Check::missing("disk", found, "export COPPICE_HOME=DIR with a DIR on a disk with 1 GiB free")
     })
+}
+
+/// Whether the kernel can hold jobs in their roots, found out by having it hold a thread that does nothing.
+fn check_landlock() -> Check {
+    let tried = std::thread::spawn(|| {
+        let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.create()?;
+        ruleset.restrict_self().map(|status| status.landlock)
+    });
+    let (verdict, found) = match tried.join() {
+        Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
+            let version = kernel_abi.unwrap_or(effective_abi as i32);
+            let is_enough = version >= LANDLOCK_VERSION_MIN;
+            let held = if is_enough { "the kernel, too, holds jobs in their roots" } else { "too old to be used" };
+            (if is_enough { Verdict::Good } else { Verdict::Weak }, format!("version {version}, {held}"))
+        }
+        Ok(Ok(LandlockStatus::NotEnabled)) => (Verdict::Weak, "not enabled: boot with lsm=landlock,…".to_owned()),
+        _ => (Verdict::Weak, "not in this kernel: I/O nodes alone hold jobs in their roots".to_owned()),
+    };
+    Check { what: "Landlock", verdict, found, mend: None }
 }
 
 fn check_descriptors() -> Check {
