@@ -1,9 +1,9 @@
 //! Function shipping: system calls on files, executed here for the ranks of a job, inside the job's root only.
 //!
 //! The job sees its root as a chroot-ed process would: `..` at the root stays there, absolute symbolic links start at
-//! the root. Every path becomes either one open below a directory by cap-std (`openat2` with `RESOLVE_BENEATH`) or a
-//! walk of single components, each of which cap-std opens ([`walk`]); no path of a program ever reaches the host's own
-//! path resolution. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on through that
+//! the root. Every path is resolved either by one call of the host's kernel that takes the root for everything
+//! ([`resolve`]) or by a walk of single components, each of which cap-std opens ([`walk`]); no path of a program is ever
+//! resolved in any other way. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on through that
 //! very descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets and devices
 //! are never opened.
 //!
@@ -17,6 +17,7 @@ mod modes;
 mod names;
 mod open;
 mod porter;
+mod resolve;
 mod root;
 mod status;
 mod walk;

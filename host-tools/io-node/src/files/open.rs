@@ -98,6 +98,8 @@ impl Files {
             // A slash behind the name of a file that is to be made is wrong whatever is there.
             return start.entry(path).and(Err(Errno::ISDIR));
         }
+        // Something without a file behind it is in the name's place: perhaps a link to where a file is to be made.
+        let mut is_taken = false;
         for _ in 0..RETRIES_MAX {
             if !exclusive {
                 match start.find(path, follow) {
@@ -106,7 +108,7 @@ impl Files {
                     Err(error) => return Err(error),
                 }
             }
-            let place = if follow { start.walk(path, Tail::Follow)? } else { start.entry(path)? };
+            let place = if follow && is_taken { start.walk(path, Tail::Follow)? } else { start.entry(path)? };
             let Entry { parent, name } = match place {
                 Place::Entry(entry) => entry,
                 Place::Directory { .. } if exclusive => return Err(Errno::EXIST),
@@ -117,8 +119,8 @@ impl Files {
             }
             self.root.admit_unknown(&*parent)?;
             match self.root.inside(move || create(&parent, &name, flags, mode)) {
-                // Somebody made it between the look and the making: then it exists after all.
-                Err(Errno::EXIST) if !exclusive => {}
+                // Somebody made it between the look and the making, and it exists after all; or it is such a link.
+                Err(Errno::EXIST) if !exclusive => is_taken = true,
                 result => return result,
             }
         }

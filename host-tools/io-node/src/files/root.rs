@@ -1,5 +1,6 @@
 //! The directory of the host that a job sees as `/`.
 
+use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -64,6 +65,8 @@ pub(crate) struct Root {
     identity: Identity,
     /// Where files are opened and names changed, if not here and now.
     porter: Option<Porter>,
+    /// The host's kernel can resolve paths in one call, as far as is known.
+    at_once: Cell<bool>,
 }
 
 impl Root {
@@ -78,7 +81,7 @@ impl Root {
             return Err(Errno::ACCESS);
         }
         let identity = Identity::of(&dir)?;
-        Ok(Self { dir: Arc::new(dir), identity, porter: None })
+        Ok(Self { dir: Arc::new(dir), identity, porter: None, at_once: Cell::new(true) })
     }
 
     /// Makes this thread the one that opens files and changes names for whoever has the root, and has the host's kernel
@@ -100,6 +103,16 @@ impl Root {
             Some(porter) => porter.run(work),
             None => work(),
         }
+    }
+
+    /// Is it worth trying to have a path resolved in one call?
+    pub(super) fn resolves_at_once(&self) -> bool {
+        self.at_once.get()
+    }
+
+    /// It is not.
+    pub(super) fn always_walk(&self) {
+        self.at_once.set(false);
     }
 
     #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Path resolution as in a chroot, with cap-std as the guard of every step.
+//! Path resolution as in a chroot: in one call where the host's kernel can ([`super::resolve`]), else step by step with
+//! cap-std as the guard of every one.
 //!
-//! Most paths have neither absolute links nor a `..` that climbs out, and are opened by cap-std in one call. The rest
-//! is walked one component at a time over a stack of open directories, each opened below the one before it without
+//! A walk takes one component at a time over a stack of open directories, each opened below the one before it without
 //! following links; `..` pops the stack and stops at the root, and a link's text goes back onto the list of components.
 //! So a directory on the stack was always reached from the root, whatever is renamed meanwhile.
 
@@ -15,6 +15,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+use super::resolve::{Reach, resolve};
 use super::root::{Identity, Root};
 use super::{Result, errno};
 
@@ -111,13 +112,6 @@ fn read_link(dir: &Dir, name: &[u8]) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Is that failure of a whole path opened at once the one that the walk would find, too? All others may mean that the
-/// path leaves the directory by a link or `..`, which a chroot allows in its way.
-fn is_final(error: &std::io::Error) -> Option<Errno> {
-    Errno::from_io_error(error)
-        .filter(|errno| matches!(*errno, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG))
-}
-
 impl<'a> Start<'a> {
     /// Paths start at the root, relative ones at `base` if there is one.
     pub(super) fn new(root: &'a Root, base: Option<Arc<Dir>>) -> Result<Self> {
@@ -134,16 +128,15 @@ impl<'a> Start<'a> {
     /// to.
     pub(super) fn find(&self, path: &[u8], follow: bool) -> Result<OwnedFd> {
         let absolute = parts(path)?.absolute;
-        let flags = OFlags::PATH | if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        match open_below(self.origin(absolute), relative(path), flags) {
-            Ok(found) => return Ok(found),
-            Err(error) => {
-                if let Some(errno) = is_final(&error) {
-                    return Err(errno);
-                }
-            }
-        }
-        self.find_slowly(path, follow)
+        let flags = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        self.at_once(path, absolute, flags).unwrap_or_else(|| self.find_slowly(path, follow))
+    }
+
+    /// What `path` names, if that can be told in one call.
+    pub(super) fn at_once(&self, path: &[u8], absolute: bool, flags: OFlags) -> Option<Result<OwnedFd>> {
+        let rooted = absolute || Arc::ptr_eq(&self.base, &self.root_dir);
+        let reach = if rooted { Reach::Root } else { Reach::Below };
+        resolve(self.root, self.origin(absolute), reach, path, flags)
     }
 
     /// As [`Self::find`], by walking.
@@ -176,11 +169,12 @@ impl<'a> Start<'a> {
         let parent = if names.is_empty() {
             Arc::clone(origin)
         } else {
-            match open_dir(origin, &names.join(&b'/'), OFlags::empty()) {
-                Ok(dir) => Arc::new(dir),
-                Err(error) => {
-                    return is_final(&error).map_or_else(|| self.walk(path, Tail::Entry), Err);
-                }
+            if absolute {
+                names.insert(0, b"");
+            }
+            match self.at_once(&names.join(&b'/'), absolute, OFlags::DIRECTORY) {
+                Some(dir) => Arc::new(Dir::from_std_file(dir?.into())),
+                None => return self.walk(path, Tail::Entry),
             }
         };
         Ok(Place::Entry(Entry { parent, name: name_to_change(name, slash) }))
@@ -323,10 +317,4 @@ impl<'a> Steps<'a> {
         self.stack = stack;
         Ok(())
     }
-}
-
-/// A path without its leading slashes; `.` for the root itself.
-fn relative(path: &[u8]) -> &[u8] {
-    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
-    if slashes == path.len() { b"." } else { &path[slashes..] }
 }

@@ -50,7 +50,10 @@ const HOSTILE: [&str; 18] = [
 
 #[test]
 fn hostile_paths_stay_inside() {
-    let mut bench = Bench::new();
+    [false, true].into_iter().for_each(|walks| check_hostile_paths_stay_inside(Bench::resolving(walks)));
+}
+
+fn check_hostile_paths_stay_inside(mut bench: Bench) {
     farm(&bench);
     let dir = bench.open("d", OFlags::DIRECTORY).unwrap();
     let deep = bench.open("d/e", OFlags::DIRECTORY).unwrap();
@@ -82,7 +85,10 @@ fn hostile_paths_stay_inside() {
 
 #[test]
 fn new_names_stay_inside() {
-    let mut bench = Bench::new();
+    [false, true].into_iter().for_each(|walks| check_new_names_stay_inside(Bench::resolving(walks)));
+}
+
+fn check_new_names_stay_inside(mut bench: Bench) {
     farm(&bench);
     bench.write("mine", "");
     let flags = OFlags::CREATE | OFlags::WRONLY;
@@ -112,7 +118,10 @@ fn new_names_stay_inside() {
 
 #[test]
 fn handles_outside_lead_nowhere() {
-    let mut bench = Bench::new();
+    [false, true].into_iter().for_each(|walks| check_handles_outside_lead_nowhere(Bench::resolving(walks)));
+}
+
+fn check_handles_outside_lead_nowhere(mut bench: Bench) {
     std::fs::create_dir_all(bench.host("a/b")).unwrap();
     let dir = bench.open("a/b", OFlags::DIRECTORY).unwrap();
     assert_eq!(bench.files.resolve(&below(dir, "")).unwrap(), "/a/b");
@@ -173,7 +182,10 @@ fn kernel_file_systems_are_not_opened() {
 
 #[test]
 fn a_vanished_root_is_stale() {
-    let mut bench = Bench::new();
+    [false, true].into_iter().for_each(|walks| check_a_vanished_root_is_stale(Bench::resolving(walks)));
+}
+
+fn check_a_vanished_root_is_stale(mut bench: Bench) {
     let flags = OFlags::CREATE | OFlags::RDWR;
     let file = bench.open("file", flags).unwrap();
     let dir = bench.open("/", OFlags::DIRECTORY).unwrap();
@@ -189,4 +201,27 @@ fn a_vanished_root_is_stale() {
     // What is open stays so, as on any Unix.
     assert!(bench.files.handle_stat(file).is_ok());
     assert_eq!(Root::open(bench.host("").to_str().unwrap()).unwrap_err(), Errno::NOENT);
+}
+
+#[test]
+fn renames_meanwhile_are_not_seen() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.host("a/b/c")).unwrap();
+    bench.write("file", "");
+    bench.link("a/b/c/link", "/a/../a/b/../../file");
+    let (one, other) = (bench.host("x"), bench.host("y"));
+    std::fs::create_dir(&one).unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::fs::rename(&one, &other).unwrap();
+                std::fs::rename(&other, &one).unwrap();
+            }
+        });
+        let found = (0..5000).map(|_| bench.files.stat(&at("a/b/../b/c/../c/link"), true).map(drop));
+        let failed = found.filter(|found| found.is_err()).last();
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
 }

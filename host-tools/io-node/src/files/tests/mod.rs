@@ -33,6 +33,15 @@ impl Bench {
         Self::with(|root| root)
     }
 
+    /// One that walks every path, as where the host's kernel has no `openat2`, or that does not have to.
+    fn resolving(walks: bool) -> Self {
+        let bench = Self::new();
+        if walks {
+            bench.files.root.always_walk();
+        }
+        bench
+    }
+
     fn with(guard: impl FnOnce(Root) -> Root) -> Self {
         rustix::process::umask(rustix::fs::Mode::empty());
         let dir = TempDir::new().unwrap();
