@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use coppice_io_node::wall::{Wall, confine_to_nothing, confine_to_root};
 use rustix::fs::{Mode, OFlags};
@@ -85,7 +85,8 @@ fn nobody_is_reached_outside() {
     let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
     let _abstract_listener = UnixListener::bind_addr(&abstract_name).unwrap();
     let named = UnixDatagram::bind(dir.path().join("fabric")).unwrap();
-    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    // A process that ends with its input, and so with this test however that ends.
+    let mut other = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let pid = rustix::process::Pid::from_child(&other);
     behind_a_wall(
         || confine_to_nothing(dir.path()).unwrap(),
