@@ -1,7 +1,7 @@
 //! What root may do beyond other users, where the I/O node runs as root: only what concerns whose files are whose.
 //!
-//! Not kept is above all the right to leave set-user-id and set-group-id on a file that is written to: the host's kernel
-//! takes these bits off then, as it does for every other user.
+//! Not kept is above all the right to leave set-user-id and set-group-id on a file that is written to: the host's
+//! kernel takes these bits off then, as it does for every other user.
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 

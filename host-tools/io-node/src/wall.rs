@@ -7,9 +7,9 @@
 //!   root alone, and from then on opens all files of the job and makes, removes, renames and links all of its names.
 //!   A file or a directory that does not lie in the root is `EACCES` there, however it was found, and so are new
 //!   devices, sockets and FIFOs, and giving such a one another name, everywhere.
-//! - **Everything else** ([`confine_to_nothing`]): the event loop, which reads what nodes say, and the threads that wait
-//!   for disks. They work on files that were opened by the threads above, and can open and change none at all. Their
-//!   one right is to remove files from the directory of the cluster's sockets, because their own is in there.
+//! - **Everything else** ([`confine_to_nothing`]): the event loop, which reads what nodes say, and the threads that
+//!   wait for disks. They work on files that were opened by the threads above, and can open and change none at all.
+//!   Their one right is to remove files from the directory of the cluster's sockets, because their own is in there.
 //!
 //! Neither can start programs, send signals to other processes, reach abstract sockets and TCP ports of the host, or
 //! command devices. A third thread, outside, does nothing but start the jobs' threads.

@@ -2,10 +2,10 @@
 //!
 //! The job sees its root as a chroot-ed process would: `..` at the root stays there, absolute symbolic links start at
 //! the root. Every path is resolved either by one call of the host's kernel that takes the root for everything
-//! ([`resolve`]) or by a walk of single components, each of which cap-std opens ([`walk`]); no path of a program is ever
-//! resolved in any other way. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on through that
-//! very descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets and devices
-//! are never opened.
+//! ([`resolve`]) or by a walk of single components, each of which cap-std opens ([`walk`]); no path of a program is
+//! ever resolved in any other way. What was found is held as an `O_PATH` descriptor, looked at, and only then acted on
+//! through that very descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets
+//! and devices are never opened.
 //!
 //! One file per family of calls; each is a function of a rank's [`Files`] and the call's arguments.
 

@@ -25,7 +25,8 @@ pub(super) enum Reach {
     Below,
 }
 
-/// Opens what `path` names, for looking (`O_PATH`), from the directory `from`: the root, or another one, as `reach` says.
+/// Opens what `path` names, for looking (`O_PATH`), from the directory `from`: the root, or another one, as `reach`
+/// says.
 /// `None` if this does not tell what is there.
 pub(super) fn resolve(root: &Root, from: &Dir, reach: Reach, path: &[u8], flags: OFlags) -> Option<Result<OwnedFd>> {
     if !root.resolves_at_once() {
