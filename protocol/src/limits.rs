@@ -39,6 +39,10 @@ pub const REQUESTS_PER_RANK_MAX: usize = 12;
 /// Open handles of one rank at the I/O node: `EMFILE`.
 pub const HANDLES_PER_RANK_MAX: usize = 1024;
 
+/// Of these, those that a rank always gets; what it opens beyond them is the job's share of what the I/O node can have
+/// open, and `ENFILE` when that is used up.
+pub const HANDLES_PER_RANK_KEPT: usize = 16;
+
 /// Output bytes of a job that the I/O node may have sent and the user not yet taken; then writers wait, in the order in
 /// which they came.
 pub const OUTPUT_WINDOW_BYTES: usize = 1024 * 1024;

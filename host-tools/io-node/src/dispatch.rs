@@ -1,12 +1,12 @@
-//! The calls on files that are done at once, each to its function in [`crate::files`].
+//! The calls on files that need nothing but these, each to its function in [`crate::files`].
 
 use coppice_protocol::ship::{Call, Reply};
 use rustix::io::Errno;
 
 use crate::files::{Files, Result};
 
-/// Executes a call that needs nothing but the rank's files and waits for nothing. `EINVAL` for any other.
-pub(crate) fn execute(files: &mut Files, call: Call) -> Result<(Reply, Vec<u8>)> {
+/// Executes a call that needs nothing but the rank's files. `EINVAL` for any other.
+pub(crate) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
     let reply = match call {
         Call::Open { at, flags, mode } => {
             let (handle, status) = files.open(&at, flags, mode)?;

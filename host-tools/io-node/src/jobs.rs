@@ -3,18 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use coppice_protocol::control::{Launch, Signal};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
+use rustix::io::Errno;
 use coppice_protocol::text::ByteString;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::files::{Files, Root};
+use crate::descriptors::JobDescriptors;
+use crate::files::{Files, Porter, Result, Root};
 use crate::input::Input;
-use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, SIGNALS_KEPT_MAX};
+use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX, SIGNALS_KEPT_MAX};
 use crate::output::Output;
 use crate::program::Program;
 
@@ -23,6 +26,8 @@ use crate::program::Program;
 pub(crate) struct Job {
     spec: StartJob,
     program: Program,
+    /// Its place among all jobs.
+    pub place: Place,
     /// The ranks on this pset.
     ranks: BTreeMap<Rank, Rc<RankState>>,
     /// Its output.
@@ -30,12 +35,38 @@ pub(crate) struct Job {
     /// Its input.
     pub input: RefCell<Input>,
     /// A permit for each thread that may wait for its disk.
-    pub disk: Semaphore,
+    pub disk: Arc<Semaphore>,
     /// It was killed.
     pub killed: Cell<bool>,
     signals: RefCell<Signals>,
     /// Barriers that ranks were said to wait in or have left.
     waited: Cell<u64>,
+}
+
+/// A job's place among all jobs, which others can have when the job and all its threads are gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
+
+impl Place {
+    /// The place that this permit stands for.
+    pub(crate) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(permit))
+    }
+}
+
+/// What a job has when it has been opened.
+#[derive(Debug)]
+pub(crate) struct OpenedJob {
+    /// Its root.
+    pub root: Root,
+    /// Its program.
+    pub program: Program,
+    /// The files that it may have open.
+    pub descriptors: JobDescriptors,
+    /// The threads of its nodes.
+    pub porters: BTreeMap<NodeId, Porter>,
+    /// Its place.
+    pub place: Place,
 }
 
 /// The signals that a job was sent.
@@ -54,7 +85,11 @@ pub(crate) struct RankState {
     node: NodeId,
     use_retained: bool,
     /// Root and open files; freed at the rank's end.
-    files: RefCell<Option<Files>>,
+    files: RefCell<Option<Arc<Files>>>,
+    /// The thread of its node, which does what may wait for the root's file system.
+    porter: Porter,
+    /// A permit for each thread that may wait for the disk for it.
+    pub disk: Arc<Semaphore>,
     launched: Cell<bool>,
 }
 
@@ -77,14 +112,27 @@ impl RankState {
         self.use_retained
     }
 
-    /// Calls `f` with the rank's files; `None` once it has ended.
-    pub(crate) fn with_files<R>(&self, f: impl FnOnce(&mut Files) -> R) -> Option<R> {
-        self.files.borrow_mut().as_mut().map(f)
+    /// Calls `f` with the rank's files; `None` once it has ended. `f` only looks into tables.
+    pub(crate) fn with_files<R>(&self, f: impl FnOnce(&Files) -> R) -> Option<R> {
+        self.files.borrow().as_deref().map(f)
+    }
+
+    /// Calls `f` with the rank's files where it may wait for them; `ESRCH` once it has ended.
+    pub(crate) async fn on_its_thread<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Files) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let files = self.files.borrow().clone().ok_or(Errno::SRCH)?;
+        self.porter.ask(move || f(&files)).await
     }
 
     /// The rank has ended, or never was: frees its files. False if it had ended before.
     pub(crate) fn end(&self) -> bool {
-        self.files.take().is_some()
+        let files = self.files.take();
+        let ends = files.is_some();
+        // Closing them may wait, too.
+        self.porter.leave(move || drop(files));
+        ends
     }
 
     /// Has it ended?
@@ -102,25 +150,29 @@ impl RankState {
 impl Job {
     /// A job of which nothing has been launched yet.
     #[must_use]
-    pub(crate) fn new(spec: StartJob, root: Root, program: Program) -> Self {
-        let root = Rc::new(root);
-        let ranks = spec.members.iter().map(|&Member { rank, node, use_retained }| {
+    pub(crate) fn new(spec: StartJob, opened: OpenedJob) -> Self {
+        let OpenedJob { root, program, descriptors, porters, place } = opened;
+        let (root, descriptors) = (Arc::new(root), Arc::new(descriptors));
+        let ranks = spec.members.iter().filter_map(|&Member { rank, node, use_retained }| {
             let state = RankState {
                 owner: Owner { job: spec.job, rank },
                 node,
                 use_retained,
-                files: RefCell::new(Some(Files::new(Rc::clone(&root)))),
+                files: RefCell::new(Some(Arc::new(Files::new(Arc::clone(&root), Arc::clone(&descriptors))))),
+                porter: porters.get(&node)?.clone(),
+                disk: Arc::new(Semaphore::new(BLOCKING_THREADS_PER_RANK_MAX)),
                 launched: Cell::new(false),
             };
-            (rank, Rc::new(state))
+            Some((rank, Rc::new(state)))
         });
         Self {
             ranks: ranks.collect(),
             spec,
             program,
+            place,
             output: RefCell::default(),
             input: RefCell::default(),
-            disk: Semaphore::new(BLOCKING_THREADS_PER_JOB_MAX),
+            disk: Arc::new(Semaphore::new(BLOCKING_THREADS_PER_JOB_MAX)),
             killed: Cell::new(false),
             signals: RefCell::default(),
             waited: Cell::new(0),
@@ -252,12 +304,6 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// How many there are.
-    #[must_use]
-    pub(crate) fn count(&self) -> usize {
-        self.table.len()
-    }
-
     /// Adds one.
     pub(crate) fn insert(&mut self, job: Rc<Job>) {
         self.table.insert(job.id(), job);

@@ -11,6 +11,7 @@
 mod accept;
 pub mod clock;
 mod control;
+mod descriptors;
 mod dispatch;
 mod files;
 mod input;

@@ -39,18 +39,30 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 /// Messages queued for the service node; then whoever has one waits, and so do its node's requests.
 pub const OUTBOX_MESSAGES_MAX: usize = 256;
 
-/// Jobs known at a time; further ones are refused. Each has a thread.
+/// Jobs known at a time, and jobs that have ended while threads of theirs still wait for mounts that do not answer;
+/// further ones are refused.
 pub const JOBS_MAX: usize = 4096;
 
 /// Signals of a job that are sent again to a node that comes back, in case they were lost with its connection; older
 /// ones are not.
 pub const SIGNALS_KEPT_MAX: usize = 64;
 
-/// Threads for calls that wait for the disk; further calls wait for one of them. They are made when they are wanted.
-pub const BLOCKING_THREADS_MAX: usize = 128;
-
-/// Of these, threads of one job, whose disk may not answer; its further calls wait.
+/// Threads of one job that wait for its disk, which may not answer; its further calls wait. They are made when they are
+/// wanted.
 pub const BLOCKING_THREADS_PER_JOB_MAX: usize = 16;
+
+/// Those of one rank; its further calls wait, and no others with them.
+pub const BLOCKING_THREADS_PER_RANK_MAX: usize = 4;
+
+/// All of them: as many as all jobs may have, so that none waits for another's.
+pub const BLOCKING_THREADS_MAX: usize = JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX;
+
+/// Open files that the I/O node keeps back for itself: sockets, logs, roots that are opened, paths that are walked, and
+/// files that were closed while a call on them was under way.
+pub const DESCRIPTORS_OWN: usize = 512;
+
+/// Open files of a job beside those of its ranks: its root, its program and the program's tree, and one to open them by.
+pub const DESCRIPTORS_PER_JOB: usize = 4;
 
 /// RAS events about peers that failed to authenticate, per [`BAD_PEER_WINDOW`]; further ones are counted only.
 pub const BAD_PEER_EVENTS_MAX: u32 = 4;

@@ -1,10 +1,10 @@
 //! Jobs whose root and program are being opened. Either may lie on a mount that does not answer, so the I/O node goes
 //! on meanwhile: what comes for such a job waits until it is there, and a job that is killed is given up.
 //!
-//! Each job is opened on a thread of its own, which then is the one that opens the job's files ([`crate::wall`]).
+//! Each job is opened on a thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -12,24 +12,27 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Builder;
 
-use coppice_protocol::ids::JobId;
+use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::descriptors::{Descriptors, JobDescriptors};
 use crate::files::Root;
-use crate::jobs::Job;
+use crate::jobs::{Job, OpenedJob, Place};
 use crate::limits::{JOBS_MAX, OPEN_TIME_MAX, OPENINGS_MAX};
 use crate::program::Program;
 use crate::server::Server;
 
-/// A job's root and program, or why they cannot be had.
-type Opened = Result<(Root, Program), String>;
+/// What a job has, or why it cannot be had.
+type Opened = Result<OpenedJob, String>;
 
 /// A job to be opened.
 #[derive(Debug)]
 struct Order {
     spec: StartJob,
     permit: OwnedSemaphorePermit,
+    descriptors: JobDescriptors,
+    place: Place,
     opened: oneshot::Sender<Opened>,
 }
 
@@ -59,6 +62,10 @@ pub(crate) struct Openings {
     jobs: RefCell<HashMap<JobId, Opening>>,
     /// A permit for each thread that opens something, kept as long as that does, also for a job that was given up.
     threads: Arc<Semaphore>,
+    /// A permit for each place that a job can have.
+    places: Arc<Semaphore>,
+    /// The files that jobs may have open.
+    descriptors: Arc<Descriptors>,
 }
 
 /// One of them.
@@ -71,12 +78,9 @@ struct Opening {
 
 impl Openings {
     /// None yet.
-    pub(crate) fn new(opener: Opener) -> Self {
-        Self { opener, jobs: RefCell::default(), threads: Arc::new(Semaphore::new(OPENINGS_MAX)) }
-    }
-
-    fn count(&self) -> usize {
-        self.jobs.borrow().len()
+    pub(crate) fn new(opener: Opener, descriptors: Arc<Descriptors>) -> Self {
+        let [threads, places] = [OPENINGS_MAX, JOBS_MAX].map(|count| Arc::new(Semaphore::new(count)));
+        Self { opener, jobs: RefCell::default(), threads, places, descriptors }
     }
 
     fn has(&self, job: JobId) -> bool {
@@ -96,18 +100,27 @@ impl Server {
             tracing::error!(job = %id, "job was started twice");
             return;
         }
-        if self.jobs.borrow().count() + self.openings.count() >= JOBS_MAX {
-            return self.refuse_all(id, spec.members, "the pset has too many jobs").await;
-        }
+        let Ok(place) = Arc::clone(&self.openings.places).try_acquire_owned() else {
+            let reason = format!(
+                "the pset has {JOBS_MAX} jobs, those counted that have ended and whose files are on mounts that do not \
+                 answer"
+            );
+            return self.refuse_all(id, spec.members, &reason).await;
+        };
         let Ok(permit) = Arc::clone(&self.openings.threads).try_acquire_owned() else {
             let reason = format!("{OPENINGS_MAX} jobs of the pset wait for root directories that do not answer");
             return self.refuse_all(id, spec.members, &reason).await;
+        };
+        let descriptors = match self.openings.descriptors.for_job(spec.members.len()) {
+            Ok(descriptors) => descriptors,
+            Err(reason) => return self.refuse_all(id, spec.members, &reason).await,
         };
         let opening = Opening { members: spec.members.clone(), later: Vec::new() };
         self.openings.jobs.borrow_mut().insert(id, opening);
         let (sender, opened) = oneshot::channel();
         // An order that nobody takes is dropped, which is heard below.
-        drop(self.openings.opener.orders.send(Order { spec: spec.clone(), permit, opened: sender }));
+        let order = Order { spec: spec.clone(), permit, descriptors, place: Place::new(place), opened: sender };
+        drop(self.openings.opener.orders.send(order));
         let server = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let opened = match tokio::time::timeout(OPEN_TIME_MAX, opened).await {
@@ -124,7 +137,7 @@ impl Server {
         // A job that was given up is none any more.
         let Some(Opening { members, later }) = self.openings.take(spec.job) else { return };
         let job = match opened {
-            Ok((root, program)) => Rc::new(Job::new(spec, root, program)),
+            Ok(opened) => Rc::new(Job::new(spec, opened)),
             Err(reason) => return self.refuse_all(spec.job, members, &reason).await,
         };
         self.jobs.borrow_mut().insert(Rc::clone(&job));
@@ -177,12 +190,18 @@ fn start_thread(order: Order) {
     }
 }
 
-/// A job's thread: opens its root and program, and then what the job opens, in the root alone.
-fn work_for_job(Order { spec, permit, opened }: Order) {
+/// A job's first thread: opens its root and program, and then starts the threads of its nodes, in the root alone.
+fn work_for_job(Order { spec, permit, descriptors, place, opened }: Order) {
     let (result, duty) = match open(&spec) {
         Ok((root, program)) => {
-            let (root, duty) = root.guard();
-            (Ok((root, program)), duty)
+            let (root, duty) = root.guard(Some(place.clone()));
+            let nodes: BTreeSet<NodeId> = spec.members.iter().map(|member| member.node).collect();
+            let thread = |node: NodeId| {
+                let name = format!("job {} node {node}", spec.job);
+                Some((node, root.porter()?.another(name, Some(place.clone()))))
+            };
+            let porters = nodes.into_iter().filter_map(thread).collect();
+            (Ok(OpenedJob { root, program, descriptors, porters, place }), Some(duty))
         }
         Err(reason) => (Err(reason), None),
     };
@@ -195,7 +214,7 @@ fn work_for_job(Order { spec, permit, opened }: Order) {
 }
 
 /// Opens a job's root and program.
-fn open(spec: &StartJob) -> Opened {
+fn open(spec: &StartJob) -> Result<(Root, Program), String> {
     let StartJob { root, program_file: file, .. } = spec;
     let opened =
         Root::open(OsStr::from_bytes(root)).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;

@@ -13,14 +13,16 @@ use coppice_protocol::ids::{MacAddress, NETWORK_PREFIX};
 use coppice_protocol::pset::{FromPset, MESSAGE_BYTES_MAX, ToPset, VERSION, decode};
 use coppice_protocol::retain::Discard;
 use coppice_protocol::session::{Channel, Identity};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::task::JoinSet;
 
 use crate::accept;
 use crate::clock::{Clock, random};
+use crate::descriptors::Descriptors;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::link::{Device, Port, drive};
-use crate::opening::Opener;
+use crate::opening::{Opener, Openings};
 use crate::outbox::{Outbox, Queue, write_messages};
 use crate::server::Server;
 use crate::wall::{Wall, confine_to_nothing};
@@ -111,7 +113,9 @@ fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::
     let port = Port::bind(path(&socket), path(&fabric))?;
     let opener = Opener::start().context("cannot start a thread")?;
     confine(path(&socket));
-    let server = Rc::new(Server::new(stack.clone(), clock, outbox, opener));
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    let openings = Openings::new(opener, Descriptors::of_limit(limit.unwrap_or(usize::MAX)));
+    let server = Rc::new(Server::new(stack.clone(), clock, outbox, openings));
     for channel in [Channel::Control, Channel::Ship] {
         tasks.spawn_local(accept::Port::listen(&server, channel)?.accept(Rc::clone(&server)));
     }

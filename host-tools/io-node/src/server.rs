@@ -19,7 +19,7 @@ use crate::limits::RECONNECT_GRACE;
 use crate::line::Line;
 use crate::link::Device;
 use crate::nodes::{Loss, Nodes, Readiness};
-use crate::opening::{Opener, Openings};
+use crate::opening::Openings;
 use crate::outbox::Outbox;
 use crate::peers::BadPeers;
 
@@ -44,7 +44,7 @@ pub(crate) struct Server {
 impl Server {
     /// No nodes and no jobs yet.
     #[must_use]
-    pub(crate) fn new(stack: Stack<Device>, clock: Clock, outbox: Outbox, opener: Opener) -> Self {
+    pub(crate) fn new(stack: Stack<Device>, clock: Clock, outbox: Outbox, openings: Openings) -> Self {
         Self {
             stack,
             clock,
@@ -52,7 +52,7 @@ impl Server {
             nodes: RefCell::default(),
             jobs: RefCell::default(),
             bad_peers: RefCell::default(),
-            openings: Openings::new(opener),
+            openings,
         }
     }
 

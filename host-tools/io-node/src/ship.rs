@@ -1,7 +1,8 @@
 //! The function-shipping service: requests of one node's ranks, answered in any order.
 //!
-//! Most calls are done where they are read, without another task or thread. What has to wait for the disk goes on
-//! beside, and the connection's later requests with it. Nothing waits for people: who cannot print, or finds no input,
+//! What may have to wait for a disk or a mount goes on beside, on threads of its job ([`crate::files`]), and the
+//! connection's later requests with it. Done here is what is in memory: data that the host has cached, input, output.
+//! Nothing waits for people: who cannot print, or finds no input,
 //! is told so at once, and told again when that has changed ([`Server::tell_printers`]).
 //!
 //! A call that goes on when its connection breaks is answered on the next one; [`Replies`] sees to it that it is not
@@ -9,6 +10,7 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
@@ -116,24 +118,39 @@ fn number(error: Errno) -> u16 {
     u16::try_from(error.raw_os_error()).unwrap_or(u16::MAX)
 }
 
-/// Runs `work` on a thread that may wait for the disk. A job has only so many of them, whatever its disk does.
-async fn on_thread<T: Send + 'static>(job: &Job, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let _permit = job.disk.acquire().await.map_err(|_| Errno::IO)?;
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Errno::IO))
-}
+/// Whose disk it is that is waited for.
+#[derive(Clone, Copy)]
+struct Disk<'a>(&'a Job, &'a RankState);
 
-async fn finish_read(job: &Job, read: ReadStart) -> Result<Vec<u8>> {
-    match read {
-        ReadStart::Done(bytes) => Ok(bytes),
-        ReadStart::Waits(read) => on_thread(job, move || read.finish()).await,
+impl Disk<'_> {
+    /// Runs `work` on a thread that may wait for the disk. A rank and a job have only so many of them, whatever their
+    /// disk does, until the threads are done, also if nobody waits for them any more.
+    async fn on_thread<T: Send + 'static>(self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        let Self(job, rank) = self;
+        let of_rank = Arc::clone(&rank.disk).acquire_owned().await.map_err(|_| Errno::IO)?;
+        let of_job = Arc::clone(&job.disk).acquire_owned().await.map_err(|_| Errno::IO)?;
+        let place = job.place.clone();
+        let work = move || {
+            let result = work();
+            drop((of_rank, of_job, place));
+            result
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or(Err(Errno::IO))
     }
 }
 
-async fn finish_pages(job: &Job, PagesStart { pages, beside: started }: PagesStart) -> Result<Answer> {
-    let pages = finish_read(job, pages).await?;
+async fn finish_read(disk: Disk<'_>, read: ReadStart) -> Result<Vec<u8>> {
+    match read {
+        ReadStart::Done(bytes) => Ok(bytes),
+        ReadStart::Waits(read) => disk.on_thread(move || read.finish()).await,
+    }
+}
+
+async fn finish_pages(disk: Disk<'_>, PagesStart { pages, beside: started }: PagesStart) -> Result<Answer> {
+    let pages = finish_read(disk, pages).await?;
     let mut beside = Vec::with_capacity(started.len());
     for node in started {
-        beside.push(finish_read(job, node).await?.try_into().map_err(|_| Errno::IO)?);
+        beside.push(finish_read(disk, node).await?.try_into().map_err(|_| Errno::IO)?);
     }
     Ok((Reply::Pages { beside }, pages))
 }
@@ -150,18 +167,19 @@ async fn execute(server: &Server, job: &Job, rank: &RankState, call: Call, bulk:
         };
     }
     let is_input_rank = job.reads_input(rank.owner().rank);
+    let disk = Disk(job, rank);
     match call {
         Call::Pages { program, first, count } => {
-            return finish_pages(job, job.program().pages(program, first, count)?).await;
+            return finish_pages(disk, job.program().pages(program, first, count)?).await;
         }
         Call::Read { file, offset, length } => {
-            return Ok((Reply::Data, finish_read(job, files!(files => files.read(file, offset, length))).await?));
+            return Ok((Reply::Data, finish_read(disk, files!(files => files.read(file, offset, length))).await?));
         }
         Call::Write { file, offset } => {
             let at = offset.map_or(WriteAt::End, WriteAt::Offset);
             let write = files!(files => files.write(file, at));
             let result =
-                if write.synchronous { on_thread(job, move || write.run(&bulk)).await } else { write.run(&bulk) };
+                if write.may_wait { disk.on_thread(move || write.run(&bulk)).await } else { write.run(&bulk) };
             return Ok(written(result?));
         }
         Call::Input { .. } if !is_input_rank => return Ok((Reply::Data, Vec::new())),
@@ -184,20 +202,19 @@ async fn execute(server: &Server, job: &Job, rank: &RankState, call: Call, bulk:
             server.tell_printers(job);
         }
         Call::List { directory, position, length } => {
-            let listing = files!(files => files.list(directory, position, length));
-            let (records, next) =
-                if listing.large { on_thread(job, move || listing.run()).await? } else { listing.run()? };
+            let listed = rank.on_its_thread(move |files| files.list(directory, position, length)?.run());
+            let (records, next) = listed.await?;
             return Ok((Reply::Entries { next }, records));
         }
         Call::Synchronise { file, data_only } => {
             let call = files!(files => files.synchronise(file, data_only));
-            on_thread(job, move || call.run()).await?;
+            disk.on_thread(move || call.run()).await?;
         }
         Call::Allocate { file, mode, offset, length } => {
             let call = files!(files => files.allocate(file, mode, offset, length));
-            on_thread(job, move || call.run()).await?;
+            disk.on_thread(move || call.run()).await?;
         }
-        other => return rank.with_files(|files| crate::dispatch::execute(files, other)).ok_or(Errno::SRCH)?,
+        other => return rank.on_its_thread(move |files| crate::dispatch::execute(files, other)).await,
     }
     Ok((Reply::Done, Vec::new()))
 }

@@ -20,7 +20,8 @@ impl Files {
 
     /// fchmod(2).
     pub(crate) fn handle_change_mode(&self, handle: Handle, mode: u32) -> Result<()> {
-        let object = &*self.handles.get(handle)?.object;
+        let file = self.handles.get(handle)?;
+        let object = &*file.object;
         if rustix::fs::fcntl_getfl(object)?.contains(OFlags::PATH) {
             return Err(Errno::BADF);
         }
@@ -44,7 +45,8 @@ impl Files {
 
     /// futimens(3).
     pub(crate) fn handle_change_times(&self, handle: Handle, accessed: TimeChange, modified: TimeChange) -> Result<()> {
-        let object = &*self.handles.get(handle)?.object;
+        let file = self.handles.get(handle)?;
+        let object = &*file.object;
         self.root.admit_unknown(object)?;
         rustix::fs::futimens(object, &timestamps(accessed, modified)?)
     }
@@ -52,9 +54,9 @@ impl Files {
     /// `F_SETFL`. Of its flags only `O_NOATIME` means anything here: appending is the node's, the rest is how this side
     /// waits.
     pub(crate) fn set_flags(&self, handle: Handle, flags: u32) -> Result<()> {
-        let object = &self.handles.get(handle)?.object;
+        let file = self.handles.get(handle)?;
         let kept = OFlags::from_bits_retain(flags).intersection(OFlags::NOATIME);
-        rustix::fs::fcntl_setfl(object, kept | OFlags::NONBLOCK)
+        rustix::fs::fcntl_setfl(&file.object, kept | OFlags::NONBLOCK)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! What may take long is prepared here and run by the caller where it likes: each preparation owns what it needs.
 
-use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Handle, Location};
@@ -13,6 +13,9 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::handles::Object;
 use super::{Files, Result, descriptor_path};
+
+/// Magic numbers of file systems that have all their data in memory: tmpfs, ramfs.
+const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// A read that is under way: what is there already, and the rest that may have to wait for the disk.
 #[derive(Debug)]
@@ -61,8 +64,8 @@ pub(crate) enum WriteAt {
 pub(crate) struct Write {
     object: Arc<Object>,
     at: WriteAt,
-    /// It waits for the disk.
-    pub synchronous: bool,
+    /// It may wait for the disk, and is for another thread.
+    pub may_wait: bool,
 }
 
 impl Write {
@@ -176,12 +179,17 @@ pub(crate) enum ReadStart {
 pub(crate) struct Source {
     object: Arc<Object>,
     /// Reads may be tried without waiting (`RWF_NOWAIT`); cleared where the file system does not know that.
-    nowait: Cell<bool>,
+    nowait: AtomicBool,
+    /// All of it is in memory, so that nothing ever waits.
+    in_memory: bool,
 }
 
 impl Source {
+    /// Looks at the file system, which may wait for it.
     pub(super) fn new(object: Arc<Object>) -> Self {
-        Self { object, nowait: Cell::new(true) }
+        let in_memory = rustix::fs::fstatfs(&object)
+            .is_ok_and(|status| MEMORY_FILE_SYSTEMS.contains(&u64::from_ne_bytes(status.f_type.to_ne_bytes())));
+        Self { object, nowait: AtomicBool::new(true), in_memory }
     }
 
     /// Opens a regular file of the host for reading, and gives its length, bytes.
@@ -206,14 +214,16 @@ impl Source {
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<ReadStart> {
         i64::try_from(offset).map_err(|_| Errno::INVAL)?;
         let mut read = Read { object: Arc::clone(&self.object), offset, length, bytes: Vec::new() };
-        if !self.nowait.get() {
+        if self.in_memory {
             return read.finish().map(ReadStart::Done);
+        }
+        if !self.nowait.load(Ordering::Relaxed) {
+            return Ok(ReadStart::Waits(read));
         }
         let mut buffer = vec![0; length];
         let Some(bytes) = read_cached(&self.object, &mut buffer, offset)? else {
-            // Such file systems (tmpfs, for one) mostly have their data in memory.
-            self.nowait.set(false);
-            return read.finish().map(ReadStart::Done);
+            self.nowait.store(false, Ordering::Relaxed);
+            return Ok(ReadStart::Waits(read));
         };
         buffer.truncate(bytes);
         let size = || rustix::fs::fstat(&self.object).map(|status| u64::try_from(status.st_size).unwrap_or(0));
@@ -235,7 +245,8 @@ impl Files {
     /// Prepares pwrite(2), or an appending write(2).
     pub(crate) fn write(&self, file: Handle, at: WriteAt) -> Result<Write> {
         let open = self.handles.get(file)?;
-        Ok(Write { object: Arc::clone(&open.object), at, synchronous: open.synchronous })
+        let may_wait = open.synchronous || !open.source.in_memory;
+        Ok(Write { object: Arc::clone(&open.object), at, may_wait })
     }
 
     /// truncate(2).
@@ -276,9 +287,9 @@ impl Files {
 
     /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`.
     pub(crate) fn seek_data(&self, file: Handle, offset: u64, hole: bool) -> Result<u64> {
-        let object = &self.handles.get(file)?.object;
+        let open = self.handles.get(file)?;
         i64::try_from(offset).map_err(|_| Errno::NXIO)?;
-        rustix::fs::seek(object, if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) })
+        rustix::fs::seek(&open.object, if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) })
     }
 
     fn object(&self, file: Handle) -> Result<FileObject> {

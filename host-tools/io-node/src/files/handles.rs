@@ -1,7 +1,7 @@
 //! The open files of one rank at the I/O node.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
 use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
@@ -12,9 +12,7 @@ use rustix::io::Errno;
 
 use super::Result;
 use super::data::Source;
-
-/// Directories longer than this, bytes, are listed off the event loop.
-const DIRECTORY_BYTES_LARGE: u64 = 256 * 1024;
+use crate::descriptors::{Descriptor, JobDescriptors};
 
 /// What a handle stands for.
 #[derive(Debug)]
@@ -44,18 +42,23 @@ impl AsRawFd for Object {
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(super) object: Arc<Object>,
-    /// Writes wait for the disk (`O_SYNC`, `O_DSYNC`): not on the event loop.
+    /// Writes wait for the disk (`O_SYNC`, `O_DSYNC`), whatever file system it is.
     pub(super) synchronous: bool,
-    /// A directory so long that listing it would hold the event loop up.
-    pub(super) large_directory: bool,
     /// The same, to be read from.
     pub(super) source: Source,
     /// The job's root itself, whose `..` is itself.
     pub(super) root_inode: Option<u64>,
+    /// What it counts as until it is closed.
+    _descriptor: Descriptor,
 }
 
 impl OpenFile {
-    pub(super) fn new(descriptor: OwnedFd, status: &FileStatus, flags: OFlags) -> Self {
+    pub(super) fn new(
+        descriptor: OwnedFd,
+        status: &FileStatus,
+        flags: OFlags,
+        descriptor_taken: Descriptor,
+    ) -> Self {
         let directory = FileType::from_raw_mode(status.mode) == FileType::Directory;
         let object = if directory {
             Object::Directory(Arc::new(Dir::from_std_file(descriptor.into())))
@@ -67,35 +70,61 @@ impl OpenFile {
             source: Source::new(Arc::clone(&object)),
             object,
             synchronous: flags.intersects(OFlags::SYNC | OFlags::DSYNC),
-            large_directory: directory && status.size > DIRECTORY_BYTES_LARGE,
             root_inode: None,
+            _descriptor: descriptor_taken,
         }
     }
 }
 
 /// A rank's handles. Numbers are never used again in the rank's life.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Handles {
-    open: HashMap<Handle, OpenFile>,
+    /// Held for a look alone, never while anything is done with a file.
+    table: Mutex<Table>,
+    job: Arc<JobDescriptors>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<Handle, Arc<OpenFile>>,
     next: u32,
 }
 
 impl Handles {
-    /// Refuses (`EMFILE`) when there is no room for one more, before anything is opened or made.
-    pub(super) fn check_room(&self) -> Result<()> {
-        if self.open.len() >= HANDLES_PER_RANK_MAX || self.next == u32::MAX { Err(Errno::MFILE) } else { Ok(()) }
+    /// None yet.
+    pub(super) fn new(job: Arc<JobDescriptors>) -> Self {
+        Self { table: Mutex::default(), job }
     }
 
-    pub(super) fn insert(&mut self, file: OpenFile) -> Result<Handle> {
-        self.check_room()?;
-        let handle = Handle(self.next);
-        self.next += 1;
-        self.open.insert(handle, file);
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for one more, before anything is opened or made.
+    ///
+    /// # Errors
+    /// `EMFILE` if the rank has [`HANDLES_PER_RANK_MAX`], `ENFILE` if the job has its share.
+    pub(super) fn room(&self) -> Result<Descriptor> {
+        let held = {
+            let table = self.table();
+            if table.open.len() >= HANDLES_PER_RANK_MAX || table.next == u32::MAX {
+                return Err(Errno::MFILE);
+            }
+            table.open.len()
+        };
+        self.job.take(held)
+    }
+
+    pub(super) fn insert(&self, file: OpenFile) -> Result<Handle> {
+        let mut table = self.table();
+        let handle = Handle(table.next);
+        table.next = table.next.checked_add(1).ok_or(Errno::MFILE)?;
+        table.open.insert(handle, Arc::new(file));
         Ok(handle)
     }
 
-    pub(super) fn get(&self, handle: Handle) -> Result<&OpenFile> {
-        self.open.get(&handle).ok_or(Errno::BADF)
+    pub(super) fn get(&self, handle: Handle) -> Result<Arc<OpenFile>> {
+        self.table().open.get(&handle).cloned().ok_or(Errno::BADF)
     }
 
     /// The directory a relative path starts at.
@@ -106,8 +135,9 @@ impl Handles {
         }
     }
 
-    pub(super) fn remove(&mut self, handle: Handle) -> Result<()> {
+    pub(super) fn remove(&self, handle: Handle) -> Result<()> {
         // Closing can report what an earlier write could not: not on Linux's local file systems, and fsync is there.
-        self.open.remove(&handle).map(drop).ok_or(Errno::BADF)
+        let removed = self.table().open.remove(&handle);
+        removed.map(drop).ok_or(Errno::BADF)
     }
 }

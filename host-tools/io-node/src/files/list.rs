@@ -17,15 +17,13 @@ const RECORD_HEADER_BYTES: usize = 19;
 /// Records start at multiples of this, bytes.
 const RECORD_ALIGNMENT: usize = 8;
 
-/// A listing to be made, possibly on another thread.
+/// A listing to be made, on another thread.
 #[derive(Debug)]
 pub(crate) struct Listing {
     object: Arc<Object>,
     position: u64,
     length: usize,
     root_inode: Option<u64>,
-    /// It may take long.
-    pub large: bool,
 }
 
 impl Files {
@@ -33,8 +31,7 @@ impl Files {
     pub(crate) fn list(&self, directory: Handle, position: u64, length: u32) -> Result<Listing> {
         let file = self.handles.get(directory)?;
         let length = usize::try_from(length).map_or(BULK_BYTES_MAX, |length| length.min(BULK_BYTES_MAX));
-        let (root_inode, large) = (file.root_inode, file.large_directory);
-        Ok(Listing { object: Arc::clone(&file.object), position, length, root_inode, large })
+        Ok(Listing { object: Arc::clone(&file.object), position, length, root_inode: file.root_inode })
     }
 }
 

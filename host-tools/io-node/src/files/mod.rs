@@ -22,15 +22,18 @@ mod root;
 mod status;
 mod walk;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use coppice_protocol::ship::Location;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 pub(crate) use data::{ReadStart, Source, WriteAt};
-pub(crate) use handles::Handles;
+pub(crate) use porter::Porter;
 pub(crate) use root::Root;
+
+use self::handles::Handles;
+use crate::descriptors::JobDescriptors;
 
 /// What a call on files gives, or its Linux errno.
 pub(crate) type Result<T> = core::result::Result<T, Errno>;
@@ -38,15 +41,15 @@ pub(crate) type Result<T> = core::result::Result<T, Errno>;
 /// The files of one rank: the root it shares with its job, and its own open handles.
 #[derive(Debug)]
 pub(crate) struct Files {
-    root: Rc<Root>,
+    root: Arc<Root>,
     handles: Handles,
 }
 
 impl Files {
     /// No files open yet, in `root`.
     #[must_use]
-    pub(crate) fn new(root: Rc<Root>) -> Self {
-        Self { root, handles: Handles::default() }
+    pub(crate) fn new(root: Arc<Root>, job: Arc<JobDescriptors>) -> Self {
+        Self { root, handles: Handles::new(job) }
     }
 
     /// Where a path starts: the root, or the directory that was named by handle.

@@ -31,13 +31,13 @@ const RETRIES_MAX: u32 = 16;
 
 impl Files {
     /// open(2).
-    pub(crate) fn open(&mut self, at: &Location, flags: u32, mode: u32) -> Result<(Handle, FileStatus)> {
-        self.handles.check_room()?;
+    pub(crate) fn open(&self, at: &Location, flags: u32, mode: u32) -> Result<(Handle, FileStatus)> {
+        let room = self.handles.room()?;
         let flags = OFlags::from_bits_retain(flags);
         let mode = new_mode(mode);
         let descriptor = self.open_descriptor(at, flags, mode)?;
         let status = status_of(&descriptor)?;
-        let mut file = OpenFile::new(descriptor, &status, flags);
+        let mut file = OpenFile::new(descriptor, &status, flags, room);
         if FileType::from_raw_mode(status.mode) == FileType::Directory && self.root.is(&file.object)? {
             file.root_inode = Some(status.inode);
         }
@@ -45,7 +45,7 @@ impl Files {
     }
 
     /// close(2).
-    pub(crate) fn close(&mut self, handle: Handle) -> Result<()> {
+    pub(crate) fn close(&self, handle: Handle) -> Result<()> {
         self.handles.remove(handle)
     }
 

@@ -1,8 +1,8 @@
 //! The directory of the host that a job sees as `/`.
 
-use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -10,9 +10,12 @@ use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
-use super::porter::{Duty, Porter};
+use super::porter::{Duty, Porter, is_on_duty};
 use super::{Result, descriptor_path, errno};
-use crate::wall::{Wall, confine_to_root};
+use crate::jobs::Place;
+#[cfg(test)]
+use crate::wall::Wall;
+use crate::wall::confine_to_root;
 
 /// Magic numbers of file systems whose files are doors into the host's kernel, not data. Their entries can be looked
 /// at, but neither opened nor changed: `/proc/self` would be this process, and some files block or act when read.
@@ -66,7 +69,10 @@ pub(crate) struct Root {
     /// Where files are opened and names changed, if not here and now.
     porter: Option<Porter>,
     /// The host's kernel can resolve paths in one call, as far as is known.
-    at_once: Cell<bool>,
+    at_once: AtomicBool,
+    /// The host's kernel keeps the job's threads in it.
+    #[cfg(test)]
+    walled: bool,
 }
 
 impl Root {
@@ -81,43 +87,59 @@ impl Root {
             return Err(Errno::ACCESS);
         }
         let identity = Identity::of(&dir)?;
-        Ok(Self { dir: Arc::new(dir), identity, porter: None, at_once: Cell::new(true) })
+        Ok(Self { dir: Arc::new(dir), identity, porter: None,
+            at_once: AtomicBool::new(true),
+            #[cfg(test)]
+            walled: false,
+        })
     }
 
-    /// Makes this thread the one that opens files and changes names for whoever has the root, and has the host's kernel
-    /// keep it in the root for that. `None`: the host's kernel cannot, and it is done where it is asked for.
-    pub(crate) fn guard(self) -> (Self, Option<Duty>) {
-        match confine_to_root(&*self.dir) {
-            Ok(Wall::Missing) => return (self, None),
-            Ok(Wall::Stands(_)) => {}
-            // Others may be confined nevertheless, so they still need this thread.
-            Err(error) => tracing::warn!(%error, "no second wall around a job's root"),
+    /// Makes this thread the first of the job's, which whoever has the root has things done by, and has the host's
+    /// kernel keep it in the root for that, if it can.
+    pub(crate) fn guard(self, place: Option<Place>) -> (Self, Duty) {
+        let wall = confine_to_root(&*self.dir);
+        if let Err(error) = &wall {
+            tracing::warn!(%error, "no second wall around a job's root");
         }
-        let (porter, duty) = Porter::new();
-        (Self { porter: Some(porter), ..self }, Some(duty))
+        let (porter, duty) = Porter::new(place);
+        #[cfg(test)]
+        let walled = !matches!(wall, Ok(Wall::Missing));
+        let root = Self {
+            porter: Some(porter),
+            #[cfg(test)]
+            walled,
+            ..self
+        };
+        (root, duty)
     }
 
-    /// Does what opens a file or changes a name, where the host's kernel lets nobody out of the root.
+    /// The job's first thread.
+    pub(crate) fn porter(&self) -> Option<&Porter> {
+        self.porter.as_ref()
+    }
+
+    /// Does what opens a file or changes a name where the host's kernel lets nobody out of the root: here, if this is a
+    /// thread of the job's.
     pub(super) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         match &self.porter {
-            Some(porter) => porter.run(work),
-            None => work(),
+            Some(porter) if !is_on_duty() => porter.run(work),
+            _ => work(),
         }
     }
 
     /// Is it worth trying to have a path resolved in one call?
     pub(super) fn resolves_at_once(&self) -> bool {
-        self.at_once.get()
+        self.at_once.load(Ordering::Relaxed)
     }
 
     /// It is not.
     pub(super) fn always_walk(&self) {
-        self.at_once.set(false);
+        self.at_once.store(false, Ordering::Relaxed);
     }
 
     #[cfg(test)]
     pub(super) fn is_guarded(&self) -> bool {
-        self.porter.is_some()
+        self.walled
     }
 
     /// The directory, as long as it exists.

@@ -34,7 +34,7 @@ fn list(bench: &Bench, directory: Handle, position: u64, length: u32) -> Result<
 
 #[test]
 fn lists_are_the_hosts() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     std::fs::create_dir(bench.host("dir")).unwrap();
     for index in 0..300 {
         bench.write(&format!("dir/file with a name {index}"), "");
@@ -77,7 +77,7 @@ fn lists_are_the_hosts() {
 
 #[test]
 fn nothing_lies_above_the_root() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let handle = bench.open("/..", OFlags::DIRECTORY).unwrap();
     let own = std::fs::metadata(bench.host("")).unwrap().ino();
     let found = list(&bench, handle, 0, 4096).unwrap().0;
@@ -87,7 +87,7 @@ fn nothing_lies_above_the_root() {
 
 #[test]
 fn status_is_the_hosts() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "12345");
     bench.link("link", "file");
     let host = std::fs::metadata(bench.host("file")).unwrap();
@@ -121,7 +121,7 @@ fn status_is_the_hosts() {
 
 #[test]
 fn links_are_read() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.link("link", "../any where\n");
     bench.write("file", "");
     assert_eq!(bench.files.read_link(&at("link")).unwrap(), b"../any where\n");
@@ -134,7 +134,7 @@ fn links_are_read() {
 
 #[test]
 fn times_and_modes() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "");
     bench.link("link", "file");
     let to = |seconds| TimeChange::To(Timestamp { seconds, nanoseconds: 123_456_789 });
@@ -161,7 +161,7 @@ fn times_and_modes() {
 
 #[test]
 fn access_is_checked() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "");
     bench.link("dangling", "none");
     let handle = bench.open("file", OFlags::PATH).unwrap();
@@ -192,7 +192,7 @@ fn renames_by_flags() {
 
 #[test]
 fn handles_have_a_limit_and_an_end() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "");
     let first = bench.open("file", OFlags::RDONLY).unwrap();
     for _ in 1..HANDLES_PER_RANK_MAX {

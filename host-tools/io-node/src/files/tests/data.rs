@@ -22,7 +22,7 @@ const NEW: OFlags = OFlags::CREATE.union(OFlags::RDWR);
 
 #[test]
 fn offsets_are_exact() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let file = bench.open("file", NEW).unwrap();
     assert_eq!(write(&bench, file, WriteAt::Offset(3), b"abc").unwrap(), (3, 6));
     assert_eq!(read(&bench, file, 0, 100).unwrap(), b"\0\0\0abc");
@@ -40,7 +40,7 @@ fn offsets_are_exact() {
 
 #[test]
 fn appends_go_to_the_end() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "12");
     // The flag is the node's business: a write at an offset goes there even so.
     let file = bench.open("file", OFlags::RDWR | OFlags::APPEND).unwrap();
@@ -53,7 +53,7 @@ fn appends_go_to_the_end() {
 
 #[test]
 fn wrong_files_say_so() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "x");
     let dir = bench.open("/", OFlags::RDONLY).unwrap();
     let path = bench.open("file", OFlags::PATH).unwrap();
@@ -75,7 +75,7 @@ fn wrong_files_say_so() {
 
 #[test]
 fn holes_are_found() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let file = bench.open("file", NEW).unwrap();
     bench.files.allocate(file, 0, 0, 4096).unwrap().run().unwrap();
     write(&bench, file, WriteAt::Offset(0), &[1; 4096]).unwrap();
@@ -95,7 +95,7 @@ fn holes_are_found() {
 
 #[test]
 fn nameless_files_get_names() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let flags = OFlags::TMPFILE | OFlags::RDWR;
     let file = match bench.open("/", flags) {
         Ok(file) => file,
@@ -113,7 +113,7 @@ fn nameless_files_get_names() {
 
 #[test]
 fn modes_are_as_given() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     // But for set-user-id, which no file of the host gets.
     for (mode, given) in [(0o000, 0o000), (0o644, 0o644), (0o777, 0o777), (0o4755, 0o755)] {
         let path = format!("file{mode}");

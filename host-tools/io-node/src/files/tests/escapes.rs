@@ -53,7 +53,7 @@ fn hostile_paths_stay_inside() {
     [false, true].into_iter().for_each(|walks| check_hostile_paths_stay_inside(Bench::resolving(walks)));
 }
 
-fn check_hostile_paths_stay_inside(mut bench: Bench) {
+fn check_hostile_paths_stay_inside(bench: Bench) {
     farm(&bench);
     let dir = bench.open("d", OFlags::DIRECTORY).unwrap();
     let deep = bench.open("d/e", OFlags::DIRECTORY).unwrap();
@@ -88,7 +88,7 @@ fn new_names_stay_inside() {
     [false, true].into_iter().for_each(|walks| check_new_names_stay_inside(Bench::resolving(walks)));
 }
 
-fn check_new_names_stay_inside(mut bench: Bench) {
+fn check_new_names_stay_inside(bench: Bench) {
     farm(&bench);
     bench.write("mine", "");
     let flags = OFlags::CREATE | OFlags::WRONLY;
@@ -121,7 +121,7 @@ fn handles_outside_lead_nowhere() {
     [false, true].into_iter().for_each(|walks| check_handles_outside_lead_nowhere(Bench::resolving(walks)));
 }
 
-fn check_handles_outside_lead_nowhere(mut bench: Bench) {
+fn check_handles_outside_lead_nowhere(bench: Bench) {
     std::fs::create_dir_all(bench.host("a/b")).unwrap();
     let dir = bench.open("a/b", OFlags::DIRECTORY).unwrap();
     assert_eq!(bench.files.resolve(&below(dir, "")).unwrap(), "/a/b");
@@ -141,7 +141,7 @@ fn check_handles_outside_lead_nowhere(mut bench: Bench) {
 
 #[test]
 fn special_files_are_never_opened() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let make = |name: &str, kind| rustix::fs::mknodat(CWD, bench.host(name), kind, Mode::RUSR | Mode::WUSR, 0);
     make("fifo", FileType::Fifo).unwrap();
     let _socket = UnixListener::bind(bench.host("socket")).unwrap();
@@ -166,7 +166,7 @@ fn special_files_are_never_opened() {
 #[test]
 fn kernel_file_systems_are_not_opened() {
     let root = Root::open("/").unwrap();
-    let mut files = crate::files::Files::new(std::rc::Rc::new(root));
+    let files = super::files_in(root);
     for path in
         ["/proc/self/mem", "/proc/version", "/proc/self/fd/0", "/proc/thread-self/environ", "/sys/kernel/uevent_seqnum"]
     {
@@ -185,7 +185,7 @@ fn a_vanished_root_is_stale() {
     [false, true].into_iter().for_each(|walks| check_a_vanished_root_is_stale(Bench::resolving(walks)));
 }
 
-fn check_a_vanished_root_is_stale(mut bench: Bench) {
+fn check_a_vanished_root_is_stale(bench: Bench) {
     let flags = OFlags::CREATE | OFlags::RDWR;
     let file = bench.open("file", flags).unwrap();
     let dir = bench.open("/", OFlags::DIRECTORY).unwrap();

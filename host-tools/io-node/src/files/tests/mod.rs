@@ -9,13 +9,14 @@ mod oracle;
 mod wall;
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use coppice_protocol::ship::{Handle, Location};
 use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use super::{Files, Result, Root};
+use crate::descriptors::Descriptors;
 
 /// A root with a secret beside it.
 struct Bench {
@@ -49,14 +50,14 @@ impl Bench {
         std::fs::create_dir(dir.path().join("outside")).unwrap();
         std::fs::write(dir.path().join("outside/secret"), "secret").unwrap();
         let root = Root::open(dir.path().join("root").to_str().unwrap()).unwrap();
-        Self { dir, files: Files::new(Rc::new(guard(root))) }
+        Self { dir, files: files_in(guard(root)) }
     }
 
     fn host(&self, path: &str) -> PathBuf {
         self.dir.path().join("root").join(path)
     }
 
-    fn open(&mut self, path: &str, flags: OFlags) -> Result<Handle> {
+    fn open(&self, path: &str, flags: OFlags) -> Result<Handle> {
         self.files.open(&at(path), flags.bits(), 0o644).map(|(handle, _)| handle)
     }
 
@@ -73,11 +74,17 @@ impl Bench {
 fn guarded(root: Root) -> Root {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let (root, duty) = root.guard();
+        let (root, duty) = root.guard(None);
         sender.send(root).unwrap();
-        duty.map(|duty| duty.serve())
+        duty.serve();
     });
     receiver.recv().unwrap()
+}
+
+/// The files of the only rank of a job with this root.
+fn files_in(root: Root) -> Files {
+    let job = Descriptors::of_limit(100_000).for_job(1).unwrap();
+    Files::new(Arc::new(root), Arc::new(job))
 }
 
 /// A path from the root.

@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn new_files_are_ordinary() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let flags = OFlags::CREATE | OFlags::RDWR;
     for (name, more) in [("made", OFlags::empty()), ("new", OFlags::EXCL), ("kept", OFlags::NOFOLLOW)] {
         bench.files.open(&at(name), (flags | more).bits(), 0o7755).unwrap();
@@ -46,7 +46,7 @@ fn new_files_are_ordinary() {
 
 #[test]
 fn changed_modes_are_ordinary() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "");
     std::fs::create_dir(bench.host("dir")).unwrap();
     bench.link("link", "file");
@@ -65,7 +65,7 @@ fn changed_modes_are_ordinary() {
 
 #[test]
 fn what_the_host_has_set_can_be_lost_but_not_won() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     bench.write("file", "");
     std::fs::create_dir(bench.host("dir")).unwrap();
     set_mode(&bench.host("file"), 0o6755);
@@ -101,7 +101,7 @@ fn nobody_is_let_at_devices() {
 
 #[test]
 fn directories_of_the_kernel_are_not_changed_by_handle() {
-    let mut files = crate::files::Files::new(std::rc::Rc::new(crate::files::Root::open("/").unwrap()));
+    let files = super::files_in(crate::files::Root::open("/").unwrap());
     let (handle, status) = files.open(&at("/proc/self/task"), OFlags::DIRECTORY.bits(), 0).unwrap();
     assert_eq!(files.handle_change_mode(handle, status.mode).unwrap_err(), Errno::ACCESS);
     let now = coppice_protocol::ship::TimeChange::Now;

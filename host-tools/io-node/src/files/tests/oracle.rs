@@ -233,7 +233,7 @@ proptest! {
 
     #[test]
     fn paths_lead_where_they_do_in_a_chroot(items in items(), paths in prop::collection::vec(path(), 1..40)) {
-        let mut bench = Bench::unguarded();
+        let bench = Bench::unguarded();
         plant(&bench.host(""), &items);
         let root = host_dir(&bench.host(""));
         let base = bench.open("a", OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).ok();
@@ -277,7 +277,7 @@ proptest! {
         opens in prop::collection::vec((path(), open_flags()), 1..20),
         walks in any::<bool>(),
     ) {
-        let mut bench = Bench::resolving(walks);
+        let bench = Bench::resolving(walks);
         plant(&bench.host(""), &items);
         let twin = bench.dir.path().join("twin");
         std::fs::create_dir(&twin).unwrap();
