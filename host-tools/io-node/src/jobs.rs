@@ -10,8 +10,8 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
-use rustix::io::Errno;
 use coppice_protocol::text::ByteString;
+use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::descriptors::JobDescriptors;

@@ -178,8 +178,7 @@ async fn execute(server: &Server, job: &Job, rank: &RankState, call: Call, bulk:
         Call::Write { file, offset } => {
             let at = offset.map_or(WriteAt::End, WriteAt::Offset);
             let write = files!(files => files.write(file, at));
-            let result =
-                if write.may_wait { disk.on_thread(move || write.run(&bulk)).await } else { write.run(&bulk) };
+            let result = if write.may_wait { disk.on_thread(move || write.run(&bulk)).await } else { write.run(&bulk) };
             return Ok(written(result?));
         }
         Call::Input { .. } if !is_input_rank => return Ok((Reply::Data, Vec::new())),

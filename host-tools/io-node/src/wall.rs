@@ -3,8 +3,9 @@
 //! The first one is the way paths are resolved ([`crate::files`]). Should that ever be fooled, the kernel refuses by
 //! itself what no job has a right to. There are two kinds of threads, each in a domain of its own that it cannot leave:
 //!
-//! - **One thread per job** ([`confine_to_root`]), which opens the job's root and program, goes into a domain of that
-//!   root alone, and from then on opens all files of the job and makes, removes, renames and links all of its names.
+//! - **The threads of a job** ([`confine_to_root`]): the first opens the job's root and program, goes into a domain of
+//!   that root alone, and starts one in the same domain for each of the job's nodes. From then on these open all files
+//!   of the job and make, remove, rename and link all of its names.
 //!   A file or a directory that does not lie in the root is `EACCES` there, however it was found, and so are new
 //!   devices, sockets and FIFOs, and giving such a one another name, everywhere.
 //! - **Everything else** ([`confine_to_nothing`]): the event loop, which reads what nodes say, and the threads that
@@ -19,8 +20,7 @@
 //! run code of his own in it could take any of their files. And in a root of `/` everything is inside, so the host's
 //! kernel file systems are kept shut by [`crate::files`] alone there.
 //!
-//! Opening and changing names costs a word to another thread and back, some microseconds of a call that crosses the
-//! cluster's network anyhow; reading, writing and looking cost nothing. Where the host's kernel has no Landlock, or has
+//! As calls that may wait are made on these threads anyhow, the wall costs nothing but its making. Where the host's kernel has no Landlock, or has
 //! only its first version, which forbids to rename between directories, there is no such wall: the log says so, and
 //! `coppice doctor`.
 

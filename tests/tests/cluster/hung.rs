@@ -86,6 +86,45 @@ fn a_root_that_dies_before_its_job_begins_delays_no_other_job() {
     cluster.assert_no_process_left();
 }
 
+/// A mount within a job's root that does not answer: the calls on it wait, and nothing else does.
+#[test]
+fn a_dead_mount_within_a_root_delays_nobody_but_who_uses_it() {
+    let Some((cluster, root)) = with_a_root() else { return };
+    let path = program("waits_and_exits", Toolchain::Musl);
+    let path = path.to_str().expect("a path");
+    die(&cluster, &root);
+    for call in [&["ls", "/dead"][..], &["cat", "/dead/file"], &["mkdir", "/dead/new"], &["touch", "/dead/file"]] {
+        let stuck = start(&cluster, &[&[BUSYBOX], call].concat());
+        let last = |cluster: &Cluster| cluster.json(&["jobs"]).as_array().and_then(|jobs| jobs.last().cloned());
+        let is_stuck =
+            |job: &serde_json::Value| job["state"] == "running" && job["command"].to_string().contains(call[1]);
+        wait_until("it runs", NOTICED_TIME_MAX, || match last(&cluster) {
+            Some(job) if is_stuck(&job) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        // Programs are loaded, read their files and input, print and are ended, by the same I/O node.
+        others_go_on(&cluster);
+        let job = Waiting::start(&cluster, &[path, "7"], "waiting");
+        assert_eq!(job.go_on().status, 7, "{call:?}");
+        let _ = cluster.run(&[BUSYBOX, "ls", "/"]).success();
+        let id = last(&cluster).map(|_| ());
+        assert!(id.is_some());
+        kill_process(Pid::from_child(&stuck), Signal::KILL).expect("killed");
+        let _ = finish_child(stuck, "a run whose mount is dead");
+        wait_until("the job has ended", NOTICED_TIME_MAX, || {
+            let jobs = cluster.json(&["jobs"]);
+            let all_ended = jobs.as_array().is_some_and(|jobs| jobs.iter().all(|job| job["state"] == "ended"));
+            if all_ended { Ok(()) } else { Err(jobs.to_string()) }
+        });
+        // Its node is good for others.
+        let _ = cluster.run(&["-n", "2", BUSYBOX, "true"]).success();
+    }
+    let events = cluster.json(&["ras"]).to_string();
+    assert!(!events.contains("I/O node"), "{events}");
+    let _ = cluster.coppice(&["down"]).success();
+    cluster.assert_no_process_left();
+}
+
 /// Stops a helper under a job: it is noticed, recorded, ended and replaced, and the job ends with a reason in these
 /// words.
 #[track_caller]

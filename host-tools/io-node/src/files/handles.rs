@@ -53,12 +53,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(super) fn new(
-        descriptor: OwnedFd,
-        status: &FileStatus,
-        flags: OFlags,
-        descriptor_taken: Descriptor,
-    ) -> Self {
+    pub(super) fn new(descriptor: OwnedFd, status: &FileStatus, flags: OFlags, descriptor_taken: Descriptor) -> Self {
         let directory = FileType::from_raw_mode(status.mode) == FileType::Directory;
         let object = if directory {
             Object::Directory(Arc::new(Dir::from_std_file(descriptor.into())))

@@ -7,7 +7,9 @@
 //! through that very descriptor, so that nobody can swap it for something else in between, and so that FIFOs, sockets
 //! and devices are never opened.
 //!
-//! One file per family of calls; each is a function of a rank's [`Files`] and the call's arguments.
+//! One file per family of calls; each is a function of a rank's [`Files`] and the call's arguments. They are called on
+//! threads of the job ([`Porter`]), as any of them may wait for a disk or a mount; only what the host has in memory is
+//! read on the event loop ([`Source::read`]).
 
 mod attributes;
 mod data;

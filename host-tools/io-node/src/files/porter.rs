@@ -56,10 +56,7 @@ impl Porter {
     }
 
     /// Has something done on the job's thread. `EIO` if that is gone. Given up meanwhile, it is done all the same.
-    pub(crate) async fn ask<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, answered) = oneshot::channel();
         self.leave(move || drop(answer.send(work())));
         answered.await.unwrap_or(Err(Errno::IO))

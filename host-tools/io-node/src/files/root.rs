@@ -87,7 +87,10 @@ impl Root {
             return Err(Errno::ACCESS);
         }
         let identity = Identity::of(&dir)?;
-        Ok(Self { dir: Arc::new(dir), identity, porter: None,
+        Ok(Self {
+            dir: Arc::new(dir),
+            identity,
+            porter: None,
             at_once: AtomicBool::new(true),
             #[cfg(test)]
             walled: false,

@@ -63,13 +63,20 @@ pub(crate) struct Pset {
 impl Pset {
     /// Starts one and waits until it listens.
     pub(crate) async fn start() -> Self {
+        Self::start_with_files(None).await
+    }
+
+    /// As [`Self::start`], with so many files that it may have open.
+    pub(crate) async fn start_with_files(limit: Option<u64>) -> Self {
         let dir = TempDir::new().unwrap();
         let (own, fabric) = (dir.path().join("io.sock"), dir.path().join("io.sw"));
         std::fs::create_dir(dir.path().join("root")).unwrap();
         let program: Vec<u8> = (0..PROGRAM_BYTES).map(|index| (index / 7 % 251) as u8).collect();
         std::fs::write(dir.path().join("program.tree"), tree::of(&program).as_flattened()).unwrap();
         std::fs::write(dir.path().join("program"), program).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_coppice-io-node"))
+        let limits = limit.map(|limit| format!("ulimit -n {limit} && ")).unwrap_or_default();
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{limits}exec \"$0\""), env!("CARGO_BIN_EXE_coppice-io-node")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

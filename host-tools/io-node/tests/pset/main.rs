@@ -3,6 +3,7 @@
 
 mod common;
 mod confined;
+mod descriptors;
 mod node;
 mod once;
 mod ranks;
