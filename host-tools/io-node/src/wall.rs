@@ -20,8 +20,9 @@
 //! run code of his own in it could take any of their files. And in a root of `/` everything is inside, so the host's
 //! kernel file systems are kept shut by [`crate::files`] alone there.
 //!
-//! As calls that may wait are made on these threads anyhow, the wall costs nothing but its making. Where the host's kernel has no Landlock, or has
-//! only its first version, which forbids to rename between directories, there is no such wall: the log says so, and
+//! As calls that may wait are made on these threads anyhow, the wall costs nothing but its making. Where the host's
+//! kernel has no Landlock, or has only its first version, which forbids to rename between directories, there is no such
+//! wall: the log says so, and
 //! `coppice doctor`.
 
 use std::os::fd::{AsFd, BorrowedFd};
