@@ -11,6 +11,7 @@
 pub mod body;
 pub mod client;
 pub mod cluster;
+pub mod descriptors;
 pub mod error;
 pub mod holder;
 pub mod job;

@@ -40,8 +40,27 @@ pub const SOCKET_NAME_BYTES_MAX: usize = 16;
 /// Most nodes of a cluster: each and its I/O node need a port of the fabric, which has 1024.
 pub const NODES_MAX: u32 = 512;
 
+/// Nodes of a cluster if nobody says.
+pub const NODES_DEFAULT: u32 = 4;
+
 /// Most nodes of one pset.
 pub const PSET_NODES_MAX: u32 = 256;
+
+/// Nodes of a pset if nobody says.
+pub const PSET_NODES_DEFAULT: u32 = 64;
+
+/// Machines that boot at the same time, per processor of the host. More would only slow each other down.
+pub const BOOTS_PER_PROCESSOR: usize = 2;
+
+/// Machines that may boot at the same time on any host.
+pub const BOOTS_MIN: usize = 4;
+
+/// Connections of the API that are open at the same time. Further ones wait in the socket's backlog, and when that is
+/// full the client says that the service node does not answer.
+pub const API_CONNECTIONS_MAX: u32 = 4096;
+
+/// Of these, those that the limit of open files must leave room for; a cluster does not come up without.
+pub const API_CONNECTIONS_MIN: u32 = 256;
 
 /// Most cores of a node. More are refused.
 pub const CORES_MAX: u32 = 64;
