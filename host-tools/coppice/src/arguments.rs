@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use coppice_api::limits::{CORES_MAX, NODES_MAX, PSET_NODES_MAX};
+use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT, PSET_NODES_MAX};
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     comes up all the same, and `coppice down` ends it.")]
 pub(crate) struct Up {
     /// Compute nodes
-    #[arg(long, value_name = "N", default_value_t = 4,
+    #[arg(long, value_name = "N", default_value_t = NODES_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(crate) nodes: u32,
     /// Cores of each node; `coppice run --help` says how ranks and threads share them
@@ -101,7 +101,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_memory)]
     pub(crate) memory: u64,
     /// Compute nodes per I/O node
-    #[arg(long, value_name = "N", default_value_t = 64,
+    #[arg(long, value_name = "N", default_value_t = PSET_NODES_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
     pub(crate) pset_size: u32,
     /// How nodes are executed

@@ -3,21 +3,19 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use coppice_api::descriptors::{Extent, hard_limit, nodes_within, raise};
 use coppice_api::job::EXIT_COPPICE;
-use coppice_api::limits::{SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use coppice_api::limits::{NODES_DEFAULT, PSET_NODES_DEFAULT, SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use coppice_api::{ClusterPaths, PathError, shown};
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::{LocateError, Qemu, find_qemu};
 use coppice_qemu::probe::{PROBE_LIMIT, probe};
 use coppice_qemu::tether::Tether;
 use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
-use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::show::{print, print_json};
-
-/// Descriptors that a cluster of 32 nodes takes with room to spare.
-const DESCRIPTORS_MIN: u64 = 1024;
+use crate::units::counted;
 
 /// The first version of Landlock that lets files be renamed from one directory to another.
 const LANDLOCK_VERSION_MIN: i32 = 2;
@@ -197,13 +195,20 @@ fn check_landlock() -> Check {
 }
 
 fn check_descriptors() -> Check {
-    let limit = getrlimit(Resource::Nofile).maximum;
-    match limit {
-        Some(limit) if limit < DESCRIPTORS_MIN => {
-            Check::missing("open files", format!("at most {limit}"), format!("ulimit -Hn {DESCRIPTORS_MIN} (as root)"))
-        }
-        Some(limit) => Check::good("open files", format!("at most {limit}")),
-        None => Check::good("open files", "no limit".to_owned()),
+    let (limit, wanted) = (hard_limit(), Extent::here(NODES_DEFAULT, PSET_NODES_DEFAULT));
+    let enough = match nodes_within(limit, wanted.pset_size, wanted.boots) {
+        0 => "not enough for a node".to_owned(),
+        nodes => format!("enough for {}", counted(nodes.into(), "node")),
+    };
+    let found = match limit {
+        u64::MAX => format!("no limit, {enough}"),
+        limit => format!("at most {limit} at a time, {enough}"),
+    };
+    if wanted.refused_by(limit).is_none() {
+        Check::good("open files", found)
+    } else {
+        let mend = format!("{}; or LimitNOFILE of the service that brings the cluster up", raise(wanted.needs()));
+        Check::missing("open files", found, mend)
     }
 }
 
