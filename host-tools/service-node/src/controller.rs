@@ -25,10 +25,10 @@ mod unclaimed;
 mod view;
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::time::Instant;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
+use coppice_api::descriptors::boots_at_once;
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
@@ -44,7 +44,7 @@ use self::node::{Node, Phase};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{Database, DatabaseError, JobRow};
-use crate::limits::{BOOTS_PER_PROCESSOR, STARTING_RECORDS_TIME_MAX};
+use crate::limits::STARTING_RECORDS_TIME_MAX;
 use crate::plant::{Plant, PlantEvent};
 use crate::records::{Records, Recovered, What};
 use crate::scheduler::Scheduler;
@@ -127,7 +127,6 @@ impl<P: Plant> Controller<P> {
             .map(|number| Ok(Node::new(NodeId(number), config.pset_size, database.node(NodeId(number))?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
         let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
-        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (view, _) = watch::channel(view::empty(&config, now));
         let mut controller = Self {
             config,
@@ -146,7 +145,7 @@ impl<P: Plant> Controller<P> {
             failure: None,
             started_at_ns: now.realtime_ns,
             shutdown_deadline: None,
-            boots_max: (processors * BOOTS_PER_PROCESSOR).max(4),
+            boots_max: boots_at_once(),
             view,
             changed: true,
         };

@@ -8,8 +8,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::StartReport;
+use coppice_api::descriptors::{Extent, hard_limit};
 use coppice_api::paths::ClusterPaths;
 use coppice_api::{in_one_line, shown};
 use coppice_fabric::command::Shape;
@@ -24,6 +25,7 @@ use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
 use self::claim::Claim;
+use crate::connections::{Connections, within};
 use crate::controller::{Config, Controller, Event, Now, Request};
 use crate::database::{Database, DatabaseError};
 use crate::http::Api;
@@ -65,7 +67,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     paths.remove_runtime()?;
     paths.create()?;
     start_log(&paths.log())?;
-    raise_descriptor_limit();
+    let connections = Connections::new(raise_descriptor_limit(Extent::here(options.nodes, options.pset_size))?);
     let programs = find_programs()?;
     let named = |path: &Path| shown(path).to_string();
     let database = Database::open(&paths.database()).with_context(|| named(&paths.database()))?;
@@ -110,8 +112,8 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             .with_context(|| named(&paths.database()))?;
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
-        let router = Api::new(events, store).router();
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let router = Api::new(events, store, connections.clone()).router();
+        tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         control(controller, queue, clock).await
     })?;
     // Connections that are still open end with the process.
@@ -176,13 +178,17 @@ fn start_log(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every machine takes some descriptors.
-fn raise_descriptor_limit() {
+/// Makes room for the files that the cluster opens; its other processes inherit the limit. Returns the connections of
+/// the API that there is room for then.
+fn raise_descriptor_limit(cluster: Extent) -> anyhow::Result<usize> {
+    let hard = hard_limit();
+    if let Some(reason) = cluster.refused_by(hard) {
+        bail!(reason);
+    }
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
-    }
+    setrlimit(Resource::Nofile, limit).with_context(|| format!("cannot raise the limit of open files to {hard}"))?;
+    Ok(within(hard, cluster))
 }
 
 /// QEMU from the search path, the rest beside this program.

@@ -18,6 +18,7 @@ use coppice_api::ras::{RasQuery, RasView};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
 use crate::limits::IMPORTS_MAX;
@@ -30,16 +31,18 @@ pub struct Api {
     store: ProgramStore,
     imports: Arc<Semaphore>,
     files: HostFiles,
+    connections: Connections,
 }
 
 /// An answer, or why there is none.
 type Answered<T> = Result<Json<T>, Refused>;
 
 impl Api {
-    /// An API that asks whoever takes these events.
+    /// An API that asks whoever takes these events, over these connections.
     #[must_use]
-    pub fn new(events: mpsc::Sender<Event>, store: ProgramStore) -> Self {
-        Self { events, store, imports: Arc::new(Semaphore::new(IMPORTS_MAX)), files: HostFiles::default() }
+    pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
+        let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
+        Self { events, store, imports, files: HostFiles::default(), connections }
     }
 
     /// All that can be asked.

@@ -39,9 +39,6 @@ pub const KILL_TIME_MAX: Duration = Duration::from_secs(15);
 /// Longest `--timeout` of a job.
 pub const JOB_TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Machines that boot at the same time, per processor of the host. More would only slow each other down.
-pub const BOOTS_PER_PROCESSOR: usize = 2;
-
 /// How long a node may take from the start of its machine until it is ready; then the machine is ended and the boot
 /// counts as failed.
 pub const BOOT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -86,6 +83,13 @@ pub const FABRIC_COMMANDS_MAX: usize = 4096;
 /// Longest line that the fabric says, bytes. One that says more is of no more use and replaced.
 pub const FABRIC_LINE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Of the connections of the API, one in so many is kept back from jobs, for questions and orders that are answered
+/// soon. When only these are left, further submissions are refused.
+pub const CONNECTIONS_KEPT_ONE_IN: usize = 4;
+
+/// Connections that a job has while it is under way: its output and its input.
+pub const CONNECTIONS_PER_JOB: usize = 2;
+
 /// Events that wait for the controller; their senders wait then.
 pub const EVENTS_MAX: usize = 1024;
 
@@ -111,6 +115,11 @@ pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Threads that look at files users name. As long as all wait for files that do not answer, further requests are
 /// refused.
 pub const HOST_FILE_THREADS_MAX: usize = 64;
+
+/// Both the API and the controller have threads of their own, and read programs of their own: for these the limit of
+/// open files has room.
+const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_THREADS as usize == 2 * HOST_FILE_THREADS_MAX);
+const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_IMPORTS as usize == 2 * IMPORTS_MAX);
 
 /// How long it may take to look at a file or directory that a user names.
 pub const HOST_FILE_TIME_MAX: Duration = Duration::from_secs(30);

@@ -1,7 +1,10 @@
 //! What `coppiced` is told when it is started; everything comes as arguments.
 
 use clap::{Parser, ValueEnum};
-use coppice_api::limits::{CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_MAX, PSET_NODES_MAX};
+use coppice_api::limits::{
+    CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT,
+    PSET_NODES_MAX,
+};
 use coppice_api::paths::ClusterName;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::processor::Processor;
@@ -14,7 +17,7 @@ pub struct Options {
     #[arg(long, default_value = "default")]
     pub cluster: ClusterName,
     /// Compute nodes
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    #[arg(long, default_value_t = NODES_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
     /// Cores of each node
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(CORES_MAX)))]
@@ -24,7 +27,8 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX))]
     pub memory_bytes: u64,
     /// Compute nodes per I/O node
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
+    #[arg(long, default_value_t = PSET_NODES_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
     pub pset_size: u32,
     /// How nodes are executed
     #[arg(long, value_enum, default_value_t = AcceleratorChoice::Auto)]

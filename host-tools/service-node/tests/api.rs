@@ -15,12 +15,13 @@ use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ship::Stream;
+use coppice_service_node::connections::Connections;
 use coppice_service_node::controller::Event;
 use coppice_service_node::http::Api;
 use coppice_service_node::plant::{HelperEvent, Incarnation, PlantEvent};
 use support::memory::PAGES;
 use support::{Cluster, Order};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -38,11 +39,17 @@ struct Served {
 
 impl Served {
     fn new(cluster: Cluster) -> Self {
+        Self::with_connections(cluster, 100)
+    }
+
+    /// That has so many connections open at most.
+    fn with_connections(cluster: Cluster, most: usize) -> Self {
         let paths = support::paths(cluster.home.path());
         let listener = UnixListener::bind(paths.api_socket()).expect("socket");
         let ((events, queue), store) = (mpsc::channel(100), cluster.store.clone());
-        let router = Api::new(events.clone(), store).router();
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let connections = Connections::new(most);
+        let router = Api::new(events.clone(), store, connections.clone()).router();
+        tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         let files = tempfile::tempdir().expect("directory");
         let program = files.path().join("prog");
         std::fs::write(&program, support::program_file()).expect("program");
@@ -364,5 +371,72 @@ async fn a_job_tells_how_it_was_placed() {
     assert!(view.running_at_ns >= view.started_at_ns && view.started_at_ns.is_some());
     let message = refusal(served.client.submit(&Submission { nodes: vec![1, 0], ..served.job(1) }).await);
     assert!(message.contains("--nodes-list"), "{message}");
+    served.down().await;
+}
+
+#[tokio::test]
+async fn jobs_that_wait_keep_nobody_else_out() {
+    let served = Served::with_connections(Cluster::up(1, 1), 16);
+    let mut streams = Vec::new();
+    let refused = loop {
+        assert!(streams.len() <= 16, "every connection is a job's");
+        match served.client.submit(&served.job(1)).await {
+            Ok(Submitted { job }) => streams.push((job, served.client.stream(job).await.expect("stream"))),
+            refused => break refusal(refused),
+        }
+        // The connection of the submission may be noticed to be gone a little later: others would be refused for it.
+        answered(&served).await;
+    };
+    assert!((8..=12).contains(&streams.len()), "{}", streams.len());
+    let words = "connections open and can take no further job; wait until some have ended";
+    assert!(refused.starts_with("coppiced has ") && refused.ends_with(words), "{refused}");
+    assert_eq!(served.client.nodes().await.expect("answered").len(), 1);
+    let (job, stream) = streams.pop().expect("taken");
+    served.client.kill(job, KillOrder { signal: 9 }).await.expect("killed");
+    // Its connection is free again, and with it there is room for a job.
+    drop((stream, streams.pop()));
+    let again = async {
+        while served.client.submit(&served.job(1)).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("room again");
+    served.down().await;
+}
+
+/// Comes back when the service node has looked at all its connections.
+async fn answered(served: &Served) {
+    for _ in 0..3 {
+        served.client.nodes().await.expect("answered");
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_nobody_has_attached_to_yet_count() {
+    let served = Served::with_connections(Cluster::up(1, 1), 16);
+    let mut taken = 0;
+    while served.client.submit(&served.job(1)).await.is_ok() {
+        taken += 1;
+        assert!(taken <= 6, "more than have connections left");
+    }
+    assert!(taken >= 4, "{taken}");
+    assert_eq!(served.client.nodes().await.expect("answered").len(), 1);
+    served.down().await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_most_wait_for_others_to_end() {
+    let served = Served::with_connections(Cluster::up(1, 1), 4);
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        let stream = UnixStream::connect(served.client.paths().api_socket()).await.expect("connected");
+        silent.push(stream);
+    }
+    let client = served.client.clone();
+    let mut nodes = tokio::spawn(async move { client.nodes().await });
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut nodes).await;
+    assert!(early.is_err(), "a connection too many was taken");
+    silent.pop();
+    assert_eq!(nodes.await.expect("no panic").expect("answered").len(), 1);
     served.down().await;
 }

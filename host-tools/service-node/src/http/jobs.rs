@@ -41,11 +41,13 @@ pub(super) async fn submit(
 ) -> Answered<Submitted> {
     let Json(submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
     check(&submission)?;
+    let expected = api.connections.expect_job()?;
     let root = submission.root.clone();
     let what = format!("root '{}'", shown(&root));
     api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
     let (program, file) = find_program(&api, &submission.program).await?;
     let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, answer)).await?;
+    expected.until_attached(job);
     Ok(Json(Submitted { job: job.0 }))
 }
 

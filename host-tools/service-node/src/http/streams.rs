@@ -25,6 +25,7 @@ use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
 /// A job's output and events, in frames.
 pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
     let job = JobId(job);
+    api.connections.attached(job);
     // In a task of its own: a request may be given up at any moment, also when the job has just handed its output over.
     // Then the body is dropped, and the reader is found to be gone.
     let attached = tokio::spawn(async move {
