@@ -12,6 +12,7 @@ mod damaged_programs;
 mod datagrams;
 mod deleted;
 mod demand;
+mod descriptors;
 mod elsewhere;
 mod every_write;
 mod exhaustion;
