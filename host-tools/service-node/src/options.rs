@@ -17,7 +17,8 @@ pub struct Options {
     #[arg(long, default_value = "default")]
     pub cluster: ClusterName,
     /// Compute nodes
-    #[arg(long, default_value_t = NODES_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    #[arg(long, default_value_t = NODES_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
     /// Cores of each node
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(CORES_MAX)))]
