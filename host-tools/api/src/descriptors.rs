@@ -38,10 +38,10 @@ const FABRIC_OWN: u32 = 16;
 const FABRIC_PER_PORT: u32 = 2;
 
 /// What an I/O node has for itself and for programs' files, however few nodes it serves.
-const IO_NODE_OWN: u32 = 512;
+pub const IO_NODE_OWN: u32 = 512;
 
 /// What it has in addition for each of its nodes.
-const IO_NODE_PER_NODE: u32 = 20;
+pub const IO_NODE_PER_NODE: u32 = 20;
 
 /// What a cluster consists of, as far as it opens files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -145,12 +145,12 @@ pub const THREAD_EXTRA_BYTES: usize = 2048;
 /// What a part of a transfer is charged with beside its bytes, bytes: its call to the I/O node, and who waits for that.
 pub const PART_CALL_BYTES: usize = 1280;
 
-/// What a call for pages of the program takes while it waits, bytes: charged by whoever reads the program's own file.
+/// What a call for pages of the program takes while it waits, bytes: charged with the pages.
 pub const PAGES_CALL_BYTES: usize = 2048;
 
 /// What a process is charged with before there is anything of it, bytes: itself, the first of what is charged as it
 /// grows, and a page that is read when nothing more can be charged.
-pub const PROCESS_BYTES: usize = 28 * 1024;
+pub const PROCESS_BYTES: usize = 30 * 1024;
 
 /// What a process is charged with for each of its cores, bytes: the counts of its calls there.
 pub const PROCESS_CORE_BYTES: usize = 8 * 1024;

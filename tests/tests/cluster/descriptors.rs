@@ -4,10 +4,17 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use coppice_api::descriptors::Extent;
+use coppice_api::descriptors::{Extent, IO_NODE_OWN, IO_NODE_PER_NODE};
+use coppice_io_node::limits::{DESCRIPTORS_OWN, DESCRIPTORS_PER_JOB};
+use coppice_protocol::limits::HANDLES_PER_RANK_KEPT;
 use coppice_tests::Cluster;
 use coppice_tests::cluster::{Ran, finish, wait_until};
 use coppice_tests::guests::BUSYBOX;
+
+/// What users are told is what the I/O node keeps back, for a job of one rank on each node.
+const _: () = assert!(
+    IO_NODE_OWN as usize == DESCRIPTORS_OWN && IO_NODE_PER_NODE as usize == DESCRIPTORS_PER_JOB + HANDLES_PER_RANK_KEPT
+);
 
 /// As low as no cluster can do with, and high enough for `coppice` itself.
 const TOO_LOW: u32 = 256;

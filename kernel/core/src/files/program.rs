@@ -1,8 +1,6 @@
 //! The program's own file, `/proc/self/exe`, of which the I/O node gives pages.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::pin::Pin;
 
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::{BULK_BYTES_MAX, PAGES_PER_REQUEST_MAX};
@@ -31,7 +29,7 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
         let wanted = (skipped + length - bytes.len()).div_ceil(PAGE as usize);
         let count = wanted.min(PAGES_PER_REQUEST_MAX.into()) as u16;
         let file = ProgramFile { program: identity.program, bytes: identity.program_bytes };
-        let pages = pages(process, file, first, count).await?;
+        let pages = process.client.program_pages(file, first, count).await?;
         let part = pages.get(skipped..).unwrap_or_default();
         if part.is_empty() {
             break;
@@ -39,17 +37,4 @@ pub(super) async fn read_program(process: &Process, offset: u64, length: usize) 
         bytes.extend_from_slice(&part[..part.len().min(length - bytes.len())]);
     }
     Ok(bytes)
-}
-
-/// The call for pages, in a block of its own: reads of other files, which are of the same type, need not have room for
-/// it.
-fn pages(
-    process: &Process,
-    file: ProgramFile,
-    first: u32,
-    count: u16,
-) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, Errno>> + Send + '_>> {
-    let call = process.client.program_pages(file, first, count);
-    debug_assert!(block_bytes(size_of_val(&call)) <= PAGES_CALL_BYTES);
-    Box::pin(call)
 }

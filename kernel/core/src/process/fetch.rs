@@ -11,7 +11,7 @@ use coppice_protocol::ids::ProgramId;
 
 use crate::errno::Errno;
 use crate::files::{Object, OpenFile, Turn};
-use crate::limits::READ_AGAIN_MAX;
+use crate::limits::{PAGES_CALL_BYTES, READ_AGAIN_MAX};
 use crate::memory::{Fetch, Resolution, Signal, Source};
 use crate::process::{Awaited, Failure, Process};
 use crate::quota::Charge;
@@ -82,7 +82,7 @@ impl Process {
     /// memory for one page, so that nothing but frames keeps a program from going on.
     async fn room_for(&self, fetch: &Fetch) -> (Fetch, Room<'_>) {
         for fetch in [fetch.clone(), fetch.alone()] {
-            if let Ok(charge) = self.node.quota.charge(block_bytes(fetch.length())) {
+            if let Ok(charge) = self.node.quota.charge(block_bytes(fetch.length()) + PAGES_CALL_BYTES) {
                 return (fetch, Room::Charged { _charge: charge });
             }
         }

@@ -1,8 +1,11 @@
 //! Pages of programs: believed only if the program's hash says that they are the program's.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use core::pin::Pin;
 
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::{PAGES_PER_REQUEST_MAX, TREE_NODES_PER_REPLY_MAX};
 use coppice_protocol::program::{PAGE_BYTES, tree};
@@ -12,6 +15,7 @@ use coppice_protocol::ship::{Call, Reply};
 use super::Client;
 use crate::errno::Errno;
 use crate::executor;
+use crate::limits::PAGES_CALL_BYTES;
 use crate::ras;
 
 /// Pages that are hashed in one go.
@@ -29,9 +33,23 @@ pub(crate) struct ProgramFile {
 impl Client {
     /// Pages of a program, as far as its file goes; at most [`PAGES_PER_REQUEST_MAX`].
     ///
+    /// In a block of its own: every thread has room for what it waits for, and few wait for this. The caller charges it
+    /// ([`PAGES_CALL_BYTES`]).
+    ///
     /// # Errors
     /// As [`Client::call`]; `EBADMSG` if what came is not what belongs there, which is reported, too.
-    pub(crate) async fn program_pages(&self, file: ProgramFile, first: u32, count: u16) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn program_pages(
+        &self,
+        file: ProgramFile,
+        first: u32,
+        count: u16,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, Errno>> + Send + '_>> {
+        let call = self.checked_pages(file, first, count);
+        debug_assert!(block_bytes(size_of_val(&call)) <= PAGES_CALL_BYTES);
+        Box::pin(call)
+    }
+
+    async fn checked_pages(&self, file: ProgramFile, first: u32, count: u16) -> Result<Vec<u8>, Errno> {
         let call = Call::Pages { program: file.program, first, count };
         let (reply, bytes) = self.call(call, Vec::new()).await?;
         let Reply::Pages { beside } = reply else { return Err(Errno::EIO) };
