@@ -1,8 +1,8 @@
 //! Descriptors: how many files the jobs of the pset may have open, of those that this process may have open at all.
 //!
 //! - What the I/O node needs itself is kept back ([`DESCRIPTORS_OWN`]).
-//! - A job that starts has some for its root and program and [`HANDLES_PER_RANK_KEPT`] for each of its ranks, or it does
-//!   not start. They are its own until its last file is closed.
+//! - A job that starts has some for its root and program and [`HANDLES_PER_RANK_KEPT`] for each of its ranks, or it
+//!   does not start. They are its own until its last file is closed.
 //! - What a rank opens beyond these comes from what is left. There a job may have as many as are still free, less an
 //!   eighth of all, which stays for jobs that start: so the only job gets nearly half of them, two get nearly a third
 //!   each, and none can take them all. (A dynamic threshold, as of buffers in switches: Choudhury and Hahne, 1998.)

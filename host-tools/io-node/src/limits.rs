@@ -61,7 +61,7 @@ pub const BLOCKING_THREADS_MAX: usize = JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX;
 /// files that were closed while a call on them was under way.
 pub const DESCRIPTORS_OWN: usize = 512;
 
-/// Open files of a job beside those of its ranks: its root, its program and the program's tree, and one to open them by.
+/// Open files of a job beside those of its ranks: its root, its program, the program's tree, and one to open them by.
 pub const DESCRIPTORS_PER_JOB: usize = 4;
 
 /// RAS events about peers that failed to authenticate, per [`BAD_PEER_WINDOW`]; further ones are counted only.

@@ -1,8 +1,8 @@
 //! Where a job's files are looked at, opened and closed, and its names changed: on threads of its own, one for each of
 //! its nodes, which the host's kernel keeps in the job's root.
 //!
-//! A mount that does not answer keeps such a thread waiting, and with it the calls of that node's ranks of that job, and
-//! nobody else. Whoever has something to be done there waits for the answer without holding anybody up.
+//! A mount that does not answer keeps such a thread waiting, and with it the calls of that node's ranks of that job,
+//! and nobody else. Whoever has something to be done there waits for the answer without holding anybody up.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
