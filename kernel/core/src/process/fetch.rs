@@ -81,8 +81,17 @@ impl Process {
     /// pages of its own. If there is not enough for all that was to be read ahead, it is read without. There is always
     /// memory for one page, so that nothing but frames keeps a program from going on.
     async fn room_for(&self, fetch: &Fetch) -> (Fetch, Room<'_>) {
+        let is_of_program = |source: &Source| match source {
+            Source::Program(_) => true,
+            Source::File(file) => {
+                let file: &dyn Any = &**file;
+                file.downcast_ref::<OpenFile>().is_some_and(|file| matches!(file.object, Object::Program(_)))
+            }
+            Source::Change => false,
+        };
+        let call_bytes = if is_of_program(&fetch.source) { PAGES_CALL_BYTES } else { 0 };
         for fetch in [fetch.clone(), fetch.alone()] {
-            if let Ok(charge) = self.node.quota.charge(block_bytes(fetch.length()) + PAGES_CALL_BYTES) {
+            if let Ok(charge) = self.node.quota.charge(block_bytes(fetch.length()) + call_bytes) {
                 return (fetch, Room::Charged { _charge: charge });
             }
         }
