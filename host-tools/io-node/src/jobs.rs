@@ -12,7 +12,7 @@ use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
 use coppice_protocol::text::ByteString;
 use rustix::io::Errno;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::descriptors::JobDescriptors;
 use crate::files::{Files, Porter, Result, Root};
@@ -91,6 +91,8 @@ pub(crate) struct RankState {
     /// A permit for each thread that may wait for the disk for it.
     pub disk: Arc<Semaphore>,
     launched: Cell<bool>,
+    /// Told when it has ended.
+    ended: Notify,
 }
 
 impl RankState {
@@ -123,7 +125,21 @@ impl RankState {
         f: impl FnOnce(&Files) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let files = self.files.borrow().clone().ok_or(Errno::SRCH)?;
-        self.porter.ask(move || f(&files)).await
+        self.unless_ended(self.porter.ask(move || f(&files))).await
+    }
+
+    /// What `call` gives; `EIO` as soon as the rank has ended, whom nothing is owed any more. What is done on a thread
+    /// goes on there, but keeps none of its node's places: a mount that never answers is not to keep the node from
+    /// others.
+    pub(crate) async fn unless_ended<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let ended = self.ended.notified();
+        if self.has_ended() {
+            return Err(Errno::IO);
+        }
+        tokio::select! {
+            result = call => result,
+            () = ended => Err(Errno::IO),
+        }
     }
 
     /// The rank has ended, or never was: frees its files. False if it had ended before.
@@ -132,6 +148,7 @@ impl RankState {
         let ends = files.is_some();
         // Closing them may wait, too.
         self.porter.leave(move || drop(files));
+        self.ended.notify_waiters();
         ends
     }
 
@@ -162,6 +179,7 @@ impl Job {
                 porter: porters.get(&node)?.clone(),
                 disk: Arc::new(Semaphore::new(BLOCKING_THREADS_PER_RANK_MAX)),
                 launched: Cell::new(false),
+                ended: Notify::new(),
             };
             Some((rank, Rc::new(state)))
         });

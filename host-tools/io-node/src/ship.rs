@@ -126,6 +126,10 @@ impl Disk<'_> {
     /// Runs `work` on a thread that may wait for the disk. A rank and a job have only so many of them, whatever their
     /// disk does, until the threads are done, also if nobody waits for them any more.
     async fn on_thread<T: Send + 'static>(self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        self.1.unless_ended(self.begin(work)).await
+    }
+
+    async fn begin<T: Send + 'static>(self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let Self(job, rank) = self;
         let of_rank = Arc::clone(&rank.disk).acquire_owned().await.map_err(|_| Errno::IO)?;
         let of_job = Arc::clone(&job.disk).acquire_owned().await.map_err(|_| Errno::IO)?;

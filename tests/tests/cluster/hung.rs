@@ -93,7 +93,7 @@ fn a_dead_mount_within_a_root_delays_nobody_but_who_uses_it() {
     let path = program("waits_and_exits", Toolchain::Musl);
     let path = path.to_str().expect("a path");
     die(&cluster, &root);
-    for call in [&["ls", "/dead"][..]] {
+    for call in [&["ls", "/dead"][..], &["cat", "/dead/file"], &["mkdir", "/dead/new"], &["touch", "/dead/file"]] {
         let stuck = start(&cluster, &[&[BUSYBOX], call].concat());
         let last = |cluster: &Cluster| cluster.json(&["jobs"]).as_array().and_then(|jobs| jobs.last().cloned());
         let is_stuck =
@@ -114,6 +114,8 @@ fn a_dead_mount_within_a_root_delays_nobody_but_who_uses_it() {
             let all_ended = jobs.as_array().is_some_and(|jobs| jobs.iter().all(|job| job["state"] == "ended"));
             if all_ended { Ok(()) } else { Err(jobs.to_string()) }
         });
+        // Its node is good for others.
+        let _ = cluster.run(&["-n", "2", BUSYBOX, "true"]).success();
     }
     let events = cluster.json(&["ras"]).to_string();
     assert!(!events.contains("I/O node"), "{events}");
