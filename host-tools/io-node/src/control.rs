@@ -128,6 +128,7 @@ async fn ended(server: &Server, identity: Identity, report: RankReport) {
     };
     // The node repeats what may have been lost with a connection.
     if server.end_rank(&job, &state) {
+        state.closed().await;
         server.outbox.send(FromPset::Ended { node: identity.node, report }).await;
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use crate::descriptors::JobDescriptors;
 use crate::files::{Files, Porter, Result, Root};
 use crate::input::Input;
-use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX, SIGNALS_KEPT_MAX};
+use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX, CLOSE_TIME_MAX, SIGNALS_KEPT_MAX};
 use crate::output::Output;
 use crate::program::Program;
 
@@ -150,6 +150,12 @@ impl RankState {
         self.porter.leave(move || drop(files));
         self.ended.notify_waiters();
         ends
+    }
+
+    /// Waits until the files of a rank that has ended are closed, so that whoever hears of its end finds their room free;
+    /// not for long, as a mount may not answer.
+    pub(crate) async fn closed(&self) {
+        let _late = tokio::time::timeout(CLOSE_TIME_MAX, self.porter.ask(|| Ok(()))).await;
     }
 
     /// Has it ended?

@@ -57,6 +57,9 @@ pub const BLOCKING_THREADS_PER_RANK_MAX: usize = 4;
 /// All of them: as many as all jobs may have, so that none waits for another's.
 pub const BLOCKING_THREADS_MAX: usize = JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX;
 
+/// How long a rank's end waits until its files are closed. All ranks of a node together are far from a node's silence.
+pub const CLOSE_TIME_MAX: Duration = Duration::from_millis(100);
+
 /// Open files that the I/O node keeps back for itself: sockets, logs, roots that are opened, paths that are walked, and
 /// files that were closed while a call on them was under way.
 pub const DESCRIPTORS_OWN: usize = 512;
