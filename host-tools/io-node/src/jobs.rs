@@ -152,8 +152,8 @@ impl RankState {
         ends
     }
 
-    /// Waits until the files of a rank that has ended are closed, so that whoever hears of its end finds their room free;
-    /// not for long, as a mount may not answer.
+    /// Waits until the files of a rank that has ended are closed, so that whoever hears of its end finds their room
+    /// free; not for long, as a mount may not answer.
     pub(crate) async fn closed(&self) {
         let _late = tokio::time::timeout(CLOSE_TIME_MAX, self.porter.ask(|| Ok(()))).await;
     }
