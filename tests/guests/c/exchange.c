@@ -37,6 +37,18 @@ static int prepared(void) {
     return s;
 }
 
+/* Said of a listener that nobody can know of: at PORT the other may have been first. */
+static void look_for_nobody(void) {
+    struct sockaddr_in here = name(INADDR_ANY, 0);
+    socklen_t length = sizeof here;
+    int listener = prepared();
+    check(bind(listener, (void *)&here, sizeof here) == 0, "bind to any port");
+    check(getsockname(listener, (void *)&here, &length) == 0 && here.sin_port != 0, "getsockname of any port");
+    check(listen(listener, SOMAXCONN) == 0, "listen at any port");
+    check(accept(listener, 0, 0) < 0 && errno == EAGAIN, "nobody there yet");
+    check(close(listener) == 0, "close");
+}
+
 static int accepted(void) {
     struct sockaddr_in here = name(INADDR_ANY, PORT);
     socklen_t length = sizeof here;
@@ -45,7 +57,6 @@ static int accepted(void) {
     check(bind(listener, (void *)&here, sizeof here) == 0, "bind");
     check(getsockname(listener, (void *)&here, &length) == 0 && ntohs(here.sin_port) == PORT, "getsockname");
     check(listen(listener, SOMAXCONN) == 0, "listen");
-    check(accept(listener, 0, 0) < 0 && errno == EAGAIN, "nobody there yet");
     struct pollfd entries[3] = {{-1, POLLIN, 0}, {listener, POLLIN, 0}, {-1, POLLOUT, 0}};
     check(poll(entries, 3, -1) == 1 && entries[1].revents == POLLIN, "poll for a connection");
     struct sockaddr_in peer;
@@ -88,6 +99,8 @@ int main(int argc, char **argv) {
     int rank = atoi(getenv("COPPICE_RANK"));
     long bytes = atol(argv[1]), sent = 0, received = 0;
     static unsigned char out[PART], in[PART];
+    if (rank == 0)
+        look_for_nobody();
     int s = rank == 0 ? accepted() : connected(0x0a800001);
     while (sent < bytes || received < bytes) {
         struct pollfd entry = {s, POLLIN | (sent < bytes ? POLLOUT : 0), 0};
