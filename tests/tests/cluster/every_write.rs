@@ -3,7 +3,7 @@
 //! nothing stays behind.
 //!
 //! The suite takes every few pages; `COPPICE_STEP=1` takes each, and `COPPICE_SEED` begins elsewhere, as `cargo xtask
-//! soak` does.
+//! soak` does turn by turn.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,11 @@ impl Drop for Filler {
         // The disk may be gone with what used it.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// A cluster whose state lies on a disk of its own, if this machine has such.
+fn with_small_state() -> Option<Cluster> {
+    Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(&cluster.home_path(), STATE_KIB))
 }
 
 fn up(cluster: &Cluster) -> Ran {
@@ -138,11 +143,7 @@ fn life(cluster: &Cluster, when: &str) -> (bool, bool) {
 
 #[test]
 fn a_disk_of_the_state_that_fills_at_any_write() {
-    let Some(cluster) =
-        Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(&cluster.home_path(), STATE_KIB))
-    else {
-        return;
-    };
+    let Some(cluster) = with_small_state() else { return };
     let state = cluster.home_path().join("state");
     let filler = Filler::of(&cluster.home_path());
     let mut lives = 0;
@@ -176,11 +177,7 @@ fn a_disk_of_the_state_that_fills_at_any_write() {
 
 #[test]
 fn a_disk_of_the_state_that_takes_no_further_file() {
-    let Some(cluster) =
-        Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(&cluster.home_path(), STATE_KIB))
-    else {
-        return;
-    };
+    let Some(cluster) = with_small_state() else { return };
     let home = cluster.home_path();
     let limit = |files| cluster.namespace().expect("mounts").limit_files(cluster.home_name(), files);
     for files in 3..FILES_MAX {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use coppice_tests::cluster::{Process, finish_child, wait_until};
 use coppice_tests::namespace::fill;
 use coppice_tests::random::Random;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::Storm;
 
@@ -127,7 +128,12 @@ impl<'a> Faults<'a> {
 
     fn kill(&mut self, part: &str) -> Option<String> {
         let process = self.one(part)?;
-        kill_process(Pid::from_raw(process.pid)?, Signal::KILL).ok()?;
+        // Nobody else is meant who gets its number; and nobody takes it for alive who looks soon after.
+        let killed = pidfd_open(Pid::from_raw(process.pid)?, PidfdFlags::empty()).ok()?;
+        pidfd_send_signal(&killed, Signal::KILL).ok()?;
+        let limit = Timespec::try_from(GONE_TIME_MAX).expect("short");
+        let gone = poll(&mut [PollFd::new(&killed, PollFlags::IN)], Some(&limit)).expect("polled");
+        assert_eq!(gone, 1, "{process:?} was killed and is there");
         Some(format!("{part} killed"))
     }
 
