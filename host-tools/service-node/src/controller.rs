@@ -28,7 +28,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
-use coppice_api::descriptors::boots_at_once;
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
@@ -65,6 +64,8 @@ pub struct Config {
     pub pset_size: u32,
     /// What nodes keep of programs.
     pub retention: RetentionPolicy,
+    /// Nodes that are booted at a time.
+    pub boots_max: usize,
 }
 
 /// The time as the controller is told it.
@@ -104,7 +105,6 @@ pub struct Controller<P> {
     failure: Option<String>,
     started_at_ns: u64,
     shutdown_deadline: Option<Instant>,
-    boots_max: usize,
     view: watch::Sender<ClusterView>,
     /// Something that [`ClusterView`] shows has changed.
     changed: bool,
@@ -145,7 +145,6 @@ impl<P: Plant> Controller<P> {
             failure: None,
             started_at_ns: now.realtime_ns,
             shutdown_deadline: None,
-            boots_max: boots_at_once(),
             view,
             changed: true,
         };

@@ -1,6 +1,7 @@
 //! `coppiced` as a process: one per cluster, detached from whoever started it.
 
 mod claim;
+mod unplanned;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::StartReport;
-use coppice_api::descriptors::{Extent, hard_limit};
+use coppice_api::descriptors::{Extent, boots_at_once, hard_limit};
 use coppice_api::paths::ClusterPaths;
 use coppice_api::{in_one_line, shown};
 use coppice_fabric::command::Shape;
@@ -75,6 +76,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         let path = if matches!(error, DatabaseError::Reserve(_)) { paths.reserve() } else { paths.database() };
         anyhow::Error::from(error).context(named(&path))
     })?;
+    unplanned::tell_of_panics(paths.reserve());
     let store = ProgramStore::open(paths.programs()).with_context(|| shown(&paths.programs()).to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let database = runtime.block_on(async {
@@ -102,6 +104,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             memory_bytes: options.memory_bytes,
             pset_size: options.pset_size,
             retention: options.retention.into(),
+            boots_max: boots_at_once(),
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
@@ -114,7 +117,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         report(&StartReport::Listening);
         let router = Api::new(events, store, connections.clone()).router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
-        control(controller, queue, clock).await
+        control(controller, queue, clock).await.inspect_err(|error| unplanned::tell(&paths.reserve(), error))
     })?;
     // Connections that are still open end with the process.
     runtime.shutdown_background();

@@ -9,11 +9,13 @@ mod record;
 mod reserve;
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coppice_api::job::{JobDetail, JobView};
 use coppice_protocol::ids::JobId;
+use coppice_protocol::ras::RasEvent;
 
 pub use self::record::{Record, What};
 use self::reserve::Reserve;
@@ -82,6 +84,16 @@ impl Records {
             tracing::info!(records = left.len(), "wrote what an earlier service node could not");
         }
         Ok(Self { reserve: Some(reserve), ..Self::new(database) })
+    }
+
+    /// Leaves an event to whoever opens these records next, from a service node that cannot go on: its log may be on
+    /// a disk that is full. If it lives after all, what it puts into the reserve later may take the event's place.
+    ///
+    /// # Errors
+    /// Of the reserve at `path`.
+    pub fn leave(path: &Path, event: RasEvent, realtime_ns: u64) -> io::Result<()> {
+        let (mut reserve, _) = Reserve::open(path)?;
+        reserve.add(&Record { at_ns: realtime_ns, what: What::Ras(None, event) })
     }
 
     /// The database, for questions, except for those about jobs.

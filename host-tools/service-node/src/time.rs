@@ -38,7 +38,7 @@ impl Default for Clock {
 }
 
 /// Now, ns since 1970.
-fn realtime_ns() -> u64 {
+pub(crate) fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -29,7 +29,7 @@ impl<P: Plant> Controller<P> {
             .iter()
             .filter(|node| node.may_boot(now.instant) && ready_psets.get(node.pset.0 as usize) == Some(&true))
             .map(|node| node.id)
-            .take(self.boots_max.saturating_sub(booting))
+            .take(self.config.boots_max.saturating_sub(booting))
             .collect();
         for node in waiting {
             match self.prepare_boot(node, now) {

@@ -80,7 +80,7 @@ impl Cluster {
         let database = Database::open(&paths.database()).expect("database");
         let records = Records::with_reserve(database, &paths.reserve()).expect("records");
         let store = change(ProgramStore::open(paths.programs()).expect("store"));
-        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention };
+        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention, boots_max: 4 };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };
