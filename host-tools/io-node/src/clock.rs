@@ -20,7 +20,7 @@ impl Clock {
     /// What it shows, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        ns(self.start.elapsed())
     }
 
     /// When it shows `at_ns`.
@@ -34,7 +34,13 @@ impl Clock {
 #[must_use]
 pub fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    ns(since)
+}
+
+/// A duration, ns.
+#[must_use]
+pub(crate) fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Random bytes from the host's generator.

@@ -8,23 +8,16 @@ use std::rc::Rc;
 
 use anyhow::{Context, bail};
 use coppice_endpoint::{Config, Stack};
-use coppice_protocol::control::ToNode;
 use coppice_protocol::ids::{MacAddress, NETWORK_PREFIX};
-use coppice_protocol::pset::{FromPset, MESSAGE_BYTES_MAX, ToPset, VERSION, decode};
-use coppice_protocol::retain::Discard;
-use coppice_protocol::session::{Channel, Identity};
+use coppice_protocol::pset::{MESSAGE_BYTES_MAX, ToPset, VERSION, decode};
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::task::JoinSet;
 
-use crate::accept;
 use crate::clock::{Clock, random};
-use crate::descriptors::Descriptors;
-use crate::limits::SHUTDOWN_GRACE;
+use crate::disk::Opener;
 use crate::link::{Device, Port, drive};
-use crate::opening::{Opener, Openings};
-use crate::outbox::{Outbox, Queue, write_messages};
-use crate::server::Server;
+use crate::shell::Shell;
 use crate::wall::{Wall, confine_to_nothing};
 
 /// Bytes read from the service node at a time.
@@ -61,36 +54,23 @@ impl<R: AsyncRead + Unpin> Commands<R> {
 pub async fn run(reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin + 'static) -> anyhow::Result<()> {
     let mut commands = Commands { reader, buffer: Vec::new() };
     let Some(first) = commands.next().await? else { return Ok(()) };
-    let (outbox, queue) = Outbox::new();
     // Dropped with this future: nothing runs longer.
     let mut tasks = JoinSet::new();
-    let server = configure(first, outbox.clone(), &mut tasks)?;
-    let writing = tasks.spawn_local(write(queue, writer));
-    outbox.send(FromPset::Listening).await;
-    loop {
-        let command = tokio::select! {
-            command = commands.next() => command?,
-            ended = tasks.join_next() => {
-                // The others run for ever.
-                debug_assert!(writing.is_finished() || ended.is_none());
-                bail!("the service node takes no messages any more");
-            }
+    let shell = configure(first, writer, &mut tasks)?;
+    while !shell.is_stopping() {
+        let order = async {
+            let Some(order) = commands.next().await? else { return Ok(false) };
+            shell.order(order).await.context("message of the service node")?;
+            anyhow::Ok(true)
         };
-        match command {
-            None => return Ok(()),
-            Some(ToPset::Shutdown) => {
-                power_off(&server).await;
-                return Ok(());
-            }
-            Some(command) => execute(&server, command).await?,
+        tokio::select! {
+            goes_on = order => if !goes_on? { return Ok(()) },
+            // All of them run for ever, but the one that writes.
+            _ = tasks.join_next() => bail!("the service node takes no messages any more"),
         }
     }
-}
-
-async fn write(queue: Queue, writer: impl AsyncWrite + Unpin) {
-    if let Err(error) = write_messages(queue, writer).await {
-        tracing::warn!(%error, "write to the service node");
-    }
+    shell.over().await;
+    Ok(())
 }
 
 fn path(bytes: &[u8]) -> &Path {
@@ -98,7 +78,11 @@ fn path(bytes: &[u8]) -> &Path {
 }
 
 /// Binds the sockets and starts the tasks that live as long as the I/O node.
-fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::Result<Rc<Server>> {
+fn configure(
+    first: ToPset,
+    writer: impl AsyncWrite + Unpin + 'static,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<Rc<Shell>> {
     let ToPset::Configure { version, pset, mtu, socket, fabric } = first else {
         bail!("the service node's first message is not its configuration");
     };
@@ -114,14 +98,11 @@ fn configure(first: ToPset, outbox: Outbox, tasks: &mut JoinSet<()>) -> anyhow::
     let opener = Opener::start().context("cannot start a thread")?;
     confine(path(&socket));
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    let openings = Openings::new(opener, Descriptors::of_limit(limit.unwrap_or(usize::MAX)));
-    let server = Rc::new(Server::new(stack.clone(), clock, outbox, openings));
-    for channel in [Channel::Control, Channel::Ship] {
-        tasks.spawn_local(accept::Port::listen(&server, channel)?.accept(Rc::clone(&server)));
-    }
+    let shell = Shell::start(&stack, clock, (opener, limit.unwrap_or(usize::MAX)), writer, tasks)?;
     tasks.spawn_local(drive(stack, port, clock));
     tracing::info!(%pset, %address, "listening");
-    Ok(server)
+    shell.begin();
+    Ok(shell)
 }
 
 /// From here on, this thread and those it starts open no files. Nothing else is lost with that wall.
@@ -130,44 +111,5 @@ fn confine(socket: &Path) {
         Ok(Wall::Stands(version)) => tracing::info!(version, "Landlock holds jobs in their roots"),
         Ok(Wall::Missing) => tracing::warn!("this kernel has no Landlock to hold jobs in their roots a second time"),
         Err(error) => tracing::warn!(%error, "Landlock does not hold this process"),
-    }
-}
-
-async fn execute(server: &Rc<Server>, command: ToPset) -> anyhow::Result<()> {
-    let Some(command) = server.keep_for_later(command).await else { return Ok(()) };
-    match command {
-        ToPset::Configure { .. } => bail!("the service node configured this I/O node twice"),
-        ToPset::AddNode { node, generation, key } => {
-            server.end_ranks_on(node);
-            server.nodes.borrow_mut().add(Identity { node, generation }, key);
-        }
-        ToPset::RemoveNode { node } => {
-            server.end_ranks_on(node);
-            server.nodes.borrow_mut().remove(node);
-        }
-        ToPset::Start(spec) => server.start(spec).await,
-        ToPset::Discard { request, program, nodes } => server.discard(Discard { request, program }, &nodes),
-        ToPset::Shutdown => {}
-        ToPset::Ask => server.outbox.send(FromPset::Alive).await,
-        other => server.execute_for_job(other),
-    }
-    Ok(())
-}
-
-/// Tells all nodes to power off, and waits a moment for them to hear it.
-async fn power_off(server: &Server) {
-    let lines = server.nodes.borrow().controls();
-    let heard = async {
-        for line in &lines {
-            if let Err(error) = line.send(0, &ToNode::PowerOff, Vec::new()) {
-                tracing::debug!(%error, "power-off was not sent");
-            }
-        }
-        for line in &lines {
-            line.flushed().await;
-        }
-    };
-    if tokio::time::timeout(SHUTDOWN_GRACE, heard).await.is_err() {
-        tracing::debug!("not every node took its power-off");
     }
 }

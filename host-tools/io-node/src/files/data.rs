@@ -174,6 +174,19 @@ pub(crate) enum ReadStart {
     Waits(Read),
 }
 
+impl ReadStart {
+    /// The bytes, however long that takes.
+    ///
+    /// # Errors
+    /// As [`Read::finish`].
+    pub(crate) fn finish(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Done(bytes) => Ok(bytes),
+            Self::Waits(read) => read.finish(),
+        }
+    }
+}
+
 /// A file to read from.
 #[derive(Debug)]
 pub(crate) struct Source {

@@ -30,7 +30,7 @@ use coppice_protocol::ship::Location;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-pub(crate) use data::{ReadStart, Source, WriteAt};
+pub(crate) use data::{DiskCall, Read, ReadStart, Source, Write, WriteAt};
 pub(crate) use porter::Porter;
 pub(crate) use root::Root;
 
@@ -52,6 +52,12 @@ impl Files {
     #[must_use]
     pub(crate) fn new(root: Arc<Root>, job: Arc<JobDescriptors>) -> Self {
         Self { root, handles: Handles::new(job) }
+    }
+
+    /// Whether nothing is open.
+    #[must_use]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.handles.is_empty()
     }
 
     /// Where a path starts: the root, or the directory that was named by handle.

@@ -9,10 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::Builder;
 
 use rustix::io::Errno;
-use tokio::sync::oneshot;
 
 use super::Result;
-use crate::jobs::Place;
+use crate::disk::Place;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -55,14 +54,7 @@ impl Porter {
         porter
     }
 
-    /// Has something done on the job's thread. `EIO` if that is gone. Given up meanwhile, it is done all the same.
-    pub(crate) async fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-        let (answer, answered) = oneshot::channel();
-        self.leave(move || drop(answer.send(work())));
-        answered.await.unwrap_or(Err(Errno::IO))
-    }
-
-    /// The same for who may wait.
+    /// Has something done on the job's thread, by one who may wait. `EIO` if that is gone.
     pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, answered) = sync_channel(1);
         self.leave(move || drop(answer.send(work())));

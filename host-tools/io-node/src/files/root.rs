@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::porter::{Duty, Porter, is_on_duty};
 use super::{Result, descriptor_path, errno};
-use crate::jobs::Place;
+use crate::disk::Place;
 #[cfg(test)]
 use crate::wall::Wall;
 use crate::wall::confine_to_root;

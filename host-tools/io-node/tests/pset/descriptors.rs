@@ -1,6 +1,6 @@
 //! Files that jobs have open, of as many as the I/O node may have open.
 
-use coppice_protocol::control::ToNode;
+use coppice_protocol::control::{ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::HANDLES_PER_RANK_KEPT;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
@@ -9,6 +9,7 @@ use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply};
 
 use crate::common::{JOB, OWNER, Pset, RANK, identity, run};
 use crate::node::Node;
+use crate::report;
 
 const ENFILE: u16 = 23;
 
@@ -85,5 +86,28 @@ fn a_job_that_opens_all_it_can_leaves_others_theirs() {
             other => panic!("{other:?} for a job with too many ranks"),
         }
         assert_eq!(JOB, OWNER.job);
+    });
+}
+
+/// How often the I/O node has the root's file open.
+fn count_open(pset: &Pset) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", pset.process())).unwrap();
+    let names = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    names.filter(|name| *name == pset.root().join("file")).count()
+}
+
+#[test]
+fn whoever_hears_of_a_ranks_end_finds_its_files_closed() {
+    const FILES: usize = 1000;
+    run(async {
+        let (mut pset, mut node) = Pset::with_job().await;
+        std::fs::write(pset.root().join("file"), "x").unwrap();
+        for _ in 0..FILES {
+            open(&mut node, OWNER).await.unwrap();
+        }
+        assert_eq!(count_open(&pset), FILES);
+        node.control.send(0, &ToIoNode::Ended(report()), &[]);
+        assert!(matches!(pset.receive().await, FromPset::Ended { .. }));
+        assert_eq!(count_open(&pset), 0);
     });
 }

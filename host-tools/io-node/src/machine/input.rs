@@ -9,7 +9,7 @@ use crate::files::Result;
 
 /// What came and was not read. Whoever finds nothing is told when there is something.
 #[derive(Debug, Default)]
-pub(crate) struct Input {
+pub(super) struct Input {
     buffer: VecDeque<u8>,
     ended: bool,
     /// More came than the window allows: what was kept is not the whole.
@@ -20,7 +20,7 @@ pub(crate) struct Input {
 
 impl Input {
     /// More input; none is the end. Whether the rank is to be told.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             self.ended = true;
         } else if self.ended || self.buffer.len() + bytes.len() > INPUT_WINDOW_BYTES {
@@ -33,7 +33,7 @@ impl Input {
     }
 
     /// Whether a read would give something, or the end.
-    pub(crate) fn is_ready(&mut self) -> bool {
+    pub(super) fn is_ready(&mut self) -> bool {
         let is_ready = !self.buffer.is_empty() || self.ended || self.overrun;
         self.is_wanted |= !is_ready;
         is_ready
@@ -43,7 +43,7 @@ impl Input {
     ///
     /// # Errors
     /// `EIO` behind the point where input was lost.
-    pub(crate) fn read(&mut self, length: usize) -> Result<Option<Vec<u8>>> {
+    pub(super) fn read(&mut self, length: usize) -> Result<Option<Vec<u8>>> {
         if length == 0 {
             return Ok(Some(Vec::new()));
         }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::files::{Files, Result};
 
 /// Executes a call that needs nothing but the rank's files. `EINVAL` for any other.
-pub(crate) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
+pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
     let reply = match call {
         Call::Open { at, flags, mode } => {
             let (handle, status) = files.open(&at, flags, mode)?;
@@ -36,6 +36,10 @@ pub(crate) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         Call::HandleChangeTimes { file, accessed, modified } => {
             done(files.handle_change_times(file, accessed, modified))?
         }
+        Call::List { directory, position, length } => {
+            let (records, next) = files.list(directory, position, length)?.run()?;
+            return Ok((Reply::Entries { next }, records));
+        }
         Call::SetFlags { file, flags } => done(files.set_flags(file, flags))?,
         Call::Pages { .. }
         | Call::Read { .. }
@@ -44,7 +48,6 @@ pub(crate) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         | Call::InputReady
         | Call::Print(_)
         | Call::PrintNothing
-        | Call::List { .. }
         | Call::Allocate { .. }
         | Call::Synchronise { .. } => return Err(Errno::INVAL),
     };

@@ -3,9 +3,11 @@
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::PAGES_PER_REQUEST_MAX;
 use coppice_protocol::program::{PAGE_BYTES, tree};
+use coppice_protocol::ship::Reply;
 use rustix::io::Errno;
 
 use crate::files::{ReadStart, Result, Source};
+use crate::machine::Answer;
 
 /// An open program.
 #[derive(Debug)]
@@ -23,6 +25,21 @@ pub(crate) struct PagesStart {
     pub pages: ReadStart,
     /// The nodes, in the order in which they are sent.
     pub beside: Vec<ReadStart>,
+}
+
+impl PagesStart {
+    /// Whether all of it is there.
+    pub(super) fn is_done(&self) -> bool {
+        std::iter::once(&self.pages).chain(&self.beside).all(|read| matches!(read, ReadStart::Done(_)))
+    }
+
+    /// Reads what is missing.
+    pub(super) fn finish(self) -> Result<Answer> {
+        let pages = self.pages.finish()?;
+        let node = |read: ReadStart| read.finish()?.try_into().map_err(|_| Errno::IO);
+        let beside = self.beside.into_iter().map(node).collect::<Result<_>>()?;
+        Ok((Reply::Pages { beside }, pages))
+    }
 }
 
 impl Program {

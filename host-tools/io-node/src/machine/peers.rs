@@ -4,24 +4,25 @@ use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::session::SessionError;
 use std::net::Ipv4Addr;
-use tokio::time::Instant;
 
+use crate::clock::ns;
 use crate::limits::{BAD_PEER_EVENTS_MAX, BAD_PEER_WINDOW};
 
 /// Counts them.
 #[derive(Debug, Default)]
-pub(crate) struct BadPeers {
-    window_start: Option<Instant>,
+pub(super) struct BadPeers {
+    window_start_ns: Option<u64>,
     in_window: u32,
     suppressed: u64,
 }
 
 impl BadPeers {
     /// The event to report about a peer, unless there were too many lately.
-    pub(crate) fn event(&mut self, now: Instant, peer: (Ipv4Addr, u16), error: SessionError) -> Option<RasEvent> {
-        let fresh = self.window_start.is_none_or(|start| now.duration_since(start) >= BAD_PEER_WINDOW);
+    pub(super) fn event(&mut self, now_ns: u64, peer: (Ipv4Addr, u16), error: SessionError) -> Option<RasEvent> {
+        let window_ns = ns(BAD_PEER_WINDOW);
+        let fresh = self.window_start_ns.is_none_or(|start_ns| now_ns.saturating_sub(start_ns) >= window_ns);
         if fresh {
-            (self.window_start, self.in_window) = (Some(now), 0);
+            (self.window_start_ns, self.in_window) = (Some(now_ns), 0);
         }
         if self.in_window >= BAD_PEER_EVENTS_MAX {
             self.suppressed += 1;
@@ -46,7 +47,7 @@ impl BadPeers {
 
 /// Does that failure say that the peer is not who it should be?
 #[must_use]
-pub(crate) fn is_bad(error: &SessionError) -> bool {
+pub(super) fn is_bad(error: &SessionError) -> bool {
     match error {
         SessionError::Frame(_)
         | SessionError::Unexpected(_)
@@ -61,6 +62,6 @@ pub(crate) fn is_bad(error: &SessionError) -> bool {
 
 /// The node that has an address in the cluster's network; `None` for addresses below the nodes'.
 #[must_use]
-pub(crate) fn node_at(address: Ipv4Addr) -> Option<NodeId> {
+pub(super) fn node_at(address: Ipv4Addr) -> Option<NodeId> {
     address.to_bits().checked_sub(NodeId(0).address().to_bits()).map(NodeId)
 }

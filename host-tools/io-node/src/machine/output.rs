@@ -16,7 +16,7 @@ use crate::files::Result;
 
 /// See this module. It has at most as many entries as the job has ranks here.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(super) struct Output {
     /// Bytes that may be sent and are not kept for anybody.
     room: usize,
     /// Bytes that were sent and the user has not taken.
@@ -41,7 +41,7 @@ impl Output {
     ///
     /// # Errors
     /// `EIO` if there is never so much room.
-    pub(crate) fn print(&mut self, rank: Rank, bytes: usize) -> Result<bool> {
+    pub(super) fn print(&mut self, rank: Rank, bytes: usize) -> Result<bool> {
         if bytes > OUTPUT_WINDOW_BYTES {
             return Err(Errno::IO);
         }
@@ -65,7 +65,7 @@ impl Output {
     }
 
     /// The user took so many bytes.
-    pub(crate) fn taken(&mut self, bytes: usize) {
+    pub(super) fn taken(&mut self, bytes: usize) {
         // Never more than was sent, whatever the other side counts.
         let bytes = bytes.min(self.under_way);
         self.under_way -= bytes;
@@ -74,7 +74,7 @@ impl Output {
     }
 
     /// A rank does not want to print any more.
-    pub(crate) fn leave(&mut self, rank: Rank) {
+    pub(super) fn leave(&mut self, rank: Rank) {
         self.room += self.kept.remove(&rank).unwrap_or(0);
         self.line.retain(|(other, _)| *other != rank);
         self.told.retain(|other| *other != rank);
@@ -92,7 +92,7 @@ impl Output {
     }
 
     /// Those who have room since this was last asked, and are to be told.
-    pub(crate) fn take_told(&mut self) -> Vec<Rank> {
+    pub(super) fn take_told(&mut self) -> Vec<Rank> {
         std::mem::take(&mut self.told)
     }
 }

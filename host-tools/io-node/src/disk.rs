@@ -1,0 +1,180 @@
+//! What jobs have of the host: their roots and programs, the open files of their ranks, and the threads on which these
+//! are looked at, opened, changed and closed. The machine ([`crate::machine`]) says what is to be done; what came of it
+//! is said through a queue, from whatever thread it was done on.
+
+mod data;
+mod names;
+mod opening;
+mod place;
+mod program;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::pset::{Member, StartJob};
+use coppice_protocol::ship::Call;
+use rustix::io::Errno;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub(crate) use self::opening::{Opened, Opener};
+pub(crate) use self::place::Place;
+pub(crate) use self::program::Program;
+
+use self::data::{Prepared, Tried};
+use self::opening::Order;
+use self::place::{Owed, OwedClose, OwedOpen};
+use crate::descriptors::Descriptors;
+use crate::files::{Files, Porter, Result, Root};
+use crate::machine::{Answer, CallId, PlaceId};
+
+/// Something that was done.
+#[derive(Debug)]
+pub(crate) enum Completion {
+    /// As [`crate::machine::Machine::opened`].
+    Opened(PlaceId, std::result::Result<Box<Opened>, String>),
+    /// As [`crate::machine::Machine::left`].
+    Left(PlaceId),
+    /// As [`crate::machine::Machine::done`].
+    Done(CallId, Answer),
+    /// As [`crate::machine::Machine::closed`].
+    Closed(PlaceId, Rank),
+}
+
+/// Where completions go in. There are at most as many as the machine has calls, jobs and ranks.
+pub(crate) type Completions = UnboundedSender<Completion>;
+
+/// A job that is open.
+#[derive(Debug)]
+struct Job {
+    place: Place,
+    root: Arc<Root>,
+    program: Program,
+    /// The threads of its nodes.
+    porters: BTreeMap<NodeId, Porter>,
+    /// The files of its ranks, until they end.
+    ranks: BTreeMap<Rank, (NodeId, Arc<Files>)>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    opener: Opener,
+    /// The files that jobs may have open.
+    descriptors: Arc<Descriptors>,
+    jobs: HashMap<PlaceId, Job>,
+    /// Calls that may have to wait, and whose they are.
+    prepared: HashMap<CallId, (Place, Prepared)>,
+    completions: Completions,
+}
+
+impl Disk {
+    /// No jobs yet. Also gives where completions come out.
+    pub(crate) fn new(opener: Opener, descriptors: Arc<Descriptors>) -> (Self, UnboundedReceiver<Completion>) {
+        let (completions, queue) = unbounded_channel();
+        let (jobs, prepared) = (HashMap::new(), HashMap::new());
+        (Self { opener, descriptors, jobs, prepared, completions }, queue)
+    }
+
+    /// As [`crate::machine::Effect::Open`]. What is opened comes in [`Completion::Opened`], for [`Disk::take`].
+    pub(crate) fn open(&mut self, place: PlaceId, spec: StartJob) {
+        // Said by the last that goes of what is made here.
+        let held = Place::new(place, self.completions.clone());
+        let owed = OwedOpen::new(place, self.completions.clone());
+        match self.descriptors.for_job(spec.members.len()) {
+            Ok(descriptors) => self.opener.open(Order { spec, descriptors, place: held, owed }),
+            Err(reason) => owed.pay(Err(reason)),
+        }
+    }
+
+    /// Takes what was opened.
+    pub(crate) fn take(&mut self, opened: Opened) {
+        let Opened { spec, root, program, descriptors, porters, place } = opened;
+        let (root, descriptors) = (Arc::new(root), Arc::new(descriptors));
+        let files = |&Member { rank, node, .. }: &Member| {
+            (rank, (node, Arc::new(Files::new(Arc::clone(&root), Arc::clone(&descriptors)))))
+        };
+        let ranks = spec.members.iter().map(files).collect();
+        self.jobs.insert(place.id(), Job { place, root, program, porters, ranks });
+    }
+
+    /// As [`crate::machine::Effect::Drop`].
+    pub(crate) fn forget(&mut self, place: PlaceId) {
+        let Some(Job { place, root, program, porters, ranks }) = self.jobs.remove(&place) else { return };
+        // Closing the root may wait, too.
+        if let Some(porter) = porters.values().next() {
+            porter.leave(move || drop((root, ranks, place)));
+        }
+        drop(program);
+    }
+
+    /// As [`crate::machine::Effect::Try`]. `None`: it may have to wait, and is prepared.
+    pub(crate) fn attempt(&mut self, id: CallId, whose: (PlaceId, Rank), call: Call, bulk: Vec<u8>) -> Option<Answer> {
+        let tried = self.whose(whose).and_then(|(job, files, _)| data::attempt(&job.program, files, call, bulk));
+        match tried {
+            Ok(Tried::Done(answer)) => Some(answer),
+            Ok(Tried::Waits(prepared)) => {
+                let place = self.jobs.get(&whose.0).map(|job| job.place.clone());
+                let Some(place) = place else { return Some(crate::machine::failed(Errno::SRCH)) };
+                self.prepared.insert(id, (place, prepared));
+                None
+            }
+            Err(error) => Some(crate::machine::failed(error)),
+        }
+    }
+
+    /// As [`crate::machine::Effect::Run`].
+    pub(crate) fn run(&mut self, id: CallId) {
+        let Some((place, prepared)) = self.prepared.remove(&id) else { return };
+        let owed = Owed::new(id, self.completions.clone());
+        tokio::task::spawn_blocking(move || {
+            let result = prepared.run();
+            drop(place);
+            owed.pay(result);
+        });
+    }
+
+    /// As [`crate::machine::Effect::Cancel`].
+    pub(crate) fn cancel(&mut self, id: CallId) {
+        self.prepared.remove(&id);
+    }
+
+    /// As [`crate::machine::Effect::Names`].
+    pub(crate) fn names(&self, id: CallId, whose: (PlaceId, Rank), call: Call) {
+        let owed = Owed::new(id, self.completions.clone());
+        match self.whose(whose) {
+            Ok((_, files, porter)) => {
+                let files = Arc::clone(files);
+                porter.leave(move || {
+                    let result = names::execute(&files, call);
+                    drop(files);
+                    owed.pay(result);
+                });
+            }
+            Err(error) => owed.pay(Err(error)),
+        }
+    }
+
+    /// As [`crate::machine::Effect::Close`].
+    pub(crate) fn close(&mut self, place: PlaceId, rank: Rank) {
+        let owed = OwedClose::new(place, rank, self.completions.clone());
+        let Some(job) = self.jobs.get_mut(&place) else { return };
+        let Some((node, files)) = job.ranks.remove(&rank) else { return };
+        // Most have none open, and nobody looks at them any more: there is nothing to wait for.
+        if files.is_idle() && Arc::strong_count(&files) == 1 {
+            return;
+        }
+        if let Some(porter) = job.porters.get(&node) {
+            porter.leave(move || {
+                drop(files);
+                drop(owed);
+            });
+        }
+    }
+
+    fn whose(&self, (place, rank): (PlaceId, Rank)) -> Result<(&Job, &Arc<Files>, &Porter)> {
+        let job = self.jobs.get(&place).ok_or(Errno::SRCH)?;
+        let (node, files) = job.ranks.get(&rank).ok_or(Errno::SRCH)?;
+        Ok((job, files, job.porters.get(node).ok_or(Errno::IO)?))
+    }
+}

@@ -1,0 +1,101 @@
+//! Opening the roots and programs of jobs, either of which may lie on a mount that does not answer: each job on a
+//! thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Builder;
+
+use coppice_protocol::ids::NodeId;
+use coppice_protocol::pset::StartJob;
+
+use super::place::{OwedOpen, Place};
+use super::program::Program;
+use crate::descriptors::JobDescriptors;
+use crate::files::{Porter, Root};
+
+/// A job to be opened.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub spec: StartJob,
+    pub descriptors: JobDescriptors,
+    pub place: Place,
+    pub owed: OwedOpen,
+}
+
+/// What a job has when it has been opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// What was to be opened.
+    pub spec: StartJob,
+    /// Its root.
+    pub root: Root,
+    /// Its program.
+    pub program: Program,
+    /// The files that it may have open.
+    pub descriptors: JobDescriptors,
+    /// The threads of its nodes.
+    pub porters: BTreeMap<NodeId, Porter>,
+    /// Its place.
+    pub place: Place,
+}
+
+/// A thread that starts the jobs' threads. They could open nothing if the event loop started them.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    orders: Sender<Order>,
+}
+
+impl Opener {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        // As many wait in it as the machine has jobs that are being opened.
+        let (sender, orders) = channel();
+        Builder::new().name("opener".to_owned()).spawn(move || orders.into_iter().for_each(start_thread))?;
+        Ok(Self { orders: sender })
+    }
+
+    /// Has a job opened. An order that nobody takes is dropped, which is heard.
+    pub(super) fn open(&self, order: Order) {
+        drop(self.orders.send(order));
+    }
+}
+
+/// Starts a job's thread. Without one, the order's end is heard.
+fn start_thread(order: Order) {
+    let started = Builder::new().name(format!("job {}", order.spec.job)).spawn(move || work_for_job(order));
+    if let Err(error) = started {
+        tracing::warn!(%error, "cannot start a thread for a job");
+    }
+}
+
+/// A job's first thread: opens its root and program, and then starts the threads of its nodes, in the root alone.
+fn work_for_job(Order { spec, descriptors, place, owed }: Order) {
+    let (root, program) = match open(&spec) {
+        Ok(opened) => opened,
+        Err(reason) => return owed.pay(Err(reason)),
+    };
+    let (root, duty) = root.guard(Some(place.clone()));
+    let nodes: BTreeSet<NodeId> = spec.members.iter().map(|member| member.node).collect();
+    let thread = |node: NodeId| {
+        let name = format!("job {} node {node}", spec.job);
+        Some((node, root.porter()?.another(name, Some(place.clone()))))
+    };
+    let porters = nodes.into_iter().filter_map(thread).collect();
+    owed.pay(Ok(Box::new(Opened { spec, root, program, descriptors, porters, place })));
+    duty.serve();
+}
+
+/// Opens a job's root and program.
+fn open(spec: &StartJob) -> Result<(Root, Program), String> {
+    let StartJob { root, program_file: file, .. } = spec;
+    let opened =
+        Root::open(OsStr::from_bytes(root)).map_err(|error| format!("cannot use {root} as root directory: {error}"))?;
+    let program = Program::open(file, spec.program, spec.program_bytes)
+        .map_err(|error| format!("cannot read program {file}: {error}"))?;
+    Ok((opened, program))
+}

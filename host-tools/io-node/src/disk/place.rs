@@ -1,0 +1,111 @@
+//! What is owed to the machine: that a job's place is free, that a call is done, that files are closed. Each is held by
+//! whoever has something of it, and said when the last of them goes, whatever becomes of the thread it is on.
+
+use std::sync::Arc;
+
+use coppice_protocol::ids::Rank;
+use rustix::io::Errno;
+
+use super::{Completion, Completions, Opened};
+use crate::files::Result;
+use crate::machine::{Answer, CallId, PlaceId, failed};
+
+/// A job's place among all jobs, which others can have when the job and all its threads are gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(Arc<Taken>);
+
+#[derive(Debug)]
+struct Taken {
+    id: PlaceId,
+    completions: Completions,
+}
+
+impl Place {
+    /// The place of that number.
+    pub(super) fn new(id: PlaceId, completions: Completions) -> Self {
+        Self(Arc::new(Taken { id, completions }))
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> PlaceId {
+        self.0.id
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // Without an event loop nobody wants to know.
+        drop(self.completions.send(Completion::Left(self.id)));
+    }
+}
+
+/// What was opened for a job. If that is not paid, there could be no thread for it.
+#[derive(Debug)]
+pub(super) struct OwedOpen {
+    place: PlaceId,
+    completions: Completions,
+    opened: Option<core::result::Result<Box<Opened>, String>>,
+}
+
+impl OwedOpen {
+    pub(super) fn new(place: PlaceId, completions: Completions) -> Self {
+        Self { place, completions, opened: None }
+    }
+
+    pub(super) fn pay(mut self, opened: core::result::Result<Box<Opened>, String>) {
+        self.opened = Some(opened);
+    }
+}
+
+impl Drop for OwedOpen {
+    fn drop(&mut self) {
+        let opened = self.opened.take();
+        let opened = opened.unwrap_or_else(|| Err("cannot start a thread that opens its root".to_owned()));
+        drop(self.completions.send(Completion::Opened(self.place, opened)));
+    }
+}
+
+/// A call's answer. One that is not paid is `EIO`.
+#[derive(Debug)]
+pub(super) struct Owed {
+    id: CallId,
+    completions: Completions,
+    answer: Option<Answer>,
+}
+
+impl Owed {
+    pub(super) fn new(id: CallId, completions: Completions) -> Self {
+        Self { id, completions, answer: None }
+    }
+
+    pub(super) fn pay(mut self, result: Result<Answer>) {
+        self.answer = Some(result.unwrap_or_else(failed));
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let answer = self.answer.take().unwrap_or_else(|| failed(Errno::IO));
+        drop(self.completions.send(Completion::Done(self.id, answer)));
+    }
+}
+
+/// That a rank's files are closed.
+#[derive(Debug)]
+pub(super) struct OwedClose {
+    place: PlaceId,
+    rank: Rank,
+    completions: Completions,
+}
+
+impl OwedClose {
+    pub(super) fn new(place: PlaceId, rank: Rank, completions: Completions) -> Self {
+        Self { place, rank, completions }
+    }
+}
+
+impl Drop for OwedClose {
+    fn drop(&mut self) {
+        drop(self.completions.send(Completion::Closed(self.place, self.rank)));
+    }
+}

@@ -1,0 +1,219 @@
+//! Calls that are under way outside, and whose turn it is to wait for the disk.
+//!
+//! A call is answered once: when it is done, or with `EIO` as soon as its rank has ended, whom nothing is owed any
+//! more. What is done on a thread goes on there, and keeps its place among those of its rank and its job, but none of
+//! its node's: a mount that never answers is not to keep the node from others.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use coppice_protocol::session::Identity;
+use coppice_protocol::ship::{Call, Owner, Reply, RequestId};
+use rustix::io::Errno;
+
+use super::effect::{Answer, Effect, PlaceId};
+use super::jobs::Job;
+use super::{Machine, Now};
+use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX};
+
+/// A call that is done outside; no two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// One of them: who is to be answered, and whose it is.
+#[derive(Debug)]
+struct UnderWay {
+    identity: Identity,
+    request: RequestId,
+    owner: Owner,
+    place: PlaceId,
+    /// It was answered already.
+    is_answered: bool,
+    stage: Stage,
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Being done without a thread that may wait for the disk, or being tried.
+    Out,
+    /// Prepared, until it is its turn among the calls of its rank, and then of its job.
+    InLine,
+    /// On a thread that may wait for the disk.
+    OnThread,
+}
+
+/// Those of a rank, or of a job, that have a thread or stand in line for one.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    taken: usize,
+    line: VecDeque<CallId>,
+}
+
+impl Turns {
+    /// Whether it is this one's turn; else it stands in line.
+    fn take(&mut self, call: CallId, max: usize) -> bool {
+        let is_free = self.taken < max;
+        if is_free {
+            self.taken += 1;
+        } else {
+            self.line.push_back(call);
+        }
+        is_free
+    }
+
+    /// One is done: whose turn it is then, which takes its place.
+    fn give(&mut self) -> Option<CallId> {
+        let next = self.line.pop_front();
+        if next.is_none() {
+            self.taken -= 1;
+        }
+        next
+    }
+
+    /// One does not want its turn any more. True: it had not come.
+    fn leave(&mut self, call: CallId) -> bool {
+        let before = self.line.len();
+        self.line.retain(|other| *other != call);
+        self.line.len() < before
+    }
+}
+
+/// All of them: at most as many as nodes have slots, and those on threads whose ranks have ended.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    table: BTreeMap<CallId, UnderWay>,
+    begun: u64,
+}
+
+/// What a call needs outside.
+pub(super) enum Outside {
+    /// Data of files, or pages.
+    Data(Call, Vec<u8>),
+    /// Everything else.
+    Names(Call),
+}
+
+impl Machine {
+    /// Has a call of a rank done outside.
+    pub(super) fn do_outside(
+        &mut self,
+        identity: Identity,
+        request: RequestId,
+        (owner, place): (Owner, PlaceId),
+        what: Outside,
+    ) {
+        self.calls.begun += 1;
+        let id = CallId(self.calls.begun);
+        let rank = owner.rank;
+        let call = UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out };
+        self.calls.table.insert(id, call);
+        self.effects.push(match what {
+            Outside::Data(call, bulk) => Effect::Try { id, place, rank, call, bulk },
+            Outside::Names(call) => Effect::Names { id, place, rank, call },
+        });
+    }
+
+    /// What was tried may have to wait for the disk: it is prepared, and run when it is its turn.
+    pub fn waits(&mut self, id: CallId) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        let job = self.jobs.at(call.owner.job, call.place);
+        let Some(job) = job.filter(|_| !call.is_answered) else {
+            // Nobody is owed it any more.
+            self.calls.table.remove(&id);
+            return self.effects.push(Effect::Cancel(id));
+        };
+        call.stage = Stage::InLine;
+        let is_turn =
+            job.rank_mut(call.owner.rank).is_some_and(|rank| rank.turns.take(id, BLOCKING_THREADS_PER_RANK_MAX))
+                && job.turns.take(id, BLOCKING_THREADS_PER_JOB_MAX);
+        if is_turn {
+            self.run(id);
+        }
+    }
+
+    fn run(&mut self, id: CallId) {
+        if let Some(call) = self.calls.table.get_mut(&id) {
+            call.stage = Stage::OnThread;
+            self.effects.push(Effect::Run(id));
+        }
+    }
+
+    /// A call is done.
+    pub fn done(&mut self, id: CallId, answer: Answer, now: Now) {
+        let Some(call) = self.calls.table.remove(&id) else { return };
+        if call.stage == Stage::OnThread
+            && let Some(job) = self.jobs.at(call.owner.job, call.place)
+        {
+            let next = next_turns(job, call.owner);
+            next.into_iter().flatten().for_each(|id| self.run(id));
+        }
+        if !call.is_answered {
+            self.answer(call.identity, call.request, answer, now);
+        }
+    }
+
+    /// A rank has ended: its calls are answered, and those that were not begun are not any more.
+    pub(super) fn owe_nothing(&mut self, owner: Owner, place: PlaceId, now: Now) {
+        let is_its = |call: &UnderWay| call.owner == owner && call.place == place && !call.is_answered;
+        let mut owed = Vec::new();
+        for (id, call) in self.calls.table.iter_mut().filter(|(_, call)| is_its(call)) {
+            call.is_answered = true;
+            owed.push((*id, call.stage, call.identity, call.request));
+        }
+        let in_line = |stage: Stage| stage == Stage::InLine;
+        if let Some(job) = self.jobs.at(owner.job, place) {
+            leave_lines(job, owner, owed.iter().filter(|owed| in_line(owed.1)).map(|owed| owed.0));
+        }
+        for (id, stage, identity, request) in owed {
+            if in_line(stage) {
+                self.calls.table.remove(&id);
+                self.effects.push(Effect::Cancel(id));
+            }
+            self.answer(identity, request, failed(Errno::IO), now);
+        }
+    }
+}
+
+/// A call of that rank has given its thread back: which calls have one now. The rank's next one stands in the job's
+/// line first.
+fn next_turns(job: &mut Job, owner: Owner) -> [Option<CallId>; 2] {
+    let of_rank = job.rank_mut(owner.rank).and_then(|rank| rank.turns.give());
+    let of_job = job.turns.give();
+    let more = of_rank.filter(|call| job.turns.take(*call, BLOCKING_THREADS_PER_JOB_MAX));
+    [of_job, more]
+}
+
+/// Calls of that rank, all that stand in line, leave the lines they stand in.
+fn leave_lines(job: &mut Job, owner: Owner, calls: impl Iterator<Item = CallId>) {
+    for call in calls {
+        let was_in_jobs = job.turns.leave(call);
+        if let Some(rank) = job.rank_mut(owner.rank) {
+            rank.turns.line.clear();
+            if was_in_jobs {
+                rank.turns.give();
+            }
+        }
+    }
+}
+
+/// The answer that says that a call failed.
+pub(crate) fn failed(error: Errno) -> Answer {
+    let number = u16::try_from(error.raw_os_error()).unwrap_or(u16::MAX);
+    (Reply::Failed(number), Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallId, Turns};
+
+    #[test]
+    fn turns_come_in_order_and_are_given_on() {
+        let mut turns = Turns::default();
+        assert!(turns.take(CallId(1), 2) && turns.take(CallId(2), 2));
+        assert!(!turns.take(CallId(3), 2) && !turns.take(CallId(4), 2) && !turns.take(CallId(5), 2));
+        assert!(turns.leave(CallId(4)) && !turns.leave(CallId(1)));
+        assert_eq!(turns.give(), Some(CallId(3)));
+        assert_eq!((turns.give(), turns.taken), (Some(CallId(5)), 2));
+        assert_eq!((turns.give(), turns.give(), turns.taken), (None, None, 0));
+    }
+}

@@ -1,0 +1,82 @@
+//! The control service: what a node says of itself and of its ranks.
+
+use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::pset::FromPset;
+use coppice_protocol::retain::Retained;
+use coppice_protocol::session::{Frame, Identity};
+use coppice_protocol::ship::Owner;
+
+use super::lines::LineError;
+use super::{Machine, Now};
+
+impl Machine {
+    /// A node said something on its control connection.
+    pub(super) fn heard_control(&mut self, identity: Identity, frame: &Frame, now: Now) -> Result<(), LineError> {
+        match frame.message().map_err(|_| LineError::Message)? {
+            ToIoNode::Ready(status) => {
+                self.nodes.set_status(identity, status);
+                self.check_ready(identity, now);
+            }
+            ToIoNode::Pong { memory, .. } => {
+                if self.nodes.set_memory(identity, memory) {
+                    let Identity { node, generation } = identity;
+                    self.outbox.push(FromPset::Memory { node, generation, memory });
+                }
+            }
+            ToIoNode::Launched { job, rank } => self.launched(identity, job, rank),
+            ToIoNode::Ended(report) => self.ended(identity, report, now),
+            ToIoNode::Failed(failure) => self.failed(identity, failure),
+            ToIoNode::Waits(waiting) => self.waits_at_barrier(identity, waiting),
+            ToIoNode::Retained(answer) => self.retained(identity, answer),
+            ToIoNode::Discarded(answer) => self.outbox.push(FromPset::Discarded { node: identity.node, answer }),
+            ToIoNode::Ras(event) => self.report(identity.node, event),
+        }
+        Ok(())
+    }
+
+    fn launched(&mut self, identity: Identity, job: JobId, rank: Rank) {
+        let Some((of, _)) = self.jobs.rank_on(identity.node, Owner { job, rank }) else { return };
+        let Some(state) = of.rank_mut(rank).filter(|rank| !rank.has_ended && !rank.is_launched) else { return };
+        state.is_launched = true;
+        self.outbox.push(FromPset::Launched { job, rank });
+    }
+
+    fn ended(&mut self, identity: Identity, report: RankReport, now: Now) {
+        let owner = Owner { job: report.job, rank: report.rank };
+        let Some((job, _)) = self.jobs.rank_on(identity.node, owner) else {
+            tracing::warn!(node = %identity.node, ?owner, "report about a rank that is not there");
+            return;
+        };
+        let place = job.place;
+        // The node repeats what may have been lost with a connection.
+        if self.end_rank(owner, now) {
+            self.tell_end_when_closed(place, identity.node, report, now);
+        }
+    }
+
+    fn failed(&mut self, Identity { node, .. }: Identity, failure: JobFailure) {
+        // Also of a node whose ranks have ended meanwhile: the job goes on elsewhere.
+        if self.jobs.get(failure.job).is_some_and(|job| job.is_on(node)) {
+            self.outbox.push(FromPset::Failed { node, failure });
+        } else {
+            tracing::debug!(%node, ?failure, "of a job that has no rank there");
+        }
+    }
+
+    /// The first of the pset's nodes that says so speaks for all.
+    fn waits_at_barrier(&mut self, Identity { node, .. }: Identity, waiting: Waiting) {
+        let job = self.jobs.get_mut(waiting.job).filter(|job| job.is_on(node));
+        if job.is_some_and(|job| job.is_new_wait(waiting.barrier)) {
+            self.outbox.push(FromPset::Waits(waiting));
+        }
+    }
+
+    fn retained(&mut self, Identity { node, .. }: Identity, answer: Retained) {
+        if self.jobs.was_told_to_retain(node, &answer) {
+            self.outbox.push(FromPset::Retained { node, answer });
+        } else {
+            tracing::warn!(%node, ?answer, "answer to an order that was not given");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The jobs on this pset, with their programs, streams and ranks.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use coppice_protocol::control::{Launch, Signal};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::pset::{Member, StartJob, ToPset};
+use coppice_protocol::retain::Retained;
+use coppice_protocol::ship::Owner;
+use coppice_protocol::text::ByteString;
+
+use super::calls::Turns;
+use super::effect::PlaceId;
+use super::input::Input;
+use super::output::Output;
+use super::ranks::RankState;
+use crate::limits::SIGNALS_KEPT_MAX;
+
+/// A job, from its start until the service node has heard of all its ranks.
+#[derive(Debug)]
+pub(super) struct Job {
+    spec: StartJob,
+    /// What it has outside.
+    pub place: PlaceId,
+    /// While its root and program are being opened: what came for it, in order. Input is bounded by its window.
+    pub later: Option<Vec<ToPset>>,
+    /// The ranks on this pset.
+    ranks: BTreeMap<Rank, RankState>,
+    /// Its output.
+    pub output: Output,
+    /// Its input.
+    pub input: Input,
+    /// Its calls that may wait for the disk.
+    pub turns: Turns,
+    /// It was killed.
+    pub is_killed: bool,
+    signals: Signals,
+    /// Barriers that ranks were said to wait in or have left.
+    waited: u64,
+}
+
+/// The signals that a job was sent.
+#[derive(Debug, Default)]
+struct Signals {
+    /// How many there were.
+    count: u32,
+    /// The last of them.
+    kept: VecDeque<Signal>,
+}
+
+impl Job {
+    /// A job whose root and program are being opened.
+    pub(super) fn new(spec: StartJob, place: PlaceId) -> Self {
+        let rank = |&Member { rank, node, use_retained }: &Member| {
+            (rank, RankState::new(Owner { job: spec.job, rank }, node, use_retained))
+        };
+        Self {
+            ranks: spec.members.iter().map(rank).collect(),
+            spec,
+            place,
+            later: Some(Vec::new()),
+            output: Output::default(),
+            input: Input::default(),
+            turns: Turns::default(),
+            is_killed: false,
+            signals: Signals::default(),
+            waited: 0,
+        }
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> JobId {
+        self.spec.job
+    }
+
+    /// The directory of the host that is its root.
+    pub(super) fn root(&self) -> &ByteString {
+        &self.spec.root
+    }
+
+    /// The rank that reads the job's standard input, if it is on this pset.
+    pub(super) fn input_rank(&self) -> Option<&RankState> {
+        self.spec.input_rank.and_then(|rank| self.rank(rank))
+    }
+
+    /// Does that rank read the job's standard input?
+    pub(super) fn reads_input(&self, rank: Rank) -> bool {
+        self.spec.input_rank == Some(rank)
+    }
+
+    /// The ranks on this pset.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = &RankState> {
+        self.ranks.values()
+    }
+
+    /// Whether it has ranks on a node, ended or not.
+    pub(super) fn is_on(&self, node: NodeId) -> bool {
+        self.ranks().any(|rank| rank.node == node)
+    }
+
+    /// Those on a node that have not ended.
+    pub(super) fn live_on(&self, node: NodeId) -> Vec<Rank> {
+        self.ranks().filter(|rank| rank.node == node && !rank.has_ended).map(|rank| rank.owner.rank).collect()
+    }
+
+    /// The nodes of those that have not ended.
+    pub(super) fn live_nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.ranks().filter(|rank| !rank.has_ended).map(|rank| rank.node).collect();
+        nodes.dedup();
+        nodes
+    }
+
+    /// One of them.
+    pub(super) fn rank(&self, rank: Rank) -> Option<&RankState> {
+        self.ranks.get(&rank)
+    }
+
+    /// One of them.
+    pub(super) fn rank_mut(&mut self, rank: Rank) -> Option<&mut RankState> {
+        self.ranks.get_mut(&rank)
+    }
+
+    /// Whether it was not said before that ranks wait in this barrier or a later one.
+    pub(super) fn is_new_wait(&mut self, barrier: u64) -> bool {
+        let is_new = barrier >= self.waited;
+        self.waited = self.waited.max(barrier.saturating_add(1));
+        is_new
+    }
+
+    /// Numbers a signal that it is sent. At [`SIGNALS_KEPT_MAX`] the oldest is forgotten.
+    pub(super) fn add_signal(&mut self, signal: u8) -> Signal {
+        let id = self.id();
+        let signals = &mut self.signals;
+        signals.count = signals.count.saturating_add(1);
+        let signal = Signal { job: id, sequence: signals.count, signal };
+        if signals.kept.len() >= SIGNALS_KEPT_MAX {
+            signals.kept.pop_front();
+        }
+        signals.kept.push_back(signal);
+        signal
+    }
+
+    /// The signals that it was sent, as far as they are remembered.
+    pub(super) fn signals(&self) -> Vec<Signal> {
+        self.signals.kept.iter().copied().collect()
+    }
+
+    /// The program's hash.
+    pub(super) fn program_id(&self) -> ProgramId {
+        self.spec.program
+    }
+
+    /// What a rank's node needs to launch it.
+    pub(super) fn launch(&self, rank: &RankState) -> Launch {
+        let spec = &self.spec;
+        let number = rank.owner.rank;
+        Launch {
+            job: spec.job,
+            rank: number,
+            size: spec.size,
+            program: spec.program,
+            program_bytes: spec.program_bytes,
+            path: spec.path.clone(),
+            arguments: spec.arguments.clone(),
+            environment: self.environment(number),
+            directory: spec.directory.clone(),
+            user: spec.user,
+            group: spec.group,
+            umask: spec.umask,
+            use_retained: rank.use_retained,
+            world: spec.world.clone(),
+        }
+    }
+
+    /// The job's environment, and who this rank is. What the user set wins.
+    fn environment(&self, rank: Rank) -> Vec<ByteString> {
+        let spec = &self.spec;
+        let own = [
+            ("COPPICE_JOB", spec.job.to_string()),
+            ("COPPICE_RANK", rank.to_string()),
+            ("COPPICE_SIZE", spec.size.to_string()),
+        ];
+        let mut environment = spec.environment.clone();
+        for (name, value) in own {
+            let is_set =
+                |pair: &ByteString| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
+            if !environment.iter().any(is_set) {
+                environment.push(format!("{name}={value}").into());
+            }
+        }
+        environment
+    }
+}
+
+/// All jobs on this pset.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    table: BTreeMap<JobId, Job>,
+}
+
+impl Jobs {
+    /// Adds one.
+    pub(super) fn insert(&mut self, job: Job) {
+        self.table.insert(job.id(), job);
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, job: JobId) -> Option<&Job> {
+        self.table.get(&job)
+    }
+
+    /// One of them.
+    pub(super) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {
+        self.table.get_mut(&job)
+    }
+
+    /// The one that has this place.
+    pub(super) fn at(&mut self, job: JobId, place: PlaceId) -> Option<&mut Job> {
+        self.table.get_mut(&job).filter(|job| job.place == place)
+    }
+
+    /// Forgets one.
+    pub(super) fn remove(&mut self, job: JobId) -> Option<Job> {
+        self.table.remove(&job)
+    }
+
+    /// Those with ranks on `node` that have not ended.
+    pub(super) fn live_on(&self, node: NodeId) -> Vec<JobId> {
+        let there = |job: &&Job| job.ranks().any(|rank| rank.node == node && !rank.has_ended);
+        self.table.values().filter(there).map(Job::id).collect()
+    }
+
+    /// Was `node` told to retain what that answer is about?
+    pub(super) fn was_told_to_retain(&self, node: NodeId, answer: &Retained) -> bool {
+        let job = self.table.get(&answer.job).filter(|job| job.program_id() == answer.program);
+        job.is_some_and(|job| job.ranks().any(|rank| rank.node == node && rank.use_retained))
+    }
+
+    /// A rank by its owner, if it runs on `node`: no node speaks for another's ranks. Nor is there any as long as its
+    /// job is being opened.
+    pub(super) fn rank_on(&mut self, node: NodeId, owner: Owner) -> Option<(&mut Job, Rank)> {
+        let job = self.table.get_mut(&owner.job).filter(|job| job.later.is_none())?;
+        job.rank(owner.rank).filter(|rank| rank.node == node)?;
+        Some((job, owner.rank))
+    }
+}

@@ -1,0 +1,249 @@
+//! What the service node wants of jobs, and what happens to nodes with all that is on them.
+
+use coppice_protocol::control::{Signal, ToNode};
+use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
+use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
+use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::ras::RasEvent;
+use coppice_protocol::retain::{Discard, Retain};
+use coppice_protocol::session::{Identity, SendError};
+use coppice_protocol::ship::{NOTICE_ID, Notice, Owner};
+use serde::Serialize;
+
+use super::effect::Effect;
+use super::jobs::Job;
+use super::lines::LineId;
+use super::nodes::Readiness;
+use super::{Machine, Now};
+
+impl Machine {
+    /// Passes an event on, its text cut to the limit.
+    pub(super) fn report(&mut self, node: NodeId, mut event: RasEvent) {
+        event.text.truncate(event.text.floor_char_boundary(RAS_TEXT_BYTES_MAX));
+        self.outbox.push(FromPset::Ras { node, event });
+    }
+
+    /// A connection or a word of the node's may have been the last that was missing.
+    pub(super) fn check_ready(&mut self, identity: Identity, now: Now) {
+        match self.nodes.check_ready(identity) {
+            Readiness::Not => {}
+            Readiness::Now(status) => {
+                let Identity { node, generation } = identity;
+                self.outbox.push(FromPset::NodeReady { node, generation, status });
+            }
+            // What was said on the lost connection may be lost with it; a node that heard it says so again.
+            Readiness::Still => {
+                for job in self.jobs.live_on(identity.node) {
+                    self.launch_or_kill(job, identity.node, now);
+                }
+            }
+        }
+    }
+
+    /// A ready node is lost, and its ranks with it. The service node concludes that from the one message.
+    pub(super) fn lose_node(&mut self, identity: Identity, reason: String, now: Now) {
+        let Some(lines) = self.nodes.lose(identity) else { return };
+        self.end_ranks_on(identity.node, now);
+        let Identity { node, generation } = identity;
+        tracing::warn!(%node, %generation, %reason, "node lost");
+        self.outbox.push(FromPset::NodeLost { node, generation, reason });
+        self.cut(lines, now);
+    }
+
+    /// Frees what the ranks on a node had. What is known of the end of others is told first.
+    pub(super) fn end_ranks_on(&mut self, node: NodeId, now: Now) {
+        self.tell_ends_on(node);
+        for id in self.jobs.live_on(node) {
+            let ranks = self.jobs.get(id).map(|job| job.live_on(node)).unwrap_or_default();
+            for rank in ranks {
+                self.end_rank(Owner { job: id, rank }, now);
+            }
+        }
+    }
+
+    /// A rank has ended, or never was: frees what it had. False if it had ended before.
+    pub(super) fn end_rank(&mut self, owner: Owner, now: Now) -> bool {
+        let Some(job) = self.jobs.get_mut(owner.job) else { return false };
+        let (place, is_open) = (job.place, job.later.is_none());
+        let Some(rank) = job.rank_mut(owner.rank).filter(|rank| !rank.has_ended) else { return false };
+        rank.has_ended = true;
+        let node = rank.node;
+        job.output.leave(owner.rank);
+        self.owe_nothing(owner, place, now);
+        if is_open {
+            self.effects.push(Effect::Close { place, rank: owner.rank, node });
+        }
+        self.tell_printers(owner.job);
+        true
+    }
+
+    /// Tells ranks that have room for their output now.
+    pub(super) fn tell_printers(&mut self, job: JobId) {
+        let told = self.jobs.get_mut(job).map(|job| job.output.take_told()).unwrap_or_default();
+        for rank in told {
+            self.notify(Notice::Output(Owner { job, rank }));
+        }
+    }
+
+    /// More input of a job; none is the end.
+    fn input(&mut self, id: JobId, bytes: &[u8]) {
+        // Input for a job that just ended has nobody to read it.
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let is_wanted = job.input.push(bytes);
+        if let Some(owner) = job.input_rank().filter(|_| is_wanted).map(|rank| rank.owner) {
+            self.notify(Notice::Input(owner));
+        }
+    }
+
+    /// The user took that much of a job's output.
+    fn output_taken(&mut self, id: JobId, bytes: usize) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.output.taken(bytes);
+        self.tell_printers(id);
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        let (Notice::Output(owner) | Notice::Input(owner)) = notice;
+        let rank = self.jobs.get(owner.job).and_then(|job| job.rank(owner.rank));
+        let line = rank.and_then(|rank| self.nodes.ship_of(rank.node));
+        // Without a connection, the node asks again when it has one.
+        let sent = line.map(|line| self.send(line, NOTICE_ID, &notice, Vec::new()));
+        if let Some(Err(error)) = sent {
+            tracing::debug!(%error, ?notice, "notice was not sent");
+        }
+    }
+
+    /// Does what is ordered about a job, now or when it is open; what is no such order does nothing.
+    pub(super) fn order_for_job(&mut self, order: ToPset, now: Now) {
+        let (ToPset::Kill { job }
+        | ToPset::Signal { job, .. }
+        | ToPset::Forget { job }
+        | ToPset::Input { job, .. }
+        | ToPset::OutputTaken { job, .. }) = order
+        else {
+            return;
+        };
+        if self.is_kept_for_later(job, &order) {
+            return;
+        }
+        match order {
+            ToPset::Kill { job } => self.kill(job),
+            ToPset::Signal { job, signal } => self.signal(job, signal),
+            ToPset::Forget { job } => self.forget(job, now),
+            ToPset::Input { job, bytes } => self.input(job, &bytes),
+            // Does not fit only on machines where nothing of this runs.
+            ToPset::OutputTaken { job, bytes } => self.output_taken(job, usize::try_from(bytes).unwrap_or(usize::MAX)),
+            _ => {}
+        }
+    }
+
+    /// Launches all ranks of a job.
+    pub(super) fn launch_all(&mut self, job: JobId, now: Now) {
+        let nodes = self.jobs.get(job).map(Job::live_nodes).unwrap_or_default();
+        for node in nodes {
+            self.launch_or_kill(job, node, now);
+        }
+    }
+
+    /// Tells a node what it shall do with its ranks of a job: run them, or end them if the job was killed.
+    fn launch_or_kill(&mut self, id: JobId, node: NodeId, now: Now) {
+        let Some(job) = self.jobs.get(id).filter(|job| job.later.is_none()) else { return };
+        if job.is_killed {
+            return self.send_kill(id, node);
+        }
+        let ranks = job.live_on(node);
+        let (launched, reason) = match self.nodes.control(node) {
+            Some((generation, line)) => match self.launch(line, generation, id, &ranks) {
+                (_, Ok(())) => {
+                    let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
+                    return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
+                }
+                (launched, Err(error)) => (launched, format!("cannot launch on node {node}: {error}")),
+            },
+            // The connection is expected back, and the launches go out then.
+            None if self.nodes.is_ready(node) => return,
+            None => (0, format!("node {node} is not ready")),
+        };
+        for &rank in ranks.iter().skip(launched) {
+            if self.end_rank(Owner { job: id, rank }, now) {
+                self.outbox.push(FromPset::Refused { job: id, rank, reason: reason.clone() });
+            }
+        }
+    }
+
+    /// Tells a node to run ranks of a job. If it is believed to hold the program's page table it is told to retain that
+    /// first, once: all orders go out together, and come one after the other. Says how many ranks it was told to run.
+    fn launch(
+        &mut self,
+        line: LineId,
+        generation: Generation,
+        job: JobId,
+        ranks: &[Rank],
+    ) -> (usize, Result<(), SendError>) {
+        let Some(job) = self.jobs.get(job) else { return (0, Ok(())) };
+        let ranks = || ranks.iter().filter_map(|rank| job.rank(*rank));
+        let mut orders = Vec::new();
+        if ranks().any(|rank| rank.use_retained) {
+            let order = Retain { job: job.id(), generation, program: job.program_id() };
+            orders.push(ToNode::Retain(order));
+        }
+        orders.extend(ranks().map(|rank| ToNode::Launch(job.launch(rank))));
+        let mut launched = 0;
+        for order in orders {
+            if let Err(error) = self.send(line, 0, &order, Vec::new()) {
+                return (launched, Err(error));
+            }
+            launched += usize::from(matches!(order, ToNode::Launch(_)));
+        }
+        (launched, Ok(()))
+    }
+
+    /// Says something to a node that is ready and connected.
+    fn send_control(&mut self, node: NodeId, order: &(impl Serialize + std::fmt::Debug)) {
+        let control = self.nodes.control(node);
+        let sent = control.map(|(_, line)| self.send(line, 0, order, Vec::new()));
+        if let Some(Err(error)) = sent {
+            tracing::warn!(%node, ?order, %error, "order was not sent");
+        }
+    }
+
+    fn send_kill(&mut self, job: JobId, node: NodeId) {
+        self.send_control(node, &ToNode::Kill { job });
+    }
+
+    fn send_signal(&mut self, signal: Signal, node: NodeId) {
+        self.send_control(node, &ToNode::Signal(signal));
+    }
+
+    /// Tells nodes to give retained pages back. One that is not ready holds nothing, or is about to be lost.
+    pub(super) fn discard(&mut self, order: Discard, nodes: &[NodeId]) {
+        nodes.iter().for_each(|node| self.send_control(*node, &ToNode::Discard(order)));
+    }
+
+    /// Ends a job's ranks.
+    fn kill(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.is_killed = true;
+        job.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
+    }
+
+    /// Sends a job's ranks a signal. A node whose connection is expected back gets it then.
+    fn signal(&mut self, id: JobId, signal: u8) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let signal = job.add_signal(signal);
+        job.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
+    }
+
+    /// Frees everything of a job, also of ranks that should not be there any more.
+    fn forget(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (place, nodes) = (job.place, job.live_nodes());
+        let owners: Vec<Owner> = job.ranks().map(|rank| rank.owner).collect();
+        for owner in owners {
+            self.end_rank(owner, now);
+        }
+        self.jobs.remove(id);
+        self.effects.push(Effect::Drop(place));
+        nodes.into_iter().for_each(|node| self.send_kill(id, node));
+    }
+}

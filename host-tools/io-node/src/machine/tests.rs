@@ -1,0 +1,194 @@
+//! The machine between a service node and nodes that the tests play.
+
+use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
+use coppice_protocol::personality::NodeKey;
+use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::RankRetention;
+use coppice_protocol::session::{Channel, Identity, Session};
+use coppice_protocol::world::{JobKey, World};
+
+use super::{Disconnected, Effect, LineId, Machine, Now};
+use crate::limits::OUTBOX_MESSAGES_MAX;
+
+fn at(ns: u64) -> Now {
+    Now { ns, realtime_ns: ns }
+}
+
+/// A node's end of a connection.
+struct Wire {
+    line: LineId,
+    session: Session,
+}
+
+impl Wire {
+    fn connect(machine: &mut Machine, channel: Channel, node: NodeId, key: &NodeKey) -> Self {
+        let identity = Identity { node, generation: Generation(1) };
+        let line = machine.accept(channel, (node.address(), 1), [1; 16], at(0)).expect("accepted");
+        let mut wire = Self { line, session: Session::connect(channel, identity, key, [2; 16], 0) };
+        while !wire.session.is_established() {
+            wire.exchange(machine, at(0));
+        }
+        wire
+    }
+
+    /// Moves bytes both ways, as far as the machine reads.
+    fn exchange(&mut self, machine: &mut Machine, now: Now) {
+        let bytes = machine.transmit(self.line).to_vec();
+        machine.consume(self.line, bytes.len(), now);
+        self.session.handle_bytes(&bytes).expect("authentic");
+        while self.session.poll_event().is_some() {}
+        if machine.is_read(self.line) {
+            let bytes = self.session.transmit().to_vec();
+            self.session.consume(bytes.len());
+            machine.receive(self.line, &bytes);
+            machine.listen(self.line, now);
+        }
+    }
+
+    fn say(&mut self, message: &ToIoNode) {
+        self.session.send(0, message, &[]).expect("sent");
+    }
+}
+
+/// A node that is ready, with its control connection.
+fn ready(machine: &mut Machine, number: u32) -> [Wire; 2] {
+    let (node, generation, key) = (NodeId(number), Generation(1), NodeKey([7; 32]));
+    machine.order(ToPset::AddNode { node, generation, key: key.clone() }, at(0)).expect("makes sense");
+    let mut control = Wire::connect(machine, Channel::Control, node, &key);
+    let ship = Wire::connect(machine, Channel::Ship, node, &key);
+    let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
+    control.say(&ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory }));
+    control.exchange(machine, at(0));
+    assert!(matches!(machine.next_message(at(0)), Some(FromPset::NodeReady { node: of, .. }) if of == node));
+    [control, ship]
+}
+
+fn event() -> ToIoNode {
+    let (severity, kind, text) = (Severity::Info, RasKind::NodeReady, "x".into());
+    ToIoNode::Ras(RasEvent { severity, kind, job: None, rank: None, address: None, instruction: None, text })
+}
+
+#[test]
+fn a_service_node_that_takes_nothing_makes_no_node_silent() {
+    let mut machine = Machine::default();
+    let [mut quiet, _quiet_ship] = ready(&mut machine, 0);
+    let [mut loud, _loud_ship] = ready(&mut machine, 1);
+    for _ in 0..OUTBOX_MESSAGES_MAX {
+        loud.say(&event());
+        loud.exchange(&mut machine, at(0));
+    }
+    assert!(machine.is_full());
+    // Both go on to say something, which nobody reads.
+    let mut now_ns = 0;
+    while now_ns < 3 * HEARTBEAT_DEAD_NS {
+        now_ns += HEARTBEAT_INTERVAL_NS;
+        machine.advance(at(now_ns));
+        for wire in [&mut quiet, &mut loud] {
+            wire.say(&event());
+            wire.exchange(&mut machine, at(now_ns));
+        }
+    }
+    let mut said = Vec::new();
+    while let Some(message) = machine.next_message(at(now_ns)) {
+        said.push(message);
+        for wire in [&mut quiet, &mut loud] {
+            wire.exchange(&mut machine, at(now_ns));
+        }
+    }
+    assert!(said.len() > OUTBOX_MESSAGES_MAX);
+    assert!(said.iter().all(|message| matches!(message, FromPset::Ras { .. })), "nobody is lost");
+    // One that is listened to and says nothing is.
+    let mut lost = Vec::new();
+    for _ in 0..=HEARTBEAT_DEAD_NS / HEARTBEAT_INTERVAL_NS {
+        now_ns += HEARTBEAT_INTERVAL_NS;
+        machine.advance(at(now_ns));
+        loud.say(&event());
+        loud.exchange(&mut machine, at(now_ns));
+        while let Some(message) = machine.next_message(at(now_ns)) {
+            if let FromPset::NodeLost { node, .. } = message {
+                lost.push(node);
+            }
+        }
+    }
+    assert_eq!(lost, [NodeId(0)]);
+    let effects: Vec<_> = std::iter::from_fn(|| machine.next_effect()).collect();
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::End { line, .. } if *line == quiet.line)));
+}
+
+const JOB: JobId = JobId(5);
+const RANK: Rank = Rank(0);
+
+fn job() -> StartJob {
+    StartJob {
+        job: JOB,
+        size: 1,
+        root: "/".into(),
+        program: ProgramId([1; 32]),
+        program_bytes: 1,
+        program_file: "/p".into(),
+        path: "/p".into(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        directory: "/".into(),
+        user: 0,
+        group: 0,
+        umask: 0,
+        input_rank: None,
+        members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false }],
+        world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
+    }
+}
+
+fn report() -> RankReport {
+    RankReport {
+        job: JOB,
+        rank: RANK,
+        exit: Exit::Status(3),
+        reason: None,
+        launch_ns: 1,
+        run_ns: 2,
+        page_faults: 0,
+        instruction_faults: 0,
+        pages_fetched: 0,
+        pages_peak: 0,
+        bytes_written: 0,
+        bytes_read: 0,
+        syscalls: Vec::new(),
+        retention: RankRetention::default(),
+        barriers: 0,
+    }
+}
+
+#[test]
+fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    machine.order(ToPset::Start(job()), at(0)).expect("makes sense");
+    let opened = std::iter::from_fn(|| machine.next_effect()).find_map(|effect| match effect {
+        Effect::Open { place, .. } => Some(place),
+        _ => None,
+    });
+    let place = opened.expect("its root is opened");
+    machine.opened(place, Ok(()), at(0));
+    control.say(&ToIoNode::Ended(report()));
+    control.exchange(&mut machine, at(1));
+    let mut effects = std::iter::from_fn(|| machine.next_effect());
+    assert!(effects.any(|effect| matches!(effect, Effect::Close { rank: RANK, .. })));
+    assert!(!machine.has_messages(), "its files are open");
+    machine.disconnected(control.line, Disconnected::Closed, at(2));
+    assert!(!machine.has_messages());
+    machine.closed(place, RANK, at(3));
+    assert!(
+        matches!(machine.next_message(at(3)), Some(FromPset::Ended { node: NodeId(0), report: of }) if of == report())
+    );
+    // Not again when the time for that is over, nor when the node says it again.
+    let key = NodeKey([7; 32]);
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &key);
+    again.say(&ToIoNode::Ended(report()));
+    again.exchange(&mut machine, at(4));
+    machine.advance(at(HEARTBEAT_INTERVAL_NS));
+    assert!(!machine.has_messages());
+}

@@ -1,0 +1,189 @@
+//! The I/O node's one thread: it moves bytes between the network, the service node and the machine, tells the machine
+//! the time and what was done, and has its effects carried out. It decides nothing.
+
+mod accept;
+mod outbox;
+mod wire;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use coppice_endpoint::Stack;
+use coppice_protocol::pset::ToPset;
+use coppice_protocol::session::Channel;
+use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+
+use self::wire::Wire;
+use crate::clock::{Clock, realtime_ns};
+use crate::descriptors::Descriptors;
+use crate::disk::{Completion, Disk, Opener};
+use crate::link::Device;
+use crate::machine::{Effect, LineId, Machine, Now, OrderError};
+
+/// The machine and what it works on. No borrow of it lives across an await.
+pub(crate) struct Shell {
+    machine: RefCell<Machine>,
+    disk: RefCell<Disk>,
+    wires: RefCell<HashMap<LineId, Rc<Wire>>>,
+    clock: Clock,
+    /// The deadline that the timekeeper waits for, ns.
+    alarm_ns: Cell<Option<u64>>,
+    /// That deadline has changed.
+    alarm: Notify,
+    /// There are messages for the service node.
+    messages: Notify,
+    /// Fewer of them, or the machine is over.
+    changed: Notify,
+}
+
+impl Shell {
+    /// Starts all tasks. They end with `tasks`, except for those of connections.
+    ///
+    /// # Errors
+    /// As [`Stack::listen`].
+    pub(crate) fn start(
+        stack: &Stack<Device>,
+        clock: Clock,
+        (opener, files_max): (Opener, usize),
+        writer: impl AsyncWrite + Unpin + 'static,
+        tasks: &mut JoinSet<()>,
+    ) -> anyhow::Result<Rc<Self>> {
+        let (disk, completions) = Disk::new(opener, Descriptors::of_limit(files_max));
+        let shell = Rc::new(Self {
+            machine: RefCell::default(),
+            disk: RefCell::new(disk),
+            wires: RefCell::default(),
+            clock,
+            alarm_ns: Cell::new(None),
+            alarm: Notify::new(),
+            messages: Notify::new(),
+            changed: Notify::new(),
+        });
+        for channel in [Channel::Control, Channel::Ship] {
+            tasks.spawn_local(accept::Port::listen(stack, channel)?.accept(Rc::clone(&shell)));
+        }
+        tasks.spawn_local(Rc::clone(&shell).complete_all(completions));
+        tasks.spawn_local(Rc::clone(&shell).keep_time());
+        tasks.spawn_local(Rc::clone(&shell).write_messages(writer));
+        Ok(shell)
+    }
+
+    /// Says that nodes may connect from now on.
+    pub(crate) fn begin(&self) {
+        self.with(|machine, _| machine.begin());
+    }
+
+    /// Does what the service node orders, as soon as it takes what the I/O node has to say.
+    ///
+    /// # Errors
+    /// [`OrderError`].
+    pub(crate) async fn order(&self, order: ToPset) -> Result<(), OrderError> {
+        while self.machine.borrow().is_full() {
+            self.changed.notified().await;
+        }
+        self.with(|machine, now| machine.order(order, now))
+    }
+
+    /// Whether the service node has said that this is the end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.machine.borrow().is_stopping()
+    }
+
+    /// Waits for that end.
+    pub(crate) async fn over(&self) {
+        while !self.machine.borrow().is_over() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Has something happen in the machine, and carries out what follows.
+    fn with<R>(&self, happens: impl FnOnce(&mut Machine, Now) -> R) -> R {
+        let now = Now { ns: self.clock.now_ns(), realtime_ns: realtime_ns() };
+        let result = happens(&mut self.machine.borrow_mut(), now);
+        loop {
+            let effect = self.machine.borrow_mut().next_effect();
+            let Some(effect) = effect else { break };
+            self.carry_out(effect, now);
+        }
+        let machine = self.machine.borrow();
+        if machine.has_messages() {
+            self.messages.notify_one();
+        }
+        if machine.is_over() || !machine.is_full() {
+            self.changed.notify_one();
+        }
+        if machine.deadline() != self.alarm_ns.get() {
+            self.alarm.notify_one();
+        }
+        result
+    }
+
+    fn carry_out(&self, effect: Effect, now: Now) {
+        match effect {
+            Effect::Move(line) => self.with_wire(line, Wire::go_on),
+            Effect::Listen(line) => self.machine.borrow_mut().listen(line, now),
+            Effect::Flush(line) => self.with_wire(line, Wire::flush),
+            Effect::End { line, last } => {
+                let wire = self.wires.borrow_mut().remove(&line);
+                wire.into_iter().for_each(|wire| wire.end(last.as_deref()));
+            }
+            Effect::Open { place, spec } => self.disk.borrow_mut().open(place, *spec),
+            Effect::Drop(place) => self.disk.borrow_mut().forget(place),
+            Effect::Try { id, place, rank, call, bulk } => {
+                let answer = self.disk.borrow_mut().attempt(id, (place, rank), call, bulk);
+                let mut machine = self.machine.borrow_mut();
+                match answer {
+                    Some(answer) => machine.done(id, answer, now),
+                    None => machine.waits(id),
+                }
+            }
+            Effect::Run(id) => self.disk.borrow_mut().run(id),
+            Effect::Cancel(id) => self.disk.borrow_mut().cancel(id),
+            Effect::Names { id, place, rank, call } => self.disk.borrow().names(id, (place, rank), call),
+            Effect::Close { place, rank, .. } => self.disk.borrow_mut().close(place, rank),
+        }
+    }
+
+    fn with_wire(&self, line: LineId, f: impl FnOnce(&Wire)) {
+        let wire = self.wires.borrow().get(&line).cloned();
+        if let Some(wire) = wire {
+            f(&wire);
+        }
+    }
+
+    async fn complete_all(self: Rc<Self>, mut completions: UnboundedReceiver<Completion>) {
+        while let Some(completion) = completions.recv().await {
+            match completion {
+                Completion::Opened(place, opened) => {
+                    let opened = opened.map(|opened| self.disk.borrow_mut().take(*opened));
+                    self.with(|machine, now| machine.opened(place, opened, now));
+                }
+                Completion::Left(place) => self.with(|machine, _| machine.left(place)),
+                Completion::Done(id, answer) => self.with(|machine, now| machine.done(id, answer, now)),
+                Completion::Closed(place, rank) => self.with(|machine, now| machine.closed(place, rank, now)),
+            }
+        }
+    }
+
+    /// Tells the machine the time when something is due.
+    async fn keep_time(self: Rc<Self>) {
+        loop {
+            let deadline_ns = self.machine.borrow().deadline();
+            self.alarm_ns.set(deadline_ns);
+            let due = async {
+                match deadline_ns {
+                    Some(at_ns) => tokio::time::sleep_until(self.clock.instant(at_ns)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.with(Machine::advance),
+                () = self.alarm.notified() => {}
+            }
+        }
+    }
+}
