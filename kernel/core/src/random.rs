@@ -4,7 +4,14 @@ use blake3::{BLOCK_LEN, Hasher, OutputReader};
 
 use crate::sync::{LockLevel, Mutex};
 
+#[cfg(target_os = "none")]
 static STREAM: Mutex<Option<Stream>> = Mutex::new(LockLevel::Fact, None);
+
+// On the host each thread has nodes of its own.
+#[cfg(not(target_os = "none"))]
+std::thread_local! {
+    static STREAM: Mutex<Option<Stream>> = const { Mutex::new(LockLevel::Fact, None) };
+}
 
 /// What the stream is of, apart from the seed.
 const CONTEXT: &[u8] = b"coppice node random stream";
@@ -50,12 +57,22 @@ impl Stream {
 
 /// Starts the node's stream. Called once, at boot, with 32 secret random bytes.
 pub fn seed(seed: &[u8; 32]) {
-    *STREAM.lock() = Some(Stream::new(seed));
+    with_stream(|stream| *stream = Some(Stream::new(seed)));
 }
 
 /// Fills `bytes` from the node's stream. Before [`seed`] (which is to say: in host tests) the seed is all zeros.
 pub fn fill(bytes: &mut [u8]) {
-    STREAM.lock().get_or_insert_with(|| Stream::new(&[0; 32])).fill(bytes);
+    with_stream(|stream| stream.get_or_insert_with(|| Stream::new(&[0; 32])).fill(bytes));
+}
+
+#[cfg(target_os = "none")]
+fn with_stream<R>(f: impl FnOnce(&mut Option<Stream>) -> R) -> R {
+    f(&mut STREAM.lock())
+}
+
+#[cfg(not(target_os = "none"))]
+fn with_stream<R>(f: impl FnOnce(&mut Option<Stream>) -> R) -> R {
+    STREAM.with(|stream| f(&mut stream.lock()))
 }
 
 /// An array of random bytes.

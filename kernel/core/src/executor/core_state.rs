@@ -32,7 +32,7 @@ pub(super) struct CoreState {
 }
 
 impl CoreState {
-    const fn new(index: usize) -> Self {
+    pub(super) const fn new(index: usize) -> Self {
         Self {
             index,
             ready: Mutex::new(LockLevel::Ready, Ready::new()),
@@ -47,7 +47,7 @@ impl CoreState {
     }
 
     /// Looks at interrupts and timers, then polls the task whose turn it is. False: none is ready.
-    fn turn(&self) -> bool {
+    pub(super) fn turn(&self) -> bool {
         let now_ns = platform::now_ns();
         self.sections.look(now_ns);
         let came = platform::take_interrupts();
@@ -118,6 +118,14 @@ impl CoreState {
         self.index == platform::index()
     }
 
+    /// As new, but for its numbers: nobody has a task or a timer here. False: somebody has.
+    #[cfg(not(target_os = "none"))]
+    pub(super) fn renew(&self) -> bool {
+        self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
+        self.wanted.store(false, Ordering::Relaxed);
+        self.tasks_alive.load(Ordering::Relaxed) == 0 && self.timers.next_ns() == Timers::NEVER
+    }
+
     /// Sets the alarm, if it would ring too late: a task may stay in user mode until an interrupt. One that rings too
     /// early does no harm and is cheaper than to be set again: most timers are put off over and over and never ring.
     pub(super) fn arm(&self, next_ns: u64) {
@@ -156,11 +164,7 @@ pub(super) fn numbered(core: usize) -> &'static CoreState {
 /// The core this runs on.
 #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub(super) fn current() -> &'static CoreState {
-    use alloc::boxed::Box;
-    std::thread_local! {
-        static CORE: &'static CoreState = Box::leak(Box::new(CoreState::new(0)));
-    }
-    CORE.with(|core| *core)
+    super::simulated::current()
 }
 
 /// The core this runs on, in a model.

@@ -87,6 +87,11 @@ mod simulated {
         NOW_NS.set(NOW_NS.get().max(now_ns));
     }
 
+    /// Another core of the thread's has another clock.
+    pub(crate) fn set_now(now_ns: u64) {
+        NOW_NS.set(now_ns);
+    }
+
     /// The clock.
     pub(crate) fn ticks() -> u64 {
         now_ns()
@@ -207,5 +212,6 @@ pub(super) use modelled::{
 };
 #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub(super) use simulated::{
-    advance_to, cores, index, interrupt, now_ns, set_alarm, take_interrupts, ticks, ticks_to_ns, wait_for_interrupt,
+    advance_to, cores, index, interrupt, now_ns, set_alarm, set_now, take_interrupts, ticks, ticks_to_ns,
+    wait_for_interrupt,
 };

@@ -125,6 +125,13 @@ impl Wake for Task {
     }
 }
 
+#[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
+impl From<Arc<Task>> for TaskHandle {
+    fn from(task: Arc<Task>) -> Self {
+        Self(task)
+    }
+}
+
 /// A spawned task. Dropping the handle leaves the task alone.
 pub struct TaskHandle(Arc<Task>);
 
@@ -232,6 +239,8 @@ fn start(
     let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
     let queued = Queued::of(AtomicBool::new(false));
     let task = Arc::new(Task { core, queued, turn_left_ns, run_time, _charge: charge, slot });
+    #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
+    super::simulated::note(&task);
     task.wake_by_ref();
     Ok(TaskHandle(task))
 }

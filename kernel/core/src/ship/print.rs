@@ -9,6 +9,24 @@ use super::{Answer, Client};
 use crate::errno::Errno;
 use crate::executor;
 
+impl Client {
+    /// Prints bytes, at most [`coppice_protocol::limits::BULK_BYTES_MAX`]; waits while the user does not take them.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn print(&self, stream: Stream, bytes: Vec<u8>) -> Answer {
+        let mut printing = Printing::new(self, stream, bytes);
+        loop {
+            let bell = &self.bells().output;
+            let count = bell.count();
+            match printing.attempt().await {
+                Some(answer) => return answer,
+                None => bell.rung_since(count).await,
+            }
+        }
+    }
+}
+
 /// A piece of output that is to be printed. Dropped before it is, nothing of it was, and the I/O node keeps no room for
 /// it, unless it was dropped while a call was under way.
 pub(crate) struct Printing<'a> {
