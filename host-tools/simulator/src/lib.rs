@@ -1,13 +1,15 @@
-//! Deterministic simulator of the protocols over bad networks.
+//! Deterministic simulator, of the protocols over bad networks and of whole clusters.
 //!
-//! Nodes and an I/O node drive the very sessions that the kernel and the I/O node drive, over connections that split,
-//! delay, cut and forge what they carry, while nodes and the I/O node restart, earlier boots live on, and strangers
-//! call. Time is simulated and every choice comes from one seed, so a failure reproduces from its seed alone. What must
-//! hold is said by the [`checkers`], each in a file of its own.
+//! In the first, nodes and an I/O node drive the very sessions that the kernel and the I/O node drive, over connections
+//! that split, delay, cut and forge what they carry, while nodes and the I/O node restart, earlier boots live on, and
+//! strangers call. Time is simulated and every choice comes from one seed, so a failure reproduces from its seed alone.
+//! What must hold is said by the [`checkers`], each in a file of its own.
 //!
-//! `cargo run -p coppice-simulator -- --seeds 1000` tries many seeds, `-- --seed 17 --trace` shows one.
+//! `cargo run -p coppice-simulator -- sessions --seeds 1000` tries many seeds, `--seed 17 --trace` shows one. Whole
+//! clusters are in [`cluster`].
 
 pub mod checkers;
+pub mod cluster;
 mod context;
 mod faults;
 mod io_node;

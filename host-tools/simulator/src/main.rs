@@ -1,42 +1,97 @@
 //! Tries seeds until something does not hold, or shows one.
 
-use anyhow::{Context, bail};
-use clap::Parser;
-use coppice_simulator::{Failure, Options, run};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-/// Simulates nodes and an I/O node over bad networks, and checks that the protocols hold.
+use anyhow::{Context, bail};
+use clap::{Args, Parser, Subcommand};
+use coppice_simulator::{Failure, Options, Report, cluster, run};
+
+/// Simulates parts of Coppice, or whole clusters, among faults, and checks that what must hold does.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// The seed to run, or the first of several.
-    #[arg(long, default_value_t = 0)]
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Sessions between nodes and an I/O node over bad networks
+    Sessions(Seeds),
+    /// Whole clusters: service node, I/O nodes and nodes
+    Cluster {
+        #[command(flatten)]
+        seeds: Seeds,
+        /// Nodes of the cluster
+        #[arg(long, value_name = "N", default_value_t = cluster::Options::default().nodes)]
+        nodes: u32,
+        /// Nodes of a pset
+        #[arg(long, value_name = "N", default_value_t = cluster::Options::default().pset_size)]
+        pset_size: u32,
+        /// Simulated time during which things go wrong, seconds
+        #[arg(long, value_name = "S", default_value_t = cluster::Options::default().faulty_ns / 1_000_000_000)]
+        faulty: u64,
+    },
+}
+
+#[derive(Args)]
+struct Seeds {
+    /// The seed to run, or the first of several
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// How many seeds to run, counted up from the first.
-    #[arg(long, default_value_t = 1)]
+    /// How many seeds to run, counted up from the first
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// Print what happened.
+    /// Run seeds for so long instead, seconds
+    #[arg(long = "for", value_name = "S", conflicts_with = "seeds")]
+    seconds: Option<u64>,
+    /// Print what happened
     #[arg(long)]
     trace: bool,
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
-    let end = arguments.seed.checked_add(arguments.seeds).context("there are no seeds that high")?;
-    for seed in arguments.seed..end {
-        match run(seed, &Options::default()) {
-            Ok(report) => {
-                if arguments.trace {
-                    report.trace.iter().for_each(|line| println!("{line}"));
-                }
-                let counts: Vec<String> = report.counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-                println!("seed {seed}: {}", counts.join(", "));
+    match Arguments::parse().what {
+        What::Sessions(seeds) => try_seeds(&seeds, "sessions", |seed| run(seed, &Options::default())),
+        What::Cluster { seeds, nodes, pset_size, faulty } => {
+            if nodes == 0 || pset_size == 0 {
+                bail!("a cluster has at least one node, and a pset, too");
             }
-            Err(failure) => {
-                show(&failure, arguments.trace);
-                bail!("{failure}; again with --seed {seed} --trace");
-            }
+            let faulty_ns = faulty.checked_mul(1_000_000_000).context("--faulty is too long")?;
+            let options = cluster::Options { nodes, pset_size, faulty_ns, ..cluster::Options::default() };
+            try_seeds(&seeds, "cluster", |seed| cluster::run(seed, &options))
         }
     }
+}
+
+fn try_seeds(seeds: &Seeds, what: &str, run: impl Fn(u64) -> Result<Report, Failure>) -> anyhow::Result<()> {
+    let end = seeds.seeds.checked_add(seeds.seed).context("there are no seeds that high")?;
+    let limit = seeds.seconds.map(Duration::from_secs);
+    let begin = Instant::now();
+    let goes_on = |seed: u64| limit.map_or(seed < end, |limit| begin.elapsed() < limit);
+    let (mut totals, mut seed) = (BTreeMap::<&str, u64>::new(), seeds.seed);
+    while goes_on(seed) {
+        match run(seed) {
+            Ok(report) => {
+                if seeds.trace {
+                    report.trace.iter().for_each(|line| println!("{line}"));
+                }
+                report.counts.iter().for_each(|(name, count)| *totals.entry(name).or_default() += count);
+                if !seeds.trace && seeds.seeds == 1 && seeds.seconds.is_none() {
+                    println!("digest {:016x}", report.digest);
+                }
+            }
+            Err(failure) => {
+                show(&failure, seeds.trace);
+                bail!("{failure}; again with: {what} --seed {seed} --trace");
+            }
+        }
+        seed += 1;
+    }
+    let (tried, seconds) = (seed - seeds.seed, begin.elapsed().as_secs_f64());
+    totals.iter().for_each(|(name, count)| println!("{count:>12} {name}"));
+    println!("{tried} seeds in {seconds:.1} s, {:.2} a second", tried as f64 / seconds);
     Ok(())
 }
 

@@ -29,7 +29,7 @@ fn try_seeds(seeds: std::ops::Range<u64>) {
             Err(failure) => {
                 let start = failure.trace.len().saturating_sub(30);
                 panic!(
-                    "{}\n{failure}\nagain with: cargo run -p coppice-simulator -- --seed {seed} --trace",
+                    "{}\n{failure}\nagain with: cargo run -p coppice-simulator -- sessions --seed {seed} --trace",
                     failure.trace[start..].join("\n")
                 );
             }

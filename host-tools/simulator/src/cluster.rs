@@ -1,0 +1,63 @@
+//! A simulated world of whole clusters, in which the very code of service node, I/O nodes and nodes runs: the
+//! controller with its database, the I/O nodes' machines, and in every node the kernel's agent and its function
+//! shipping, on an executor of its own.
+//!
+//! What stands around them is simulated: time, the network between nodes and I/O nodes as streams of bytes that come
+//! late, in pieces, or not at all ([`network`]), pipes, the host's disk, machines that boot, and users. Where a process
+//! is needed a scripted one stands in for a program ([`process`]). Faults strike for a while, then they end and all
+//! must come right. The [`checkers`] see what users see, and what processes do.
+//!
+//! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
+
+mod checkers;
+mod disk;
+mod dispatch;
+mod faults;
+mod host;
+mod io_node;
+mod machine;
+mod network;
+mod process;
+mod queue;
+mod script;
+mod streams;
+mod users;
+mod wire;
+mod world;
+
+use crate::{Failure, Report};
+
+/// How long and how large a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Nodes.
+    pub nodes: u32,
+    /// Nodes of a pset.
+    pub pset_size: u32,
+    /// Users who submit job after job.
+    pub users: usize,
+    /// Simulated time during which things go wrong, ns.
+    pub faulty_ns: u64,
+    /// Simulated time after that at most, until all has come right, ns.
+    pub quiet_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 8,
+            pset_size: 2,
+            users: 6,
+            faulty_ns: 120 * crate::cluster::queue::SECOND_NS,
+            quiet_ns: 240 * crate::cluster::queue::SECOND_NS,
+        }
+    }
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// [`Failure`]: a checker found something that must not be.
+pub fn run(seed: u64, options: &Options) -> Result<Report, Failure> {
+    world::World::new(seed, options)?.run()
+}

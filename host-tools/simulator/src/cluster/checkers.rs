@@ -1,0 +1,11 @@
+//! What must hold in every run of a whole cluster, whatever goes wrong, as those see it who are outside.
+
+mod jobs;
+
+pub(super) use self::jobs::Jobs;
+
+/// All checkers of a run.
+#[derive(Debug, Default)]
+pub(super) struct Checkers {
+    pub jobs: Jobs,
+}

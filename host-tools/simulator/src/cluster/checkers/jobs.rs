@@ -1,0 +1,117 @@
+//! What users are told of their jobs is true, whole, and what is recorded; output comes once and in order; and nothing
+//! of a job is left on a node that works when its end is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_api::job::{JobDetail, JobState, JobView};
+use coppice_protocol::ids::JobId;
+
+use crate::checkers::{Violation, ensure};
+use crate::cluster::machine::LifeId;
+use crate::cluster::script::Script;
+
+/// A job as its user sees it.
+#[derive(Debug)]
+struct Job {
+    script: Script,
+    ranks: u32,
+    /// Lines of each rank that have come.
+    lines: BTreeMap<u32, u64>,
+    /// The beginning of each rank's next line.
+    begun: BTreeMap<u32, Vec<u8>>,
+    ended: Option<JobView>,
+}
+
+/// See this module.
+#[derive(Debug, Default)]
+pub(in crate::cluster) struct Jobs {
+    table: BTreeMap<JobId, Job>,
+    found: Vec<Violation>,
+}
+
+impl Jobs {
+    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: Script) {
+        let job = Job { script, ranks, lines: BTreeMap::new(), begun: BTreeMap::new(), ended: None };
+        if self.table.insert(id, job).is_some() {
+            self.found.push(Violation::new(format!("two jobs have the number {id}")));
+        }
+    }
+
+    pub(in crate::cluster) fn output(&mut self, id: JobId, rank: u32, bytes: &[u8]) {
+        let Some(job) = self.table.get_mut(&id) else { return };
+        let begun = job.begun.entry(rank).or_default();
+        begun.extend_from_slice(bytes);
+        while let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = begun.drain(..=end).collect();
+            let number = job.lines.entry(rank).or_default();
+            if line != job.script.line(rank, *number) {
+                let came = String::from_utf8_lossy(line.get(..line.len().min(40)).unwrap_or_default()).into_owned();
+                let what = format!("job {id}: where line {number} of rank {rank} should come, there came {came:?}");
+                return self.found.push(Violation::new(what));
+            }
+            *number += 1;
+        }
+    }
+
+    /// A user heard that the job ended. `alive`: boots on which processes of it are; `lives`: those that are there.
+    pub(in crate::cluster) fn ended(
+        &mut self,
+        id: JobId,
+        view: &JobView,
+        alive: BTreeSet<LifeId>,
+        lives: &BTreeSet<LifeId>,
+    ) {
+        let left: Vec<_> = alive.intersection(lives).collect();
+        // The processes of a lost node are gone when it is, which may be a moment later.
+        if !left.is_empty() && view.reason.is_none() {
+            self.found.push(Violation::new(format!("job {id} has ended ({view:?}), and is still there on {left:?}")));
+        }
+        let Some(job) = self.table.get_mut(&id) else { return };
+        if job.ended.replace(view.clone()).is_some() {
+            self.found.push(Violation::new(format!("job {id} has ended twice")));
+        }
+    }
+
+    /// What was found since this was last asked.
+    ///
+    /// # Errors
+    /// The first of it.
+    pub(in crate::cluster) fn check(&mut self) -> Result<(), Violation> {
+        if self.found.is_empty() { Ok(()) } else { Err(self.found.remove(0)) }
+    }
+
+    /// All that there were.
+    pub(in crate::cluster) fn all(&self) -> Vec<JobId> {
+        self.table.keys().copied().collect()
+    }
+
+    /// Whether what is recorded is what the user was told. Gives of how many ranks all output must have come.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(in crate::cluster) fn recorded(&self, id: JobId, detail: &JobDetail) -> Result<u64, Violation> {
+        let Some(job) = self.table.get(&id) else { return Ok(0) };
+        let mut held = 0;
+        let recorded = &detail.job;
+        ensure(recorded.state == JobState::Ended, || format!("job {id} never ended: {recorded:?}"))?;
+        if let Some(told) = &job.ended {
+            ensure(told == recorded, || format!("job {id}: the user heard {told:?}, recorded is {recorded:?}"))?;
+            for rank in &detail.rank_reports {
+                let came = job.lines.get(&rank.rank).copied().unwrap_or(0);
+                let is_whole = rank.exit == Some(job.script.status);
+                held += u64::from(is_whole);
+                ensure(!is_whole || came == job.script.lines, || {
+                    let all = job.script.lines;
+                    format!("job {id}: rank {} has ended well, and {came} of its {all} lines came", rank.rank)
+                })?;
+            }
+            if recorded.reason.is_none() {
+                let reports = detail.rank_reports.len();
+                ensure(reports == job.ranks as usize, || {
+                    format!("job {id}: {reports} of {} ranks reported", job.ranks)
+                })?;
+            }
+        }
+        Ok(held)
+    }
+}

@@ -1,0 +1,113 @@
+//! What jobs have of the host's disk: files that are appended to, on mounts that answer soon, late, or not for a while.
+
+use std::collections::BTreeMap;
+
+use coppice_io_node::machine::{Answer, CallId, PlaceId};
+use coppice_protocol::ids::Rank;
+use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+
+const ENOSYS: u16 = 38;
+const EBADF: u16 = 9;
+
+/// A job's files.
+#[derive(Debug, Default)]
+struct Job {
+    /// Lengths of the ranks' files, each open once, bytes.
+    lengths: BTreeMap<Rank, u64>,
+    /// It is not wanted any more.
+    is_dropped: bool,
+    /// Calls and closes that go on.
+    busy: usize,
+}
+
+/// What an I/O node's disk has.
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    jobs: BTreeMap<PlaceId, Job>,
+    calls: BTreeMap<CallId, (PlaceId, Rank, Call, usize)>,
+}
+
+impl Disk {
+    pub(super) fn open(&mut self, place: PlaceId) {
+        self.jobs.insert(place, Job { busy: 1, ..Job::default() });
+    }
+
+    /// A call was begun, and goes on until it is done.
+    pub(super) fn begin(&mut self, id: CallId, place: PlaceId, rank: Rank, call: Call, bytes: usize) {
+        if let Some(job) = self.jobs.get_mut(&place) {
+            job.busy += 1;
+        }
+        self.calls.insert(id, (place, rank, call, bytes));
+    }
+
+    /// A call that was begun is not wanted.
+    pub(super) fn cancel(&mut self, id: CallId) -> Option<PlaceId> {
+        let (place, ..) = self.calls.remove(&id)?;
+        self.rest(place)
+    }
+
+    /// Does a call that was begun. Also gives a place that nobody needs any more.
+    pub(super) fn finish(&mut self, id: CallId) -> Option<(Answer, Option<PlaceId>)> {
+        let (place, rank, call, bytes) = self.calls.remove(&id)?;
+        let reply = match (call, self.jobs.get_mut(&place)) {
+            (Call::Open { .. }, Some(job)) => {
+                job.lengths.insert(rank, 0);
+                Reply::Opened { handle: Handle(rank.0), status: status() }
+            }
+            (Call::Write { file, offset: None }, Some(job)) => match job.lengths.get_mut(&rank) {
+                Some(length) if file == Handle(rank.0) => {
+                    *length += bytes as u64;
+                    Reply::Written { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), end: *length }
+                }
+                _ => Reply::Failed(EBADF),
+            },
+            _ => Reply::Failed(ENOSYS),
+        };
+        Some(((reply, Vec::new()), self.rest(place)))
+    }
+
+    /// The files of a rank are to be closed, which goes on until [`Disk::rest`].
+    pub(super) fn close(&mut self, place: PlaceId, rank: Rank) {
+        if let Some(job) = self.jobs.get_mut(&place) {
+            job.busy += 1;
+            job.lengths.remove(&rank);
+        }
+    }
+
+    /// Something of a job does not go on any more. Gives its place if nobody needs that.
+    pub(super) fn rest(&mut self, place: PlaceId) -> Option<PlaceId> {
+        let job = self.jobs.get_mut(&place)?;
+        job.busy = job.busy.saturating_sub(1);
+        self.leave(place)
+    }
+
+    /// Nobody wants what was opened. As above.
+    pub(super) fn forget(&mut self, place: PlaceId) -> Option<PlaceId> {
+        self.jobs.get_mut(&place)?.is_dropped = true;
+        self.leave(place)
+    }
+
+    fn leave(&mut self, place: PlaceId) -> Option<PlaceId> {
+        let is_over = self.jobs.get(&place).is_some_and(|job| job.is_dropped && job.busy == 0);
+        is_over.then(|| self.jobs.remove(&place)).map(|_| place)
+    }
+}
+
+fn status() -> FileStatus {
+    FileStatus {
+        device: 1,
+        inode: 1,
+        mode: 0o100_600,
+        links: 1,
+        user: 0,
+        group: 0,
+        special_device: 0,
+        size: 0,
+        block_size: 4096,
+        blocks: 0,
+        accessed: coppice_protocol::ship::Timestamp::default(),
+        modified: coppice_protocol::ship::Timestamp::default(),
+        changed: coppice_protocol::ship::Timestamp::default(),
+        created: None,
+    }
+}

@@ -1,0 +1,305 @@
+//! What parties order and say, on its way to others: the service node's plant, and the I/O nodes' effects.
+
+use coppice_io_node::machine::{Effect, Now};
+use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::personality::Personality;
+use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_qemu::machine::Accelerator;
+use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::store::Found;
+
+use super::host::Order;
+use super::io_node::{IoNode, PIPE_MESSAGES_MAX};
+use super::machine::{LifeId, Machine};
+use super::network::End;
+use super::queue::{Event, MILLISECOND_NS, Party, SECOND_NS};
+use super::world::World;
+
+/// How long pipes and processes of the host take, ns.
+const HOST_NS_MAX: u64 = MILLISECOND_NS;
+/// How long a helper takes to start, ns.
+const START_NS_MAX: u64 = 500 * MILLISECOND_NS;
+/// How long a machine takes to boot, ns.
+const BOOT_NS_MAX: u64 = 4 * SECOND_NS;
+/// How soon an end learns at the latest that nobody is at the other, ns.
+pub(super) const UNHEARD_NS_MAX: u64 = 15 * SECOND_NS;
+
+impl World {
+    /// The service node did something: carries out what it ordered.
+    pub(super) fn settle_host(&mut self) {
+        while let Some(order) = self.host.next_order() {
+            self.carry_out(order);
+        }
+        self.look_at_streams();
+        let due_ns = self.host.due_ns();
+        if due_ns != self.host.planned_ns
+            && let Some(at_ns) = due_ns
+        {
+            self.host.planned_ns = Some(at_ns);
+            self.queue.plan(at_ns.max(self.now_ns), Event::HostDue);
+        }
+    }
+
+    fn plant(&mut self, in_ns: u64, event: PlantEvent) {
+        self.plan(in_ns, Event::Plant(Box::new(event)));
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        let soon_ns = self.random.delay(HOST_NS_MAX);
+        match order {
+            Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
+            Order::StartFabric(incarnation) => {
+                self.host.fabric = Some(incarnation);
+                self.host.fabric_stopped_until_ns = 0;
+                let event = |event| PlantEvent::Fabric { incarnation, event };
+                self.plant(0, event(HelperEvent::Started { pid: 1 }));
+                let in_ns = self.random.delay(START_NS_MAX);
+                self.plant(in_ns, event(HelperEvent::Said(())));
+            }
+            Order::StopFabric => self.fabric_ends("told to"),
+            Order::AskFabric => {
+                if let Some(incarnation) = self.host.fabric {
+                    let in_ns = soon_ns.saturating_add(self.host.fabric_stopped_until_ns.saturating_sub(self.now_ns));
+                    self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Said(()) });
+                }
+            }
+            Order::StartIoNode(pset, incarnation) => {
+                self.io_nodes.insert(pset, IoNode::new(incarnation));
+                let started = HelperEvent::Started { pid: 100 + pset.0 };
+                self.plant(0, PlantEvent::Pset { pset, incarnation, event: started });
+                let in_ns = self.random.delay(START_NS_MAX);
+                let configure = ToPset::Configure {
+                    version: coppice_protocol::pset::VERSION,
+                    pset,
+                    mtu: coppice_service_node::plant::MTU,
+                    socket: "socket".into(),
+                    fabric: "fabric".into(),
+                };
+                self.plan(in_ns, Event::Ordered(pset, incarnation, Box::new(configure)));
+                self.ordered_ns.insert(pset, self.now_ns + in_ns);
+            }
+            Order::KillIoNode(pset) => self.io_node_ends(pset, "killed"),
+            Order::Tell(pset, message) => {
+                let Some(incarnation) = self.io_nodes.get(&pset).map(|io_node| io_node.incarnation) else { return };
+                // A pipe keeps the order.
+                let at_ns = self.ordered_ns.get(&pset).copied().unwrap_or(0).max(self.now_ns + soon_ns);
+                self.ordered_ns.insert(pset, at_ns);
+                self.queue.plan(at_ns, Event::Ordered(pset, incarnation, message));
+            }
+            Order::CheckProgram(job) => self.plant(soon_ns, PlantEvent::Program { job, found: Ok(Found::Sound) }),
+            Order::Boot(personality) => self.switch_on(*personality),
+            Order::KillMachine(node) => self.machine_ends(node, "killed"),
+        }
+    }
+
+    fn switch_on(&mut self, personality: Personality) {
+        let Personality { node, generation, .. } = personality;
+        self.lives += 1;
+        let life = LifeId { node, number: self.lives };
+        self.note("machine switched on", format_args!("node {node}, boot {generation}"));
+        self.machines.insert(node, Machine::new(life, personality));
+        let started = MachineEvent::Started { pid: 1000 + node.0 };
+        self.plant(0, PlantEvent::Machine { node, generation, event: started });
+        if self.is_faulty() && self.random.chance(50) {
+            // It never gets there, or ends at once.
+            if self.random.chance(500) {
+                let in_ns = self.random.delay(BOOT_NS_MAX);
+                self.plan(in_ns, Event::Kill(node));
+            }
+            return self.trace.count("fault: machine that does not boot", 1);
+        }
+        let in_ns = self.random.delay(BOOT_NS_MAX);
+        self.plan(in_ns, Event::Booted(life));
+    }
+
+    /// A machine is gone.
+    pub(super) fn machine_ends(&mut self, node: NodeId, why: &str) {
+        let Some(machine) = self.machines.remove(&node) else { return };
+        let life = machine.life;
+        self.deferred.remove(&Party::Machine(life));
+        let generation = machine.personality.generation;
+        // Nobody says anything on its connections any more.
+        let mut connections = self.network.lock();
+        for id in connections.of(|connection| connection.life == life) {
+            connections.leave(id, End::Node);
+        }
+        drop(connections);
+        drop(machine);
+        self.observed.over(life);
+        let event = MachineEvent::Ended { reason: why.to_owned(), last_words: LastWords::None };
+        let in_ns = self.random.delay(HOST_NS_MAX);
+        self.plant(in_ns, PlantEvent::Machine { node, generation, event });
+    }
+
+    /// An I/O node's process is gone.
+    pub(super) fn io_node_ends(&mut self, pset: PsetId, why: &str) {
+        let Some(io_node) = self.io_nodes.remove(&pset) else { return };
+        self.deferred.remove(&Party::IoNode(pset));
+        for id in io_node.connections.into_keys() {
+            self.network.lock().leave(id, End::IoNode);
+            let in_ns = self.random.delay(UNHEARD_NS_MAX);
+            self.plan(in_ns, Event::Broke(id, End::Node));
+        }
+        let in_ns = io_node.said_ns.saturating_sub(self.now_ns) + self.random.delay(HOST_NS_MAX);
+        let event = HelperEvent::Ended(why.to_owned());
+        self.plant(in_ns, PlantEvent::Pset { pset, incarnation: io_node.incarnation, event });
+    }
+
+    pub(super) fn fabric_ends(&mut self, why: &str) {
+        let Some(incarnation) = self.host.fabric.take() else { return };
+        let in_ns = self.random.delay(HOST_NS_MAX);
+        self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Ended(why.to_owned()) });
+    }
+
+    /// Has something happen in an I/O node, and carries out what follows.
+    pub(super) fn with_io_node<R>(&mut self, pset: PsetId, f: impl FnOnce(&mut IoNode, Now) -> R) -> Option<R> {
+        let now = self.io_node_now();
+        let result = f(self.io_nodes.get_mut(&pset)?, now);
+        self.settle_io_node(pset);
+        Some(result)
+    }
+
+    pub(super) fn settle_io_node(&mut self, pset: PsetId) {
+        let now = self.io_node_now();
+        loop {
+            let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
+            if let Some(effect) = io_node.machine.next_effect() {
+                self.carry_out_effect(pset, effect, now);
+                continue;
+            }
+            if !io_node.machine.is_full()
+                && let Some(order) = io_node.orders.pop_front()
+            {
+                if let Err(error) = io_node.machine.order(order, now) {
+                    self.violate(format!("I/O node {pset}: {error}"));
+                }
+                continue;
+            }
+            if io_node.in_pipe < PIPE_MESSAGES_MAX
+                && let Some(message) = io_node.machine.next_message(now)
+            {
+                io_node.in_pipe += 1;
+                self.say(pset, message);
+                continue;
+            }
+            if io_node.machine.is_over() {
+                return self.io_node_ends(pset, "told to");
+            }
+            break;
+        }
+        let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
+        let (due_ns, incarnation) = (io_node.machine.deadline(), io_node.incarnation);
+        if due_ns != io_node.planned_ns {
+            io_node.planned_ns = due_ns;
+            if let Some(at_ns) = due_ns {
+                self.queue.plan(at_ns.max(self.now_ns), Event::IoNodeDue(pset, incarnation));
+            }
+        }
+    }
+
+    fn say(&mut self, pset: PsetId, message: FromPset) {
+        let soon_ns = self.now_ns + self.random.delay(HOST_NS_MAX);
+        let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
+        io_node.said_ns = io_node.said_ns.max(soon_ns);
+        let event = PlantEvent::Pset { pset, incarnation: io_node.incarnation, event: HelperEvent::Said(message) };
+        let at_ns = io_node.said_ns;
+        self.queue.plan(at_ns, Event::Plant(Box::new(event)));
+    }
+
+    fn carry_out_effect(&mut self, pset: PsetId, effect: Effect, now: Now) {
+        let disk_ns = self.disk_ns(pset);
+        let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
+        let incarnation = io_node.incarnation;
+        let mut left = None;
+        match effect {
+            Effect::Move(line) => {
+                if let Some(id) = io_node.lines.get(&line).copied() {
+                    self.move_from_io_node(pset, id);
+                    self.move_to_io_node(pset, id);
+                }
+            }
+            Effect::Listen(line) => io_node.machine.listen(line, now),
+            Effect::Flush(line) => {
+                // What it has taken by now is on its way, whether it comes or not.
+                if let Some(id) = io_node.lines.get(&line).copied() {
+                    self.move_from_io_node(pset, id);
+                }
+                if let Some(io_node) = self.io_nodes.get_mut(&pset) {
+                    io_node.machine.flushed(line);
+                }
+            }
+            Effect::End { line, last } => {
+                let Some(id) = io_node.lines.remove(&line) else { return };
+                io_node.connections.remove(&id);
+                self.end_from_io_node(id, last);
+            }
+            Effect::Open { place, .. } => {
+                io_node.disk.open(place);
+                self.plan(disk_ns, Event::Opened(pset, incarnation, place));
+            }
+            Effect::Drop(place) => left = io_node.disk.forget(place),
+            Effect::Try { id, place, rank, call, bulk } => {
+                io_node.disk.begin(id, place, rank, call, bulk.len());
+                io_node.machine.waits(id);
+            }
+            Effect::Run(id) => self.plan(disk_ns, Event::Done(pset, incarnation, id)),
+            Effect::Cancel(id) => left = io_node.disk.cancel(id),
+            Effect::Names { id, place, rank, call } => {
+                io_node.disk.begin(id, place, rank, call, 0);
+                self.plan(disk_ns, Event::Done(pset, incarnation, id));
+            }
+            Effect::Close { place, rank, .. } => {
+                io_node.disk.close(place, rank);
+                self.plan(disk_ns, Event::Closed(pset, incarnation, place, rank));
+            }
+        }
+        if let (Some(place), Some(io_node)) = (left, self.io_nodes.get_mut(&pset)) {
+            io_node.machine.left(place);
+        }
+    }
+
+    /// How long the disk of an I/O node's host takes, ns.
+    fn disk_ns(&mut self, pset: PsetId) -> u64 {
+        let dead_ns = self.dead_disks.get(&pset).map_or(0, |until_ns| until_ns.saturating_sub(self.now_ns));
+        dead_ns + self.random.delay(20 * MILLISECOND_NS)
+    }
+
+    pub(super) fn io_node_now(&self) -> Now {
+        Now { ns: self.now_ns, realtime_ns: self.now_ns }
+    }
+
+    /// Whose an event is: it waits if that is stopped.
+    pub(super) fn whose(&self, event: &Event) -> Option<Party> {
+        match event {
+            Event::HostDue | Event::Plant(_) | Event::User(_) | Event::Taken(..) => Some(Party::Host),
+            Event::Ordered(pset, ..)
+            | Event::IoNodeDue(pset, _)
+            | Event::Opened(pset, ..)
+            | Event::Done(pset, ..)
+            | Event::Closed(pset, ..) => Some(Party::IoNode(*pset)),
+            Event::Booted(life) | Event::NodeDue(life) => Some(Party::Machine(*life)),
+            Event::Dialled(id) => Some(Party::IoNode(self.network.lock().get(*id)?.pset)),
+            Event::Answered(id, _) | Event::Arrive(id, End::Node) | Event::Broke(id, End::Node) => {
+                Some(Party::Machine(self.network.lock().get(*id)?.life))
+            }
+            Event::Arrive(id, End::IoNode) | Event::Broke(id, End::IoNode) => {
+                Some(Party::IoNode(self.network.lock().get(*id)?.pset))
+            }
+            Event::HostStart | Event::Up | Event::Kill(_) | Event::Fault | Event::Undo(_) | Event::Resume(_) => None,
+        }
+    }
+
+    /// Until when a party is stopped, ns.
+    pub(super) fn stopped_until_ns(&self, party: Party) -> u64 {
+        match party {
+            Party::Host => self.host.stopped_until_ns,
+            Party::IoNode(pset) => self.io_nodes.get(&pset).map_or(0, |io_node| io_node.stopped_until_ns),
+            Party::Machine(life) => self.machine(life).map_or(0, |machine| machine.stopped_until_ns),
+        }
+    }
+
+    /// Whether a helper's event is of this start.
+    pub(super) fn is_now(&self, pset: PsetId, incarnation: Incarnation) -> bool {
+        self.io_nodes.get(&pset).is_some_and(|io_node| io_node.incarnation == incarnation)
+    }
+}

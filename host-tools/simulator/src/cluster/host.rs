@@ -1,0 +1,242 @@
+//! The service node: the real controller with its database in memory, and a plant that notes what it orders.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use coppice_api::ClusterPaths;
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
+use coppice_protocol::personality::{NodeKey, Personality};
+use coppice_protocol::pset::ToPset;
+use coppice_protocol::retain::RetentionPolicy;
+use coppice_protocol::world::JobKey;
+use coppice_qemu::machine::Accelerator;
+use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
+use coppice_service_node::database::{Database, FileKey, ProgramRow};
+use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::records::Records;
+use coppice_service_node::store::{Held, ProgramStore};
+use tokio::sync::oneshot;
+
+use super::Options;
+use super::machine::MEMORY_BYTES;
+use crate::random::Random;
+
+/// The program that all jobs are of: scripts need none.
+const PROGRAM: ProgramRow = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
+/// The file it came from.
+const FILE: FileKey = FileKey { device: 1, inode: 2, bytes: 100, modified_ns: 4, changed_ns: 5 };
+/// What the host's clock shows at the beginning, ns since 1970.
+const BEGIN_NS: u64 = 1_800_000_000_000_000_000;
+/// Nodes that are booted at a time: one of so many, and more than a few.
+const BOOTED_ONE_IN: usize = 8;
+const BOOTS_MIN: usize = 4;
+
+/// What the controller has done.
+#[derive(Debug)]
+pub(super) enum Order {
+    FindAccelerator,
+    StartFabric(Incarnation),
+    StopFabric,
+    AskFabric,
+    StartIoNode(PsetId, Incarnation),
+    KillIoNode(PsetId),
+    Tell(PsetId, Box<ToPset>),
+    CheckProgram(JobId),
+    Boot(Box<Personality>),
+    KillMachine(NodeId),
+}
+
+#[derive(Debug)]
+struct Noted {
+    orders: VecDeque<Order>,
+    random: Random,
+}
+
+/// Notes orders for the world.
+#[derive(Clone, Debug)]
+pub(super) struct NotingPlant(Arc<Mutex<Noted>>);
+
+impl NotingPlant {
+    fn note(&self, order: Order) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).orders.push_back(order);
+    }
+
+    fn take(&self) -> Option<Order> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).orders.pop_front()
+    }
+
+    fn bytes(&self) -> [u8; 32] {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).random.bytes()
+    }
+}
+
+impl Plant for NotingPlant {
+    fn find_accelerator(&mut self) {
+        self.note(Order::FindAccelerator);
+    }
+    fn start_fabric(&mut self, incarnation: Incarnation) {
+        self.note(Order::StartFabric(incarnation));
+    }
+    fn stop_fabric(&mut self, _how: Stop) {
+        self.note(Order::StopFabric);
+    }
+    fn ask_fabric(&mut self) {
+        self.note(Order::AskFabric);
+    }
+    fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
+        self.note(Order::StartIoNode(pset, incarnation));
+    }
+    fn kill_io_node(&mut self, pset: PsetId) {
+        self.note(Order::KillIoNode(pset));
+    }
+    fn tell(&mut self, pset: PsetId, message: &ToPset) {
+        self.note(Order::Tell(pset, Box::new(message.clone())));
+    }
+    fn secrets(&mut self) -> Result<Secrets, String> {
+        Ok(Secrets { key: NodeKey(self.bytes()), seed: self.bytes() })
+    }
+    fn job_key(&mut self) -> Result<JobKey, String> {
+        Ok(JobKey(self.bytes()))
+    }
+    fn check_program(&mut self, job: JobId, _program: Held, _file: PathBuf) {
+        self.note(Order::CheckProgram(job));
+    }
+    fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
+        self.note(Order::Boot(Box::new(personality.clone())));
+    }
+    fn forget_personality(&mut self, _node: NodeId) {}
+    fn kill_machine(&mut self, node: NodeId) {
+        self.note(Order::KillMachine(node));
+    }
+}
+
+/// See this module.
+pub(super) struct Host {
+    /// None while it is not running.
+    controller: Option<Controller<NotingPlant>>,
+    /// While it is not running.
+    database: Option<Database>,
+    plant: NotingPlant,
+    store: ProgramStore,
+    config: Config,
+    begin: Instant,
+    _home: tempfile::TempDir,
+    /// The fabric's last start, and whether it runs.
+    pub fabric: Option<Incarnation>,
+    /// It does nothing before then, ns.
+    pub stopped_until_ns: u64,
+    /// The same for the fabric.
+    pub fabric_stopped_until_ns: u64,
+    /// The time at which it is known to be due, ns.
+    pub planned_ns: Option<u64>,
+}
+
+impl Host {
+    /// One that was not started yet.
+    pub(super) fn new(options: &Options, random: Random) -> anyhow::Result<Self> {
+        let home = tempfile::tempdir()?;
+        let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
+        let paths = ClusterPaths::find_with("simulated".parse()?, variable, 0)?;
+        paths.create()?;
+        let store = ProgramStore::open(paths.programs())?;
+        let config = Config {
+            paths,
+            nodes: options.nodes,
+            cores: 1,
+            memory_bytes: MEMORY_BYTES,
+            pset_size: options.pset_size,
+            retention: RetentionPolicy::One,
+            boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
+        };
+        Ok(Self {
+            controller: None,
+            database: Some(Database::in_memory()?),
+            plant: NotingPlant(Arc::new(Mutex::new(Noted { orders: VecDeque::new(), random }))),
+            store,
+            config,
+            begin: Instant::now(),
+            _home: home,
+            fabric: None,
+            stopped_until_ns: 0,
+            fabric_stopped_until_ns: 0,
+            planned_ns: None,
+        })
+    }
+
+    fn now(&self, now_ns: u64) -> Now {
+        Now { instant: self.begin + Duration::from_nanos(now_ns), realtime_ns: BEGIN_NS + now_ns }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.controller.is_some()
+    }
+
+    /// Starts it.
+    pub(super) fn start(&mut self, now_ns: u64) -> anyhow::Result<()> {
+        let Some(database) = self.database.take() else { return Ok(()) };
+        let records = Records::new(database);
+        let now = self.now(now_ns);
+        let controller = Controller::new(self.config.clone(), records, self.store.clone(), self.plant.clone(), now)?;
+        self.controller.insert(controller).start(now);
+        Ok(())
+    }
+
+    /// Kills it. Its database stays.
+    pub(super) fn kill(&mut self, now_ns: u64) {
+        let now = self.now(now_ns);
+        if let Some(controller) = self.controller.take() {
+            self.database = Some(controller.into_database(now));
+        }
+        while self.plant.take().is_some() {}
+        self.fabric = None;
+        (self.stopped_until_ns, self.planned_ns) = (0, None);
+    }
+
+    pub(super) fn handle(&mut self, event: Event, now_ns: u64) {
+        let now = self.now(now_ns);
+        if let Some(controller) = &mut self.controller {
+            controller.handle(event, now);
+        }
+    }
+
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        let now = self.now(now_ns);
+        if let Some(controller) = &mut self.controller {
+            controller.advance(now);
+        }
+    }
+
+    /// When it is due next, ns.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        let deadline = self.controller.as_ref()?.deadline()?;
+        let since = deadline.saturating_duration_since(self.begin).as_nanos();
+        Some(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn next_order(&mut self) -> Option<Order> {
+        self.plant.take()
+    }
+
+    /// Asks, and gives the answer if it came at once.
+    pub(super) fn ask<T>(
+        &mut self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Refused>>) -> Request,
+        now_ns: u64,
+    ) -> Option<Result<T, Refused>> {
+        let (answer, mut answered) = oneshot::channel();
+        self.handle(Event::Request(request(answer)), now_ns);
+        answered.try_recv().ok()
+    }
+
+    /// Submits a job.
+    pub(super) fn submit(
+        &mut self,
+        submission: coppice_api::job::Submission,
+        now_ns: u64,
+    ) -> Option<Result<JobId, Refused>> {
+        let program = self.store.hold(PROGRAM);
+        self.ask(|answer| Request::Submit(Box::new(submission), program, FILE, answer), now_ns)
+    }
+}

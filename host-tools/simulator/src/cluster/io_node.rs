@@ -1,0 +1,53 @@
+//! An I/O node: its machine, and what the world knows of its process.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use coppice_io_node::machine::{LineId, Machine};
+use coppice_protocol::pset::ToPset;
+use coppice_service_node::plant::Incarnation;
+
+use super::disk::Disk;
+use super::network::ConnectionId;
+
+/// See this module.
+#[derive(Debug)]
+pub(super) struct IoNode {
+    pub incarnation: Incarnation,
+    pub machine: Machine,
+    pub disk: Disk,
+    /// It was told who it is.
+    pub is_configured: bool,
+    /// Orders that wait until the service node has taken what there is to say.
+    pub orders: VecDeque<ToPset>,
+    pub lines: BTreeMap<LineId, ConnectionId>,
+    pub connections: BTreeMap<ConnectionId, LineId>,
+    /// When what was last said arrives at the service node, ns.
+    pub said_ns: u64,
+    /// Messages in the pipe to the service node.
+    pub in_pipe: usize,
+    /// It does nothing before then, ns.
+    pub stopped_until_ns: u64,
+    /// The time at which it is known to be due, ns.
+    pub planned_ns: Option<u64>,
+}
+
+/// Messages that the pipe to the service node holds.
+pub(super) const PIPE_MESSAGES_MAX: usize = 64;
+
+impl IoNode {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self {
+            incarnation,
+            machine: Machine::default(),
+            disk: Disk::default(),
+            is_configured: false,
+            orders: VecDeque::new(),
+            lines: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            said_ns: 0,
+            in_pipe: 0,
+            stopped_until_ns: 0,
+            planned_ns: None,
+        }
+    }
+}

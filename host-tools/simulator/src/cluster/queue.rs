@@ -1,0 +1,101 @@
+//! Events to come, in the order of their times; those of one time in the order in which they were planned.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use coppice_io_node::machine::{CallId, PlaceId};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::pset::ToPset;
+use coppice_service_node::plant::{Incarnation, PlantEvent};
+
+use super::faults::Undo;
+use super::machine::LifeId;
+use super::network::{ConnectionId, End};
+
+pub(super) const MILLISECOND_NS: u64 = 1_000_000;
+pub(super) const SECOND_NS: u64 = 1000 * MILLISECOND_NS;
+
+/// Who can be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Party {
+    /// The service node.
+    Host,
+    /// The I/O node of a pset.
+    IoNode(PsetId),
+    /// A boot of a node.
+    Machine(LifeId),
+}
+
+/// Something that is to happen.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Something is due at the service node.
+    HostDue,
+    /// The service node is started again.
+    HostStart,
+    /// The service node's plant tells it something.
+    Plant(Box<PlantEvent>),
+    /// The service node's message reaches an I/O node.
+    Ordered(PsetId, Incarnation, Box<ToPset>),
+    /// Something is due at an I/O node.
+    IoNodeDue(PsetId, Incarnation),
+    /// A job's root and program are open.
+    Opened(PsetId, Incarnation, PlaceId),
+    /// A call is done.
+    Done(PsetId, Incarnation, CallId),
+    /// A rank's files are closed.
+    Closed(PsetId, Incarnation, PlaceId, Rank),
+    /// A node's machine has booted.
+    Booted(LifeId),
+    /// Something is due at a node.
+    NodeDue(LifeId),
+    /// A node's call for a connection reaches its I/O node.
+    Dialled(ConnectionId),
+    /// The I/O node's answer to that reaches the node.
+    Answered(ConnectionId, bool),
+    /// Bytes, or the end, reach an end of a connection.
+    Arrive(ConnectionId, End),
+    /// An end of a connection learns that it is broken.
+    Broke(ConnectionId, End),
+    /// Whoever brought the cluster up looks whether it came up.
+    Up,
+    /// A user does something.
+    User(usize),
+    /// A user has taken output.
+    Taken(JobId, PsetId, usize),
+    /// A node's machine is to be killed.
+    Kill(NodeId),
+    /// Something goes wrong.
+    Fault,
+    /// It is mended.
+    Undo(Undo),
+    /// Who was stopped goes on.
+    Resume(Party),
+}
+
+/// See this module.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    order: BinaryHeap<Reverse<(u64, u64)>>,
+    events: BTreeMap<u64, Event>,
+    planned: u64,
+}
+
+impl Queue {
+    /// What is planned for the end of time never happens.
+    pub(super) fn plan(&mut self, at_ns: u64, event: Event) {
+        if at_ns == u64::MAX {
+            return;
+        }
+        self.planned += 1;
+        self.order.push(Reverse((at_ns, self.planned)));
+        self.events.insert(self.planned, event);
+    }
+
+    /// The next event and its time.
+    pub(super) fn take(&mut self) -> Option<(u64, Event)> {
+        let Reverse((at_ns, number)) = self.order.pop()?;
+        let event = self.events.remove(&number)?;
+        Some((at_ns, event))
+    }
+}

@@ -1,0 +1,48 @@
+//! What a scripted process does, as the arguments of its job say it.
+
+use coppice_protocol::text::ByteString;
+
+/// See this module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Script {
+    /// Lines that each rank prints.
+    pub lines: u64,
+    /// Pause before each, ns.
+    pub pause_ns: u64,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// Whether it appends each line to a file of its own, too.
+    pub appends: bool,
+    /// What it exits with.
+    pub status: u8,
+}
+
+impl Script {
+    pub(super) fn arguments(&self) -> Vec<ByteString> {
+        let numbers = [self.lines, self.pause_ns, self.line_bytes, u64::from(self.appends), u64::from(self.status)];
+        numbers.map(|number| number.to_string().into()).into()
+    }
+
+    /// What the arguments of a launch say, the program's name not included.
+    pub(super) fn of(arguments: &[ByteString]) -> Self {
+        let number = |at: usize| {
+            let text = arguments.get(at).and_then(|argument| std::str::from_utf8(argument.as_bytes()).ok());
+            text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Self {
+            lines: number(0),
+            pause_ns: number(1),
+            line_bytes: number(2),
+            appends: number(3) > 0,
+            status: u8::try_from(number(4)).unwrap_or(0),
+        }
+    }
+
+    /// A rank's line of this number.
+    pub(super) fn line(&self, rank: u32, number: u64) -> Vec<u8> {
+        let mut line = format!("{rank} {number} ").into_bytes();
+        line.resize(line.len().max(usize::try_from(self.line_bytes).unwrap_or(0)), b'.');
+        line.push(b'\n');
+        line
+    }
+}

@@ -1,0 +1,151 @@
+//! Users: each submits a job, watches it, and submits the next. Some take output slowly, end their job, or go away.
+
+use coppice_api::job::{JobView, Submission};
+use coppice_api::stream::JobEvent;
+use coppice_protocol::ids::{JobId, PsetId};
+use coppice_service_node::controller::{Event as HostEvent, Request};
+use coppice_service_node::feed::Piece;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::error::TryRecvError;
+
+use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
+use super::script::Script;
+use super::world::World;
+
+/// Longest pause between two jobs, or until a user does something to one, ns.
+const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
+
+/// One of them.
+#[derive(Debug, Default)]
+pub(super) struct User {
+    job: Option<(JobId, UnboundedReceiver<Piece>)>,
+}
+
+impl World {
+    pub(super) fn plan_user(&mut self, user: usize) {
+        let in_ns = self.random.delay(PAUSE_NS_MAX) + MILLISECOND_NS;
+        self.plan(in_ns, Event::User(user));
+    }
+
+    /// A user does what comes to mind.
+    pub(super) fn user_acts(&mut self, user: usize) {
+        if self.host.is_up() {
+            match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
+                None if self.is_faulty() => self.submit(user),
+                Some(job) if self.is_faulty() => self.do_to(user, job),
+                // When nothing is broken any more, all that was begun is to end by itself.
+                _ => return,
+            }
+        }
+        self.plan_user(user);
+    }
+
+    fn submit(&mut self, user: usize) {
+        let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
+        let ranks_per_node = self.random.between(1, 3) as u32;
+        // Some fill the windows of connections and of output.
+        let line_bytes_max = if self.random.chance(150) { 60_000 } else { 200 };
+        let script = Script {
+            lines: self.random.between(0, 30),
+            pause_ns: self.random.delay(SECOND_NS),
+            line_bytes: self.random.delay(line_bytes_max),
+            appends: self.random.chance(500),
+            status: self.random.between(0, 3) as u8,
+        };
+        let submission = Submission {
+            program: "/bin/script".into(),
+            name: "script".into(),
+            arguments: script.arguments(),
+            environment: Vec::new(),
+            root: "/".into(),
+            directory: "/".into(),
+            ranks,
+            ranks_per_node,
+            input_rank: None,
+            timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
+            umask: 0o22,
+            estimate_ms: None,
+            retain: false,
+            nodes: Vec::new(),
+        };
+        let Some(Ok(job)) = self.host.submit(submission, self.now_ns) else {
+            self.trace.count("submissions refused", 1);
+            return self.settle_host();
+        };
+        self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
+        self.checkers.jobs.submitted(job, ranks, script);
+        match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
+            Some(Ok(receiver)) => {
+                if let Some(user) = self.users.get_mut(user) {
+                    user.job = Some((job, receiver));
+                }
+            }
+            _ => self.trace.count("streams refused", 1),
+        }
+        self.settle_host();
+    }
+
+    fn do_to(&mut self, user: usize, job: JobId) {
+        // Every second one waits, however long it takes: what hangs is not to be hidden.
+        if user.is_multiple_of(2) {
+            return;
+        }
+        if self.random.chance(50) {
+            let signal = if self.random.chance(500) { 9 } else { 15 };
+            self.note("job killed", format_args!("{job} with {signal}"));
+            let _ = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
+        } else if self.random.chance(30) {
+            self.note("user left", format_args!("{user}, of {job}"));
+            if let Some(user) = self.users.get_mut(user) {
+                user.job = None;
+            }
+            self.host.handle(HostEvent::Request(Request::Detached(job)), self.now_ns);
+        }
+        self.settle_host();
+    }
+
+    /// Users see what the service node has for them.
+    pub(super) fn look_at_streams(&mut self) {
+        for number in 0..self.users.len() {
+            while let Some(Some((job, receiver))) = self.users.get_mut(number).map(|user| user.job.as_mut()) {
+                let job = *job;
+                match receiver.try_recv() {
+                    Ok(Piece::Output { pset, rank, bytes, .. }) => {
+                        self.checkers.jobs.output(job, rank.0, &bytes);
+                        // Every third one is slow, and fills the windows of jobs that print much.
+                        let slowest_ns = if number.is_multiple_of(3) { 10 * SECOND_NS } else { SECOND_NS / 2 };
+                        let in_ns = self.random.delay(slowest_ns);
+                        self.plan(in_ns, Event::Taken(job, pset, bytes.len()));
+                    }
+                    Ok(Piece::Event(JobEvent::Ended(view))) => {
+                        self.heard_end(job, &view);
+                        self.leave_job(number);
+                    }
+                    Ok(Piece::Event(_)) => {}
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => self.leave_job(number),
+                }
+            }
+        }
+    }
+
+    fn leave_job(&mut self, user: usize) {
+        if let Some(user) = self.users.get_mut(user) {
+            user.job = None;
+        }
+    }
+
+    fn heard_end(&mut self, job: JobId, view: &JobView) {
+        let reason = view.reason.as_deref().unwrap_or("");
+        self.note("job ended", format_args!("{job}: {:?} {reason}", view.exit_status));
+        let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
+        let lives = self.machines.values().map(|machine| machine.life).collect();
+        self.checkers.jobs.ended(job, view, alive, &lives);
+    }
+
+    /// Also when its user has nothing more to do with the job: it was taken.
+    pub(super) fn taken(&mut self, job: JobId, pset: PsetId, bytes: usize) {
+        self.host.handle(HostEvent::Request(Request::Taken(job, pset, bytes)), self.now_ns);
+        self.settle_host();
+    }
+}

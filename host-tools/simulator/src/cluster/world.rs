@@ -1,0 +1,415 @@
+//! The world: who is in it, and what each event does to whom.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use coppice_api::cluster::ClusterState;
+use coppice_api::node::NodeState;
+use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::pset::ToPset;
+use coppice_service_node::controller::{Event as HostEvent, Request};
+use coppice_service_node::plant::{HelperEvent, PlantEvent};
+
+use super::Options;
+use super::checkers::Checkers;
+use super::faults::Weights;
+use super::host::Host;
+use super::io_node::IoNode;
+use super::machine::{LifeId, Machine};
+use super::network::{End, Network};
+use super::process::Observed;
+use super::queue::{Event, Party, Queue, SECOND_NS};
+use super::users::User;
+use crate::checkers::{Violation, ensure};
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::{Failure, Report};
+
+/// Events in a run; more mean that something goes round in circles.
+const EVENTS_MAX: u64 = 20_000_000;
+/// How often it is looked whether all has come right, ns.
+const LOOK_NS: u64 = SECOND_NS;
+
+/// One run.
+pub(super) struct World {
+    seed: u64,
+    pub options: Options,
+    pub now_ns: u64,
+    pub random: Random,
+    pub queue: Queue,
+    pub trace: Trace,
+    pub checkers: Checkers,
+    pub host: Host,
+    pub io_nodes: BTreeMap<PsetId, IoNode>,
+    /// When the last order for each is there, ns.
+    pub ordered_ns: BTreeMap<PsetId, u64>,
+    pub machines: BTreeMap<NodeId, Machine>,
+    pub network: Network,
+    pub observed: Observed,
+    pub users: Vec<User>,
+    pub weights: Weights,
+    /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
+    pub cut_off: BTreeMap<NodeId, u64>,
+    pub dead_disks: BTreeMap<PsetId, u64>,
+    pub lives: u64,
+    /// What waits for those who are stopped.
+    pub deferred: BTreeMap<Party, VecDeque<Event>>,
+    violations: Vec<Violation>,
+    /// Something about the simulation itself did not work.
+    trouble: Option<anyhow::Error>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: &Options) -> Result<Self, Failure> {
+        let mut random = Random::new(seed);
+        let failure = |error: anyhow::Error| Failure {
+            seed,
+            at_ns: 0,
+            violation: Violation::new(format!("the world cannot be made: {error:#}")),
+            trace: Vec::new(),
+        };
+        // Nodes and sessions take their random numbers from there.
+        coppice_core::random::seed(&random.bytes());
+        let weights = Weights::draw(&mut random);
+        let host = Host::new(options, Random::new(random.next())).map_err(failure)?;
+        let mut world = Self {
+            seed,
+            options: *options,
+            now_ns: 0,
+            random,
+            queue: Queue::default(),
+            trace: Trace::new(),
+            checkers: Checkers::default(),
+            host,
+            io_nodes: BTreeMap::new(),
+            ordered_ns: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            network: Network::default(),
+            observed: Observed::default(),
+            users: (0..options.users).map(|_| User::default()).collect(),
+            weights,
+            cut_off: BTreeMap::new(),
+            dead_disks: BTreeMap::new(),
+            lives: 0,
+            deferred: BTreeMap::new(),
+            violations: Vec::new(),
+            trouble: None,
+        };
+        world.plan(0, Event::HostStart);
+        world.plan(LOOK_NS, Event::Up);
+        (0..options.users).for_each(|user| world.plan_user(user));
+        world.plan_fault();
+        Ok(world)
+    }
+
+    /// Things still go wrong.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.now_ns < self.options.faulty_ns
+    }
+
+    pub(super) fn plan(&mut self, in_ns: u64, event: Event) {
+        self.queue.plan(self.now_ns.saturating_add(in_ns), event);
+    }
+
+    pub(super) fn note(&mut self, name: &'static str, what: fmt::Arguments<'_>) {
+        self.trace.note(self.now_ns, name, what);
+    }
+
+    pub(super) fn violate(&mut self, what: String) {
+        self.violations.push(Violation::new(what));
+    }
+
+    /// Runs to the end, or to the first thing that must not be.
+    pub(super) fn run(mut self) -> Result<Report, Failure> {
+        let result = self.play();
+        let Self { seed, now_ns, trace, .. } = self;
+        let (counts, digest) = (trace.counts(), trace.digest());
+        match result {
+            Ok(()) => Ok(Report { counts, trace: trace.lines(), digest }),
+            Err(violation) => Err(Failure { seed, at_ns: now_ns, violation, trace: trace.lines() }),
+        }
+    }
+
+    fn play(&mut self) -> Result<(), Violation> {
+        let mut events = 0;
+        let mut next_look_ns = self.options.faulty_ns;
+        let mut end_ns = None;
+        while let Some((at_ns, event)) = self.queue.take() {
+            self.now_ns = at_ns.max(self.now_ns);
+            events += 1;
+            ensure(events < EVENTS_MAX, || format!("{EVENTS_MAX} events without an end"))?;
+            self.happen(event);
+            self.settle_network();
+            self.check()?;
+            if self.now_ns >= next_look_ns {
+                next_look_ns = self.now_ns + LOOK_NS;
+                match self.what_is_not_right() {
+                    None => {
+                        end_ns = Some(self.now_ns);
+                        break;
+                    }
+                    Some(what) if self.now_ns >= self.options.faulty_ns + self.options.quiet_ns => {
+                        return Err(Violation::new(format!("long after the last fault: {what}")));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        ensure(end_ns.is_some(), || "nothing happens any more".to_owned())?;
+        self.check_records()?;
+        self.trace.count("events", events);
+        self.trace.count("processes", self.observed.lock().launched);
+        self.note("all right", format_args!("after {events} events"));
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        if let Some(error) = self.trouble.take() {
+            return Err(Violation::new(format!("{error:#}")));
+        }
+        if let Some(what) = self.observed.lock().violations.pop() {
+            return Err(Violation::new(what));
+        }
+        self.checkers.jobs.check()?;
+        if self.violations.is_empty() { Ok(()) } else { Err(self.violations.remove(0)) }
+    }
+
+    /// What has not come right yet, if anything.
+    fn what_is_not_right(&mut self) -> Option<String> {
+        let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        if let Some(job) = jobs.iter().find(|job| job.ended_at_ns.is_none()) {
+            return Some(format!("job {} has not ended: {job:?}", job.job));
+        }
+        let Some(Ok(nodes)) = self.host.ask(Request::Nodes, self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        if let Some(node) = nodes.iter().find(|node| node.state != NodeState::Ready) {
+            return Some(format!("node {} is not ready: {node:?}", node.node));
+        }
+        let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        let state = view.borrow().state;
+        if state != ClusterState::Up {
+            return Some(format!("the cluster is {state:?}"));
+        }
+        let left = self.observed.lock().alive.keys().next().copied();
+        left.map(|(life, job, rank)| format!("rank {rank} of job {job} is still there, in boot {life:?}"))
+    }
+
+    fn check_records(&mut self) -> Result<(), Violation> {
+        for job in self.checkers.jobs.all() {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) => {
+                    let held = self.checkers.jobs.recorded(job, &detail)?;
+                    self.trace.count("rank reports held against its output", held);
+                }
+                other => return Err(Violation::new(format!("job {job} is not recorded: {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The service node and all that lives with it are gone.
+    pub(super) fn kill_host(&mut self) {
+        if !self.host.is_up() {
+            return;
+        }
+        self.host.kill(self.now_ns);
+        for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
+            self.io_node_ends(pset, "killed");
+        }
+        for node in self.machines.keys().copied().collect::<Vec<_>>() {
+            self.machine_ends(node, "killed");
+        }
+        self.ordered_ns.clear();
+        // What users meant to say they say to the next one.
+        for event in self.deferred.remove(&Party::Host).unwrap_or_default() {
+            if matches!(event, Event::User(_)) {
+                self.plan(0, event);
+            }
+        }
+        self.look_at_streams();
+    }
+
+    fn run_node(&mut self, life: LifeId) {
+        let now_ns = self.now_ns;
+        let Some(machine) = self.machine_mut(life) else { return };
+        machine.run(now_ns);
+        if machine.is_off() {
+            return self.machine_ends(life.node, "off");
+        }
+        let due_ns = machine.due_ns();
+        if due_ns != machine.planned_ns {
+            machine.planned_ns = due_ns;
+            if let Some(at_ns) = due_ns {
+                self.queue.plan(at_ns.max(now_ns), Event::NodeDue(life));
+            }
+        }
+    }
+
+    /// A boot's machine, if it is the one that is there.
+    pub(super) fn machine(&self, life: LifeId) -> Option<&Machine> {
+        self.machines.get(&life.node).filter(|machine| machine.life == life)
+    }
+
+    fn machine_mut(&mut self, life: LifeId) -> Option<&mut Machine> {
+        self.machines.get_mut(&life.node).filter(|machine| machine.life == life)
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Some(event) = self.carried(event) else { return };
+        if let Some(party) = self.whose(&event) {
+            let until_ns = self.stopped_until_ns(party);
+            let waits = self.deferred.get_mut(&party);
+            if until_ns > self.now_ns || waits.is_some() {
+                // Who is stopped does it later, in the same order.
+                if let Some(waits) = waits {
+                    waits.push_back(event);
+                } else {
+                    self.deferred.insert(party, VecDeque::from([event]));
+                    self.queue.plan(until_ns, Event::Resume(party));
+                }
+                return;
+            }
+        }
+        let mut woken = None;
+        match event {
+            Event::HostDue => {
+                if self.host.planned_ns.take().is_some() {
+                    self.host.advance(self.now_ns);
+                }
+                self.settle_host();
+            }
+            Event::HostStart => {
+                self.note("service node", format_args!("starts"));
+                if let Err(error) = self.host.start(self.now_ns) {
+                    self.trouble = Some(error);
+                }
+                self.settle_host();
+            }
+            Event::Up => self.look_whether_up(),
+            Event::Plant(event) => self.plant_says(*event),
+            Event::Ordered(pset, incarnation, order) if self.is_now(pset, incarnation) => {
+                self.with_io_node(pset, |io_node, _| match *order {
+                    ToPset::Configure { .. } => {
+                        io_node.is_configured = true;
+                        io_node.machine.begin();
+                    }
+                    order => io_node.orders.push_back(order),
+                });
+            }
+            Event::IoNodeDue(pset, incarnation) if self.is_now(pset, incarnation) => {
+                self.with_io_node(pset, |io_node, now| {
+                    io_node.planned_ns = None;
+                    io_node.machine.advance(now);
+                });
+            }
+            Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
+                self.with_io_node(pset, |io_node, now| {
+                    io_node.machine.opened(place, Ok(()), now);
+                    if let Some(place) = io_node.disk.rest(place) {
+                        io_node.machine.left(place);
+                    }
+                });
+            }
+            Event::Done(pset, incarnation, id) if self.is_now(pset, incarnation) => {
+                self.with_io_node(pset, |io_node, now| {
+                    let Some((answer, left)) = io_node.disk.finish(id) else { return };
+                    io_node.machine.done(id, answer, now);
+                    left.into_iter().for_each(|place| io_node.machine.left(place));
+                });
+            }
+            Event::Closed(pset, incarnation, place, rank) if self.is_now(pset, incarnation) => {
+                self.with_io_node(pset, |io_node, now| {
+                    io_node.machine.closed(place, rank, now);
+                    if let Some(place) = io_node.disk.rest(place) {
+                        io_node.machine.left(place);
+                    }
+                });
+            }
+            Event::Ordered(..) | Event::IoNodeDue(..) | Event::Opened(..) | Event::Done(..) | Event::Closed(..) => {}
+            Event::Booted(life) => {
+                let (network, observed) = (self.network.clone(), self.observed.clone());
+                let now_ns = self.now_ns;
+                if let Some(machine) = self.machine_mut(life) {
+                    machine.boot(&network, &observed, now_ns);
+                }
+                woken = Some(life);
+            }
+            Event::NodeDue(life) => {
+                if let Some(machine) = self.machine_mut(life) {
+                    machine.planned_ns = None;
+                }
+                woken = Some(life);
+            }
+            Event::Dialled(id) => self.dialled(id),
+            Event::Answered(id, is_open) => {
+                self.answered(id, is_open);
+                woken = self.life_of(id);
+            }
+            Event::Arrive(id, end) => {
+                self.arrive(id, end);
+                woken = self.life_of(id);
+            }
+            Event::Broke(id, end) => {
+                self.broke(id, end);
+                woken = self.life_of(id).filter(|_| end == End::Node);
+            }
+            Event::User(user) => self.user_acts(user),
+            Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
+            Event::Kill(node) => self.machine_ends(node, "it did not boot"),
+            Event::Fault => self.fault(),
+            Event::Undo(undo) => self.undo(undo),
+            Event::Resume(party) => self.resume(party),
+        }
+        if let Some(life) = woken {
+            self.run_node(life);
+        }
+    }
+
+    /// As `coppice up` does: a cluster that cannot come up is taken down, and whoever wants it tries again.
+    fn look_whether_up(&mut self) {
+        self.plan(LOOK_NS, Event::Up);
+        if self.host.stopped_until_ns > self.now_ns {
+            return;
+        }
+        let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else { return };
+        let failure = view.borrow().failure.clone().filter(|_| view.borrow().state == ClusterState::Failed);
+        if let Some(failure) = failure {
+            self.note("cluster given up", format_args!("{failure}"));
+            self.kill_host();
+            self.plan(0, Event::HostStart);
+        }
+    }
+
+    fn resume(&mut self, party: Party) {
+        let until_ns = self.stopped_until_ns(party);
+        if until_ns > self.now_ns {
+            return self.queue.plan(until_ns, Event::Resume(party));
+        }
+        for event in self.deferred.remove(&party).unwrap_or_default() {
+            self.happen(event);
+            self.settle_network();
+        }
+    }
+
+    fn life_of(&self, id: super::network::ConnectionId) -> Option<LifeId> {
+        self.network.lock().get(id).map(|connection| connection.life)
+    }
+
+    fn plant_says(&mut self, event: PlantEvent) {
+        if let PlantEvent::Pset { pset, incarnation, event: HelperEvent::Said(_) } = &event
+            && self.is_now(*pset, *incarnation)
+        {
+            let pset = *pset;
+            self.host.handle(HostEvent::Plant(event), self.now_ns);
+            self.with_io_node(pset, |io_node, _| io_node.in_pipe = io_node.in_pipe.saturating_sub(1));
+        } else {
+            self.host.handle(HostEvent::Plant(event), self.now_ns);
+        }
+        self.settle_host();
+    }
+}
