@@ -8,6 +8,7 @@
 //! | `mpich` – a static MPICH for programs that run on nodes | [`mpich`] |
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
 //! | `test` – everything CI runs | [`test`] |
+//! | `simulate` – whole clusters in a simulated world, from seeds | [`simulate`] |
 //! | `soak` – what the suite tries, with fresh seeds and for long | [`soak`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
 //! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
@@ -21,6 +22,7 @@ mod document;
 mod guard;
 mod mpich;
 mod setup;
+mod simulate;
 mod soak;
 mod test;
 mod tidy;
@@ -51,6 +53,8 @@ enum Task {
     MpiSuite(mpich::suite::Options),
     /// Set up, build, and run the whole test suite
     Test(test::Options),
+    /// Simulate whole clusters among faults, from seeds: service node, I/O nodes and nodes, the real code
+    Simulate(simulate::Options),
     /// Try what the suite tries with fresh seeds, for long
     Soak(soak::Options),
     /// Measure; prints each figure with what it is compared to
@@ -79,6 +83,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Mpich => setup::for_mpich().and_then(|()| mpich::run()),
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Simulate(options) => simulate::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::LinuxTable => document::linux_table(),

@@ -37,7 +37,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),
-    ("coppice-simulator", &["coppice-protocol"]),
+    (
+        "coppice-simulator",
+        &[
+            "coppice-protocol",
+            "coppice-endpoint",
+            "coppice-core",
+            "coppice-api",
+            "coppice-qemu",
+            "coppice-io-node",
+            "coppice-service-node",
+        ],
+    ),
     ("coppice-tests", &["coppice-protocol", "coppice-endpoint", "coppice-qemu", "coppice-api", "coppice-io-node"]),
     ("xtask", &["coppice-qemu"]),
 ];

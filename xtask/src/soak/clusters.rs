@@ -41,6 +41,7 @@ const KINDS: &[Kind] = &[
     Kind::new("retention", "retention_endurance::", 90),
     Kind { unit: "faults", endless: true, ..Kind::new("storm", "storm::", 60) },
     Kind { environment: &[("COPPICE_MOMENTS", "20")], ..Kind::new("verbs", "verbs::", 120) },
+    Kind::new("writes", "every_write::", 120),
 ];
 
 impl Kind {

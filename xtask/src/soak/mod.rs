@@ -24,10 +24,11 @@ const TURNS_MIN: u32 = 2;
 /// What to try, and how long.
 #[derive(Args)]
 #[command(after_help = "\
-Parts: properties (all property tests, with many more cases), simulator (the protocols over bad networks), fuzz (every \
-parser of the protocols), objects (random programs that combine kernel objects), calls (random system calls), threads \
-and retention (endurance of clusters), storm (random faults against a stream of jobs), verbs (commands that are \
-interrupted at random moments), and what else the cluster tests have for long runs.\n\n\
+Parts: properties (all property tests, with many more cases), simulator (sessions over bad networks), world (whole \
+simulated clusters), fuzz (every parser of the protocols), objects (random programs that combine kernel objects), \
+calls (random system calls), threads and retention (endurance of clusters), storm (random faults against a stream of \
+jobs), verbs (commands that are interrupted at random moments), writes (disks that fill at any write), and what else \
+the cluster tests have for long runs.\n\n\
 What is found is printed with the line that shows it again, and logged in target/soak. The exit status says whether \
 anything was. Ctrl-C ends it early, with its summary; nothing stays behind.")]
 pub(crate) struct Options {
@@ -97,8 +98,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         build::everything()?;
     }
     let watch = sweep::Watch::start()?;
-    let mut parts: Vec<Box<dyn Part>> =
-        vec![Box::new(properties::Properties::build()?), Box::new(programs::simulator()?), Box::new(programs::fuzz()?)];
+    let mut parts: Vec<Box<dyn Part>> = vec![Box::new(properties::Properties::build()?), Box::new(programs::fuzz()?)];
+    for simulator in programs::simulators()? {
+        parts.push(Box::new(simulator));
+    }
     if !options.host_only {
         parts.extend(clusters::parts()?.into_iter().map(|part| Box::new(part) as Box<dyn Part>));
     }

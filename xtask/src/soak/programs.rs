@@ -1,4 +1,4 @@
-//! The two programs that try seeds by themselves: the simulator of the protocols, and the changer of their inputs.
+//! The programs that try seeds by themselves: the simulator, and the changer of the protocols' inputs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,8 +15,13 @@ const SEEDS: u64 = 8;
 /// Longest such a run may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Simulated clusters.
-pub(super) struct Simulator(PathBuf);
+/// Simulated worlds of a kind.
+pub(super) struct Simulator {
+    program: PathBuf,
+    name: &'static str,
+    /// What the program calls it.
+    world: &'static str,
+}
 
 /// Changed inputs.
 pub(super) struct Fuzz(PathBuf);
@@ -27,8 +32,10 @@ fn built(package: &str) -> Result<PathBuf> {
     Ok(target().join("debug").join(package))
 }
 
-pub(super) fn simulator() -> Result<Simulator> {
-    built("coppice-simulator").map(Simulator)
+pub(super) fn simulators() -> Result<[Simulator; 2]> {
+    let program = built("coppice-simulator")?;
+    let of = |(name, world)| Simulator { program: program.clone(), name, world };
+    Ok([("simulator", "sessions"), ("world", "cluster")].map(of))
 }
 
 pub(super) fn fuzz() -> Result<Fuzz> {
@@ -37,7 +44,7 @@ pub(super) fn fuzz() -> Result<Fuzz> {
 
 impl Part for Simulator {
     fn name(&self) -> &'static str {
-        "simulator"
+        self.name
     }
 
     fn unit(&self) -> &'static str {
@@ -52,15 +59,16 @@ impl Part for Simulator {
         let mut came = Came::default();
         let mut seed = turn.seed;
         while Instant::now() < turn.end {
-            let mut command = Command::new(&self.0);
-            command.args(["--seed", &seed.to_string(), "--seeds", &SEEDS.to_string()]);
-            let ran = child::run(command, &format!("simulator-{seed}"), LIMIT, turn)?;
+            let mut command = Command::new(&self.program);
+            command.args([self.world, "--seed", &seed.to_string(), "--seeds", &SEEDS.to_string()]);
+            let ran = child::run(command, &format!("{}-{seed}", self.name), LIMIT, turn)?;
             match ran.ended {
                 Ended::Well => came.tried += SEEDS,
                 Ended::Interrupted => break,
                 Ended::Badly | Ended::Late => {
                     came.found.push(format!(
-                        "seeds {seed} and on: cargo run -p coppice-simulator -- --seed SEED{}",
+                        "seeds {seed} and on: cargo run -p coppice-simulator -- {} --seed SEED{}",
+                        self.world,
                         ran.tail()
                     ));
                 }
