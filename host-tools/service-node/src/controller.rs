@@ -42,10 +42,10 @@ use self::job::Job;
 use self::node::{Node, Phase};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
-use crate::database::{Database, DatabaseError, JobRow};
+use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
 use crate::plant::{Plant, PlantEvent};
-use crate::records::{Records, Recovered, What};
+use crate::records::{Record, Records, Recovered, Storage, What};
 use crate::scheduler::Scheduler;
 use crate::store::ProgramStore;
 
@@ -122,9 +122,9 @@ impl<P: Plant> Controller<P> {
         plant: P,
         now: Now,
     ) -> Result<Self, DatabaseError> {
-        let database = records.database();
+        let storage = records.storage();
         let nodes = (0..config.nodes)
-            .map(|number| Ok(Node::new(NodeId(number), config.pset_size, database.node(NodeId(number))?)))
+            .map(|number| Ok(Node::new(NodeId(number), config.pset_size, storage.node(NodeId(number))?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
         let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
         let (view, _) = watch::channel(view::empty(&config, now));
@@ -155,16 +155,17 @@ impl<P: Plant> Controller<P> {
     /// Ends the jobs that an earlier service node left behind: nothing of them runs any more. Nor do programs it stored
     /// and did not record.
     fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
-        if let Err(error) = self.store.sweep(&self.records.database().stored_programs()?) {
+        if let Err(error) = self.store.sweep(&self.records.storage().stored_programs()?) {
             tracing::warn!(%error, "cannot remove what is left in the store");
         }
-        let database = self.records.database_mut();
-        for job in database.unfinished_jobs()? {
+        let at_ns = now.realtime_ns;
+        let storage = self.records.storage_mut();
+        for job in storage.unfinished_jobs()? {
             let reason = "the service node ended while the job was under way".to_owned();
-            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason.clone()), retention: None };
-            database.end_job(job, &end, now.realtime_ns)?;
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
-            database.add_ras(None, &event, now.realtime_ns)?;
+            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason), retention: None };
+            storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
+            storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }
         Ok(())
     }
@@ -266,10 +267,10 @@ impl<P: Plant> Controller<P> {
             && !self.fabric.is_alive()
     }
 
-    /// Gives the database back, to be closed last.
+    /// Gives back what its records are kept in, to be finished last.
     #[must_use]
-    pub fn into_database(self, now: Now) -> Database {
-        self.records.into_database(now)
+    pub fn into_storage(self, now: Now) -> Box<dyn Storage> {
+        self.records.into_storage(now)
     }
 
     fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {

@@ -33,7 +33,7 @@ use crate::http::Api;
 use crate::limits::EVENTS_MAX;
 use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
-use crate::records::Records;
+use crate::records::{Records, Storage};
 use crate::store::ProgramStore;
 use crate::time::Clock;
 
@@ -72,14 +72,14 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     let programs = find_programs()?;
     let named = |path: &Path| shown(path).to_string();
     let database = Database::open(&paths.database()).with_context(|| named(&paths.database()))?;
-    let records = Records::with_reserve(database, &paths.reserve()).map_err(|error| {
+    let records = Records::with_reserve(Box::new(database), &paths.reserve()).map_err(|error| {
         let path = if matches!(error, DatabaseError::Reserve(_)) { paths.reserve() } else { paths.database() };
         anyhow::Error::from(error).context(named(&path))
     })?;
     unplanned::tell_of_panics(paths.reserve());
     let store = ProgramStore::open(paths.programs()).with_context(|| shown(&paths.programs()).to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let database = runtime.block_on(async {
+    let mut storage = runtime.block_on(async {
         let setup = Setup {
             paths: paths.clone(),
             programs,
@@ -121,7 +121,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     })?;
     // Connections that are still open end with the process.
     runtime.shutdown_background();
-    database.checkpoint()?;
+    storage.finish()?;
     tracing::info!("down");
     Ok(())
 }
@@ -131,7 +131,7 @@ async fn control(
     mut controller: Controller<Processes>,
     mut queue: mpsc::Receiver<Event>,
     mut clock: Clock,
-) -> anyhow::Result<Database> {
+) -> anyhow::Result<Box<dyn Storage>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     controller.start(now(&clock));
@@ -154,7 +154,7 @@ async fn control(
             _ = interrupt.recv() => controller.handle(Event::Request(Request::Down), now(&clock)),
         }
     }
-    Ok(controller.into_database(now(&clock)))
+    Ok(controller.into_storage(now(&clock)))
 }
 
 fn now(clock: &Clock) -> Now {

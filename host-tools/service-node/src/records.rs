@@ -7,6 +7,7 @@
 
 mod record;
 mod reserve;
+mod storage;
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,8 +20,9 @@ use coppice_protocol::ras::RasEvent;
 
 pub use self::record::{Record, What};
 use self::reserve::Reserve;
+pub use self::storage::Storage;
 use crate::controller::Now;
-use crate::database::{Database, DatabaseError};
+use crate::database::DatabaseError;
 use crate::limits::{RECORDS_RETRY_TIME_MAX, RECORDS_RETRY_TIME_MIN, RECORDS_WAITING_MAX};
 
 /// The records cannot be written for now.
@@ -51,7 +53,7 @@ pub struct Recovered {
 /// The database, and what waits for it.
 #[derive(Debug)]
 pub struct Records {
-    database: Database,
+    storage: Box<dyn Storage>,
     reserve: Option<Reserve>,
     /// Oldest first; empty unless there is trouble.
     waiting: VecDeque<Record>,
@@ -61,18 +63,18 @@ pub struct Records {
 impl Records {
     /// Records that have no room of their own on the disk.
     #[must_use]
-    pub fn new(database: Database) -> Self {
-        Self { database, reserve: None, waiting: VecDeque::new(), trouble: None }
+    pub fn new(storage: Box<dyn Storage>) -> Self {
+        Self { storage, reserve: None, waiting: VecDeque::new(), trouble: None }
     }
 
     /// Records with a reserve at `path`. What an earlier service node left there is written now.
     ///
     /// # Errors
     /// [`DatabaseError`], also if there is no room for the reserve.
-    pub fn with_reserve(mut database: Database, path: &Path) -> Result<Self, DatabaseError> {
+    pub fn with_reserve(mut storage: Box<dyn Storage>, path: &Path) -> Result<Self, DatabaseError> {
         let (mut reserve, left) = Reserve::open(path)?;
         for record in &left {
-            match record.write(&mut database) {
+            match storage.write(record) {
                 Err(error) if error.may_pass() => return Err(error),
                 // It may have been there already.
                 Err(error) => tracing::warn!(%error, ?record, "could not record"),
@@ -83,7 +85,7 @@ impl Records {
         if !left.is_empty() {
             tracing::info!(records = left.len(), "wrote what an earlier service node could not");
         }
-        Ok(Self { reserve: Some(reserve), ..Self::new(database) })
+        Ok(Self { reserve: Some(reserve), ..Self::new(storage) })
     }
 
     /// Leaves an event to whoever opens these records next, from a service node that cannot go on: its log may be on
@@ -98,23 +100,23 @@ impl Records {
 
     /// The database, for questions, except for those about jobs.
     #[must_use]
-    pub fn database(&self) -> &Database {
-        &self.database
+    pub fn storage(&self) -> &dyn Storage {
+        &*self.storage
     }
 
     /// The database, for what is to fail if it cannot be done now.
-    pub fn database_mut(&mut self) -> &mut Database {
-        &mut self.database
+    pub fn storage_mut(&mut self) -> &mut dyn Storage {
+        &mut *self.storage
     }
 
     /// Gives the database back, to be closed last, after one more attempt.
     #[must_use]
-    pub fn into_database(mut self, now: Now) -> Database {
+    pub fn into_storage(mut self, now: Now) -> Box<dyn Storage> {
         self.retry(now);
         if let Some(Trouble { why, .. }) = &self.trouble {
             tracing::error!(records = self.waiting.len(), why, "not in the database yet; the next `up` writes them");
         }
-        self.database
+        self.storage
     }
 
     /// Takes something that happened.
@@ -123,7 +125,7 @@ impl Records {
         if self.trouble.is_some() {
             return self.wait(record);
         }
-        match record.write(&mut self.database) {
+        match self.storage.write(&record) {
             Ok(()) => {}
             Err(error) if error.may_pass() => {
                 let why = error.to_string();
@@ -185,7 +187,7 @@ impl Records {
         let mut written = 0;
         let failure = loop {
             let Some(record) = self.waiting.front() else { break None };
-            match record.write(&mut self.database) {
+            match self.storage.write(record) {
                 Err(error) if error.may_pass() => break Some(error),
                 Err(error) => tracing::error!(%error, ?record, "could not record"),
                 Ok(()) => written += 1,
@@ -211,7 +213,7 @@ impl Records {
     /// # Errors
     /// [`DatabaseError`].
     pub fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
-        let mut found = self.database.job(job)?;
+        let mut found = self.storage.job(job)?;
         if let Some(detail) = &mut found {
             let of_it = self.waiting.iter().filter(|record| record.job() == Some(job));
             of_it.for_each(|record| record.show(detail));
@@ -224,7 +226,7 @@ impl Records {
     /// # Errors
     /// [`DatabaseError`].
     pub fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
-        let jobs = self.database.jobs(limit)?.into_iter();
+        let jobs = self.storage.jobs(limit)?.into_iter();
         let mut jobs: Vec<JobDetail> = jobs.map(|job| JobDetail { job, rank_reports: Vec::new() }).collect();
         // They come in order, and there may be many of both.
         for (record, of) in self.waiting.iter().filter_map(|record| Some((record, record.job()?))) {

@@ -20,11 +20,14 @@ mod network;
 mod process;
 mod queue;
 mod script;
+mod shrink;
+mod storage;
 mod streams;
 mod users;
 mod wire;
 mod world;
 
+pub use self::shrink::{Shrunk, shrink};
 use crate::{Failure, Report};
 
 /// How long and how large a run is.
@@ -59,5 +62,13 @@ impl Default for Options {
 /// # Errors
 /// [`Failure`]: a checker found something that must not be.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Failure> {
-    world::World::new(seed, options)?.run()
+    world::World::new(seed, options, None)?.run()
+}
+
+/// Runs one seed with some of its faults only, by their numbers.
+///
+/// # Errors
+/// [`Failure`]: a checker found something that must not be.
+pub fn run_with(seed: u64, options: &Options, faults: impl IntoIterator<Item = u64>) -> Result<Report, Failure> {
+    world::World::new(seed, options, Some(faults.into_iter().collect()))?.run()
 }

@@ -67,6 +67,8 @@ pub struct Failure {
     pub at_ns: u64,
     /// What did not hold.
     pub violation: checkers::Violation,
+    /// The faults that had struck, in worlds where they are numbered.
+    pub faults: Vec<u64>,
     /// The trace up to there.
     pub trace: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
 use coppice_simulator::{Failure, Options, Report, cluster, run};
 
@@ -29,9 +29,18 @@ enum What {
         /// Nodes of a pset
         #[arg(long, value_name = "N", default_value_t = cluster::Options::default().pset_size)]
         pset_size: u32,
+        /// Users who submit job after job
+        #[arg(long, value_name = "N", default_value_t = cluster::Options::default().users)]
+        users: usize,
         /// Simulated time during which things go wrong, seconds
         #[arg(long, value_name = "S", default_value_t = cluster::Options::default().faulty_ns / 1_000_000_000)]
         faulty: u64,
+        /// The faults that strike, by their numbers in the trace; the others do not
+        #[arg(long, value_name = "N", value_delimiter = ',', num_args = 0..)]
+        only: Option<Vec<u64>>,
+        /// How long to look for a smaller run that fails in the same way, seconds
+        #[arg(long, value_name = "S", default_value_t = 60)]
+        shrink: u64,
     },
 }
 
@@ -53,39 +62,59 @@ struct Seeds {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
-        What::Sessions(seeds) => try_seeds(&seeds, "sessions", |seed| run(seed, &Options::default())),
-        What::Cluster { seeds, nodes, pset_size, faulty } => {
+        What::Sessions(seeds) => try_seeds(&seeds, |seed| run(seed, &Options::default())).map_err(|failure| {
+            show(&failure, seeds.trace);
+            anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
+        }),
+        What::Cluster { seeds, nodes, pset_size, users, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");
             }
             let faulty_ns = faulty.checked_mul(1_000_000_000).context("--faulty is too long")?;
-            let options = cluster::Options { nodes, pset_size, faulty_ns, ..cluster::Options::default() };
-            try_seeds(&seeds, "cluster", |seed| cluster::run(seed, &options))
+            let options = cluster::Options { nodes, pset_size, users, faulty_ns, ..cluster::Options::default() };
+            let run = |seed| match &only {
+                None => cluster::run(seed, &options),
+                Some(only) => cluster::run_with(seed, &options, only.iter().copied()),
+            };
+            try_seeds(&seeds, run).map_err(|failure| explain(failure, &options, shrink, seeds.trace))
         }
     }
 }
 
-fn try_seeds(seeds: &Seeds, what: &str, run: impl Fn(u64) -> Result<Report, Failure>) -> anyhow::Result<()> {
-    let end = seeds.seeds.checked_add(seeds.seed).context("there are no seeds that high")?;
+/// Shows a failure and what it needs.
+fn explain(failure: Failure, options: &cluster::Options, seconds: u64, all: bool) -> anyhow::Error {
+    eprintln!("{failure}");
+    let (begin, limit) = (Instant::now(), Duration::from_secs(seconds));
+    let struck = failure.faults.len();
+    let cluster::Shrunk { failure, options, runs } = cluster::shrink(failure, options, || begin.elapsed() >= limit);
+    show(&failure, all);
+    let cluster::Options { nodes, pset_size, users, faulty_ns, .. } = options;
+    let faults: Vec<String> = failure.faults.iter().map(u64::to_string).collect();
+    eprintln!("of {struck} faults it needs {} ({runs} other runs tried)", faults.len());
+    anyhow!(
+        "{}: {failure}; again with: cluster --seed {} --nodes {nodes} --pset-size {pset_size} --users {users} \
+         --faulty {} --only={} --trace",
+        failure.violation.checker,
+        failure.seed,
+        faulty_ns / 1_000_000_000,
+        faults.join(",")
+    )
+}
+
+fn try_seeds(seeds: &Seeds, run: impl Fn(u64) -> Result<Report, Failure>) -> Result<(), Failure> {
+    let end = seeds.seed.saturating_add(seeds.seeds);
     let limit = seeds.seconds.map(Duration::from_secs);
     let begin = Instant::now();
     let goes_on = |seed: u64| limit.map_or(seed < end, |limit| begin.elapsed() < limit);
     let (mut totals, mut seed) = (BTreeMap::<&str, u64>::new(), seeds.seed);
     while goes_on(seed) {
-        match run(seed) {
-            Ok(report) => {
-                if seeds.trace {
-                    report.trace.iter().for_each(|line| println!("{line}"));
-                }
-                report.counts.iter().for_each(|(name, count)| *totals.entry(name).or_default() += count);
-                if !seeds.trace && seeds.seeds == 1 && seeds.seconds.is_none() {
-                    println!("digest {:016x}", report.digest);
-                }
-            }
-            Err(failure) => {
-                show(&failure, seeds.trace);
-                bail!("{failure}; again with: {what} --seed {seed} --trace");
-            }
+        let report = run(seed)?;
+        if seeds.trace {
+            report.trace.iter().for_each(|line| println!("{line}"));
+        }
+        report.counts.iter().for_each(|(name, count)| *totals.entry(name).or_default() += count);
+        if !seeds.trace && seeds.seeds == 1 && seeds.seconds.is_none() {
+            println!("digest {:016x}", report.digest);
         }
         seed += 1;
     }

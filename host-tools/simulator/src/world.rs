@@ -68,7 +68,7 @@ impl World {
         let trace = context.trace.lines();
         match result {
             Ok(()) => Ok(Report { counts, trace, digest }),
-            Err(violation) => Err(Failure { seed, at_ns, violation, trace }),
+            Err(violation) => Err(Failure { seed, at_ns, violation, faults: Vec::new(), trace }),
         }
     }
 

@@ -109,7 +109,7 @@ impl<P: Plant> Controller<P> {
     fn find_program(&self, program: &ByteString) -> Result<ProgramId, Refused> {
         let is_hash = |text: &&str| text.len() >= HASH_DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if let Some(text) = program.to_str().filter(is_hash) {
-            match self.records.database().programs_by_hash(text)?[..] {
+            match self.records.storage().programs_by_hash(text)?[..] {
                 [] => {}
                 [program] => return Ok(program),
                 _ => {
@@ -122,7 +122,7 @@ impl<P: Plant> Controller<P> {
                 return Ok(ProgramId(*hash.as_bytes()));
             }
         }
-        let found = self.records.database().program_from(program)?;
+        let found = self.records.storage().program_from(program)?;
         found.ok_or_else(|| {
             Refused::missing(format!(
                 "no program '{program}' was run; give its path, or {HASH_DIGITS_MIN} or more digits of its hash, see \

@@ -12,6 +12,7 @@ use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
+use super::Now;
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 use crate::store::Held;
@@ -69,10 +70,20 @@ pub(super) struct Job {
     pub(super) reason: Option<String>,
     /// What it exits with if that is not for its ranks to say.
     exit_status: Option<u8>,
+    /// Its history, also for when its records cannot be read.
+    pub(super) times: Times,
     started: Option<Instant>,
     attach_deadline: Option<Instant>,
     run_deadline: Option<Instant>,
     kill_deadline: Option<Instant>,
+}
+
+/// When a job came how far, ns since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) submitted_ns: u64,
+    pub(super) started_ns: Option<u64>,
+    pub(super) running_ns: Option<u64>,
 }
 
 /// What is due for a job.
@@ -87,7 +98,7 @@ pub(super) enum Due {
 }
 
 impl Job {
-    pub(super) fn new(id: JobId, submission: Submission, program: Held, key: JobKey, now: Instant) -> Self {
+    pub(super) fn new(id: JobId, submission: Submission, program: Held, key: JobKey, now: Now) -> Self {
         Self {
             id,
             submission,
@@ -106,19 +117,21 @@ impl Job {
             first_gone: None,
             reason: None,
             exit_status: None,
+            times: Times { submitted_ns: now.realtime_ns, started_ns: None, running_ns: None },
             started: None,
-            attach_deadline: Some(now + ATTACH_TIME_MAX),
+            attach_deadline: Some(now.instant + ATTACH_TIME_MAX),
             run_deadline: None,
             kill_deadline: None,
         }
     }
 
     /// The job was given its block.
-    pub(super) fn start(&mut self, ranks: Vec<RankState>, placement: Placement, now: Instant) {
+    pub(super) fn start(&mut self, ranks: Vec<RankState>, placement: Placement, now: Now) {
         self.ranks = ranks;
         self.placement = Some(placement);
-        self.started = Some(now);
-        self.run_deadline = self.timeout().map(|timeout| now + timeout);
+        self.times.started_ns = Some(now.realtime_ns);
+        self.started = Some(now.instant);
+        self.run_deadline = self.timeout().map(|timeout| now.instant + timeout);
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -41,7 +41,7 @@ impl<P: Plant> Controller<P> {
 
     /// Counts the boot, makes its secrets, and tells the I/O node whom to expect.
     fn prepare_boot(&mut self, id: NodeId, now: Now) -> Result<Personality, String> {
-        let generation = self.records.database_mut().next_generation(id).map_err(|error| error.to_string())?;
+        let generation = self.records.storage_mut().next_generation(id).map_err(|error| error.to_string())?;
         let secrets = self.plant.secrets()?;
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return Err(format!("there is no node {id}")) };
         node.generation = generation;

@@ -26,9 +26,9 @@ impl<P: Plant> Controller<P> {
         job: &Submission,
         now: Now,
     ) -> Result<(), Refused> {
-        self.records.database_mut().use_program(program, file, &job.program, now.realtime_ns)?;
+        self.records.storage_mut().use_program(program, file, &job.program, now.realtime_ns)?;
         self.store.recorded(program);
-        let stored = self.records.database().stored_programs()?;
+        let stored = self.records.storage().stored_programs()?;
         let mut bytes: u64 = stored.iter().map(|program| stored_bytes(program.bytes)).sum();
         let mut programs = stored.len();
         for old in stored {
@@ -36,7 +36,7 @@ impl<P: Plant> Controller<P> {
                 break;
             }
             match self.store.remove(old.id) {
-                Ok(true) => self.records.database_mut().program_removed(old.id)?,
+                Ok(true) => self.records.storage_mut().program_removed(old.id)?,
                 // Somebody needs it.
                 Ok(false) => continue,
                 Err(error) => tracing::warn!(%error, program = %old.id, "cannot remove from the store"),

@@ -84,6 +84,7 @@ impl<P: Plant> Controller<P> {
         // A launch that is not to use a retained table of the program discards it.
         let discarded = (!state.use_retained).then_some(state.node);
         if job.is_running() {
+            job.times.running_ns.get_or_insert(now.realtime_ns);
             self.records.add(What::Running(id), now);
         }
         if let Some(node) = discarded {

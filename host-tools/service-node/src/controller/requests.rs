@@ -135,11 +135,11 @@ impl<P: Plant> Controller<P> {
                 let found = self.records.job(job).map_err(Refused::from);
                 reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(job))));
             }
-            Request::Ras(query, answer) => reply(answer, self.records.database().ras(&query).map_err(Refused::from)),
+            Request::Ras(query, answer) => reply(answer, self.records.storage().ras(&query).map_err(Refused::from)),
             Request::Programs(answer) => reply(answer, self.programs().map_err(Refused::from)),
             Request::Forget(order, answer) => self.forget(&order, answer, now),
             Request::KnownProgram(file, answer) => {
-                let known = self.records.database().known_program(file).map_err(Refused::from);
+                let known = self.records.storage().known_program(file).map_err(Refused::from);
                 reply(answer, known.map(|known| known.map(|program| self.store.hold(program))));
             }
             Request::ProgramAltered(program, path) => self.program_altered(program.id, &path, now),
@@ -223,7 +223,8 @@ impl<P: Plant> Controller<P> {
         if !self.jobs.contains_key(&id) {
             return Err(match self.records.job(id) {
                 Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
-                _ => no_job(id),
+                Ok(None) => no_job(id),
+                Err(error) => error.into(),
             });
         }
         self.signal_job(id, signal, now)

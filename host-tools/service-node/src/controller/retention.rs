@@ -75,7 +75,7 @@ impl<P: Plant> Controller<P> {
                 holders.entry(held.program.to_string()).or_default().push((node.id, *held));
             }
         }
-        let mut programs = self.records.database().programs()?;
+        let mut programs = self.records.storage().programs()?;
         for program in &mut programs {
             for (node, held) in holders.remove(&program.hash).unwrap_or_default() {
                 program.nodes.push(node.0);

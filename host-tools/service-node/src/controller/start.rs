@@ -86,7 +86,7 @@ impl<P: Plant> Controller<P> {
         let program = job.program.id;
         let started = What::Started { job: id, nodes: boots, placement: placement.clone(), program, run };
         self.records.add(started, now);
-        job.start(ranks, placement, now.instant);
+        job.start(ranks, placement, now);
         job.feed.event(JobEvent::Started { nodes });
         self.changed = true;
         if self.store.is_unaltered(job.program.id) {

@@ -27,8 +27,8 @@ impl<P: Plant> Controller<P> {
         self.check_list(&job)?;
         self.scheduler.check_room().map_err(|full| Refused::conflict(&full.to_string()))?;
         let key = self.plant.job_key().map_err(|error| Refused::conflict(&error))?;
-        let id = self.records.database_mut().add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
-        let job = Job::new(id, job, program, key, now.instant);
+        let id = self.records.storage_mut().add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
+        let job = Job::new(id, job, program, key, now);
         let listed = job.submission.nodes.iter().copied().map(NodeId).collect();
         let ahead = self.scheduler.submit(Wish {
             job: id,

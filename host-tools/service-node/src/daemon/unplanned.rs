@@ -45,9 +45,10 @@ mod tests {
     fn the_next_one_records_why() {
         let home = tempfile::tempdir().expect("directory");
         let reserve = home.path().join("reserve");
-        let records = || Records::with_reserve(Database::in_memory().expect("made"), &reserve).expect("opened");
+        let records =
+            || Records::with_reserve(Box::new(Database::in_memory().expect("made")), &reserve).expect("opened");
         let told = |records: &Records| {
-            let events = records.database().ras(&RasQuery::default()).expect("read");
+            let events = records.storage().ras(&RasQuery::default()).expect("read");
             events.into_iter().map(|event| event.text).collect::<Vec<_>>()
         };
         assert!(told(&records()).is_empty());

@@ -78,7 +78,7 @@ impl Cluster {
     ) -> Self {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
-        let records = Records::with_reserve(database, &paths.reserve()).expect("records");
+        let records = Records::with_reserve(Box::new(database), &paths.reserve()).expect("records");
         let store = change(ProgramStore::open(paths.programs()).expect("store"));
         let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention, boots_max: 4 };
         let plant = NotingPlant::default();

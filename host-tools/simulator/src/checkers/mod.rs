@@ -17,20 +17,30 @@ pub(crate) use self::retention::Retention;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Violation(String);
+#[error("{what}")]
+pub struct Violation {
+    /// Who found it, where that has a name.
+    pub checker: &'static str,
+    what: String,
+}
 
 impl Violation {
     /// Says what it is.
     #[must_use]
     pub fn new(what: String) -> Self {
-        Self(what)
+        Self { checker: "", what }
+    }
+
+    /// Says who found it.
+    #[must_use]
+    pub fn by(self, checker: &'static str) -> Self {
+        Self { checker, ..self }
     }
 }
 
 /// Fails with what is said unless `holds`.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(Violation(what())) }
+    if holds { Ok(()) } else { Err(Violation::new(what())) }
 }
 
 /// All checkers of a run.

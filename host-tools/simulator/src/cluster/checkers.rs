@@ -1,11 +1,46 @@
 //! What must hold in every run of a whole cluster, whatever goes wrong, as those see it who are outside.
 
+mod given_up;
 mod jobs;
+mod limits;
+mod promises;
+mod rates;
 
+pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
+pub(super) use self::limits::Limits;
+pub(super) use self::promises::Promises;
+pub(super) use self::rates::Rates;
+use crate::checkers::Violation;
 
 /// All checkers of a run.
 #[derive(Debug, Default)]
 pub(super) struct Checkers {
+    pub given_up: GivenUp,
     pub jobs: Jobs,
+    pub limits: Limits,
+    pub promises: Promises,
+    pub rates: Rates,
+}
+
+impl Checkers {
+    /// What was found since this was last asked.
+    ///
+    /// # Errors
+    /// The first of it.
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
+        let all = [
+            ("given up", self.given_up.found()),
+            ("jobs", self.jobs.found()),
+            ("limits", self.limits.found()),
+            ("promises", self.promises.found()),
+            ("rates", self.rates.found()),
+        ];
+        for (checker, found) in all {
+            if let Some(first) = found.pop() {
+                return Err(first.by(checker));
+            }
+        }
+        Ok(())
+    }
 }

@@ -8,6 +8,8 @@ use coppice_qemu::machine::Accelerator;
 use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_service_node::store::Found;
 
+use super::checkers::{Checkers, Who};
+use super::faults::AWAY_NS_MAX;
 use super::host::Order;
 use super::io_node::{IoNode, PIPE_MESSAGES_MAX};
 use super::machine::{LifeId, Machine};
@@ -21,6 +23,8 @@ const HOST_NS_MAX: u64 = MILLISECOND_NS;
 const START_NS_MAX: u64 = 500 * MILLISECOND_NS;
 /// How long a machine takes to boot, ns.
 const BOOT_NS_MAX: u64 = 4 * SECOND_NS;
+/// How long a machine that does not boot is waited for at most, ns.
+const BOOT_MISSED_NS: u64 = 120 * SECOND_NS;
 /// How soon an end learns at the latest that nobody is at the other, ns.
 pub(super) const UNHEARD_NS_MAX: u64 = 15 * SECOND_NS;
 
@@ -29,6 +33,12 @@ impl World {
     pub(super) fn settle_host(&mut self) {
         while let Some(order) = self.host.next_order() {
             self.carry_out(order);
+        }
+        if self.host.disk.is_dead() {
+            self.note("service node", format_args!("dies at a step"));
+            self.kill_host();
+            let in_ns = self.random.delay(AWAY_NS_MAX);
+            return self.plan_start(in_ns);
         }
         self.look_at_streams();
         let due_ns = self.host.due_ns();
@@ -46,6 +56,7 @@ impl World {
 
     fn carry_out(&mut self, order: Order) {
         let soon_ns = self.random.delay(HOST_NS_MAX);
+        self.see_order(&order);
         match order {
             Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
             Order::StartFabric(incarnation) => {
@@ -92,6 +103,26 @@ impl World {
         }
     }
 
+    /// What checkers see of an order.
+    fn see_order(&mut self, order: &Order) {
+        let now_ns = self.now_ns;
+        let Checkers { given_up, rates, .. } = &mut self.checkers;
+        match order {
+            Order::StartFabric(_) => rates.started(Who::Fabric, now_ns),
+            Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), now_ns),
+            Order::Boot(personality) => rates.started(Who::Machine(personality.node), now_ns),
+            Order::StopFabric if self.host.fabric.is_some() => given_up.given_up(Who::Fabric, None, now_ns),
+            Order::KillIoNode(pset) if self.io_nodes.contains_key(pset) => {
+                given_up.given_up(Who::IoNode(*pset), None, now_ns);
+            }
+            Order::KillMachine(node) if self.machines.contains_key(node) => {
+                let pset = PsetId(node.0 / self.options.pset_size);
+                given_up.given_up(Who::Machine(*node), Some(pset), now_ns);
+            }
+            _ => {}
+        }
+    }
+
     fn switch_on(&mut self, personality: Personality) {
         let Personality { node, generation, .. } = personality;
         self.lives += 1;
@@ -100,13 +131,14 @@ impl World {
         self.machines.insert(node, Machine::new(life, personality));
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
-        if self.is_faulty() && self.random.chance(50) {
+        if self.faults.boot_never.remove(&node) {
+            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + BOOT_MISSED_NS);
             // It never gets there, or ends at once.
             if self.random.chance(500) {
                 let in_ns = self.random.delay(BOOT_NS_MAX);
                 self.plan(in_ns, Event::Kill(node));
             }
-            return self.trace.count("fault: machine that does not boot", 1);
+            return;
         }
         let in_ns = self.random.delay(BOOT_NS_MAX);
         self.plan(in_ns, Event::Booted(life));
@@ -285,7 +317,7 @@ impl World {
             Event::Arrive(id, End::IoNode) | Event::Broke(id, End::IoNode) => {
                 Some(Party::IoNode(self.network.lock().get(*id)?.pset))
             }
-            Event::HostStart | Event::Up | Event::Kill(_) | Event::Fault | Event::Undo(_) | Event::Resume(_) => None,
+            Event::HostStart | Event::Up | Event::Kill(_) | Event::Fault(_) | Event::Undo(_) | Event::Resume(_) => None,
         }
     }
 

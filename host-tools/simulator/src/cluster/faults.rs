@@ -1,11 +1,22 @@
 //! What goes wrong, and when it is mended. How often each kind strikes is drawn anew for each seed, so that some runs
-//! have a kind by the dozen and others never.
+//! have a kind by the dozen, others never, and one in [`CALM_ONE_IN`] none at all.
+//!
+//! Faults are numbered, and what each is follows from the seed and its number alone. So some can be left out, and the
+//! others stay the same: that is how a failing run is shrunk to the faults it needs.
+
+use std::collections::BTreeSet;
 
 use coppice_protocol::ids::{NodeId, PsetId};
 
+use super::checkers::Who;
+use super::network::{Connection, End};
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
+use super::storage::Health;
 use super::world::World;
+use crate::random::Random;
 
+/// One run of so many has no faults.
+const CALM_ONE_IN: u64 = 12;
 /// Longest time between two faults, s: at least, and at most. In some runs they come in crowds, in others there is time
 /// to see what one leaves behind.
 const PAUSE_SECONDS_MAX: (u64, u64) = (1, 40);
@@ -13,21 +24,29 @@ const PAUSE_SECONDS_MAX: (u64, u64) = (1, 40);
 const SHORT_NS_MAX: u64 = 3 * SECOND_NS;
 const LONG_NS_MAX: u64 = 40 * SECOND_NS;
 /// How long a service node that was killed is away.
-const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
+pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
+/// Changes and orders that a service node still gets done at most before it dies.
+const STEPS_MAX: u64 = 40;
 
 /// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 11] = [
+const KINDS: [(Kind, &str); 17] = [
     (Kind::KillMachine, "fault: machine killed"),
     (Kind::StopMachine, "fault: machine stopped"),
     (Kind::CutNode, "fault: node cut off"),
+    (Kind::BootNever, "fault: machine that does not boot"),
     (Kind::CutConnection, "fault: connection cut"),
+    (Kind::CutBusy, "fault: busy connection cut"),
     (Kind::KillIoNode, "fault: I/O node killed"),
     (Kind::StopIoNode, "fault: I/O node stopped"),
     (Kind::KillFabric, "fault: fabric killed"),
     (Kind::StopFabric, "fault: fabric stopped"),
     (Kind::StopHost, "fault: service node stopped"),
     (Kind::KillHost, "fault: service node killed"),
+    (Kind::KillHostAtStep, "fault: service node killed at a step"),
     (Kind::SlowDisk, "fault: disk that does not answer"),
+    (Kind::FullDisk, "fault: full disk"),
+    (Kind::FailingDisk, "fault: failing disk"),
+    (Kind::LockedDatabase, "fault: locked database"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +54,36 @@ enum Kind {
     KillMachine,
     StopMachine,
     CutNode,
+    BootNever,
     CutConnection,
+    CutBusy,
     KillIoNode,
     StopIoNode,
     KillFabric,
     StopFabric,
     StopHost,
     KillHost,
+    KillHostAtStep,
     SlowDisk,
+    FullDisk,
+    FailingDisk,
+    LockedDatabase,
+}
+
+impl Kind {
+    /// Whom a fault at a node, of this pset, gives reason to fail.
+    fn touches(self, node: NodeId, pset: PsetId) -> Option<Who> {
+        match self {
+            Self::KillMachine | Self::StopMachine | Self::CutNode | Self::CutConnection => Some(Who::Machine(node)),
+            Self::KillIoNode | Self::StopIoNode => Some(Who::IoNode(pset)),
+            Self::KillFabric | Self::StopFabric => Some(Who::Fabric),
+            // What these touch is known when it happens.
+            Self::BootNever | Self::CutBusy => None,
+            // Nobody but the service node itself.
+            Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
+            Self::SlowDisk | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
+        }
+    }
 }
 
 /// What mends a fault.
@@ -52,20 +93,61 @@ pub(super) enum Undo {
     Connect(NodeId),
     /// The I/O node's disk answers.
     Answer(PsetId),
+    /// The service node's disk is well.
+    Heal,
 }
 
-/// How often each kind strikes, and how often any.
+/// The faults of a run.
 #[derive(Debug)]
-pub(super) struct Weights {
-    of_kinds: [u64; KINDS.len()],
+pub(super) struct Faults {
+    seed: u64,
+    /// How often each kind strikes, beside the others.
+    weights: [u64; KINDS.len()],
     pause_ns_max: u64,
+    is_calm: bool,
+    /// Those that are planned.
+    planned: u64,
+    /// The only ones that strike, if not all do.
+    only: Option<BTreeSet<u64>>,
+    /// Those that struck.
+    pub struck: Vec<u64>,
+    /// Machines that will not boot when they are switched on next.
+    pub boot_never: BTreeSet<NodeId>,
 }
 
-impl Weights {
-    pub(super) fn draw(random: &mut crate::random::Random) -> Self {
-        let of_kinds = std::array::from_fn(|_| if random.chance(300) { 0 } else { random.between(1, 10) });
+impl Faults {
+    pub(super) fn draw(seed: u64, only: Option<BTreeSet<u64>>) -> Self {
+        let mut random = Random::new(seed ^ 0xfa17);
+        let weights = std::array::from_fn(|_| if random.chance(300) { 0 } else { random.between(1, 10) });
         let (least, most) = PAUSE_SECONDS_MAX;
-        Self { of_kinds, pause_ns_max: random.between(least, most) * SECOND_NS }
+        Self {
+            seed: random.next(),
+            weights,
+            pause_ns_max: random.between(least, most) * SECOND_NS,
+            is_calm: random.between(1, CALM_ONE_IN) == 1,
+            planned: 0,
+            only,
+            struck: Vec::new(),
+            boot_never: BTreeSet::new(),
+        }
+    }
+
+    /// What a fault's choices come from.
+    fn random_of(&self, number: u64) -> Random {
+        Random::new(Random::new(self.seed.wrapping_add(number.wrapping_mul(0xd134_2543_de82_ef95))).next())
+    }
+
+    /// A kind, and its name.
+    fn choose(&self, random: &mut Random) -> Option<(Kind, &'static str)> {
+        let total: u64 = self.weights.iter().sum();
+        let mut at = random.between(0, total.checked_sub(1)?);
+        for (weight, kind) in self.weights.iter().zip(KINDS) {
+            if at < *weight {
+                return Some(kind);
+            }
+            at -= weight;
+        }
+        None
     }
 }
 
@@ -76,46 +158,38 @@ fn longer(lasts_until_ns: &mut u64, until_ns: u64) {
 
 impl World {
     pub(super) fn plan_fault(&mut self) {
-        let in_ns = self.random.delay(self.weights.pause_ns_max);
-        self.plan(in_ns, Event::Fault);
+        let number = self.faults.planned;
+        self.faults.planned += 1;
+        let in_ns = self.faults.random_of(number).delay(self.faults.pause_ns_max);
+        self.plan(in_ns, Event::Fault(number));
     }
 
-    /// When something that hangs goes on, ns: it may be never, if it is not replaced.
-    fn hangs_until_ns(&mut self) -> u64 {
-        if self.random.chance(100) { u64::MAX } else { self.now_ns + self.duration() }
-    }
-
-    fn duration(&mut self) -> u64 {
-        let max_ns = if self.random.chance(100) { LONG_NS_MAX } else { SHORT_NS_MAX };
-        self.random.delay(max_ns) + MILLISECOND_NS
-    }
-
-    /// The next fault.
-    pub(super) fn fault(&mut self) {
-        if !self.is_faulty() {
+    /// A fault strikes.
+    pub(super) fn fault(&mut self, number: u64) {
+        if !self.is_faulty() || self.faults.is_calm {
             return;
         }
         self.plan_fault();
-        let total: u64 = self.weights.of_kinds.iter().sum();
-        if total == 0 {
+        let mut random = self.faults.random_of(number);
+        let _pause = random.delay(self.faults.pause_ns_max);
+        let Some((chosen, name)) = self.faults.choose(&mut random) else { return };
+        let node = NodeId(random.between(0, u64::from(self.options.nodes) - 1) as u32);
+        let max_ns = if random.chance(100) { LONG_NS_MAX } else { SHORT_NS_MAX };
+        let mut until_ns = self.now_ns + random.delay(max_ns) + MILLISECOND_NS;
+        // What hangs may do so for ever, if it is not replaced.
+        let is_for_ever = random.chance(100);
+        if is_for_ever && matches!(chosen, Kind::StopMachine | Kind::StopIoNode | Kind::StopFabric) {
+            until_ns = u64::MAX;
+        }
+        if self.faults.only.as_ref().is_some_and(|only| !only.contains(&number)) {
             return;
         }
-        let mut at = self.random.between(0, total - 1);
-        let (mut chosen, mut name) = KINDS[0];
-        for (weight, (kind, called)) in self.weights.of_kinds.iter().zip(KINDS) {
-            if at < *weight {
-                (chosen, name) = (kind, called);
-                break;
-            }
-            at -= weight;
+        self.faults.struck.push(number);
+        let pset = self.pset_of(node);
+        self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
+        if let Some(who) = chosen.touches(node, pset) {
+            self.checkers.given_up.excuse(who, until_ns);
         }
-        let node = NodeId(self.random.between(0, u64::from(self.options.nodes) - 1) as u32);
-        let pset = PsetId(node.0 / self.options.pset_size);
-        let until_ns = match chosen {
-            Kind::StopMachine | Kind::StopIoNode | Kind::StopFabric => self.hangs_until_ns(),
-            _ => self.now_ns + self.duration(),
-        };
-        self.note(name, format_args!("node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
         match chosen {
             Kind::KillMachine => self.machine_ends(node, "killed"),
             Kind::StopMachine => {
@@ -127,7 +201,8 @@ impl World {
                 longer(self.cut_off.entry(node).or_default(), until_ns);
                 self.queue.plan(until_ns, Event::Undo(Undo::Connect(node)));
             }
-            Kind::CutConnection => self.cut_some_connection(node),
+            Kind::BootNever => drop(self.faults.boot_never.insert(node)),
+            Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
             Kind::KillIoNode => self.io_node_ends(pset, "killed"),
             Kind::StopIoNode => {
                 if let Some(io_node) = self.io_nodes.get_mut(&pset) {
@@ -139,9 +214,12 @@ impl World {
             Kind::StopHost => longer(&mut self.host.stopped_until_ns, until_ns),
             Kind::KillHost => {
                 self.kill_host();
-                let in_ns = self.random.delay(AWAY_NS_MAX);
-                self.plan(in_ns, Event::HostStart);
+                self.plan_start(random.delay(AWAY_NS_MAX));
             }
+            Kind::KillHostAtStep => self.host.disk.die_after(random.between(0, STEPS_MAX)),
+            Kind::FullDisk => self.strike_disk(Health::Full, until_ns),
+            Kind::FailingDisk => self.strike_disk(Health::Failing, until_ns),
+            Kind::LockedDatabase => self.strike_disk(Health::Locked, until_ns),
             Kind::SlowDisk => {
                 longer(self.dead_disks.entry(pset).or_default(), until_ns);
                 self.queue.plan(until_ns, Event::Undo(Undo::Answer(pset)));
@@ -149,25 +227,41 @@ impl World {
         }
     }
 
+    /// The disk is so for a while. Of two troubles the last one is had, for as long as the longer one lasts.
+    fn strike_disk(&mut self, health: Health, until_ns: u64) {
+        longer(&mut self.host.disk_until_ns, until_ns);
+        self.host.disk.set_health(health);
+        self.queue.plan(until_ns, Event::Undo(Undo::Heal));
+    }
+
     pub(super) fn undo(&mut self, undo: Undo) {
         let is_over = |until_ns: Option<&u64>| until_ns.is_some_and(|until_ns| *until_ns <= self.now_ns);
         match undo {
             Undo::Connect(node) if is_over(self.cut_off.get(&node)) => drop(self.cut_off.remove(&node)),
+            Undo::Heal if self.host.disk_until_ns <= self.now_ns => self.host.disk.set_health(Health::Sound),
             Undo::Answer(pset) if is_over(self.dead_disks.get(&pset)) => drop(self.dead_disks.remove(&pset)),
             _ => {}
         }
     }
 
-    fn cut_some_connection(&mut self, node: NodeId) {
-        let Some(life) = self.machines.get(&node).map(|machine| machine.life) else { return };
-        let of_it = self.network.lock().of(|connection| connection.life == life);
-        if let Some(id) = of_it.first() {
-            let at = self.random.length(0, of_it.len() - 1);
-            let id = *of_it.get(at).unwrap_or(id);
-            for end in [super::network::End::Node, super::network::End::IoNode] {
-                let in_ns = self.random.delay(2 * SECOND_NS);
-                self.plan(in_ns, Event::Broke(id, end));
-            }
+    /// A connection of the node breaks: any, or one on which something is under way, which is then lost. Its ends learn
+    /// of it sooner or later.
+    fn cut_connection(&mut self, node: NodeId, is_busy: bool, random: &mut Random) {
+        let mut connections = self.network.lock();
+        let of_it = if is_busy {
+            connections.of(Connection::is_busy)
+        } else {
+            connections.of(|connection| connection.life.node == node)
+        };
+        let Some(last) = of_it.len().checked_sub(1) else { return };
+        let Some(id) = of_it.get(random.length(0, last)).copied() else { return };
+        if let Some(connection) = connections.get(id) {
+            connection.is_cut = is_busy;
+            self.checkers.given_up.excuse(Who::Machine(connection.life.node), self.now_ns);
+        }
+        drop(connections);
+        for end in [End::Node, End::IoNode] {
+            self.plan(random.delay(2 * SECOND_NS), Event::Broke(id, end));
         }
     }
 }

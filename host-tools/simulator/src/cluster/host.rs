@@ -1,4 +1,4 @@
-//! The service node: the real controller with its database in memory, and a plant that notes what it orders.
+//! The service node: the real controller, whose database outlives it, and a plant that notes what it orders.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
-use coppice_service_node::database::{Database, FileKey, ProgramRow};
+use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Held, ProgramStore};
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::Options;
 use super::machine::MEMORY_BYTES;
+use super::storage::HostDisk;
 use crate::random::Random;
 
 /// The program that all jobs are of: scripts need none.
@@ -52,6 +53,7 @@ pub(super) enum Order {
 struct Noted {
     orders: VecDeque<Order>,
     random: Random,
+    disk: HostDisk,
 }
 
 /// Notes orders for the world.
@@ -60,7 +62,11 @@ pub(super) struct NotingPlant(Arc<Mutex<Noted>>);
 
 impl NotingPlant {
     fn note(&self, order: Order) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).orders.push_back(order);
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The dead order nothing.
+        if noted.disk.step().is_some() {
+            noted.orders.push_back(order);
+        }
     }
 
     fn take(&self) -> Option<Order> {
@@ -116,8 +122,10 @@ impl Plant for NotingPlant {
 pub(super) struct Host {
     /// None while it is not running.
     controller: Option<Controller<NotingPlant>>,
-    /// While it is not running.
-    database: Option<Database>,
+    /// What its records are kept in.
+    pub disk: HostDisk,
+    /// The trouble with it is over then, ns.
+    pub disk_until_ns: u64,
     plant: NotingPlant,
     store: ProgramStore,
     config: Config,
@@ -129,6 +137,8 @@ pub(super) struct Host {
     pub stopped_until_ns: u64,
     /// The same for the fabric.
     pub fabric_stopped_until_ns: u64,
+    /// Somebody is about to start it.
+    pub is_awaited: bool,
     /// The time at which it is known to be due, ns.
     pub planned_ns: Option<u64>,
 }
@@ -150,10 +160,13 @@ impl Host {
             retention: RetentionPolicy::One,
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
         };
+        let disk = HostDisk::new()?;
+        let noted = Noted { orders: VecDeque::new(), random, disk: disk.clone() };
         Ok(Self {
             controller: None,
-            database: Some(Database::in_memory()?),
-            plant: NotingPlant(Arc::new(Mutex::new(Noted { orders: VecDeque::new(), random }))),
+            disk,
+            disk_until_ns: 0,
+            plant: NotingPlant(Arc::new(Mutex::new(noted))),
             store,
             config,
             begin: Instant::now(),
@@ -161,6 +174,7 @@ impl Host {
             fabric: None,
             stopped_until_ns: 0,
             fabric_stopped_until_ns: 0,
+            is_awaited: false,
             planned_ns: None,
         })
     }
@@ -175,20 +189,18 @@ impl Host {
 
     /// Starts it.
     pub(super) fn start(&mut self, now_ns: u64) -> anyhow::Result<()> {
-        let Some(database) = self.database.take() else { return Ok(()) };
-        let records = Records::new(database);
+        let records = Records::with_reserve(Box::new(self.disk.clone()), &self.config.paths.reserve())?;
         let now = self.now(now_ns);
         let controller = Controller::new(self.config.clone(), records, self.store.clone(), self.plant.clone(), now)?;
         self.controller.insert(controller).start(now);
         Ok(())
     }
 
-    /// Kills it. Its database stays.
-    pub(super) fn kill(&mut self, now_ns: u64) {
-        let now = self.now(now_ns);
-        if let Some(controller) = self.controller.take() {
-            self.database = Some(controller.into_database(now));
-        }
+    /// Kills it, if it is not dead by itself. What its records are kept in stays. One that died at a step has put what
+    /// it could not write after that into its reserve, as if it had died a moment later.
+    pub(super) fn kill(&mut self) {
+        self.controller = None;
+        self.disk.revive();
         while self.plant.take().is_some() {}
         self.fabric = None;
         (self.stopped_until_ns, self.planned_ns) = (0, None);
@@ -227,7 +239,8 @@ impl Host {
     ) -> Option<Result<T, Refused>> {
         let (answer, mut answered) = oneshot::channel();
         self.handle(Event::Request(request(answer)), now_ns);
-        answered.try_recv().ok()
+        // What the dead answer nobody hears.
+        if self.disk.is_dead() { None } else { answered.try_recv().ok() }
     }
 
     /// Submits a job.

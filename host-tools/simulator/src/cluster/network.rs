@@ -78,6 +78,8 @@ pub(super) struct Connection {
     /// Ends that are there.
     pub has_node: bool,
     pub has_io_node: bool,
+    /// Nothing that is sent arrives any more.
+    pub is_cut: bool,
     /// The node's task that waits for anything here.
     wakers: Vec<Waker>,
 }
@@ -93,6 +95,11 @@ impl Connection {
     pub(super) fn room(&mut self, towards: End) -> usize {
         let window = self.window;
         window.saturating_sub(self.towards(towards).held())
+    }
+
+    /// Something is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.to_node.under_way.is_empty() || !self.to_io_node.under_way.is_empty()
     }
 
     /// Has whoever waits at the node look again.
@@ -129,6 +136,7 @@ impl Connections {
             to_io_node: Stream::default(),
             has_node: true,
             has_io_node: false,
+            is_cut: false,
             wakers: Vec::new(),
         };
         self.table.insert(id, connection);

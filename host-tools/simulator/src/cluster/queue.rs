@@ -65,8 +65,8 @@ pub(super) enum Event {
     Taken(JobId, PsetId, usize),
     /// A node's machine is to be killed.
     Kill(NodeId),
-    /// Something goes wrong.
-    Fault,
+    /// Something goes wrong: which fault.
+    Fault(u64),
     /// It is mended.
     Undo(Undo),
     /// Who was stopped goes on.

@@ -221,6 +221,9 @@ impl World {
     pub(super) fn arrive(&mut self, id: ConnectionId, end: End) {
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
+        if connection.is_cut {
+            return;
+        }
         let pset = connection.pset;
         let stream = connection.towards(end);
         match stream.under_way.pop_front() {

@@ -15,10 +15,22 @@ use super::world::World;
 /// Longest pause between two jobs, or until a user does something to one, ns.
 const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
 
+/// How long a job takes at most from having its nodes to running, or it ends, ns.
+const START_NS_MAX: u64 = 60 * SECOND_NS;
+
 /// One of them.
 #[derive(Debug, Default)]
 pub(super) struct User {
     job: Option<(JobId, UnboundedReceiver<Piece>)>,
+    /// How long it is to run at most, ns.
+    time_ns: Option<u64>,
+}
+
+impl User {
+    /// Hears nothing more of its job.
+    pub(super) fn forget(&mut self) {
+        self.job = None;
+    }
 }
 
 impl World {
@@ -68,6 +80,7 @@ impl World {
             retain: false,
             nodes: Vec::new(),
         };
+        let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
         let Some(Ok(job)) = self.host.submit(submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
             return self.settle_host();
@@ -77,7 +90,7 @@ impl World {
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 if let Some(user) = self.users.get_mut(user) {
-                    user.job = Some((job, receiver));
+                    (user.job, user.time_ns) = (Some((job, receiver)), time_ns);
                 }
             }
             _ => self.trace.count("streams refused", 1),
@@ -93,7 +106,10 @@ impl World {
         if self.random.chance(50) {
             let signal = if self.random.chance(500) { 9 } else { 15 };
             self.note("job killed", format_args!("{job} with {signal}"));
-            let _ = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
+            let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
+            if let Some(Ok(_)) = answer {
+                self.checkers.promises.ends(job, "was killed", 0);
+            }
         } else if self.random.chance(30) {
             self.note("user left", format_args!("{user}, of {job}"));
             if let Some(user) = self.users.get_mut(user) {
@@ -112,6 +128,7 @@ impl World {
                 match receiver.try_recv() {
                     Ok(Piece::Output { pset, rank, bytes, .. }) => {
                         self.checkers.jobs.output(job, rank.0, &bytes);
+                        self.checkers.limits.sent(job, pset, bytes.len());
                         // Every third one is slow, and fills the windows of jobs that print much.
                         let slowest_ns = if number.is_multiple_of(3) { 10 * SECOND_NS } else { SECOND_NS / 2 };
                         let in_ns = self.random.delay(slowest_ns);
@@ -121,7 +138,12 @@ impl World {
                         self.heard_end(job, &view);
                         self.leave_job(number);
                     }
-                    Ok(Piece::Event(_)) => {}
+                    Ok(Piece::Event(JobEvent::Started { .. })) => {
+                        if let Some(time_ns) = self.users.get(number).and_then(|user| user.time_ns) {
+                            self.checkers.promises.ends(job, "had its time", START_NS_MAX + time_ns);
+                        }
+                    }
+                    Ok(Piece::Event(JobEvent::Queued { .. })) => {}
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => self.leave_job(number),
                 }
@@ -131,7 +153,7 @@ impl World {
 
     fn leave_job(&mut self, user: usize) {
         if let Some(user) = self.users.get_mut(user) {
-            user.job = None;
+            user.forget();
         }
     }
 
@@ -139,12 +161,14 @@ impl World {
         let reason = view.reason.as_deref().unwrap_or("");
         self.note("job ended", format_args!("{job}: {:?} {reason}", view.exit_status));
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
+        self.checkers.promises.kept(job);
         let lives = self.machines.values().map(|machine| machine.life).collect();
         self.checkers.jobs.ended(job, view, alive, &lives);
     }
 
     /// Also when its user has nothing more to do with the job: it was taken.
     pub(super) fn taken(&mut self, job: JobId, pset: PsetId, bytes: usize) {
+        self.checkers.limits.taken(job, pset, bytes);
         self.host.handle(HostEvent::Request(Request::Taken(job, pset, bytes)), self.now_ns);
         self.settle_host();
     }

@@ -1,9 +1,10 @@
 //! The world: who is in it, and what each event does to whom.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use coppice_api::cluster::ClusterState;
+use coppice_api::job::JobState;
 use coppice_api::node::NodeState;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
@@ -12,7 +13,7 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
 use super::checkers::Checkers;
-use super::faults::Weights;
+use super::faults::Faults;
 use super::host::Host;
 use super::io_node::IoNode;
 use super::machine::{LifeId, Machine};
@@ -47,7 +48,7 @@ pub(super) struct World {
     pub network: Network,
     pub observed: Observed,
     pub users: Vec<User>,
-    pub weights: Weights,
+    pub faults: Faults,
     /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
     pub cut_off: BTreeMap<NodeId, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
@@ -60,17 +61,17 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, options: &Options) -> Result<Self, Failure> {
+    pub(super) fn new(seed: u64, options: &Options, only: Option<BTreeSet<u64>>) -> Result<Self, Failure> {
         let mut random = Random::new(seed);
         let failure = |error: anyhow::Error| Failure {
             seed,
             at_ns: 0,
             violation: Violation::new(format!("the world cannot be made: {error:#}")),
+            faults: Vec::new(),
             trace: Vec::new(),
         };
         // Nodes and sessions take their random numbers from there.
         coppice_core::random::seed(&random.bytes());
-        let weights = Weights::draw(&mut random);
         let host = Host::new(options, Random::new(random.next())).map_err(failure)?;
         let mut world = Self {
             seed,
@@ -87,7 +88,7 @@ impl World {
             network: Network::default(),
             observed: Observed::default(),
             users: (0..options.users).map(|_| User::default()).collect(),
-            weights,
+            faults: Faults::draw(seed, only),
             cut_off: BTreeMap::new(),
             dead_disks: BTreeMap::new(),
             lives: 0,
@@ -95,7 +96,7 @@ impl World {
             violations: Vec::new(),
             trouble: None,
         };
-        world.plan(0, Event::HostStart);
+        world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         (0..options.users).for_each(|user| world.plan_user(user));
         world.plan_fault();
@@ -105,6 +106,10 @@ impl World {
     /// Things still go wrong.
     pub(super) fn is_faulty(&self) -> bool {
         self.now_ns < self.options.faulty_ns
+    }
+
+    pub(super) fn pset_of(&self, node: NodeId) -> PsetId {
+        PsetId(node.0 / self.options.pset_size)
     }
 
     pub(super) fn plan(&mut self, in_ns: u64, event: Event) {
@@ -122,11 +127,13 @@ impl World {
     /// Runs to the end, or to the first thing that must not be.
     pub(super) fn run(mut self) -> Result<Report, Failure> {
         let result = self.play();
-        let Self { seed, now_ns, trace, .. } = self;
+        let Self { seed, now_ns, trace, faults, .. } = self;
         let (counts, digest) = (trace.counts(), trace.digest());
         match result {
             Ok(()) => Ok(Report { counts, trace: trace.lines(), digest }),
-            Err(violation) => Err(Failure { seed, at_ns: now_ns, violation, trace: trace.lines() }),
+            Err(violation) => {
+                Err(Failure { seed, at_ns: now_ns, violation, faults: faults.struck, trace: trace.lines() })
+            }
         }
     }
 
@@ -149,7 +156,7 @@ impl World {
                         break;
                     }
                     Some(what) if self.now_ns >= self.options.faulty_ns + self.options.quiet_ns => {
-                        return Err(Violation::new(format!("long after the last fault: {what}")));
+                        return Err(Violation::new(format!("long after the last fault: {what}")).by("progress"));
                     }
                     Some(_) => {}
                 }
@@ -168,9 +175,9 @@ impl World {
             return Err(Violation::new(format!("{error:#}")));
         }
         if let Some(what) = self.observed.lock().violations.pop() {
-            return Err(Violation::new(what));
+            return Err(Violation::new(what).by("processes"));
         }
-        self.checkers.jobs.check()?;
+        self.checkers.check()?;
         if self.violations.is_empty() { Ok(()) } else { Err(self.violations.remove(0)) }
     }
 
@@ -203,10 +210,10 @@ impl World {
         for job in self.checkers.jobs.all() {
             match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
                 Some(Ok(detail)) => {
-                    let held = self.checkers.jobs.recorded(job, &detail)?;
+                    let held = self.checkers.jobs.recorded(job, &detail).map_err(|found| found.by("records"))?;
                     self.trace.count("rank reports held against its output", held);
                 }
-                other => return Err(Violation::new(format!("job {job} is not recorded: {other:?}"))),
+                other => return Err(Violation::new(format!("job {job} is not recorded: {other:?}")).by("records")),
             }
         }
         Ok(())
@@ -217,7 +224,11 @@ impl World {
         if !self.host.is_up() {
             return;
         }
-        self.host.kill(self.now_ns);
+        if self.host.disk.is_dead() {
+            // What it said at last nobody heard.
+            self.users.iter_mut().for_each(User::forget);
+        }
+        self.host.kill();
         for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
             self.io_node_ends(pset, "killed");
         }
@@ -232,6 +243,33 @@ impl World {
             }
         }
         self.look_at_streams();
+    }
+
+    /// Somebody starts the service node soon, if nobody is about to.
+    pub(super) fn plan_start(&mut self, in_ns: u64) {
+        if !std::mem::replace(&mut self.host.is_awaited, true) {
+            self.plan(in_ns, Event::HostStart);
+        }
+    }
+
+    fn start_host(&mut self) {
+        self.host.is_awaited = false;
+        if self.host.is_up() {
+            return;
+        }
+        self.note("service node", format_args!("starts"));
+        if let Err(error) = self.host.start(self.now_ns) {
+            if self.host.disk.is_well() {
+                self.trouble = Some(error);
+                return;
+            }
+            // Whoever wants it tries again.
+            self.note("service node that cannot start", format_args!("{error:#}"));
+            self.host.kill();
+            return self.plan_start(LOOK_NS);
+        }
+        self.checkers.rates.host_starts(self.host.disk.refused());
+        self.settle_host();
     }
 
     fn run_node(&mut self, life: LifeId) {
@@ -279,17 +317,12 @@ impl World {
         match event {
             Event::HostDue => {
                 if self.host.planned_ns.take().is_some() {
+                    self.checkers.rates.host_due(self.host.disk.refused(), self.now_ns);
                     self.host.advance(self.now_ns);
                 }
                 self.settle_host();
             }
-            Event::HostStart => {
-                self.note("service node", format_args!("starts"));
-                if let Err(error) = self.host.start(self.now_ns) {
-                    self.trouble = Some(error);
-                }
-                self.settle_host();
-            }
+            Event::HostStart => self.start_host(),
             Event::Up => self.look_whether_up(),
             Event::Plant(event) => self.plant_says(*event),
             Event::Ordered(pset, incarnation, order) if self.is_now(pset, incarnation) => {
@@ -361,7 +394,7 @@ impl World {
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
             Event::Kill(node) => self.machine_ends(node, "it did not boot"),
-            Event::Fault => self.fault(),
+            Event::Fault(number) => self.fault(number),
             Event::Undo(undo) => self.undo(undo),
             Event::Resume(party) => self.resume(party),
         }
@@ -376,12 +409,26 @@ impl World {
         if self.host.stopped_until_ns > self.now_ns {
             return;
         }
+        self.look_at_promises();
         let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else { return };
         let failure = view.borrow().failure.clone().filter(|_| view.borrow().state == ClusterState::Failed);
         if let Some(failure) = failure {
             self.note("cluster given up", format_args!("{failure}"));
             self.kill_host();
-            self.plan(0, Event::HostStart);
+            self.plan_start(0);
+        }
+    }
+
+    /// The service node has worked for a while more, if nothing is the matter with it.
+    fn look_at_promises(&mut self) {
+        if !self.host.is_up() || !self.host.disk.is_well() {
+            return;
+        }
+        for job in self.checkers.promises.worked(LOOK_NS) {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.promises.kept(job),
+                other => self.checkers.promises.broken(job, &format!("{other:?}")),
+            }
         }
     }
 

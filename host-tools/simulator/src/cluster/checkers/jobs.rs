@@ -72,12 +72,8 @@ impl Jobs {
         }
     }
 
-    /// What was found since this was last asked.
-    ///
-    /// # Errors
-    /// The first of it.
-    pub(in crate::cluster) fn check(&mut self) -> Result<(), Violation> {
-        if self.found.is_empty() { Ok(()) } else { Err(self.found.remove(0)) }
+    pub(in crate::cluster) fn found(&mut self) -> &mut Vec<Violation> {
+        &mut self.found
     }
 
     /// All that there were.
