@@ -15,6 +15,7 @@ mod dispatch;
 mod faults;
 mod host;
 mod io_node;
+mod listener;
 mod machine;
 mod network;
 mod process;

@@ -101,7 +101,7 @@ impl Scripted {
             }
         }
         let mut appended = 0;
-        for number in 0..script.lines {
+        for number in 0..script.lines_of(rank.0) {
             sleep(script.pause_ns).await;
             let line = script.line(rank.0, number);
             if let Some(file) = file {

@@ -5,8 +5,10 @@ use coppice_protocol::text::ByteString;
 /// See this module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
-    /// Lines that each rank prints.
+    /// Lines that the first rank prints.
     pub lines: u64,
+    /// How many fewer each rank prints than the one before, at most all: some end long before others.
+    pub fewer: u64,
     /// Pause before each, ns.
     pub pause_ns: u64,
     /// Bytes of a line.
@@ -19,7 +21,8 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn arguments(&self) -> Vec<ByteString> {
-        let numbers = [self.lines, self.pause_ns, self.line_bytes, u64::from(self.appends), u64::from(self.status)];
+        let (appends, status) = (u64::from(self.appends), u64::from(self.status));
+        let numbers = [self.lines, self.pause_ns, self.line_bytes, appends, status, self.fewer];
         numbers.map(|number| number.to_string().into()).into()
     }
 
@@ -35,7 +38,13 @@ impl Script {
             line_bytes: number(2),
             appends: number(3) > 0,
             status: u8::try_from(number(4)).unwrap_or(0),
+            fewer: number(5),
         }
+    }
+
+    /// Lines that a rank prints.
+    pub(super) fn lines_of(&self, rank: u32) -> u64 {
+        self.lines.saturating_sub(u64::from(rank) * self.fewer)
     }
 
     /// A rank's line of this number.

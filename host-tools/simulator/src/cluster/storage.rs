@@ -2,7 +2,7 @@
 //! somebody else at times, and that the service node may be using when it dies.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::program::ProgramView;
@@ -11,6 +11,8 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_service_node::database::{Database, DatabaseError, FileKey, NodeRow, ProgramRow};
 use coppice_service_node::records::{Record, Storage};
 use rusqlite::ffi;
+
+use super::listener::Listener;
 
 /// How the disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +49,8 @@ struct Inner {
     is_dead: bool,
     /// Changes that were refused.
     refused: u64,
+    /// Users who hear what is said before a death, and nothing after it.
+    listeners: Vec<Weak<Listener>>,
 }
 
 /// The disk, and with it the life of who uses it. It outlives service nodes.
@@ -58,7 +62,8 @@ impl HostDisk {
     pub(super) fn new() -> Result<Self, DatabaseError> {
         let database = Database::in_memory()?;
         let (health, steps_left, is_dead, refused) = (Health::Sound, None, false, 0);
-        Ok(Self(Arc::new(Mutex::new(Inner { database, health, steps_left, is_dead, refused }))))
+        let inner = Inner { database, health, steps_left, is_dead, refused, listeners: Vec::new() };
+        Ok(Self(Arc::new(Mutex::new(inner))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -96,13 +101,24 @@ impl HostDisk {
         (inner.steps_left, inner.is_dead) = (None, false);
     }
 
+    /// Somebody listens to what the service node says.
+    pub(super) fn overhear(&self, listener: &Arc<Listener>) {
+        let listeners = &mut self.lock().listeners;
+        listeners.retain(|known| known.strong_count() > 0);
+        listeners.push(Arc::downgrade(listener));
+    }
+
     /// Takes a step. None if whoever does it is dead.
     pub(super) fn step(&self) -> Option<()> {
         let mut inner = self.lock();
         if let Some(left) = &mut inner.steps_left {
             match left.checked_sub(1) {
                 Some(fewer) => *left = fewer,
-                None => inner.is_dead = true,
+                None if inner.is_dead => {}
+                None => {
+                    inner.is_dead = true;
+                    inner.listeners.drain(..).filter_map(|listener| listener.upgrade()).for_each(|it| it.dead());
+                }
             }
         }
         (!inner.is_dead).then_some(())

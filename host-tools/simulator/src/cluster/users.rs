@@ -1,13 +1,15 @@
 //! Users: each submits a job, watches it, and submits the next. Some take output slowly, end their job, or go away.
 
+use std::sync::Arc;
+
 use coppice_api::job::{JobView, Submission};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::feed::Piece;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use super::listener::Listener;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
 use super::world::World;
@@ -21,16 +23,9 @@ const START_NS_MAX: u64 = 60 * SECOND_NS;
 /// One of them.
 #[derive(Debug, Default)]
 pub(super) struct User {
-    job: Option<(JobId, UnboundedReceiver<Piece>)>,
+    job: Option<(JobId, Arc<Listener>)>,
     /// How long it is to run at most, ns.
     time_ns: Option<u64>,
-}
-
-impl User {
-    /// Hears nothing more of its job.
-    pub(super) fn forget(&mut self) {
-        self.job = None;
-    }
 }
 
 impl World {
@@ -56,9 +51,10 @@ impl World {
         let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
         let ranks_per_node = self.random.between(1, 3) as u32;
         // Some fill the windows of connections and of output.
-        let line_bytes_max = if self.random.chance(150) { 60_000 } else { 200 };
+        let line_bytes_max = if self.random.chance(100) { 60_000 } else { 200 };
         let script = Script {
             lines: self.random.between(0, 30),
+            fewer: self.random.between(0, 4),
             pause_ns: self.random.delay(SECOND_NS),
             line_bytes: self.random.delay(line_bytes_max),
             appends: self.random.chance(500),
@@ -89,6 +85,8 @@ impl World {
         self.checkers.jobs.submitted(job, ranks, script);
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
+                let receiver = Arc::new(Listener::new(receiver));
+                self.host.disk.overhear(&receiver);
                 if let Some(user) = self.users.get_mut(user) {
                     (user.job, user.time_ns) = (Some((job, receiver)), time_ns);
                 }
@@ -123,9 +121,8 @@ impl World {
     /// Users see what the service node has for them.
     pub(super) fn look_at_streams(&mut self) {
         for number in 0..self.users.len() {
-            while let Some(Some((job, receiver))) = self.users.get_mut(number).map(|user| user.job.as_mut()) {
-                let job = *job;
-                match receiver.try_recv() {
+            while let Some((job, listener)) = self.users.get(number).and_then(|user| user.job.clone()) {
+                match listener.hear() {
                     Ok(Piece::Output { pset, rank, bytes, .. }) => {
                         self.checkers.jobs.output(job, rank.0, &bytes);
                         self.checkers.limits.sent(job, pset, bytes.len());
@@ -153,7 +150,7 @@ impl World {
 
     fn leave_job(&mut self, user: usize) {
         if let Some(user) = self.users.get_mut(user) {
-            user.forget();
+            user.job = None;
         }
     }
 

@@ -224,10 +224,6 @@ impl World {
         if !self.host.is_up() {
             return;
         }
-        if self.host.disk.is_dead() {
-            // What it said at last nobody heard.
-            self.users.iter_mut().for_each(User::forget);
-        }
         self.host.kill();
         for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
             self.io_node_ends(pset, "killed");

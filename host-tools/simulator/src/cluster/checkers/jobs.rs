@@ -96,8 +96,8 @@ impl Jobs {
                 let came = job.lines.get(&rank.rank).copied().unwrap_or(0);
                 let is_whole = rank.exit == Some(job.script.status);
                 held += u64::from(is_whole);
-                ensure(!is_whole || came == job.script.lines, || {
-                    let all = job.script.lines;
+                let all = job.script.lines_of(rank.rank);
+                ensure(!is_whole || came == all, || {
                     format!("job {id}: rank {} has ended well, and {came} of its {all} lines came", rank.rank)
                 })?;
             }
