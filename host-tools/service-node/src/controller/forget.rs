@@ -133,7 +133,7 @@ impl<P: Plant> Controller<P> {
 
     /// A node's answer to an order to discard.
     pub(super) fn node_discarded(&mut self, pset: PsetId, id: NodeId, answer: &Discarded, now: Now) {
-        let node = self.node_mut(id).filter(|node| node.pset == pset && node.is_up());
+        let node = self.nodes.get_mut(id).filter(|node| node.pset == pset && node.is_up());
         if node.is_none_or(|node| !node.holdings.answered(answer.request)) {
             let request = answer.request;
             return tracing::debug!(pset = pset.0, node = id.0, request, "discarded, but not asked to");

@@ -44,7 +44,8 @@ impl<P: Plant> Controller<P> {
 
     fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
         let wanted = job.nodes_wanted() as usize;
-        let (nodes, usable) = (self.nodes.len(), self.usable_nodes().len());
+        let nodes = self.nodes.len();
+        let usable = nodes - self.nodes.failed().len();
         let wants = match job.ranks_per_node {
             1 => format!("-n {wanted} is more than"),
             per_node => {
@@ -102,13 +103,13 @@ impl<P: Plant> Controller<P> {
         }
         let mut seen = BTreeSet::new();
         for number in listed {
-            let Some(node) = self.nodes.get(*number as usize) else {
+            let Some(node) = self.nodes.get(NodeId(*number)) else {
                 let (name, nodes) = (self.config.paths.name(), self.nodes.len());
                 return Err(Refused::bad(format!(
                     "--nodes-list: cluster '{name}' has no node {number}; it has {nodes}, counted from 0"
                 )));
             };
-            if node.phase == Phase::Failed {
+            if node.phase() == Phase::Failed {
                 return Err(Refused::conflict(&format!(
                     "--nodes-list: node {number} does not work; see `coppice nodes`, `coppice reboot {number}`"
                 )));
@@ -121,11 +122,14 @@ impl<P: Plant> Controller<P> {
     }
 
     fn usable_nodes(&self) -> BTreeSet<NodeId> {
-        self.nodes.iter().filter(|node| node.phase != Phase::Failed).map(|node| node.id).collect()
+        self.nodes.iter().filter(|node| node.phase() != Phase::Failed).map(|node| node.id).collect()
     }
 
     /// Ends queued jobs that can never have the nodes they want as too few are left.
     pub(super) fn end_impossible_jobs(&mut self, now: Now) {
+        if self.scheduler.is_empty() {
+            return;
+        }
         let usable = self.usable_nodes();
         for id in self.scheduler.take_impossible(&usable) {
             if let Some(job) = self.jobs.get_mut(&id) {
