@@ -220,7 +220,7 @@ impl Job {
             let warm: Vec<&RankView> = reports.filter(|report| report.pages_retained > 0).collect();
             let warm = if had_none(ranks) { Vec::new() } else { warm };
             let found = warm.iter().map(|report| report.pages_retained).max();
-            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.pages_fetched));
+            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.counters.pages_fetched));
             RetentionSummary {
                 warm_ranks: sum.warm_ranks.saturating_add(u32::try_from(warm.len()).unwrap_or(u32::MAX)),
                 warm_nodes: sum.warm_nodes.saturating_add(u32::from(found.is_some())),

@@ -182,29 +182,7 @@ fn asked_reason(signal: u8) -> String {
 
 /// A report of a rank that cannot report itself.
 pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reason: Option<String>) -> RankView {
-    RankView {
-        rank: rank.0,
-        node: node.0,
-        outcome,
-        exit: None,
-        signal: None,
-        reason,
-        launch_ns: 0,
-        run_ns: 0,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_read: 0,
-        bytes_written: 0,
-        retain: None,
-        pages_retained: 0,
-        pages_kept: 0,
-        pages_dropped: 0,
-        pages_zeroed: 0,
-        walk_ns: 0,
-        syscalls: Vec::new(),
-    }
+    RankView::ended(rank.0, node.0, outcome, reason)
 }
 
 /// The view of a job that the database cannot show.

@@ -161,26 +161,15 @@ fn view(node: NodeId, report: RankReport) -> RankView {
         unknown: count.unknown,
     };
     RankView {
-        rank: report.rank.0,
-        node: node.0,
-        outcome,
         exit,
         signal,
-        reason: report.reason,
-        launch_ns: report.launch_ns,
-        run_ns: report.run_ns,
-        page_faults: report.page_faults,
-        instruction_faults: report.instruction_faults,
-        pages_fetched: report.pages_fetched,
-        pages_peak: report.pages_peak,
-        bytes_read: report.bytes_read,
-        bytes_written: report.bytes_written,
-        retain: None,
+        counters: report.counters,
         pages_retained: report.retention.found,
         pages_kept: report.retention.walk.kept,
         pages_dropped: report.retention.walk.dropped,
         pages_zeroed: report.retention.walk.zeroed,
         walk_ns: report.retention.walk.walk_ns,
         syscalls: report.syscalls.into_iter().map(syscall).collect(),
+        ..empty_report(report.rank, node, outcome, report.reason)
     }
 }

@@ -9,7 +9,7 @@ use coppice_protocol::control::{Exit, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
-use coppice_protocol::retain::{RankRetention, RetentionPolicy};
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
@@ -145,23 +145,7 @@ fn launched(_node: NodeId, rank: Rank) -> FromPset {
 }
 
 fn ended(node: NodeId, rank: Rank) -> FromPset {
-    let report = RankReport {
-        job: JobId(1),
-        rank,
-        exit: Exit::Signal(11),
-        reason: None,
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 3,
-        instruction_faults: 4,
-        pages_fetched: 5,
-        pages_peak: 6,
-        bytes_written: 7,
-        bytes_read: 8,
-        syscalls: vec![],
-        retention: RankRetention::default(),
-        barriers: 5,
-    };
+    let report = RankReport { barriers: 5, ..RankReport::ended(JobId(1), rank, Exit::Signal(11)) };
     FromPset::Ended { node, report }
 }
 
