@@ -24,7 +24,7 @@ const LANDLOCK_VERSION_MIN: i32 = 2;
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
 /// Memory for a default cluster: four nodes and their QEMUs, bytes.
-const MEMORY_BYTES_MIN: u64 = 1 << 30;
+const HOST_MEMORY_BYTES_MIN: u64 = 1 << 30;
 
 /// One thing looked at.
 #[derive(Debug, Serialize)]
@@ -217,7 +217,7 @@ fn check_memory() -> Option<Check> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let available = line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.saturating_mul(1024);
     let found = format!("{} MiB available", available >> 20);
-    Some(if available >= MEMORY_BYTES_MIN {
+    Some(if available >= HOST_MEMORY_BYTES_MIN {
         Check::good("memory", found)
     } else {
         Check::missing("memory", found, "coppice up --nodes 1 (fewer nodes)")

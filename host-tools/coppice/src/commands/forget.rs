@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use coppice_api::limits::HASH_DIGITS_MIN;
 use coppice_api::path::bytes;
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::{ApiError, ByteString, Client};
@@ -14,9 +15,6 @@ use crate::arguments::Forget;
 use crate::run::program;
 use crate::show::{print, print_json};
 use crate::units::{counted, show_bytes, show_ranges};
-
-/// Fewest digits that may stand for a hash; fewer are a file's name.
-const HASH_DIGITS_MIN: usize = 4;
 
 /// Digits of a whole hash.
 const HASH_DIGITS_MAX: usize = 64;

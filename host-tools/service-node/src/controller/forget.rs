@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use coppice_api::cluster::ClusterState;
+use coppice_api::limits::HASH_DIGITS_MIN;
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::ToPset;
@@ -15,7 +16,7 @@ use coppice_protocol::text::ByteString;
 
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now};
-use crate::limits::{FORGET_TIME_MAX, FORGETS_MAX, HASH_DIGITS_MIN};
+use crate::limits::{FORGET_TIME_MAX, FORGETS_MAX};
 use crate::plant::Plant;
 
 /// An order that waits for nodes.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bytes::{Bytes, Read};
 use super::node_state::record_run;
 use super::{Database, DatabaseError, from_json, from_sql, to_json, to_sql};
-use crate::limits::{JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
+use crate::limits::{ENDED_JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Database {
         let id = from_sql(id);
         if id.is_multiple_of(ROWS_BETWEEN_TRIMS) {
             let sql = "DELETE FROM jobs WHERE job <= ?1 AND state = 'ended'";
-            transaction.execute(sql, [to_sql(id.saturating_sub(JOBS_KEPT_MAX))])?;
+            transaction.execute(sql, [to_sql(id.saturating_sub(ENDED_JOBS_KEPT_MAX))])?;
         }
         transaction.commit()?;
         Ok(JobId(id))
