@@ -7,6 +7,7 @@ use std::num::NonZero;
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::counted;
 use crate::limits::{API_CONNECTIONS_MIN, BOOTS_MIN, BOOTS_PER_PROCESSOR, NODES_MAX};
 
 /// What the service node has open by itself: its lock, socket and log, the database with its files, the reserve, what
@@ -104,15 +105,14 @@ impl Extent {
         if limit >= needs.into() {
             return None;
         }
-        let plural = if self.nodes == 1 { "" } else { "s" };
         let fewer = match nodes_within(limit, self.pset_size, self.boots) {
             0 => "",
             _ => ", or bring up fewer nodes",
         };
         Some(format!(
-            "at most {limit} files can be open at a time and a cluster of {} node{plural} needs {needs}: raise the \
+            "at most {limit} files can be open at a time and a cluster of {} needs {needs}: raise the \
              limit ({}; or LimitNOFILE of the service){fewer}",
-            self.nodes,
+            counted(self.nodes, "node"),
             raise(needs)
         ))
     }

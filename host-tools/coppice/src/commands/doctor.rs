@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use coppice_api::counted;
 use coppice_api::descriptors::{Extent, hard_limit, nodes_within, raise};
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::limits::{NODES_DEFAULT, PSET_NODES_DEFAULT, SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
@@ -15,7 +16,6 @@ use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use serde::Serialize;
 
 use crate::show::{print, print_json};
-use crate::units::counted;
 
 /// The first version of Landlock that lets files be renamed from one directory to another.
 const LANDLOCK_VERSION_MIN: i32 = 2;
@@ -198,7 +198,7 @@ fn check_descriptors() -> Check {
     let (limit, wanted) = (hard_limit(), Extent::here(NODES_DEFAULT, PSET_NODES_DEFAULT));
     let enough = match nodes_within(limit, wanted.pset_size, wanted.boots) {
         0 => "not enough for a node".to_owned(),
-        nodes => format!("enough for {}", counted(nodes.into(), "node")),
+        nodes => format!("enough for {}", counted(nodes, "node")),
     };
     let found = match limit {
         u64::MAX => format!("no limit, {enough}"),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::{EXIT_COPPICE, Submission};
-use coppice_api::shown;
 use coppice_api::stream::JobEvent;
+use coppice_api::{counted, shown};
 use coppice_protocol::ids::{JobId, NodeId};
 
 use super::job::Job;
@@ -49,16 +49,16 @@ impl<P: Plant> Controller<P> {
         let wants = match job.ranks_per_node {
             1 => format!("-n {wanted} is more than"),
             per_node => {
-                let plural = if wanted == 1 { "" } else { "s" };
-                format!("-n {} --ranks-per-node {per_node} is {wanted} node{plural}, more than", job.ranks)
+                let wanted = counted(wanted, "node");
+                format!("-n {} --ranks-per-node {per_node} is {wanted}, more than", job.ranks)
             }
         };
         if wanted > nodes {
-            let plural = if nodes == 1 { "" } else { "s" };
             return Err(Refused::bad(format!(
-                "{wants} cluster '{}' has: {nodes} node{plural}; use fewer, more --ranks-per-node, or `coppice down` \
+                "{wants} cluster '{}' has: {}; use fewer, more --ranks-per-node, or `coppice down` \
                  and `coppice up --nodes {wanted}`",
-                self.config.paths.name()
+                self.config.paths.name(),
+                counted(nodes, "node")
             )));
         }
         if wanted > usable {
@@ -94,8 +94,7 @@ impl<P: Plant> Controller<P> {
             return Ok(());
         }
         if listed.len() != wanted {
-            let plural = if listed.len() == 1 { "" } else { "s" };
-            let named = format!("--nodes-list names {} node{plural} and -n", listed.len());
+            let named = format!("--nodes-list names {} and -n", counted(listed.len(), "node"));
             return Err(Refused::bad(match job.ranks_per_node {
                 1 => format!("{named} says {wanted}; name one node for each rank"),
                 per_node => format!("{named} {} --ranks-per-node {per_node} needs {wanted}; name as many", job.ranks),
