@@ -5,6 +5,7 @@
 
 use std::num::NonZero;
 
+use coppice_protocol::psets::PsetTable;
 use rustix::process::{Resource, getrlimit};
 
 use crate::counted;
@@ -62,14 +63,14 @@ impl Extent {
         Self { nodes, pset_size, boots: u32::try_from(boots_at_once()).unwrap_or(u32::MAX) }
     }
 
-    fn psets(&self) -> u32 {
-        self.nodes.div_ceil(self.pset_size.max(1))
+    fn psets(&self) -> PsetTable {
+        PsetTable::new(self.nodes, self.pset_size)
     }
 
     /// Files that the service node has open at the same time, connections of its API aside.
     #[must_use]
     pub fn of_service_node(&self) -> u32 {
-        let helpers = self.psets().saturating_add(1);
+        let helpers = self.psets().count().saturating_add(1);
         SERVICE_NODE_OWN
             .saturating_add(self.nodes.saturating_mul(SERVICE_NODE_PER_NODE))
             .saturating_add(helpers.saturating_mul(SERVICE_NODE_PER_HELPER))
@@ -80,14 +81,14 @@ impl Extent {
     /// Files that the fabric has open at the same time.
     #[must_use]
     pub fn of_fabric(&self) -> u32 {
-        let ports = self.nodes.saturating_add(self.psets());
+        let ports = self.nodes.saturating_add(self.psets().count());
         FABRIC_OWN.saturating_add(ports.saturating_mul(FABRIC_PER_PORT))
     }
 
     /// Files that an I/O node has open at the same time, or keeps room for.
     #[must_use]
     pub fn of_io_node(&self) -> u32 {
-        let nodes = self.nodes.min(self.pset_size);
+        let nodes = self.psets().nodes_most();
         IO_NODE_OWN.saturating_add(nodes.saturating_mul(IO_NODE_PER_NODE))
     }
 

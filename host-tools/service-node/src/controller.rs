@@ -36,6 +36,7 @@ use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::machine::Accelerator;
@@ -128,10 +129,12 @@ impl<P: Plant> Controller<P> {
         now: Now,
     ) -> Result<Self, DatabaseError> {
         let database = records.database();
-        let nodes = (0..config.nodes)
-            .map(|number| Ok(Node::new(NodeId(number), config.pset_size, database.node(NodeId(number))?)))
+        let table = PsetTable::new(config.nodes, config.pset_size);
+        let psets: Vec<Pset> = table.psets().map(|pset| Pset::new(pset, table.nodes_of(pset).collect())).collect();
+        let members = psets.iter().flat_map(|pset| pset.nodes.iter().map(|node| (*node, pset.id)));
+        let nodes = members
+            .map(|(node, pset)| Ok(Node::new(node, pset, database.node(node)?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
-        let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
         let (view, _) = watch::channel(view::empty(&config, now));
         let mut controller = Self {
             config,

@@ -62,10 +62,10 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(id: NodeId, pset_size: u32, row: NodeRow) -> Self {
+    pub(super) fn new(id: NodeId, pset: PsetId, row: NodeRow) -> Self {
         Self {
             id,
-            pset: PsetId(id.0 / pset_size),
+            pset,
             phase: Phase::Waiting,
             generation: Generation(row.generation),
             failures: 0,

@@ -2,6 +2,7 @@
 //! have a kind by the dozen and others never.
 
 use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::psets::PsetTable;
 
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::world::World;
@@ -110,7 +111,8 @@ impl World {
             at -= weight;
         }
         let node = NodeId(self.random.between(0, u64::from(self.options.nodes) - 1) as u32);
-        let pset = PsetId(node.0 / self.options.pset_size);
+        let psets = PsetTable::new(self.options.nodes, self.options.pset_size);
+        let Some(pset) = psets.pset_of(node) else { return };
         let until_ns = match chosen {
             Kind::StopMachine | Kind::StopIoNode | Kind::StopFabric => self.hangs_until_ns(),
             _ => self.now_ns + self.duration(),
