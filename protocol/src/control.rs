@@ -4,11 +4,14 @@
 //! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case. So are
 //! the orders of [`crate::retain`], which travel here too. Signals are numbered for that.
 
+mod counters;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::counters::RankCounters;
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
@@ -194,28 +197,31 @@ pub struct RankReport {
     pub exit: Exit,
     /// One line that says why, when it is not obvious.
     pub reason: Option<String>,
-    /// Launch message received → first user instruction, ns.
-    pub launch_ns: u64,
-    /// First user instruction → end, ns.
-    pub run_ns: u64,
-    /// Page faults taken.
-    pub page_faults: u64,
-    /// Of those, on instruction fetches.
-    pub instruction_faults: u64,
-    /// Program pages fetched from the I/O node (read-ahead included).
-    pub pages_fetched: u64,
-    /// Most memory frames the process had, in 4 KiB pages.
-    pub pages_peak: u64,
-    /// Bytes the program wrote by shipped calls.
-    pub bytes_written: u64,
-    /// Bytes the program read by shipped calls.
-    pub bytes_read: u64,
+    /// What it took.
+    pub counters: RankCounters,
     /// System calls made: (number, how often, of those answered ENOSYS because Coppice does not have the call).
     pub syscalls: Vec<SyscallCount>,
     /// What was found of the program at its launch, and what is kept of it now.
     pub retention: RankRetention,
     /// Barriers of PMI that it has left: it never comes to the one after.
     pub barriers: u64,
+}
+
+impl RankReport {
+    /// The report of a rank that ended and of which nothing else is to be said: nothing was counted or retained.
+    #[must_use]
+    pub fn ended(job: JobId, rank: Rank, exit: Exit) -> Self {
+        Self {
+            job,
+            rank,
+            exit,
+            reason: None,
+            counters: RankCounters::default(),
+            syscalls: Vec::new(),
+            retention: RankRetention::default(),
+            barriers: 0,
+        }
+    }
 }
 
 /// How often a rank made one system call.

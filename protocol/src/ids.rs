@@ -90,7 +90,7 @@ impl JobNode {
     const FIRST: u32 = 0x0a80_0001;
 
     /// The address that programs of the job know the node by: `10.128.0.1` counted up by its number, which has to be
-    /// below [`crate::limits::NODES_MAX`].
+    /// below [`crate::limits::NODE_ADDRESSES_MAX`].
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(Self::FIRST.wrapping_add(self.0))
@@ -112,7 +112,7 @@ pub fn is_in_job_network(address: Ipv4Addr) -> bool {
 
 impl NodeId {
     /// The node's address in the cluster's network, which no program sees: `10.64.0.1` counted up by the node's number,
-    /// which has to be below [`crate::limits::NODES_MAX`] to stay clear of jobs' addresses.
+    /// which has to be below [`crate::limits::NODE_ADDRESSES_MAX`] to stay clear of jobs' addresses.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(0x0a40_0001_u32.wrapping_add(self.0))
@@ -121,7 +121,7 @@ impl NodeId {
 
 impl PsetId {
     /// The I/O node's address in the cluster's network: `10.0.0.1` counted up by the pset's number, which has to be
-    /// below [`crate::limits::PSETS_MAX`] to stay clear of the nodes'.
+    /// below [`crate::limits::PSET_ADDRESSES_MAX`] to stay clear of the nodes'.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(0x0a00_0001_u32.wrapping_add(self.0))

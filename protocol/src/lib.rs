@@ -10,6 +10,7 @@
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
+//! | [`psets`] | – | which nodes make up which pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
 //! | [`signal`] | – | names and numbers of signals |
 //! | [`text`] | – | paths, arguments and variables, which are bytes
@@ -25,6 +26,7 @@ pub mod personality;
 pub mod pmi;
 pub mod program;
 pub mod pset;
+pub mod psets;
 pub mod ras;
 pub mod retain;
 pub mod session;

@@ -83,16 +83,17 @@ pub const SEND_QUEUE_BYTES: usize = 512 * 1024;
 /// Bytes queued in a session above which it takes no further message (`SendError::Full`).
 pub const SEND_QUEUE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Nodes of a cluster, by the addresses there are for them (`10.64.0.1` to `10.127.255.254`).
-pub const NODES_MAX: u32 = 0x003f_fffe;
+/// Nodes that a cluster could have, by the addresses there are for them (`10.64.0.1` to `10.127.255.254`).
+pub const NODE_ADDRESSES_MAX: u32 = 0x003f_fffe;
 
-/// Psets of a cluster, by the addresses there are for them (`10.0.0.1` to `10.63.255.255`).
-pub const PSETS_MAX: u32 = 0x003f_ffff;
+/// Psets that a cluster could have, by the addresses there are for them (`10.0.0.1` to `10.63.255.255`).
+pub const PSET_ADDRESSES_MAX: u32 = 0x003f_ffff;
 
 /// Smallest MTU of a node's link, bytes: the least that every IPv4 host takes.
 pub const MTU_BYTES_MIN: u16 = 576;
 
-/// Longest program file, bytes. Refused at submission.
+/// Longest program file that nodes can be told of, bytes. Refused at submission; so are shorter ones that are too long
+/// for the store.
 pub const PROGRAM_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Loadable segments of a program. Refused at submission.
@@ -103,6 +104,9 @@ pub const PMI_PEER_PORT: u16 = 7003;
 
 /// TCP port of each node where its own ranks reach PMI if they do not use the descriptor that they inherit.
 pub const PMI_PORT: u16 = 7004;
+
+/// Cores of a node. More are refused when the cluster comes up, and left out by a node that has more.
+pub const CORES_MAX: u32 = 64;
 
 /// Ranks of a job on one node. More are refused at submission.
 pub const RANKS_PER_NODE_MAX: u32 = 64;

@@ -7,7 +7,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, JobNode, NodeId, Rank};
-use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
+use crate::limits::{NODE_ADDRESSES_MAX, RANKS_PER_NODE_MAX};
 use crate::pmi::{Placement, PlacementError, Places};
 
 /// Secret shared by the nodes of one job.
@@ -81,12 +81,12 @@ impl World {
         Self { key, ranks_per_node, nodes: ranges }
     }
 
-    /// How many nodes there are, at most [`NODES_MAX`].
+    /// How many nodes there are, at most [`NODE_ADDRESSES_MAX`].
     #[must_use]
     pub fn node_count(&self) -> u32 {
         let nodes: u64 = self.nodes.iter().map(|range| u64::from(range.count)).sum();
-        // At most NODES_MAX.
-        nodes.min(NODES_MAX.into()) as u32
+        // At most NODE_ADDRESSES_MAX.
+        nodes.min(NODE_ADDRESSES_MAX.into()) as u32
     }
 
     /// The node that has a rank.
@@ -101,7 +101,7 @@ impl World {
     /// [`PlacementError`] if these are not the nodes of such a job.
     pub fn placement(&self, size: u32) -> Result<Placement, PlacementError> {
         let nodes: u64 = self.nodes.iter().map(|range| u64::from(range.count)).sum();
-        if nodes > u64::from(NODES_MAX) || !(1..=RANKS_PER_NODE_MAX).contains(&self.ranks_per_node) {
+        if nodes > u64::from(NODE_ADDRESSES_MAX) || !(1..=RANKS_PER_NODE_MAX).contains(&self.ranks_per_node) {
             return Err(PlacementError::TooMany);
         }
         if nodes != u64::from(size.div_ceil(self.ranks_per_node)) {
@@ -130,7 +130,7 @@ mod tests {
 
     use super::{JobKey, NodeRange, World};
     use crate::ids::{JobId, JobNode, NodeId, Rank};
-    use crate::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
+    use crate::limits::{NODE_ADDRESSES_MAX, RANKS_PER_NODE_MAX};
     use crate::pmi::{Place, PlacementError};
 
     fn world(ranks_per_node: u32, nodes: &[u32]) -> World {
@@ -161,14 +161,14 @@ mod tests {
         let world = world(4, &[70, 3]);
         assert_eq!((world.node_of(Rank(3)), world.node_of(Rank(4))), (JobNode(0), JobNode(1)));
         assert_eq!(JobNode(1).address(), address([10, 128, 0, 2]));
-        assert_eq!(JobNode(NODES_MAX - 1).address(), address([10, 191, 255, 254]));
-        for node in [0, 1, NODES_MAX - 1].map(JobNode) {
+        assert_eq!(JobNode(NODE_ADDRESSES_MAX - 1).address(), address([10, 191, 255, 254]));
+        for node in [0, 1, NODE_ADDRESSES_MAX - 1].map(JobNode) {
             assert_eq!(JobNode::of(node.address()), Some(node));
         }
         let strange = [[10, 128, 0, 0], [10, 127, 255, 255], [11, 0, 0, 1], [10, 64, 0, 1]];
         assert!(strange.into_iter().all(|bytes| JobNode::of(address(bytes)).is_none()));
         // The cluster's own stations have none of these addresses.
-        assert!([0, NODES_MAX - 1].into_iter().all(|node| JobNode::of(NodeId(node).address()).is_none()));
+        assert!([0, NODE_ADDRESSES_MAX - 1].into_iter().all(|node| JobNode::of(NodeId(node).address()).is_none()));
     }
 
     #[test]
@@ -183,22 +183,22 @@ mod tests {
     #[test]
     fn a_job_on_all_nodes_there_can_be_is_placed_by_its_ranges() {
         const RANKS: u32 = 3;
-        let half = NODES_MAX / 2;
+        let half = NODE_ADDRESSES_MAX / 2;
         let range = |first, count| NodeRange { first: NodeId(first), count };
-        let nodes = vec![range(5_000_000, half), range(0, NODES_MAX - half)];
+        let nodes = vec![range(5_000_000, half), range(0, NODE_ADDRESSES_MAX - half)];
         let world = World { nodes, ..world(RANKS, &[]) };
-        let size = NODES_MAX * RANKS - 1;
+        let size = NODE_ADDRESSES_MAX * RANKS - 1;
         let placement = world.placement(size).unwrap();
-        assert_eq!((placement.nodes(), placement.size()), (NODES_MAX, size));
+        assert_eq!((placement.nodes(), placement.size()), (NODE_ADDRESSES_MAX, size));
         let place = |node, first, count| Some(Place { node: NodeId(node), first: Rank(first), count });
         assert_eq!(placement.place(0), place(5_000_000, 0, 3));
         assert_eq!(placement.place(half + 7), place(7, (half + 7) * RANKS, 3));
-        assert_eq!(placement.place(NODES_MAX - 1), place(NODES_MAX - half - 1, size - 2, 2));
-        assert_eq!(placement.place(NODES_MAX), None);
-        assert_eq!(placement.index_of(NodeId(NODES_MAX - half - 1)), Some(NODES_MAX - 1));
-        assert_eq!(placement.index_of_rank(Rank(size - 1)), Some(NODES_MAX - 1));
+        assert_eq!(placement.place(NODE_ADDRESSES_MAX - 1), place(NODE_ADDRESSES_MAX - half - 1, size - 2, 2));
+        assert_eq!(placement.place(NODE_ADDRESSES_MAX), None);
+        assert_eq!(placement.index_of(NodeId(NODE_ADDRESSES_MAX - half - 1)), Some(NODE_ADDRESSES_MAX - 1));
+        assert_eq!(placement.index_of_rank(Rank(size - 1)), Some(NODE_ADDRESSES_MAX - 1));
         assert_eq!(placement.index_of_rank(Rank(size)), None);
-        let mapping = format!("(vector,(0,{},3),({},1,2))", NODES_MAX - 1, NODES_MAX - 1);
+        let mapping = format!("(vector,(0,{},3),({},1,2))", NODE_ADDRESSES_MAX - 1, NODE_ADDRESSES_MAX - 1);
         assert_eq!(placement.process_mapping(), Some(mapping));
         let overlapping = World { nodes: vec![range(3, 10), range(20, 1), range(12, 2)], ..world };
         assert_eq!(overlapping.placement(13 * RANKS), Err(PlacementError::NodeTwice(NodeId(12))));

@@ -21,7 +21,7 @@ use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_TIME_MAX, STATE_BYTES_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::node::NodeView;
 use crate::paths::ClusterPaths;
 use crate::presence;
@@ -180,7 +180,7 @@ impl Client {
     /// # Errors
     /// [`ApiError::Refused`] if no such program is known, or several are meant.
     pub async fn forget(&self, order: &ForgetOrder) -> Result<Forgotten, ApiError> {
-        self.post_and_wait("/v1/programs/forget", order, FORGET_TIME_MAX).await
+        self.post_and_wait("/v1/programs/forget", order, FORGET_ANSWER_TIME_MAX).await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

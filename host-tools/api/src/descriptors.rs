@@ -5,8 +5,10 @@
 
 use std::num::NonZero;
 
+use coppice_protocol::psets::PsetTable;
 use rustix::process::{Resource, getrlimit};
 
+use crate::counted;
 use crate::limits::{API_CONNECTIONS_MIN, BOOTS_MIN, BOOTS_PER_PROCESSOR, NODES_MAX};
 
 /// What the service node has open by itself: its lock, socket and log, the database with its files, the reserve, what
@@ -61,14 +63,14 @@ impl Extent {
         Self { nodes, pset_size, boots: u32::try_from(boots_at_once()).unwrap_or(u32::MAX) }
     }
 
-    fn psets(&self) -> u32 {
-        self.nodes.div_ceil(self.pset_size.max(1))
+    fn psets(&self) -> PsetTable {
+        PsetTable::new(self.nodes, self.pset_size)
     }
 
     /// Files that the service node has open at the same time, connections of its API aside.
     #[must_use]
     pub fn of_service_node(&self) -> u32 {
-        let helpers = self.psets().saturating_add(1);
+        let helpers = self.psets().count().saturating_add(1);
         SERVICE_NODE_OWN
             .saturating_add(self.nodes.saturating_mul(SERVICE_NODE_PER_NODE))
             .saturating_add(helpers.saturating_mul(SERVICE_NODE_PER_HELPER))
@@ -79,14 +81,14 @@ impl Extent {
     /// Files that the fabric has open at the same time.
     #[must_use]
     pub fn of_fabric(&self) -> u32 {
-        let ports = self.nodes.saturating_add(self.psets());
+        let ports = self.nodes.saturating_add(self.psets().count());
         FABRIC_OWN.saturating_add(ports.saturating_mul(FABRIC_PER_PORT))
     }
 
     /// Files that an I/O node has open at the same time, or keeps room for.
     #[must_use]
     pub fn of_io_node(&self) -> u32 {
-        let nodes = self.nodes.min(self.pset_size);
+        let nodes = self.psets().nodes_most();
         IO_NODE_OWN.saturating_add(nodes.saturating_mul(IO_NODE_PER_NODE))
     }
 
@@ -104,15 +106,14 @@ impl Extent {
         if limit >= needs.into() {
             return None;
         }
-        let plural = if self.nodes == 1 { "" } else { "s" };
         let fewer = match nodes_within(limit, self.pset_size, self.boots) {
             0 => "",
             _ => ", or bring up fewer nodes",
         };
         Some(format!(
-            "at most {limit} files can be open at a time and a cluster of {} node{plural} needs {needs}: raise the \
+            "at most {limit} files can be open at a time and a cluster of {} needs {needs}: raise the \
              limit ({}; or LimitNOFILE of the service){fewer}",
-            self.nodes,
+            counted(self.nodes, "node"),
             raise(needs)
         ))
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub use coppice_protocol::control::RankCounters;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -167,22 +168,9 @@ pub struct RankView {
     pub signal: Option<u8>,
     /// Why, one line, when that is not obvious.
     pub reason: Option<String>,
-    /// Launch message received → first instruction, ns.
-    pub launch_ns: u64,
-    /// First instruction → end, ns.
-    pub run_ns: u64,
-    /// Page faults taken.
-    pub page_faults: u64,
-    /// Of those, on instruction fetches.
-    pub instruction_faults: u64,
-    /// Program pages fetched from the I/O node.
-    pub pages_fetched: u64,
-    /// Most memory it had, in pages of 4 KiB.
-    pub pages_peak: u64,
-    /// Bytes read by shipped system calls.
-    pub bytes_read: u64,
-    /// Bytes written by shipped system calls.
-    pub bytes_written: u64,
+    /// What it took.
+    #[serde(flatten)]
+    pub counters: RankCounters,
     /// What the node answered when it was told to retain the program; nothing if it was not told. It is told once, and
     /// the first of its ranks has the answer.
     #[serde(default)]
@@ -204,6 +192,29 @@ pub struct RankView {
     pub walk_ns: u64,
     /// System calls it made.
     pub syscalls: Vec<SyscallView>,
+}
+
+impl RankView {
+    /// What became of a rank of which nothing else is known.
+    #[must_use]
+    pub fn ended(rank: u32, node: u32, outcome: RankOutcome, reason: Option<String>) -> Self {
+        Self {
+            rank,
+            node,
+            outcome,
+            exit: None,
+            signal: None,
+            reason,
+            counters: RankCounters::default(),
+            retain: None,
+            pages_retained: 0,
+            pages_kept: 0,
+            pages_dropped: 0,
+            pages_zeroed: 0,
+            walk_ns: 0,
+            syscalls: Vec::new(),
+        }
+    }
 }
 
 /// How often a rank made one system call.
@@ -243,7 +254,7 @@ mod tests {
     use coppice_protocol::text::ByteString;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    use super::Submission;
+    use super::{RankCounters, RankOutcome, RankView, Submission};
 
     fn job(program: ByteString, name: ByteString, texts: Vec<ByteString>) -> Submission {
         Submission {
@@ -273,6 +284,30 @@ mod tests {
         let odd = serde_json::json!({"bytes": "61ff"});
         assert_eq!((&json["name"], &json["root"]), (&odd, &odd));
         assert_eq!(json["arguments"], serde_json::json!(["x", {"bytes": "0080"}]));
+    }
+
+    #[test]
+    fn what_a_rank_took_stands_among_what_became_of_it() {
+        let counters = RankCounters {
+            launch_ns: 1,
+            run_ns: u64::MAX,
+            page_faults: 3,
+            instruction_faults: 4,
+            pages_fetched: 5,
+            pages_peak: 6,
+            bytes_written: 7,
+            bytes_read: 8,
+        };
+        let rank = RankView { counters, ..RankView::ended(9, 10, RankOutcome::Lost, None) };
+        let json = serde_json::to_string(&rank).expect("plain data");
+        assert_eq!(
+            json,
+            r#"{"rank":9,"node":10,"outcome":"lost","exit":null,"signal":null,"reason":null,"launch_ns":1,"#.to_owned()
+                + r#""run_ns":18446744073709551615,"page_faults":3,"instruction_faults":4,"pages_fetched":5,"#
+                + r#""pages_peak":6,"bytes_read":8,"bytes_written":7,"retain":null,"pages_retained":0,"#
+                + r#""pages_kept":0,"pages_dropped":0,"pages_zeroed":0,"walk_ns":0,"syscalls":[]}"#
+        );
+        assert_eq!(serde_json::from_str::<RankView>(&json).expect("what was written"), rank);
     }
 
     #[test]

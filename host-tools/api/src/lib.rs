@@ -11,6 +11,7 @@
 pub mod body;
 pub mod client;
 pub mod cluster;
+mod counted;
 pub mod descriptors;
 pub mod error;
 pub mod holder;
@@ -28,6 +29,7 @@ pub mod stream;
 pub use client::Client;
 pub use coppice_protocol::signal;
 pub use coppice_protocol::text::{ByteString, Shown};
+pub use counted::counted;
 pub use error::{ApiError, in_one_line};
 pub use path::shown;
 pub use paths::{ClusterName, ClusterPaths, PathError};

@@ -22,8 +22,8 @@ pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// that is silent for longer hangs or was stopped.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long nodes may take to forget programs, with the answer.
-pub const FORGET_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long the answer to an order to forget programs is waited for. The service node itself waits less long for nodes.
+pub const FORGET_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes that are read of the record of which machine has a cluster. A longer one makes no sense.
 pub const HOLDER_BYTES_MAX: u64 = 4096;
@@ -62,11 +62,11 @@ pub const API_CONNECTIONS_MAX: u32 = 4096;
 /// Of these, those that the limit of open files must leave room for; a cluster does not come up without.
 pub const API_CONNECTIONS_MIN: u32 = 256;
 
-/// Most cores of a node. More are refused.
-pub const CORES_MAX: u32 = 64;
+/// What nodes keep to.
+pub use coppice_protocol::limits::{CORES_MAX, RANKS_PER_NODE_MAX};
 
-/// Most ranks of a job on one node.
-pub const RANKS_PER_NODE_MAX: u32 = 64;
+/// Hexadecimal digits that a program's hash is known by at least; fewer are taken for a path.
+pub const HASH_DIGITS_MIN: usize = 4;
 
 /// Least memory of a node, bytes.
 pub const NODE_MEMORY_BYTES_MIN: u64 = 32 << 20;

@@ -78,12 +78,6 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     }
 }
 
-/// `1 page`, `2 pages`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
 /// A span of time for people.
 pub(crate) fn show_ns(ns: u64) -> String {
     match ns {
@@ -155,6 +149,5 @@ mod tests {
         assert_eq!(show_time(u64::MAX), "2554-07-21 23:34:33Z");
         assert_eq!(show_bytes(1536), "1.5 KiB");
         assert_eq!(show_ns(1_500_000_000), "1500 ms");
-        assert_eq!([counted(0, "node"), counted(1, "node"), counted(2, "node")], ["0 nodes", "1 node", "2 nodes"]);
     }
 }

@@ -8,9 +8,6 @@ pub const FRAMES_PER_WAKE_MAX: usize = 64;
 /// Frames queued for the fabric while its socket is full; then the stack waits.
 pub const FRAMES_QUEUED_MAX: usize = 256;
 
-/// Longest frame, bytes; a longer one is cut by the socket and dropped by the stack.
-pub const FRAME_BYTES_MAX: usize = 65_536;
-
 /// Connections that wait to be accepted on one port; further ones are refused, and their nodes try again.
 pub const BACKLOG: usize = 32;
 
@@ -79,3 +76,15 @@ pub const OPENINGS_MAX: usize = 32;
 
 /// How long it may take to open a job's root and program; then the job is refused.
 pub const OPEN_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Symbolic links followed in one path, as in Linux: then `ELOOP`.
+pub const SYMLINKS_MAX: u32 = 40;
+
+/// How often a path is walked again because its last component became a link meanwhile: then `ELOOP`.
+pub const WALKS_MAX: u32 = 8;
+
+/// How often a path is resolved in one call because the host renamed something meanwhile; then it is walked.
+pub const RESOLUTIONS_MAX: u32 = 8;
+
+/// How often an open starts again because a file came and went meanwhile.
+pub const OPENS_MAX: u32 = 16;

@@ -5,7 +5,8 @@
 //! [`Controller::advance`] wants to be called although nothing happened. Nothing in here waits.
 //!
 //! Chains of consequences are kept short by rule: whatever makes a node free, lost or ready only changes tables;
-//! [`Controller::settle`] runs after every event and starts what has become possible (I/O nodes, boots, jobs).
+//! [`Controller::settle`] runs after every event that may have such a consequence, and starts what has become possible
+//! (I/O nodes, boots, jobs).
 
 mod forget;
 mod helpers;
@@ -15,14 +16,18 @@ mod jobs;
 mod node;
 mod nodes;
 mod programs;
+mod ranks;
 mod reports;
 mod requests;
 mod retention;
 mod shutdown;
 mod start;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod unclaimed;
 mod view;
+mod walks;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -31,6 +36,7 @@ use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::machine::Accelerator;
@@ -39,12 +45,12 @@ use tokio::sync::watch;
 use self::forget::Forgets;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
-use self::node::{Node, Phase};
+use self::node::{Node, Nodes};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
-use crate::plant::{Plant, PlantEvent};
+use crate::plant::{HelperEvent, Plant, PlantEvent};
 use crate::records::{Record, Records, Recovered, Storage, What};
 use crate::scheduler::Scheduler;
 use crate::store::ProgramStore;
@@ -96,7 +102,7 @@ pub struct Controller<P> {
     accelerator: Option<Accelerator>,
     fabric: Helper,
     psets: Vec<Pset>,
-    nodes: Vec<Node>,
+    nodes: Nodes,
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
     forgets: Forgets,
@@ -123,10 +129,12 @@ impl<P: Plant> Controller<P> {
         now: Now,
     ) -> Result<Self, DatabaseError> {
         let storage = records.storage();
-        let nodes = (0..config.nodes)
-            .map(|number| Ok(Node::new(NodeId(number), config.pset_size, storage.node(NodeId(number))?)))
+        let table = PsetTable::new(config.nodes, config.pset_size);
+        let psets: Vec<Pset> = table.psets().map(|pset| Pset::new(pset, table.nodes_of(pset).collect())).collect();
+        let members = psets.iter().flat_map(|pset| pset.nodes.iter().map(|node| (*node, pset.id)));
+        let nodes = members
+            .map(|(node, pset)| Ok(Node::new(node, pset, storage.node(node)?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
-        let psets = (0..config.nodes.div_ceil(config.pset_size)).map(|number| Pset::new(PsetId(number))).collect();
         let (view, _) = watch::channel(view::empty(&config, now));
         let mut controller = Self {
             config,
@@ -136,7 +144,7 @@ impl<P: Plant> Controller<P> {
             accelerator: None,
             fabric: Helper::default(),
             psets,
-            nodes,
+            nodes: Nodes::new(nodes),
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
             forgets: Forgets::default(),
@@ -179,6 +187,9 @@ impl<P: Plant> Controller<P> {
 
     /// Takes in what happened.
     pub fn handle(&mut self, event: Event, now: Now) {
+        // What ranks and nodes say makes nothing possible unless it changes what is shown: it is said too often to look
+        // each time at all that waits.
+        let is_said = matches!(event, Event::Plant(PlantEvent::Pset { event: HelperEvent::Said(_), .. }));
         match event {
             Event::Plant(PlantEvent::Accelerator(found)) => self.accelerator_found(found),
             Event::Plant(PlantEvent::Fabric { incarnation, event }) => self.fabric_event(incarnation, event, now),
@@ -191,18 +202,24 @@ impl<P: Plant> Controller<P> {
             Event::Plant(PlantEvent::Program { job, found }) => self.program_checked(job, found, now),
             Event::Request(request) => self.request(request, now),
         }
-        self.settle(now);
+        if self.changed || !is_said {
+            self.settle(now);
+        }
     }
 
     /// When to call [`Controller::advance`] at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let nodes = self.nodes.iter().filter_map(Node::deadline);
         let jobs = self.jobs.values().filter_map(Job::deadline);
         let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
-        let ours =
-            [self.unclaimed.deadline(), self.forgets.deadline(), self.shutdown_deadline, self.records.deadline()];
-        nodes.chain(jobs).chain(helpers).chain(ours.into_iter().flatten()).min()
+        let ours = [
+            self.nodes.deadline(),
+            self.unclaimed.deadline(),
+            self.forgets.deadline(),
+            self.shutdown_deadline,
+            self.records.deadline(),
+        ];
+        jobs.chain(helpers).chain(ours.into_iter().flatten()).min()
     }
 
     /// Does what is due.
@@ -223,7 +240,7 @@ impl<P: Plant> Controller<P> {
             self.start_io_nodes(now);
             self.boot_nodes(now);
             self.start_jobs(now);
-            if self.state == ClusterState::Starting && self.nodes.iter().all(Node::is_up) {
+            if self.state == ClusterState::Starting && self.nodes.up() == self.nodes.len() {
                 self.state = ClusterState::Up;
                 self.changed = true;
             }
@@ -262,7 +279,7 @@ impl<P: Plant> Controller<P> {
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.state == ClusterState::Stopping
-            && self.nodes.iter().all(|node| matches!(node.phase, Phase::Waiting | Phase::Failed))
+            && !self.nodes.have_machines()
             && self.psets.iter().all(|pset| !pset.helper.is_alive())
             && !self.fabric.is_alive()
     }
@@ -271,10 +288,6 @@ impl<P: Plant> Controller<P> {
     #[must_use]
     pub fn into_storage(self, now: Now) -> Box<dyn Storage> {
         self.records.into_storage(now)
-    }
-
-    fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(node.0 as usize)
     }
 
     fn pset_mut(&mut self, pset: PsetId) -> Option<&mut Pset> {

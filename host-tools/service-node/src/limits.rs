@@ -14,11 +14,11 @@ pub const FORGETS_MAX: usize = 16;
 /// How long an order to forget programs waits for answers of nodes; then it is answered with those that are silent.
 pub const FORGET_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// Whoever ordered it still waits for that answer.
+const _: () = assert!(FORGET_TIME_MAX.as_secs() < coppice_api::limits::FORGET_ANSWER_TIME_MAX.as_secs());
+
 /// Orders to forget that a node owes answers to. Of a node that owes more, the answers to the oldest are ignored.
 pub const DISCARDS_OWED_MAX: usize = 64;
-
-/// Hexadecimal digits that a program's hash is known by at least; fewer are taken for a path.
-pub const HASH_DIGITS_MIN: usize = 4;
 
 /// Arguments and environment of the ranks of a job on one node, bytes of its memory all together. Refused at
 /// submission: a node is told of all of them at once.
@@ -26,9 +26,6 @@ pub const LAUNCH_BYTES_PER_NODE_MAX: usize = 2 * 1024 * 1024;
 
 /// What each of these takes of a node's memory besides its bytes, with its place in a list that may be half full.
 pub const LAUNCHED_TEXT_BYTES: usize = 48;
-
-/// What users are told is what nodes keep to.
-const _: () = assert!(coppice_api::limits::RANKS_PER_NODE_MAX == coppice_protocol::limits::RANKS_PER_NODE_MAX);
 
 /// How long a submitted job waits for its stream to be opened; then it is killed.
 pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
@@ -77,6 +74,10 @@ pub const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Messages that wait to be written to an I/O node. One that does not read that many counts as lost.
 pub const PSET_MESSAGES_MAX: usize = 8192;
 
+/// The fabric has a port for each node and, at worst, as many I/O nodes; and takes the paths that ours may have.
+const _: () = assert!(2 * coppice_api::limits::NODES_MAX as usize <= coppice_fabric::limits::LINKS_MAX);
+const _: () = assert!(coppice_api::limits::SOCKET_PATH_BYTES_MAX == coppice_fabric::limits::SOCKET_PATH_BYTES_MAX);
+
 /// Commands that wait to be written to the fabric. One that does not read that many counts as lost.
 pub const FABRIC_COMMANDS_MAX: usize = 4096;
 
@@ -109,8 +110,11 @@ pub const STORE_PROGRAMS_MAX: usize = 5000;
 /// a job or a node, the ones unused for longest are forgotten.
 pub const PROGRAMS_KEPT_MAX: u64 = 10_000;
 
-/// Longest program, bytes. A longer one is refused.
-pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+/// Longest program that is stored, bytes. A longer one is refused.
+pub const STORED_PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// What is stored can be launched.
+const _: () = assert!(STORED_PROGRAM_BYTES_MAX <= coppice_protocol::limits::PROGRAM_BYTES_MAX);
 
 /// Threads that look at files users name. As long as all wait for files that do not answer, further requests are
 /// refused.
@@ -137,7 +141,7 @@ pub const KNOWN_FILES_MAX: u64 = 10_000;
 pub const RAS_EVENTS_KEPT_MAX: u64 = 100_000;
 
 /// Ended jobs that are kept; the oldest go first.
-pub const JOBS_KEPT_MAX: u64 = 100_000;
+pub const ENDED_JOBS_KEPT_MAX: u64 = 100_000;
 
 /// How long the database's lock is waited for; then records wait instead. The controller stands still meanwhile.
 pub const LOCK_WAIT_MAX: Duration = Duration::from_millis(20);

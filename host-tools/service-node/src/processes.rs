@@ -19,6 +19,7 @@ use coppice_fabric::command::Shape;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{ToPset, encode};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::machine::Accelerator;
@@ -106,9 +107,8 @@ impl Processes {
     }
 
     fn ports(&self) -> Vec<Port> {
-        let nodes = (0..self.setup.nodes).map(|node| Port::of_node(NodeId(node)));
-        let psets = (0..self.setup.nodes.div_ceil(self.setup.pset_size)).map(|pset| Port::of_pset(PsetId(pset)));
-        psets.chain(nodes).collect()
+        let table = PsetTable::new(self.setup.nodes, self.setup.pset_size);
+        table.psets().map(Port::of_pset).chain(table.nodes().map(Port::of_node)).collect()
     }
 }
 

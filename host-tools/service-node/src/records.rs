@@ -217,6 +217,7 @@ impl Records {
         if let Some(detail) = &mut found {
             let of_it = self.waiting.iter().filter(|record| record.job() == Some(job));
             of_it.for_each(|record| record.show(detail));
+            detail.rank_reports.sort_by_key(|report| report.rank);
         }
         Ok(found)
     }

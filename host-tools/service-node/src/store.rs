@@ -25,7 +25,7 @@ use coppice_protocol::program::{self, PAGE_BYTES, tree};
 use self::copies::Copies;
 pub use self::copies::{Found, Held};
 use crate::database::{FileKey, ProgramRow};
-use crate::limits::{PROGRAM_BYTES_MAX, STORE_BYTES_MAX};
+use crate::limits::{STORE_BYTES_MAX, STORED_PROGRAM_BYTES_MAX};
 
 /// Bytes read at a time: whole pages.
 const COPY_BYTES: usize = 64 * PAGE_BYTES as usize;
@@ -47,8 +47,8 @@ pub enum StoreError {
     /// It is a directory or a device.
     #[error("'{}' is not a file; name a program", shown(.0))]
     NotAFile(PathBuf),
-    /// Longer than [`PROGRAM_BYTES_MAX`].
-    #[error("program '{}' is too long: {bytes} bytes, at most {PROGRAM_BYTES_MAX}", shown(path))]
+    /// Longer than [`STORED_PROGRAM_BYTES_MAX`].
+    #[error("program '{}' is too long: {bytes} bytes, at most {STORED_PROGRAM_BYTES_MAX}", shown(path))]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -232,7 +232,7 @@ fn open_file(path: &Path) -> Result<(File, FileKey), StoreError> {
         return Err(StoreError::NotAFile(path.to_owned()));
     }
     let key = key_of(&metadata);
-    if key.bytes > PROGRAM_BYTES_MAX {
+    if key.bytes > STORED_PROGRAM_BYTES_MAX {
         return Err(StoreError::TooLong { path: path.to_owned(), bytes: key.bytes });
     }
     Ok((file, key))

@@ -111,7 +111,7 @@ impl Tables {
         }
         match &self.running {
             Some(process) if process.job == job => return Started::Already,
-            Some(_) => return Started::Ended(ToIoNode::Ended(report(job, rank, Exit::NotStarted))),
+            Some(_) => return Started::Ended(ToIoNode::Ended(RankReport::ended(job, rank, Exit::NotStarted))),
             None => {}
         }
         let found = if launch.use_retained && self.held.contains(&program) { pages(program) } else { 0 };
@@ -129,7 +129,7 @@ impl Tables {
         if memory_is_wanted {
             self.held.pop();
         }
-        let mut report = report(job, rank, Exit::Status(0));
+        let mut report = RankReport::ended(job, rank, Exit::Status(0));
         report.retention = RankRetention { found, walk: WalkCounts::default(), held: tables(&self.held) };
         remember(&mut self.ended, report.clone());
         Some(ToIoNode::Ended(report))
@@ -165,24 +165,4 @@ fn tables(programs: &[ProgramId]) -> Vec<RetainedProgram> {
         RetainedProgram { program: *program, pages, bytes: pages * 4096 }
     };
     programs.iter().map(table).collect()
-}
-
-fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
-    RankReport {
-        job,
-        rank,
-        exit,
-        reason: None,
-        launch_ns: 0,
-        run_ns: 0,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
 }

@@ -42,6 +42,9 @@ pub const PROCESSOR_TIMER_NS_MIN: u64 = 1_000_000;
 /// Cores a node may have.
 pub use coppice_hal::CORES_MAX;
 
+/// What users are told is what the kernel has room for.
+const _: () = assert!(CORES_MAX == coppice_protocol::limits::CORES_MAX as usize);
+
 /// How often pages of a mapped file are read because the file was written meanwhile; then they are taken as they are.
 pub const READ_AGAIN_MAX: u32 = 8;
 

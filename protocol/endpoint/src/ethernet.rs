@@ -27,7 +27,7 @@ use crate::job::JobNetwork;
 use crate::reset::{RESET_BYTES, Reset};
 
 /// Length of an Ethernet header, bytes.
-const HEADER_BYTES: usize = 14;
+pub const ETHERNET_HEADER_BYTES: usize = 14;
 
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// One of those that IEEE leaves to whoever runs the network.
@@ -51,8 +51,8 @@ impl Realm {
     /// What is in front of a packet, bytes.
     const fn header_bytes(self) -> usize {
         match self {
-            Self::Cluster => HEADER_BYTES,
-            Self::Job => HEADER_BYTES + NETWORK_TAG_BYTES,
+            Self::Cluster => ETHERNET_HEADER_BYTES,
+            Self::Job => ETHERNET_HEADER_BYTES + NETWORK_TAG_BYTES,
         }
     }
 }
@@ -113,7 +113,7 @@ impl<D: Device> Framed<D> {
 impl Identity {
     /// The packet in `frame` and its network; `None` if it is not for this station.
     fn open<'f>(&self, frame: &'f [u8]) -> Option<(Realm, &'f [u8])> {
-        let (header, packet) = frame.split_at_checked(HEADER_BYTES)?;
+        let (header, packet) = frame.split_at_checked(ETHERNET_HEADER_BYTES)?;
         let is_ours = header[..6] == self.mac.0;
         match [header[12], header[13]] {
             ETHERTYPE_IPV4 => (is_ours || header[..6] == BROADCAST).then_some((Realm::Cluster, packet)),
@@ -131,9 +131,9 @@ impl Identity {
     /// answer. What is said back is made of what was said alone, and goes where that came from.
     fn turn_away(&self, frame: &[u8], token: impl TxToken) {
         let Some((header, packet)) = frame.split_at_checked(Realm::Job.header_bytes()) else { return };
-        let (to, from, tag) = (&header[..6], &header[6..12], &header[HEADER_BYTES..]);
+        let (to, from, tag) = (&header[..6], &header[6..12], &header[ETHERNET_HEADER_BYTES..]);
         let is_strange = self.job.as_ref().is_none_or(|job| job.tag().0 != *tag);
-        let is_meant = to == self.mac.0 && header[12..HEADER_BYTES] == ETHERTYPE_JOB && from[0] & 1 == 0;
+        let is_meant = to == self.mac.0 && header[12..ETHERNET_HEADER_BYTES] == ETHERTYPE_JOB && from[0] & 1 == 0;
         let Some(reset) = (is_meant && is_strange).then(|| Reset::of(packet)).flatten() else { return };
         token.consume(header.len() + RESET_BYTES, |answer| {
             let (to_fill, packet) = answer.split_at_mut(header.len());
@@ -151,14 +151,14 @@ impl Identity {
         let (station, ethertype) = match (realm, &self.job) {
             (Realm::Cluster, _) => (Some(self.station_of(destination)), ETHERTYPE_IPV4),
             (Realm::Job, Some(job)) => {
-                header[HEADER_BYTES..].copy_from_slice(&job.tag().0);
+                header[ETHERNET_HEADER_BYTES..].copy_from_slice(&job.tag().0);
                 (to.or_else(|| job.station_of(destination?)).map(|mac| mac.0), ETHERTYPE_JOB)
             }
             (Realm::Job, None) => (None, ETHERTYPE_JOB),
         };
         header[..6].copy_from_slice(&station.unwrap_or(self.mac.0));
         header[6..12].copy_from_slice(&self.mac.0);
-        header[12..HEADER_BYTES].copy_from_slice(&ethertype);
+        header[12..ETHERNET_HEADER_BYTES].copy_from_slice(&ethertype);
     }
 
     /// The Ethernet address a packet of the cluster's network must go to.

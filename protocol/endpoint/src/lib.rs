@@ -39,6 +39,7 @@ mod udp_socket;
 pub use accounts::Lender;
 pub use cell::Readiness;
 pub use error::{NetError, SocketError};
+pub use ethernet::ETHERNET_HEADER_BYTES;
 pub use job::JobNetwork;
 pub use listener::{Peer, TcpListener};
 pub use stack::{BufferSizes, Config, Stack, UserConfig};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::ids::{NodeId, Rank};
-use crate::limits::{NODES_MAX, PMI_MAPPING_BYTES_MAX};
+use crate::limits::{NODE_ADDRESSES_MAX, PMI_MAPPING_BYTES_MAX};
 
 /// Consecutive ranks on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Places {
         node.0.checked_add(behind_first).ok_or(PlacementError::TooMany)?;
         let run = Run { index: self.nodes, node, nodes, first: Rank(self.size), ranks };
         let size = nodes.checked_mul(ranks).and_then(|more| self.size.checked_add(more));
-        let all = self.nodes.checked_add(nodes).filter(|all| *all <= NODES_MAX);
+        let all = self.nodes.checked_add(nodes).filter(|all| *all <= NODE_ADDRESSES_MAX);
         let (Some(size), Some(all)) = (size, all) else { return Err(PlacementError::TooMany) };
         match self.runs.last_mut() {
             Some(last) if last.ranks == ranks && last.node.0.checked_add(last.nodes) == Some(node.0) => {

@@ -4,7 +4,8 @@
 use core::fmt::Write;
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode, Waiting,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
+    ToNode, Waiting,
 };
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
@@ -47,14 +48,16 @@ fn report() -> RankReport {
         rank: RANK,
         exit: Exit::Signal(11),
         reason: Some("why".into()),
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 3,
-        instruction_faults: 4,
-        pages_fetched: 5,
-        pages_peak: 6,
-        bytes_written: 7,
-        bytes_read: 8,
+        counters: RankCounters {
+            launch_ns: 1,
+            run_ns: 2,
+            page_faults: 3,
+            instruction_faults: 4,
+            pages_fetched: 5,
+            pages_peak: 6,
+            bytes_written: 7,
+            bytes_read: 8,
+        },
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
         retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
         barriers: 12,

@@ -153,12 +153,12 @@ fn every_order_to_retain_has_a_defined_answer() {
         assert_eq!(stage.discard(1, None).await.given_back, []);
         stage.rig.end_input();
         let report = stage.end(8).await;
-        assert_eq!((report.exit, report.retention.found, report.pages_fetched), (Exit::Status(0), 3, 0));
+        assert_eq!((report.exit, report.retention.found, report.counters.pages_fetched), (Exit::Status(0), 3, 0));
         assert_eq!(stage.rig.pages_sent(), 0);
 
         // A launch that does not want the table loads the program, and leaves it for the next.
         let report = stage.run(10, p0, false).await;
-        assert_eq!((report.retention.found, report.pages_fetched), (0, 3));
+        assert_eq!((report.retention.found, report.counters.pages_fetched), (0, 3));
         // One page of headers besides.
         assert_eq!(stage.rig.pages_sent(), 4);
         assert_eq!(stage.run(11, p0, true).await.retention.found, 3);
@@ -242,7 +242,10 @@ fn damaged_and_replayed_orders_change_nothing() {
         let outcome = stage.retain(6, GENERATION, p0).await;
         assert!(matches!(outcome, RetainOutcome::Kept(counts) if (counts.kept, counts.discarded) == (3, 1)));
         let report = stage.run(6, p0, true).await;
-        assert_eq!((report.retention.found, report.pages_fetched, report.instruction_faults), (3, 0, 0));
+        assert_eq!(
+            (report.retention.found, report.counters.pages_fetched, report.counters.instruction_faults),
+            (3, 0, 0)
+        );
         assert!(!stage.rig.console().contains("panic"), "{}", stage.rig.console());
     });
 }

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use coppice_api::counted;
 use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
-
-use crate::units::counted;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -89,12 +88,12 @@ impl Run {
                 let each = if per_node == 1 {
                     "one for each rank".to_owned()
                 } else {
-                    counted(ranks.div_ceil(per_node).into(), "node")
+                    counted(ranks.div_ceil(per_node), "node")
                 };
                 Err(format!(
                     "--nodes-list names {} for {}; name {each}, or leave -n out",
-                    counted(named.into(), "node"),
-                    counted(ranks.into(), "rank")
+                    counted(named, "node"),
+                    counted(ranks, "rank")
                 ))
             }
             Some(ranks) => Ok((ranks, nodes.clone())),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use coppice_api::counted;
 use coppice_api::descriptors::{Extent, hard_limit, nodes_within, raise};
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::limits::{NODES_DEFAULT, PSET_NODES_DEFAULT, SOCKET_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
@@ -15,7 +16,6 @@ use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr};
 use serde::Serialize;
 
 use crate::show::{print, print_json};
-use crate::units::counted;
 
 /// The first version of Landlock that lets files be renamed from one directory to another.
 const LANDLOCK_VERSION_MIN: i32 = 2;
@@ -24,7 +24,7 @@ const LANDLOCK_VERSION_MIN: i32 = 2;
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
 /// Memory for a default cluster: four nodes and their QEMUs, bytes.
-const MEMORY_BYTES_MIN: u64 = 1 << 30;
+const HOST_MEMORY_BYTES_MIN: u64 = 1 << 30;
 
 /// One thing looked at.
 #[derive(Debug, Serialize)]
@@ -198,7 +198,7 @@ fn check_descriptors() -> Check {
     let (limit, wanted) = (hard_limit(), Extent::here(NODES_DEFAULT, PSET_NODES_DEFAULT));
     let enough = match nodes_within(limit, wanted.pset_size, wanted.boots) {
         0 => "not enough for a node".to_owned(),
-        nodes => format!("enough for {}", counted(nodes.into(), "node")),
+        nodes => format!("enough for {}", counted(nodes, "node")),
     };
     let found = match limit {
         u64::MAX => format!("no limit, {enough}"),
@@ -217,7 +217,7 @@ fn check_memory() -> Option<Check> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let available = line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.saturating_mul(1024);
     let found = format!("{} MiB available", available >> 20);
-    Some(if available >= MEMORY_BYTES_MIN {
+    Some(if available >= HOST_MEMORY_BYTES_MIN {
         Check::good("memory", found)
     } else {
         Check::missing("memory", found, "coppice up --nodes 1 (fewer nodes)")

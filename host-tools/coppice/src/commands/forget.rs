@@ -6,17 +6,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use coppice_api::limits::HASH_DIGITS_MIN;
 use coppice_api::path::bytes;
 use coppice_api::retain::{ForgetOrder, Forgotten};
-use coppice_api::{ApiError, ByteString, Client};
+use coppice_api::{ApiError, ByteString, Client, counted};
 
 use crate::arguments::Forget;
 use crate::run::program;
 use crate::show::{print, print_json};
-use crate::units::{counted, show_bytes, show_ranges};
-
-/// Fewest digits that may stand for a hash; fewer are a file's name.
-const HASH_DIGITS_MIN: usize = 4;
+use crate::units::{show_bytes, show_ranges};
 
 /// Digits of a whole hash.
 const HASH_DIGITS_MAX: usize = 64;
@@ -99,7 +97,7 @@ fn meant(program: &OsStr) -> anyhow::Result<Meant> {
 /// What nodes gave back; nothing if that cannot be said because some did not answer.
 fn told(forgotten: &Forgotten) -> Option<String> {
     if forgotten.nodes > 0 {
-        let (nodes, pages) = (counted(forgotten.nodes.into(), "node"), counted(forgotten.pages, "page"));
+        let (nodes, pages) = (counted(forgotten.nodes, "node"), counted(forgotten.pages, "page"));
         return Some(format!("{nodes} gave back {pages} ({})", show_bytes(forgotten.bytes)));
     }
     forgotten.silent.is_empty().then(|| "no node held anything".to_owned())

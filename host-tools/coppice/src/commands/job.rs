@@ -57,15 +57,15 @@ fn ranks_table(ranks: &[RankView]) -> String {
             rank.rank.to_string(),
             rank.node.to_string(),
             end_of(rank),
-            show_ns(rank.launch_ns),
-            show_ns(rank.run_ns),
+            show_ns(rank.counters.launch_ns),
+            show_ns(rank.counters.run_ns),
             rank.pages_retained.to_string(),
-            rank.pages_fetched.to_string(),
+            rank.counters.pages_fetched.to_string(),
             rank.pages_zeroed.to_string(),
-            rank.page_faults.to_string(),
-            show_bytes(rank.pages_peak.saturating_mul(4096)),
-            show_bytes(rank.bytes_read),
-            show_bytes(rank.bytes_written),
+            rank.counters.page_faults.to_string(),
+            show_bytes(rank.counters.pages_peak.saturating_mul(4096)),
+            show_bytes(rank.counters.bytes_read),
+            show_bytes(rank.counters.bytes_written),
             rank.syscalls.iter().map(|count| count.calls).sum::<u64>().to_string(),
         ]
     };
@@ -102,7 +102,7 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use coppice_api::job::{JobDetail, JobState, JobView, RankOutcome, RankView, SyscallView};
+    use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
     use super::describe;
@@ -140,14 +140,16 @@ pub(crate) mod tests {
             exit: Some(0),
             signal: None,
             reason: None,
-            launch_ns: 2_000,
-            run_ns: 3_000,
-            page_faults: 11,
-            instruction_faults: 1,
-            pages_fetched: 12,
-            pages_peak: 2,
-            bytes_read: 3,
-            bytes_written: 4,
+            counters: RankCounters {
+                launch_ns: 2_000,
+                run_ns: 3_000,
+                page_faults: 11,
+                instruction_faults: 1,
+                pages_fetched: 12,
+                pages_peak: 2,
+                bytes_read: 3,
+                bytes_written: 4,
+            },
             retain: None,
             pages_retained: 13,
             pages_kept: 14,

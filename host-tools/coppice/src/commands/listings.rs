@@ -2,16 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coppice_api::Client;
 use coppice_api::job::{JobState, JobView, JobsQuery};
 use coppice_api::node::{NodeState, NodeView};
 use coppice_api::program::ProgramView;
 use coppice_api::ras::RasQuery;
 use coppice_api::retain::LastProgram;
+use coppice_api::{Client, counted};
 
 use crate::arguments::{Jobs, Ras};
 use crate::show::{or_dash, print, print_json, print_table, table};
-use crate::units::{counted, show_bytes, show_ns, show_ranges, show_time};
+use crate::units::{show_bytes, show_ns, show_ranges, show_time};
 
 /// Digits of a hash that are shown to people.
 const HASH_DIGITS: usize = 12;

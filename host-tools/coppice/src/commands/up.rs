@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::{ClusterState, ClusterView, StartReport};
 use coppice_api::limits::REPORT_BYTES_MAX;
-use coppice_api::{Client, in_one_line, shown};
+use coppice_api::{Client, counted, in_one_line, shown};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
@@ -19,7 +19,6 @@ use crate::arguments::Up;
 use crate::failure::say;
 use crate::progress;
 use crate::show::print;
-use crate::units::counted;
 
 /// The service node's program, beside this one.
 const SERVICE_NODE: &str = "coppiced";
@@ -61,12 +60,11 @@ pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<ExitCode> {
             };
         }
     };
-    let plural = if view.nodes == 1 { "" } else { "s" };
     print(&format!(
-        "cluster '{}' is up: {} node{plural} of {} and {} MiB under {}, ready after {:.1} s\n",
+        "cluster '{}' is up: {} of {} and {} MiB under {}, ready after {:.1} s\n",
         view.name,
-        view.nodes,
-        counted(view.cores.into(), "core"),
+        counted(view.nodes, "node"),
+        counted(view.cores, "core"),
         view.memory_bytes >> 20,
         view.accelerator.as_deref().unwrap_or("an unknown accelerator"),
         started.elapsed().as_secs_f64()

@@ -1,15 +1,14 @@
 //! What retained page tables saved a job, in one line.
 
+use coppice_api::counted;
 use coppice_api::job::{EXIT_COPPICE, JobView};
-
-use crate::units::counted;
 
 /// `4 nodes warm: 512 pages kept, 0 fetched`. Nothing if no rank was warm, or if Coppice made the job fail: then there
 /// is something else to say.
 pub(super) fn line(view: &JobView) -> Option<String> {
     let failed = view.reason.is_some() && view.exit_status.is_none_or(|status| status == EXIT_COPPICE);
     let summary = view.retention.filter(|summary| summary.warm_ranks > 0 && !failed)?;
-    let (nodes, pages) = (counted(summary.warm_nodes.into(), "node"), counted(summary.pages_kept, "page"));
+    let (nodes, pages) = (counted(summary.warm_nodes, "node"), counted(summary.pages_kept, "page"));
     Some(format!("{nodes} warm: {pages} kept, {} fetched", summary.pages_fetched))
 }
 

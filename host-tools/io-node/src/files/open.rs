@@ -17,6 +17,7 @@ use super::modes::new_mode;
 use super::status::status_of;
 use super::walk::{Entry, Place, Start, Tail};
 use super::{Files, Result, descriptor_path, errno};
+use crate::limits::OPENS_MAX;
 
 /// Flags that reach the host's open. The node keeps `O_APPEND` to itself (appending writes say so), `O_DIRECT` asks for
 /// an alignment that a copy over the network cannot have, and everything is non-blocking here.
@@ -25,9 +26,6 @@ const PASSED_ON: OFlags =
 
 /// Flags of every descriptor.
 const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
-
-/// How often an open starts again because a file came and went meanwhile.
-const RETRIES_MAX: u32 = 16;
 
 impl Files {
     /// open(2).
@@ -100,7 +98,7 @@ impl Files {
         }
         // Something without a file behind it is in the name's place: perhaps a link to where a file is to be made.
         let mut is_taken = false;
-        for _ in 0..RETRIES_MAX {
+        for _ in 0..OPENS_MAX {
             if !exclusive {
                 match start.find(path, follow) {
                     Ok(found) => return self.open_existing(found, flags),

@@ -11,10 +11,8 @@ use rustix::io::Errno;
 
 use super::Result;
 use super::root::Root;
+use crate::limits::RESOLUTIONS_MAX;
 use cap_std::fs::Dir;
-
-/// How often it is tried again when the host renamed something meanwhile; then the path is walked.
-const RETRIES_MAX: u32 = 8;
 
 /// How far a path may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ pub(super) fn resolve(root: &Root, from: &Dir, reach: Reach, path: &[u8], flags:
         Reach::Root => ResolveFlags::IN_ROOT,
         Reach::Below => ResolveFlags::BENEATH,
     };
-    for _ in 0..RETRIES_MAX {
+    for _ in 0..RESOLUTIONS_MAX {
         match rustix::fs::openat2(from, path, flags, Mode::empty(), limit | ResolveFlags::NO_MAGICLINKS) {
             Err(Errno::AGAIN) => {}
             Err(Errno::NOSYS) => {

@@ -18,12 +18,7 @@ use rustix::io::Errno;
 use super::resolve::{Reach, resolve};
 use super::root::{Identity, Root};
 use super::{Result, errno};
-
-/// Symbolic links followed in one path, as in Linux: then `ELOOP`.
-const LINKS_MAX: u32 = 40;
-
-/// How often a path is walked again because its last component became a link meanwhile: then `ELOOP`.
-const RETRIES_MAX: u32 = 8;
+use crate::limits::{SYMLINKS_MAX, WALKS_MAX};
 
 /// What to do with the last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +136,7 @@ impl<'a> Start<'a> {
 
     /// As [`Self::find`], by walking.
     pub(super) fn find_slowly(&self, path: &[u8], follow: bool) -> Result<OwnedFd> {
-        for _ in 0..RETRIES_MAX {
+        for _ in 0..WALKS_MAX {
             let place = self.walk(path, if follow { Tail::Follow } else { Tail::Keep })?;
             let found = match place {
                 Place::Directory { dir, .. } => open_below(&dir, b".", OFlags::PATH | OFlags::DIRECTORY),
@@ -222,7 +217,7 @@ impl<'a> Start<'a> {
                 }
             };
             links += 1;
-            if links > LINKS_MAX {
+            if links > SYMLINKS_MAX {
                 return Err(Errno::LOOP);
             }
             let Parts { absolute, names, slash } = parts(&text)?;

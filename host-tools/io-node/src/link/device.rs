@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
+use coppice_endpoint::ETHERNET_HEADER_BYTES;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
 use crate::limits::{FRAMES_PER_WAKE_MAX, FRAMES_QUEUED_MAX};
-
-/// Length of an Ethernet header, bytes.
-const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// Received frames that the stack has not seen yet, and frames that wait for the socket.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::task::Poll;
 
 use coppice_endpoint::Stack;
+use coppice_fabric::limits::FRAME_BYTES_MAX;
 use coppice_fabric::station::{Station, is_cut};
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 
 use super::Device;
 use crate::clock::Clock;
-use crate::limits::{FRAME_BYTES_MAX, FRAMES_QUEUED_MAX};
+use crate::limits::FRAMES_QUEUED_MAX;
 
 /// The I/O node's station, and its sockets once more for the runtime, which says when they can be read and written.
 #[derive(Debug)]
@@ -126,8 +127,7 @@ mod tests {
 
     use smoltcp::phy;
 
-    use super::{Device, Port};
-    use crate::limits::FRAME_BYTES_MAX;
+    use super::{Device, FRAME_BYTES_MAX, Port};
 
     /// Sends what is queued, waiting for room.
     async fn flush(port: &Port, device: &mut Device) {

@@ -6,7 +6,6 @@ use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::RankRetention;
 use coppice_protocol::session::{Channel, Identity, Session};
 use coppice_protocol::world::{JobKey, World};
 
@@ -143,23 +142,7 @@ fn job() -> StartJob {
 }
 
 fn report() -> RankReport {
-    RankReport {
-        job: JOB,
-        rank: RANK,
-        exit: Exit::Status(3),
-        reason: None,
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
+    RankReport::ended(JOB, RANK, Exit::Status(3))
 }
 
 #[test]

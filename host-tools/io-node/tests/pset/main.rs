@@ -17,7 +17,6 @@ use coppice_protocol::personality::NodeKey;
 use coppice_protocol::program::tree;
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ras::RasKind;
-use coppice_protocol::retain::RankRetention;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, Handle, Location, Notice, Owner, Reply, Stream};
 use node::Node;
@@ -30,23 +29,7 @@ const O_RDWR: u32 = 2;
 const O_CREAT: u32 = 0o100;
 
 fn report() -> RankReport {
-    RankReport {
-        job: JOB,
-        rank: RANK,
-        exit: Exit::Status(3),
-        reason: None,
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
+    RankReport::ended(JOB, RANK, Exit::Status(3))
 }
 
 async fn print(node: &mut Node, bytes: &[u8]) -> Reply {

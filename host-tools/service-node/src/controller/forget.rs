@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use coppice_api::cluster::ClusterState;
+use coppice_api::limits::HASH_DIGITS_MIN;
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::ToPset;
@@ -15,7 +16,7 @@ use coppice_protocol::text::ByteString;
 
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now};
-use crate::limits::{FORGET_TIME_MAX, FORGETS_MAX, HASH_DIGITS_MIN};
+use crate::limits::{FORGET_TIME_MAX, FORGETS_MAX};
 use crate::plant::Plant;
 
 /// An order that waits for nodes.
@@ -133,7 +134,7 @@ impl<P: Plant> Controller<P> {
 
     /// A node's answer to an order to discard.
     pub(super) fn node_discarded(&mut self, pset: PsetId, id: NodeId, answer: &Discarded, now: Now) {
-        let node = self.node_mut(id).filter(|node| node.pset == pset && node.is_up());
+        let node = self.nodes.get_mut(id).filter(|node| node.pset == pset && node.is_up());
         if node.is_none_or(|node| !node.holdings.answered(answer.request)) {
             let request = answer.request;
             return tracing::debug!(pset = pset.0, node = id.0, request, "discarded, but not asked to");

@@ -143,12 +143,13 @@ impl Helper {
 #[derive(Debug)]
 pub(super) struct Pset {
     pub(super) id: PsetId,
+    pub(super) nodes: Vec<NodeId>,
     pub(super) helper: Helper,
 }
 
 impl Pset {
-    pub(super) fn new(id: PsetId) -> Self {
-        Self { id, helper: Helper::default() }
+    pub(super) fn new(id: PsetId, nodes: Vec<NodeId>) -> Self {
+        Self { id, nodes, helper: Helper::default() }
     }
 }
 
@@ -259,8 +260,8 @@ impl<P: Plant> Controller<P> {
     }
 
     fn end_nodes_of(&mut self, pset: PsetId, reason: &str, now: Now) {
-        let nodes: Vec<NodeId> = self.nodes.iter().filter(|node| node.pset == pset).map(|node| node.id).collect();
-        for node in nodes {
+        let nodes = self.pset_mut(pset).map(|pset| pset.nodes.clone());
+        for node in nodes.unwrap_or_default() {
             self.end_node(node, reason, now);
         }
     }

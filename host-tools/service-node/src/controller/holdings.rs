@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use coppice_api::retain::{LastProgram, RetainedView};
 use coppice_protocol::ids::{NodeId, ProgramId};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::program::PAGE_BYTES;
 use coppice_protocol::retain::{RetainedProgram, RetentionPolicy};
 
 use crate::limits::DISCARDS_OWED_MAX;
 use crate::scheduler::placement::Candidate;
-
-/// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
 
 /// A node's memory of programs. Gone with its machine.
 #[derive(Debug, Default)]

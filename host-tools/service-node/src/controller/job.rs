@@ -6,29 +6,17 @@ use std::time::{Duration, Instant};
 
 use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
-use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
 use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
 use super::Now;
+use super::ranks::{RankState, Ranks};
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 use crate::store::Held;
-
-/// One rank of a job that has nodes.
-#[derive(Debug)]
-pub(super) struct RankState {
-    pub(super) node: NodeId,
-    pub(super) pset: PsetId,
-    /// The node is believed to hold pages of the program, and is told to keep them for the launch.
-    pub(super) use_retained: bool,
-    /// What the node answered to that, of the first of its ranks.
-    pub(super) retain: Option<RetainAnswer>,
-    pub(super) launched: bool,
-    pub(super) report: Option<RankView>,
-}
 
 /// A rank that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +37,7 @@ pub(super) struct Job {
     /// What its nodes know each other by.
     pub(super) key: JobKey,
     /// Empty while the job is queued.
-    pub(super) ranks: Vec<RankState>,
+    pub(super) ranks: Ranks,
     /// How it got its nodes.
     pub(super) placement: Option<Placement>,
     pub(super) feed: Feed,
@@ -105,7 +93,7 @@ impl Job {
             program,
             awaits_program: false,
             key,
-            ranks: Vec::new(),
+            ranks: Ranks::default(),
             placement: None,
             feed: Feed::default(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
@@ -126,7 +114,7 @@ impl Job {
     }
 
     /// The job was given its block.
-    pub(super) fn start(&mut self, ranks: Vec<RankState>, placement: Placement, now: Now) {
+    pub(super) fn start(&mut self, ranks: Ranks, placement: Placement, now: Now) {
         self.ranks = ranks;
         self.placement = Some(placement);
         self.times.started_ns = Some(now.realtime_ns);
@@ -212,8 +200,8 @@ impl Job {
 
     /// The signal that somebody had it sent, if that is what ended one of its ranks.
     pub(super) fn ended_as_asked(&self) -> Option<u8> {
-        let reports = self.ranks.iter().filter_map(|state| state.report.as_ref());
-        reports.filter_map(|report| report.signal).find(|signal| self.asked.contains(signal))
+        let asked = self.ranks.signals().filter(|(signal, _)| self.asked.contains(signal));
+        asked.min_by_key(|(_, rank)| *rank).map(|(signal, _)| signal)
     }
 
     /// It ended for this reason, unless it was ended for another. What its nodes then found is a consequence.
@@ -223,56 +211,14 @@ impl Job {
         }
     }
 
-    /// Psets that still have ranks of the job.
-    pub(super) fn live_psets(&self) -> Vec<PsetId> {
-        let mut psets: Vec<PsetId> = self.live_ranks().map(|(_, state)| state.pset).collect();
-        psets.sort_unstable();
-        psets.dedup();
-        psets
-    }
-
-    /// Every pset the job is on.
-    pub(super) fn psets(&self) -> Vec<PsetId> {
-        let mut psets: Vec<PsetId> = self.ranks.iter().map(|state| state.pset).collect();
-        psets.sort_unstable();
-        psets.dedup();
-        psets
-    }
-
-    /// Ranks that have not ended.
-    pub(super) fn live_ranks(&self) -> impl Iterator<Item = (Rank, &RankState)> {
-        let numbered = self.ranks.iter().zip(0..).map(|(state, number)| (Rank(number), state));
-        numbered.filter(|(_, state)| state.report.is_none())
-    }
-
-    pub(super) fn rank_mut(&mut self, rank: Rank) -> Option<&mut RankState> {
-        self.ranks.get_mut(rank.0 as usize)
-    }
-
-    /// The ranks on a node.
-    pub(super) fn ranks_on(&self, node: NodeId) -> impl Iterator<Item = Rank> {
-        let numbered = self.ranks.iter().zip(0..);
-        numbered.filter(move |(state, _)| state.node == node).map(|(_, number)| Rank(number))
-    }
-
-    /// The first rank on a node, which has what is the node's as a whole.
-    pub(super) fn first_rank_on(&mut self, node: NodeId) -> Option<&mut RankState> {
-        self.ranks.iter_mut().find(|state| state.node == node)
-    }
-
-    /// Its nodes in the order of the ranks, each with its ranks.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &[RankState]> {
-        self.ranks.chunk_by(|one, other| one.node == other.node)
-    }
-
     /// Whether every rank has ended.
     pub(super) fn is_over(&self) -> bool {
-        !self.is_queued() && self.live_ranks().next().is_none()
+        !self.is_queued() && self.ranks.have_ended()
     }
 
     /// Whether every rank was started.
     pub(super) fn is_running(&self) -> bool {
-        !self.is_queued() && self.ranks.iter().all(|state| state.launched)
+        !self.is_queued() && self.ranks.were_launched()
     }
 
     /// What retained page tables saved it; nothing if it never had nodes.
@@ -282,12 +228,12 @@ impl Job {
             let answer = ranks.iter().find_map(|state| state.retain);
             answer == Some(RetainAnswer::Absent) || !ranks.iter().any(|state| state.use_retained)
         };
-        let add = |sum: RetentionSummary, ranks: &[RankState]| {
-            let reports = ranks.iter().filter_map(|state| state.report.as_ref());
+        let add = |sum: RetentionSummary, (_, ranks): (NodeId, &[RankState])| {
+            let reports = ranks.iter().filter_map(RankState::report);
             let warm: Vec<&RankView> = reports.filter(|report| report.pages_retained > 0).collect();
             let warm = if had_none(ranks) { Vec::new() } else { warm };
             let found = warm.iter().map(|report| report.pages_retained).max();
-            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.pages_fetched));
+            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.counters.pages_fetched));
             RetentionSummary {
                 warm_ranks: sum.warm_ranks.saturating_add(u32::try_from(warm.len()).unwrap_or(u32::MAX)),
                 warm_nodes: sum.warm_nodes.saturating_add(u32::from(found.is_some())),
@@ -295,19 +241,18 @@ impl Job {
                 pages_fetched: sum.pages_fetched.saturating_add(fetched),
             }
         };
-        (!self.is_queued()).then(|| self.nodes().fold(RetentionSummary::default(), add))
+        (!self.is_queued()).then(|| self.ranks.by_node().fold(RetentionSummary::default(), add))
     }
 
     /// What `run` exits with.
     pub(super) fn exit_status(&self) -> u8 {
-        let reports = || self.ranks.iter().filter_map(|state| state.report.as_ref());
         let failed = |report: &RankView| matches!(report.outcome, RankOutcome::Lost | RankOutcome::NotStarted);
         if let Some(status) = self.exit_status {
             status
-        } else if reports().any(failed) {
+        } else if self.ranks.reports().any(failed) {
             EXIT_COPPICE
         } else {
-            reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE)
+            self.ranks.reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE)
         }
     }
 

@@ -6,8 +6,9 @@ use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pset::ToPset;
 
-use super::job::{Due, Job, RankState};
+use super::job::{Due, Job};
 use super::node::Phase;
+use super::ranks::RankState;
 use super::{Controller, Now, Refused};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
@@ -22,7 +23,7 @@ impl<P: Plant> Controller<P> {
             return self.end_unstarted(id, 128 + SIGKILL, reason, now);
         }
         job.killing(reason, now.instant);
-        for pset in job.live_psets() {
+        for pset in job.ranks.live_psets() {
             self.plant.tell(pset, &ToPset::Kill { job: id });
         }
     }
@@ -35,7 +36,7 @@ impl<P: Plant> Controller<P> {
         let not_started = |(rank, state): (Rank, &RankState)| {
             empty_report(rank, state.node, RankOutcome::NotStarted, job.reason.clone())
         };
-        let reports: Vec<RankView> = job.live_ranks().map(not_started).collect();
+        let reports: Vec<RankView> = job.ranks.live().map(not_started).collect();
         // One that lost a rank has the exit status of that.
         let is_hurt = reports.len() < job.ranks.len();
         let exit_status = if is_hurt { job.exit_status() } else { exit_status };
@@ -62,7 +63,7 @@ impl<P: Plant> Controller<P> {
             }
             _ => {
                 job.asked.insert(signal);
-                for pset in job.live_psets() {
+                for pset in job.ranks.live_psets() {
                     self.plant.tell(pset, &ToPset::Signal { job: id, signal });
                 }
             }
@@ -81,37 +82,36 @@ impl<P: Plant> Controller<P> {
             }
             RankOutcome::Exited | RankOutcome::Signalled => None,
         };
-        let Some(state) = job.rank_mut(rank).filter(|state| state.report.is_none()) else { return };
-        let node = state.node;
+        let Some(state) = job.ranks.get(rank) else { return };
         report.retain = state.retain;
-        self.records.add(What::Ranks(id, vec![report.clone()]), now);
-        state.report = Some(report);
-        if self.nodes.get(node.0 as usize).is_some_and(|node| node.phase == Phase::Busy(id)) {
-            // The node stays with the job until all of it is over: a block is given up as a whole.
-            self.changed = true;
+        let record = What::Ranks(id, vec![report.clone()]);
+        if !job.ranks.ended(rank, report) {
+            return;
         }
-        let Some(job) = self.jobs.get(&id) else { return };
+        self.records.add(record, now);
+        // The node stays with the job until all of it is over: a block is given up as a whole.
         if job.is_over() {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                if let Some(signal) = job.ended_as_asked() {
-                    job.ended_because(asked_reason(signal));
-                }
-                if let Some(failure) = failure {
-                    job.reason.get_or_insert(failure);
-                }
-                let status = job.exit_status();
-                self.finish_job(id, status, now);
+            if let Some(signal) = job.ended_as_asked() {
+                job.ended_because(asked_reason(signal));
             }
+            if let Some(failure) = failure {
+                job.reason.get_or_insert(failure);
+            }
+            let status = job.exit_status();
+            self.finish_job(id, status, now);
         } else if let Some(failure) = failure {
-            // Without that rank the job cannot come to its end.
-            self.kill_job(id, Some(failure), now);
+            // Without that rank the job cannot come to its end. Each pset is told so once, however many are lost.
+            match job.is_being_killed() {
+                true => job.killing(Some(failure), now.instant),
+                false => self.kill_job(id, Some(failure), now),
+            }
         }
     }
 
     /// The node of ranks is gone.
     pub(super) fn ranks_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
         let Some(job) = self.jobs.get(&id) else { return };
-        for rank in job.ranks_on(node).collect::<Vec<_>>() {
+        for rank in job.ranks.on(node) {
             let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
             self.rank_ended(id, rank, report, now);
         }
@@ -121,12 +121,12 @@ impl<P: Plant> Controller<P> {
     pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
         let Some(job) = self.jobs.remove(&id) else { return };
         job.input.close();
-        for pset in job.psets() {
+        for pset in job.ranks.psets() {
             self.plant.tell(pset, &ToPset::Forget { job: id });
         }
-        for state in &job.ranks {
-            if self.nodes.get(state.node.0 as usize).is_some_and(|node| node.phase == Phase::Busy(id)) {
-                self.set_phase(state.node, Phase::Ready);
+        for (node, _) in job.ranks.by_node() {
+            if self.nodes.get(node).is_some_and(|node| node.phase() == Phase::Busy(id)) {
+                self.set_phase(node, Phase::Ready);
             }
         }
         let end = JobRow { exit_status, reason: job.reason.clone(), retention: job.retention() };
@@ -165,7 +165,7 @@ impl<P: Plant> Controller<P> {
     /// Nodes that do not end a killed job are of no more use in this boot.
     fn lose_stuck_nodes(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut stuck: Vec<NodeId> = job.live_ranks().map(|(_, state)| state.node).collect();
+        let mut stuck: Vec<NodeId> = job.ranks.live().map(|(_, state)| state.node).collect();
         stuck.dedup();
         for node in stuck {
             let reason = format!("it did not end job {id} within {} s", crate::limits::KILL_TIME_MAX.as_secs());
@@ -182,29 +182,7 @@ fn asked_reason(signal: u8) -> String {
 
 /// A report of a rank that cannot report itself.
 pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reason: Option<String>) -> RankView {
-    RankView {
-        rank: rank.0,
-        node: node.0,
-        outcome,
-        exit: None,
-        signal: None,
-        reason,
-        launch_ns: 0,
-        run_ns: 0,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_read: 0,
-        bytes_written: 0,
-        retain: None,
-        pages_retained: 0,
-        pages_kept: 0,
-        pages_dropped: 0,
-        pages_zeroed: 0,
-        walk_ns: 0,
-        syscalls: Vec::new(),
-    }
+    RankView::ended(rank.0, node.0, outcome, reason)
 }
 
 /// The view of a job that the database cannot show.
@@ -219,7 +197,7 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         directory: job.submission.directory.clone(),
         ranks: job.submission.ranks,
         ranks_per_node: job.submission.ranks_per_node,
-        nodes: job.nodes().filter_map(<[_]>::first).map(|state| state.node.0).collect(),
+        nodes: job.ranks.by_node().map(|(node, _)| node.0).collect(),
         submitted_at_ns: job.times.submitted_ns,
         started_at_ns: job.times.started_ns,
         running_at_ns: job.times.running_ns,

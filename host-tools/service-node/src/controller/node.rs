@@ -1,5 +1,7 @@
 //! One compute node: what it is doing and what is known of it.
 
+mod table;
+
 use std::time::Instant;
 
 use coppice_api::node::{MemoryView, NodeState, NodeView};
@@ -7,6 +9,7 @@ use coppice_api::paths::ClusterPaths;
 use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 
+pub(super) use self::table::Nodes;
 use super::holdings::Holdings;
 use crate::database::NodeRow;
 use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_RETRY_TIME_MIN};
@@ -44,12 +47,12 @@ pub(super) enum Phase {
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) pset: PsetId,
-    pub(super) phase: Phase,
+    phase: Phase,
     pub(super) generation: Generation,
     /// Boots in a row that failed.
-    pub(super) failures: u32,
+    failures: u32,
     /// When it may be booted again after that.
-    pub(super) not_before: Option<Instant>,
+    not_before: Option<Instant>,
     pub(super) pid: Option<u32>,
     pub(super) status: Option<NodeStatus>,
     /// Its memory when it was last heard of. What it had when it got ready, and jobs can have, is in the status.
@@ -59,10 +62,10 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(id: NodeId, pset_size: u32, row: NodeRow) -> Self {
+    pub(super) fn new(id: NodeId, pset: PsetId, row: NodeRow) -> Self {
         Self {
             id,
-            pset: PsetId(id.0 / pset_size),
+            pset,
             phase: Phase::Waiting,
             generation: Generation(row.generation),
             failures: 0,
@@ -72,6 +75,11 @@ impl Node {
             status: row.status,
             holdings: Holdings::new(row.last_program, row.retained),
         }
+    }
+
+    /// What it is doing.
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
     }
 
     /// Whether it takes jobs or has one.
@@ -85,19 +93,13 @@ impl Node {
     }
 
     /// Its boot failed once more.
-    pub(super) fn boot_failed(&mut self, now: Instant) {
+    fn boot_failed(&mut self, now: Instant) {
         self.failures += 1;
         let wait = match self.failures {
             failures if failures >= BOOT_ATTEMPTS_MAX => BOOT_RETRY_TIME_GIVEN_UP,
             failures => BOOT_RETRY_TIME_MIN * 4u32.pow(failures - 1),
         };
         self.not_before = Some(now + wait);
-    }
-
-    /// Boots that failed count no more.
-    pub(super) fn forgive(&mut self) {
-        self.failures = 0;
-        self.not_before = None;
     }
 
     /// Whether it has a machine, as far as is known.
@@ -113,7 +115,7 @@ impl Node {
         }
     }
 
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Booting { deadline } => Some(deadline),
             Phase::Waiting | Phase::Failed => self.not_before,

@@ -8,7 +8,7 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::ras::{RasKind, Severity};
 
 use super::holdings::Holdings;
-use super::node::Phase;
+use super::node::{Node, Phase};
 use super::{Controller, Now, ras};
 use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_TIME_MAX};
 use crate::plant::{LastWords, MTU, MachineEvent, Plant};
@@ -22,15 +22,13 @@ impl<P: Plant> Controller<P> {
     pub(super) fn boot_nodes(&mut self, now: Now) {
         // A boot that is not counted before it begins could be taken for another.
         let Some(accelerator) = self.accelerator.filter(|_| self.records.check().is_ok()) else { return };
-        let booting = self.nodes.iter().filter(|node| matches!(node.phase, Phase::Booting { .. })).count();
-        let ready_psets: Vec<bool> = self.psets.iter().map(|pset| pset.helper.is_listening()).collect();
-        let waiting: Vec<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|node| node.may_boot(now.instant) && ready_psets.get(node.pset.0 as usize) == Some(&true))
-            .map(|node| node.id)
-            .take(self.config.boots_max.saturating_sub(booting))
-            .collect();
+        let room = self.config.boots_max.saturating_sub(self.nodes.booting().len());
+        let may_boot = |node: &&NodeId| {
+            let node = self.nodes.get(**node).filter(|node| node.may_boot(now.instant));
+            let pset = node.and_then(|node| self.psets.get(node.pset.0 as usize));
+            pset.is_some_and(|pset| pset.helper.is_listening())
+        };
+        let waiting: Vec<NodeId> = self.nodes.waiting().iter().filter(may_boot).copied().take(room).collect();
         for node in waiting {
             match self.prepare_boot(node, now) {
                 Ok(personality) => self.plant.boot(&personality, accelerator),
@@ -43,12 +41,11 @@ impl<P: Plant> Controller<P> {
     fn prepare_boot(&mut self, id: NodeId, now: Now) -> Result<Personality, String> {
         let generation = self.records.storage_mut().next_generation(id).map_err(|error| error.to_string())?;
         let secrets = self.plant.secrets()?;
-        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return Err(format!("there is no node {id}")) };
+        self.set_phase(id, Phase::Booting { deadline: now.instant + BOOT_TIME_MAX });
+        let Some(node) = self.nodes.get_mut(id) else { return Err(format!("there is no node {id}")) };
         node.generation = generation;
         // Whatever an earlier boot held.
         node.holdings = Holdings::default();
-        node.phase = Phase::Booting { deadline: now.instant + BOOT_TIME_MAX };
-        self.changed = true;
         self.plant.tell(node.pset, &ToPset::AddNode { node: id, generation, key: secrets.key.clone() });
         Ok(Personality {
             node: id,
@@ -68,7 +65,7 @@ impl<P: Plant> Controller<P> {
     }
 
     pub(super) fn machine_event(&mut self, id: NodeId, generation: Generation, event: MachineEvent, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return };
         if node.generation != generation {
             return;
         }
@@ -76,7 +73,7 @@ impl<P: Plant> Controller<P> {
             MachineEvent::Started { pid } => node.pid = Some(pid),
             MachineEvent::Ended { reason, last_words } => {
                 node.pid = None;
-                let (phase, job) = (node.phase, node.job());
+                let (phase, job) = (node.phase(), node.job());
                 let text = match last_words {
                     LastWords::None => reason,
                     LastWords::Tail(tail) => format!("{reason}; its console ends: {tail}"),
@@ -102,14 +99,14 @@ impl<P: Plant> Controller<P> {
 
     /// The node has authenticated and takes jobs.
     pub(super) fn node_ready(&mut self, id: NodeId, generation: Generation, status: NodeStatus, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
-        if node.generation != generation || !matches!(node.phase, Phase::Booting { .. }) {
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        if node.generation != generation || !matches!(node.phase(), Phase::Booting { .. }) {
             tracing::warn!(node = id.0, generation = generation.0, "ready, but not expected");
             return;
         }
-        node.forgive();
         node.status = Some(status.clone());
         node.memory = Some(status.memory);
+        self.nodes.forgive(id);
         self.set_phase(id, Phase::Ready);
         self.plant.forget_personality(id);
         let text = format!("node {id} is ready, boot {generation}, kernel {}", status.kernel);
@@ -119,7 +116,7 @@ impl<P: Plant> Controller<P> {
 
     /// A ready node said how its memory is now.
     pub(super) fn node_memory(&mut self, id: NodeId, generation: Generation, memory: MemoryStatus) {
-        if let Some(node) = self.node_mut(id)
+        if let Some(node) = self.nodes.get_mut(id)
             && node.generation == generation
             && node.is_up()
         {
@@ -130,7 +127,7 @@ impl<P: Plant> Controller<P> {
 
     /// The I/O node cannot reach a node any more.
     pub(super) fn node_unreachable(&mut self, id: NodeId, generation: Generation, reason: &str, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return };
         if node.generation == generation && node.is_up() {
             self.lose_node(id, reason, Phase::Stopping, now);
             self.plant.kill_machine(id);
@@ -139,8 +136,8 @@ impl<P: Plant> Controller<P> {
 
     /// Ends a node for a reason that lies elsewhere; it is booted again when that is mended.
     pub(super) fn end_node(&mut self, id: NodeId, reason: &str, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
-        if !node.has_machine() || node.phase == Phase::Stopping {
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        if !node.has_machine() || node.phase() == Phase::Stopping {
             return;
         }
         let job = node.job();
@@ -154,9 +151,9 @@ impl<P: Plant> Controller<P> {
 
     /// Somebody wants a node booted anew.
     pub(super) fn reboot_node(&mut self, id: NodeId, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
-        node.forgive();
-        if node.phase == Phase::Failed {
+        self.nodes.forgive(id);
+        let Some(node) = self.nodes.get(id) else { return };
+        if node.phase() == Phase::Failed {
             self.set_phase(id, Phase::Waiting);
         } else {
             self.end_node(id, &format!("node {id} was rebooted on request"), now);
@@ -165,7 +162,7 @@ impl<P: Plant> Controller<P> {
 
     /// A node is gone by itself: record it, end what ran on it.
     pub(super) fn lose_node(&mut self, id: NodeId, reason: &str, next: Phase, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return };
         let job = node.job();
         let text = format!("node {id} was lost: {reason}");
         self.set_phase(id, next);
@@ -178,10 +175,9 @@ impl<P: Plant> Controller<P> {
 
     /// A boot came to nothing: once more after a while, or, after several, only from time to time.
     fn boot_failed(&mut self, id: NodeId, reason: &str, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
-        node.boot_failed(now.instant);
-        let failures = node.failures;
-        let next = match node.phase {
+        let failures = self.nodes.boot_failed(id, now.instant);
+        let Some(node) = self.nodes.get(id) else { return };
+        let next = match node.phase() {
             // The machine is still there and its end will be seen.
             Phase::Stopping => Phase::Stopping,
             _ if failures >= BOOT_ATTEMPTS_MAX => Phase::Failed,
@@ -206,31 +202,19 @@ impl<P: Plant> Controller<P> {
 
     /// This boot of a node is over: nobody is to hear from it any more, and what it held is gone.
     fn node_gone(&mut self, id: NodeId, now: Now) {
-        let Some(node) = self.nodes.get(id.0 as usize) else { return };
+        let Some(node) = self.nodes.get(id) else { return };
         self.plant.tell(node.pset, &ToPset::RemoveNode { node: id });
         self.void_holdings(id, now);
     }
 
     pub(super) fn set_phase(&mut self, id: NodeId, phase: Phase) {
-        if let Some(node) = self.node_mut(id) {
-            node.phase = phase;
-            // A node that was given up while its machine was being ended stays given up.
-            if phase == Phase::Waiting && node.failures >= BOOT_ATTEMPTS_MAX {
-                node.phase = Phase::Failed;
-            }
-        }
+        self.nodes.set_phase(id, phase);
         self.changed = true;
     }
 
     pub(super) fn advance_nodes(&mut self, now: Now) {
-        let overdue: Vec<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|node| node.deadline().is_some_and(|deadline| deadline <= now.instant))
-            .map(|node| node.id)
-            .collect();
-        for node in overdue {
-            match self.nodes.get(node.0 as usize).map(|node| node.phase) {
+        for node in self.nodes.due(now.instant) {
+            match self.nodes.get(node).map(Node::phase) {
                 Some(Phase::Booting { .. }) => {
                     self.set_phase(node, Phase::Stopping);
                     self.plant.kill_machine(node);
@@ -244,12 +228,10 @@ impl<P: Plant> Controller<P> {
 
     /// A node whose boots failed may be booted again; one that was given up, once.
     fn wait_no_more(&mut self, id: NodeId, was_given_up: bool) {
-        let is_up = self.state == ClusterState::Up;
-        let Some(node) = self.node_mut(id) else { return };
-        node.not_before = None;
-        if was_given_up && is_up {
-            node.failures = BOOT_ATTEMPTS_MAX - 1;
-            self.set_phase(id, Phase::Waiting);
+        self.nodes.wait_no_more(id);
+        if was_given_up && self.state == ClusterState::Up {
+            self.nodes.try_again(id);
+            self.changed = true;
         }
     }
 }

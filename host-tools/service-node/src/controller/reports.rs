@@ -63,7 +63,7 @@ impl<P: Plant> Controller<P> {
     }
 
     fn is_in(&self, node: NodeId, pset: PsetId) -> bool {
-        self.nodes.get(node.0 as usize).is_some_and(|node| node.pset == pset)
+        self.nodes.get(node).is_some_and(|node| node.pset == pset)
     }
 
     /// Tells an I/O node that there is room for that much output again.
@@ -75,14 +75,15 @@ impl<P: Plant> Controller<P> {
     fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let program = job.program.id;
-        let Some(state) = job.rank_mut(rank).filter(|state| state.pset == pset) else {
+        let Some(state) = job.ranks.get(rank).filter(|state| state.pset == pset) else {
             return tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for");
         };
-        if std::mem::replace(&mut state.launched, true) || state.report.is_some() {
-            return;
-        }
         // A launch that is not to use a retained table of the program discards it.
         let discarded = (!state.use_retained).then_some(state.node);
+        let has_ended = state.has_ended();
+        if !job.ranks.launched(rank) || has_ended {
+            return;
+        }
         if job.is_running() {
             job.times.running_ns.get_or_insert(now.realtime_ns);
             self.records.add(What::Running(id), now);
@@ -94,8 +95,8 @@ impl<P: Plant> Controller<P> {
 
     fn rank_reported(&mut self, pset: PsetId, node: NodeId, report: RankReport, now: Now) {
         let (id, rank) = (report.job, report.rank);
-        let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
-        if known.is_none_or(|state| state.node != node || state.pset != pset || state.report.is_some()) {
+        let known = self.jobs.get(&id).and_then(|job| job.ranks.get(rank));
+        if known.is_none_or(|state| state.node != node || state.pset != pset || state.has_ended()) {
             return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
         }
         self.set_held(node, &report.retention.held, now);
@@ -108,7 +109,7 @@ impl<P: Plant> Controller<P> {
 
     /// Ranks have waited for a while in a barrier.
     fn ranks_wait(&mut self, pset: PsetId, Waiting { job: id, barrier }: Waiting, now: Now) {
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.psets().contains(&pset)) else { return };
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.ranks.are_in(pset)) else { return };
         job.wait_in(barrier);
         self.end_if_stuck(id, now);
     }
@@ -127,7 +128,7 @@ impl<P: Plant> Controller<P> {
         let JobFailure { job: id, rank, code, reason } = failure;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         // Its ranks on that node may have ended meanwhile.
-        if !job.ranks.iter().any(|state| state.node == node && state.pset == pset) {
+        if !job.ranks.are_on(node, pset) {
             return tracing::warn!(job = id.0, rank = rank.0, reason, "from a node without a rank of the job");
         }
         job.failed(code);
@@ -135,7 +136,7 @@ impl<P: Plant> Controller<P> {
     }
 
     fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {
-        let known = self.jobs.get_mut(&id).and_then(|job| job.rank_mut(rank));
+        let known = self.jobs.get(&id).and_then(|job| job.ranks.get(rank));
         let Some(node) = known.filter(|state| state.pset == pset).map(|state| state.node) else { return };
         let report = match self.jobs.get(&id).is_some_and(Job::is_being_killed) {
             // It was killed before it began.
@@ -161,26 +162,15 @@ fn view(node: NodeId, report: RankReport) -> RankView {
         unknown: count.unknown,
     };
     RankView {
-        rank: report.rank.0,
-        node: node.0,
-        outcome,
         exit,
         signal,
-        reason: report.reason,
-        launch_ns: report.launch_ns,
-        run_ns: report.run_ns,
-        page_faults: report.page_faults,
-        instruction_faults: report.instruction_faults,
-        pages_fetched: report.pages_fetched,
-        pages_peak: report.pages_peak,
-        bytes_read: report.bytes_read,
-        bytes_written: report.bytes_written,
-        retain: None,
+        counters: report.counters,
         pages_retained: report.retention.found,
         pages_kept: report.retention.walk.kept,
         pages_dropped: report.retention.walk.dropped,
         pages_zeroed: report.retention.walk.zeroed,
         walk_ns: report.retention.walk.walk_ns,
         syscalls: report.syscalls.into_iter().map(syscall).collect(),
+        ..empty_report(report.rank, node, outcome, report.reason)
     }
 }

@@ -169,7 +169,7 @@ impl<P: Plant> Controller<P> {
         if self.state == ClusterState::Stopping {
             return Err(Refused::conflict("the cluster is going down"));
         }
-        match self.nodes.get(node.0 as usize) {
+        match self.nodes.get(node) {
             Some(_) => Ok(()),
             None => Err(Refused::missing(format!(
                 "there is no node {node}; the cluster has {} nodes, counted from 0",
@@ -211,7 +211,7 @@ impl<P: Plant> Controller<P> {
             return job.early_input.push(bytes);
         }
         let rank = job.submission.input_rank.map(Rank);
-        if let Some(pset) = rank.and_then(|rank| job.rank_mut(rank)).map(|state| state.pset) {
+        if let Some(pset) = rank.and_then(|rank| job.ranks.get(rank)).map(|state| state.pset) {
             self.plant.tell(pset, &ToPset::Input { job: id, bytes });
         }
     }

@@ -11,6 +11,7 @@ use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
 
 use super::holdings::Holdings;
+use super::ranks::RankState;
 use super::{Controller, Now};
 use crate::database::DatabaseError;
 use crate::plant::Plant;
@@ -25,9 +26,9 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&answer.job).filter(|job| job.program.id == answer.program) else {
             return unexpected();
         };
-        let state = job.first_rank_on(node);
-        let is_asked = |state: &&mut super::job::RankState| {
-            state.pset == pset && state.use_retained && state.retain.is_none() && state.report.is_none()
+        let state = job.ranks.first_on(node);
+        let is_asked = |state: &&mut RankState| {
+            state.pset == pset && state.use_retained && state.retain.is_none() && !state.has_ended()
         };
         let Some(state) = state.filter(is_asked) else { return unexpected() };
         state.retain = Some(view(answer.outcome));
@@ -52,7 +53,7 @@ impl<P: Plant> Controller<P> {
     }
 
     fn change_held(&mut self, id: NodeId, now: Now, change: impl FnOnce(&mut Holdings) -> bool) {
-        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return };
         if change(&mut node.holdings) {
             let held = node.holdings.held().to_vec();
             self.records.add(What::Retained(id, node.generation, held), now);
@@ -61,7 +62,7 @@ impl<P: Plant> Controller<P> {
 
     /// A node's machine is gone, and what it held with it.
     pub(super) fn void_holdings(&mut self, id: NodeId, now: Now) {
-        let Some(node) = self.node_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return };
         node.holdings = Holdings::default();
         self.records.add(What::NodeGone(id), now);
         self.owes_no_more(id, now);

@@ -6,7 +6,7 @@ use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::pset::ToPset;
 
 use super::jobs::empty_report;
-use super::node::{Node, Phase};
+use super::node::Phase;
 use super::{Controller, Now};
 use crate::limits::SHUTDOWN_TIME_MAX;
 use crate::plant::{Plant, Stop};
@@ -26,9 +26,7 @@ impl<P: Plant> Controller<P> {
             self.abandon_job(job, now);
         }
         self.end_forgets();
-        for index in 0..self.nodes.len() {
-            self.stop_node(index);
-        }
+        self.stop_nodes();
         for pset in &mut self.psets {
             if pset.helper.is_listening() {
                 self.plant.tell(pset.id, &ToPset::Shutdown);
@@ -47,23 +45,26 @@ impl<P: Plant> Controller<P> {
         job.reason.get_or_insert(reason.clone());
         self.scheduler.remove(id);
         let lost: Vec<_> = job
-            .live_ranks()
+            .ranks
+            .live()
             .map(|(rank, state)| empty_report(rank, state.node, RankOutcome::Lost, Some(reason.clone())))
             .collect();
         self.records.add(What::Ranks(id, lost), now);
         self.finish_job(id, EXIT_COPPICE, now);
     }
 
-    /// A node that has called is told by its I/O node; one that has not is ended at once.
-    fn stop_node(&mut self, index: usize) {
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        match node.phase {
-            Phase::Ready | Phase::Busy(_) => node.phase = Phase::Stopping,
-            Phase::Booting { .. } => {
-                node.phase = Phase::Stopping;
-                self.plant.kill_machine(node.id);
+    /// Nodes that have called are told by their I/O nodes; those that have not are ended at once.
+    fn stop_nodes(&mut self) {
+        let nodes: Vec<(NodeId, Phase)> = self.nodes.iter().map(|node| (node.id, node.phase())).collect();
+        for (node, phase) in nodes {
+            match phase {
+                Phase::Ready | Phase::Busy(_) => self.nodes.set_phase(node, Phase::Stopping),
+                Phase::Booting { .. } => {
+                    self.nodes.set_phase(node, Phase::Stopping);
+                    self.plant.kill_machine(node);
+                }
+                Phase::Waiting | Phase::Stopping | Phase::Failed => {}
             }
-            Phase::Waiting | Phase::Stopping | Phase::Failed => {}
         }
     }
 
@@ -90,8 +91,11 @@ impl<P: Plant> Controller<P> {
 
     /// The fabric goes last: nodes are told to power off through it.
     pub(super) fn stop_fabric_when_unused(&mut self) {
-        let used = self.nodes.iter().any(Node::has_machine) || self.psets.iter().any(|pset| pset.helper.is_alive());
-        if self.state == ClusterState::Stopping && !used && !self.fabric.is_stopping() && self.fabric.is_alive() {
+        if self.state != ClusterState::Stopping {
+            return;
+        }
+        let used = self.nodes.have_machines() || self.psets.iter().any(|pset| pset.helper.is_alive());
+        if !used && !self.fabric.is_stopping() && self.fabric.is_alive() {
             let how = if self.fabric.is_listening() { Stop::Orderly } else { Stop::AtOnce };
             self.plant.stop_fabric(how);
             self.fabric.stopping();

@@ -11,8 +11,9 @@ use coppice_protocol::pset::{Member, StartJob, ToPset};
 
 use coppice_protocol::world::World;
 
-use super::job::{Job, RankState};
-use super::node::{Node, Phase};
+use super::job::Job;
+use super::node::{Nodes, Phase};
+use super::ranks::{RankState, Ranks};
 use super::{Controller, Now};
 use crate::plant::Plant;
 use crate::records::What;
@@ -22,12 +23,11 @@ use crate::scheduler::{Pool, Running, Start};
 impl<P: Plant> Controller<P> {
     /// Starts the jobs that have become possible.
     pub(super) fn start_jobs(&mut self, now: Now) {
-        let is_free = |node: &Node| node.phase == Phase::Ready;
         // What could not be recorded is not begun; the queue goes on when that is possible again.
         if self.records.check().is_err() {
             return;
         }
-        while !self.scheduler.is_empty() && self.nodes.iter().any(is_free) {
+        while !self.scheduler.is_empty() && !self.nodes.ready().is_empty() {
             let pool = self.pool(now);
             let Some(start) = self.scheduler.next_start(&pool) else { return };
             self.start_job(&start, now);
@@ -36,18 +36,15 @@ impl<P: Plant> Controller<P> {
 
     /// The nodes as the scheduler sees them.
     fn pool(&self, now: Now) -> Pool {
-        let mut pool = Pool::default();
+        let mut pool = Pool { free: self.nodes.ready().clone(), ..Pool::default() };
         let mut busy: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
-        for node in &self.nodes {
-            match node.phase {
-                Phase::Ready => {
-                    pool.free.insert(node.id);
-                }
+        for node in self.nodes.iter() {
+            match node.phase() {
                 Phase::Busy(job) => busy.entry(job).or_default().push(node.id),
                 Phase::Waiting | Phase::Booting { .. } | Phase::Stopping => {
                     pool.coming.insert(node.id);
                 }
-                Phase::Failed => {}
+                Phase::Ready | Phase::Failed => {}
             }
         }
         for (job, nodes) in busy {
@@ -71,14 +68,14 @@ impl<P: Plant> Controller<P> {
         let mut ranks: Vec<RankState> = Vec::with_capacity(job.submission.ranks as usize);
         let mut boots: Vec<(NodeId, Generation)> = Vec::with_capacity(placement.nodes.len());
         for placed in &placement.nodes {
-            let Some(node) = self.nodes.get_mut(placed.node as usize) else { continue };
-            node.phase = Phase::Busy(id);
+            self.nodes.set_phase(NodeId(placed.node), Phase::Busy(id));
+            let Some(node) = self.nodes.get_mut(NodeId(placed.node)) else { continue };
             node.holdings.last = Some(run.clone());
             let use_retained = job.submission.retain && placed.pages > 0;
             boots.push((node.id, node.generation));
             let (node, pset) = (node.id, node.pset);
             let left = job.submission.ranks as usize - ranks.len();
-            let rank = || RankState { node, pset, use_retained, retain: None, launched: false, report: None };
+            let rank = || RankState::new(node, pset, use_retained);
             ranks.extend(std::iter::repeat_with(rank).take(left.min(job.submission.ranks_per_node as usize)));
         }
         tracing::info!(job = id.0, placement = placement.summary, "job starts");
@@ -86,7 +83,7 @@ impl<P: Plant> Controller<P> {
         let program = job.program.id;
         let started = What::Started { job: id, nodes: boots, placement: placement.clone(), program, run };
         self.records.add(started, now);
-        job.start(ranks, placement, now);
+        job.start(Ranks::new(ranks), placement, now);
         job.feed.event(JobEvent::Started { nodes });
         self.changed = true;
         if self.store.is_unaltered(job.program.id) {
@@ -105,9 +102,9 @@ impl<P: Plant> Controller<P> {
 }
 
 /// Chooses a job's nodes.
-fn place(job: &Job, start: &Start, nodes: &[Node]) -> Placement {
+fn place(job: &Job, start: &Start, nodes: &Nodes) -> Placement {
     let (program, retain) = (job.program.id, job.submission.retain);
-    let candidate = |id: NodeId| Some(nodes.get(id.0 as usize)?.holdings.candidate(id, program));
+    let candidate = |id: NodeId| Some(nodes.get(id)?.holdings.candidate(id, program));
     let listed = &job.submission.nodes;
     let nodes: Vec<PlacedNode> = if listed.is_empty() {
         let candidates: Vec<Candidate> = start.from.iter().copied().filter_map(candidate).collect();
@@ -124,15 +121,15 @@ fn place(job: &Job, start: &Start, nodes: &[Node]) -> Placement {
 fn tell_start(job: &mut Job, program_file: &Path, plant: &mut impl Plant) {
     let message = start_message(job, program_file);
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
-    for (state, number) in job.ranks.iter().zip(0..) {
-        let member = Member { rank: Rank(number), node: state.node, use_retained: state.use_retained };
+    for (rank, state) in job.ranks.iter() {
+        let member = Member { rank, node: state.node, use_retained: state.use_retained };
         members.entry(state.pset).or_default().push(member);
     }
     for (pset, members) in members {
         plant.tell(pset, &ToPset::Start(StartJob { members, ..message.clone() }));
     }
     let early_input = std::mem::take(&mut job.early_input);
-    let input_rank = job.submission.input_rank.and_then(|rank| job.ranks.get(rank as usize));
+    let input_rank = job.submission.input_rank.and_then(|rank| job.ranks.get(Rank(rank)));
     if let Some(pset) = input_rank.map(|state| state.pset) {
         for bytes in early_input {
             plant.tell(pset, &ToPset::Input { job: job.id, bytes });
@@ -159,10 +156,6 @@ fn start_message(job: &Job, program_file: &Path) -> StartJob {
         umask: submission.umask,
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
-        world: World::new(
-            job.key.clone(),
-            submission.ranks_per_node,
-            job.nodes().filter_map(<[RankState]>::first).map(|state| state.node),
-        ),
+        world: World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node)),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::{EXIT_COPPICE, Submission};
-use coppice_api::shown;
 use coppice_api::stream::JobEvent;
+use coppice_api::{counted, shown};
 use coppice_protocol::ids::{JobId, NodeId};
 
 use super::job::Job;
@@ -44,20 +44,21 @@ impl<P: Plant> Controller<P> {
 
     fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
         let wanted = job.nodes_wanted() as usize;
-        let (nodes, usable) = (self.nodes.len(), self.usable_nodes().len());
+        let nodes = self.nodes.len();
+        let usable = nodes - self.nodes.failed().len();
         let wants = match job.ranks_per_node {
             1 => format!("-n {wanted} is more than"),
             per_node => {
-                let plural = if wanted == 1 { "" } else { "s" };
-                format!("-n {} --ranks-per-node {per_node} is {wanted} node{plural}, more than", job.ranks)
+                let wanted = counted(wanted, "node");
+                format!("-n {} --ranks-per-node {per_node} is {wanted}, more than", job.ranks)
             }
         };
         if wanted > nodes {
-            let plural = if nodes == 1 { "" } else { "s" };
             return Err(Refused::bad(format!(
-                "{wants} cluster '{}' has: {nodes} node{plural}; use fewer, more --ranks-per-node, or `coppice down` \
+                "{wants} cluster '{}' has: {}; use fewer, more --ranks-per-node, or `coppice down` \
                  and `coppice up --nodes {wanted}`",
-                self.config.paths.name()
+                self.config.paths.name(),
+                counted(nodes, "node")
             )));
         }
         if wanted > usable {
@@ -93,8 +94,7 @@ impl<P: Plant> Controller<P> {
             return Ok(());
         }
         if listed.len() != wanted {
-            let plural = if listed.len() == 1 { "" } else { "s" };
-            let named = format!("--nodes-list names {} node{plural} and -n", listed.len());
+            let named = format!("--nodes-list names {} and -n", counted(listed.len(), "node"));
             return Err(Refused::bad(match job.ranks_per_node {
                 1 => format!("{named} says {wanted}; name one node for each rank"),
                 per_node => format!("{named} {} --ranks-per-node {per_node} needs {wanted}; name as many", job.ranks),
@@ -102,13 +102,13 @@ impl<P: Plant> Controller<P> {
         }
         let mut seen = BTreeSet::new();
         for number in listed {
-            let Some(node) = self.nodes.get(*number as usize) else {
+            let Some(node) = self.nodes.get(NodeId(*number)) else {
                 let (name, nodes) = (self.config.paths.name(), self.nodes.len());
                 return Err(Refused::bad(format!(
                     "--nodes-list: cluster '{name}' has no node {number}; it has {nodes}, counted from 0"
                 )));
             };
-            if node.phase == Phase::Failed {
+            if node.phase() == Phase::Failed {
                 return Err(Refused::conflict(&format!(
                     "--nodes-list: node {number} does not work; see `coppice nodes`, `coppice reboot {number}`"
                 )));
@@ -121,11 +121,14 @@ impl<P: Plant> Controller<P> {
     }
 
     fn usable_nodes(&self) -> BTreeSet<NodeId> {
-        self.nodes.iter().filter(|node| node.phase != Phase::Failed).map(|node| node.id).collect()
+        self.nodes.iter().filter(|node| node.phase() != Phase::Failed).map(|node| node.id).collect()
     }
 
     /// Ends queued jobs that can never have the nodes they want as too few are left.
     pub(super) fn end_impossible_jobs(&mut self, now: Now) {
+        if self.scheduler.is_empty() {
+            return;
+        }
         let usable = self.usable_nodes();
         for id in self.scheduler.take_impossible(&usable) {
             if let Some(job) = self.jobs.get_mut(&id) {

@@ -3,7 +3,6 @@
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_qemu::machine::Accelerator;
 
-use super::node::{Node, Phase};
 use super::{Config, Controller, Now};
 use crate::plant::Plant;
 
@@ -15,17 +14,14 @@ impl<P: Plant> Controller<P> {
     }
 
     fn cluster_view(&self) -> ClusterView {
-        let count = |wanted: fn(&Node) -> bool| {
-            u32::try_from(self.nodes.iter().filter(|node| wanted(node)).count()).unwrap_or(u32::MAX)
-        };
-        let queued = u32::try_from(self.scheduler.len()).unwrap_or(u32::MAX);
-        let jobs = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (queued, jobs) = (count(self.scheduler.len()), count(self.jobs.len()));
         let earlier = self.view.borrow().clone();
         ClusterView {
             state: self.state,
             failure: self.failure.clone(),
-            nodes_ready: count(Node::is_up),
-            nodes_failed: count(|node| node.phase == Phase::Failed),
+            nodes_ready: count(self.nodes.up()),
+            nodes_failed: count(self.nodes.failed().len()),
             accelerator: self.accelerator.as_ref().map(Accelerator::to_string),
             jobs_queued: queued,
             jobs_running: jobs.saturating_sub(queued),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bytes::{Bytes, Read};
 use super::node_state::record_run;
 use super::{Database, DatabaseError, from_json, from_sql, to_json, to_sql};
-use crate::limits::{JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
+use crate::limits::{ENDED_JOBS_KEPT_MAX, ROWS_BETWEEN_TRIMS};
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +38,11 @@ pub struct StartRow<'a> {
     pub run: &'a LastProgram,
 }
 
-const COLUMNS: &str = "job, state, name, arguments, lower(hex(program)), root, directory, ranks, submitted_at_ns,
+const COLUMNS: &str =
+    "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
                        retention, ranks_per_node,
-                       (SELECT nodes FROM blocks WHERE blocks.job = jobs.job)";
+                       (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
     /// Records a submitted job and gives it its number.
@@ -68,11 +69,11 @@ impl Database {
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
-        let id: i64 = transaction.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        let id: i64 = transaction.prepare_cached(sql)?.query_row(values, |row| row.get("job"))?;
         let id = from_sql(id);
         if id.is_multiple_of(ROWS_BETWEEN_TRIMS) {
             let sql = "DELETE FROM jobs WHERE job <= ?1 AND state = 'ended'";
-            transaction.execute(sql, [to_sql(id.saturating_sub(JOBS_KEPT_MAX))])?;
+            transaction.execute(sql, [to_sql(id.saturating_sub(ENDED_JOBS_KEPT_MAX))])?;
         }
         transaction.commit()?;
         Ok(JobId(id))
@@ -149,7 +150,7 @@ impl Database {
     /// [`DatabaseError`].
     pub fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         let mut statement = self.connection.prepare("SELECT job FROM jobs WHERE state != 'ended' ORDER BY job")?;
-        let rows = statement.query_map([], |row| row.get(0).map(|job| JobId(from_sql(job))))?;
+        let rows = statement.query_map([], |row| row.get("job").map(|job| JobId(from_sql(job))))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -181,7 +182,7 @@ impl Database {
         let mut rows = statement.query([to_sql(job.0)])?;
         let mut rank_reports = Vec::new();
         while let Some(row) = rows.next()? {
-            rank_reports.push(from_json(&row.get::<_, String>(0)?, "rank report")?);
+            rank_reports.push(from_json(&row.get::<_, String>("report")?, "rank report")?);
         }
         Ok(Some(JobDetail { job: job_view, rank_reports }))
     }
@@ -197,35 +198,35 @@ fn state_name(state: JobState) -> &'static str {
 }
 
 fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
-    let state = match row.get::<_, String>(1)?.as_str() {
+    let state = match row.get::<_, String>("state")?.as_str() {
         "queued" => JobState::Queued,
         "starting" => JobState::Starting,
         "running" => JobState::Running,
         "ended" => JobState::Ended,
         _ => return Err(DatabaseError::Damaged("state of a job")),
     };
-    let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
-    let nodes: Option<String> = row.get(18)?;
-    let (placement, retention): (Option<String>, Option<String>) = (row.get(15)?, row.get(16)?);
+    let number = |column| row.get::<_, Option<i64>>(column).map(|value| value.map(from_sql));
+    let nodes: Option<String> = row.get("nodes")?;
+    let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
     Ok(JobView {
-        job: from_sql(row.get(0)?),
+        job: from_sql(row.get("job")?),
         state,
-        name: row.get::<_, Read>(2)?.0,
-        arguments: from_json(&row.get::<_, String>(3)?, "arguments of a job")?,
-        program: row.get(4)?,
-        root: OsString::from_vec(row.get::<_, Read>(5)?.0.into_bytes()).into(),
-        directory: row.get::<_, Read>(6)?.0,
-        ranks: row.get(7)?,
-        ranks_per_node: row.get(17)?,
+        name: row.get::<_, Read>("name")?.0,
+        arguments: from_json(&row.get::<_, String>("arguments")?, "arguments of a job")?,
+        program: row.get("program")?,
+        root: OsString::from_vec(row.get::<_, Read>("root")?.0.into_bytes()).into(),
+        directory: row.get::<_, Read>("directory")?.0,
+        ranks: row.get("ranks")?,
+        ranks_per_node: row.get("ranks_per_node")?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
-        submitted_at_ns: from_sql(row.get(8)?),
-        started_at_ns: number(9)?,
-        running_at_ns: number(13)?,
-        ended_at_ns: number(10)?,
-        estimate_ms: number(14)?,
+        submitted_at_ns: from_sql(row.get("submitted_at_ns")?),
+        started_at_ns: number("started_at_ns")?,
+        running_at_ns: number("running_at_ns")?,
+        ended_at_ns: number("ended_at_ns")?,
+        estimate_ms: number("estimate_ms")?,
         placement: placement.map(|text| from_json(&text, "placement of a job")).transpose()?,
         retention: retention.map(|text| from_json(&text, "retention of a job")).transpose()?,
-        exit_status: row.get(11)?,
-        reason: row.get(12)?,
+        exit_status: row.get("exit_status")?,
+        reason: row.get("reason")?,
     })
 }

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!((detail.job.name, detail.job.arguments), ("./prog".into(), vec!["a".into()]));
         assert_eq!((detail.job.root.to_str(), detail.job.directory), (Some("/"), "/".into()));
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
-        assert_eq!((detail.rank_reports[0].pages_fetched, detail.rank_reports[0].retain), (5, None));
+        assert_eq!((detail.rank_reports[0].counters.pages_fetched, detail.rank_reports[0].retain), (5, None));
         let programs = database.programs().expect("programs");
         assert_eq!(programs.iter().map(|program| &program.path).collect::<Vec<_>>(), [&"/bin/prog"]);
         assert!(database.program_from(b"/bin/prog").expect("query").is_some());

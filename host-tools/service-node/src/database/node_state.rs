@@ -14,16 +14,17 @@ use super::{Database, DatabaseError, from_sql, to_sql};
 impl Database {
     /// The last program a node ran in its present boot.
     pub(super) fn last_program(&self, node: NodeId) -> Result<Option<LastProgram>, DatabaseError> {
-        let sql = "SELECT lower(hex(s.program)), s.path, s.bytes, s.job, s.at_ns
+        let sql =
+            "SELECT lower(hex(s.program)) AS program, s.path AS path, s.bytes AS bytes, s.job AS job, s.at_ns AS at_ns
                    FROM node_state s JOIN nodes n ON n.node = s.node AND n.generation = s.generation
                    WHERE s.node = ?1";
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
             Ok(LastProgram {
-                program: row.get(0)?,
-                path: row.get::<_, Read>(1)?.0,
-                bytes: from_sql(row.get(2)?),
-                job: from_sql(row.get(3)?),
-                at_ns: from_sql(row.get(4)?),
+                program: row.get("program")?,
+                path: row.get::<_, Read>("path")?.0,
+                bytes: from_sql(row.get("bytes")?),
+                job: from_sql(row.get("job")?),
+                at_ns: from_sql(row.get("at_ns")?),
             })
         });
         Ok(row.optional()?)
@@ -31,12 +32,12 @@ impl Database {
 
     /// What a node holds in its present boot, the program that ran last first.
     pub(super) fn retained(&self, node: NodeId) -> Result<Vec<RetainedProgram>, DatabaseError> {
-        let sql = "SELECT r.program, r.pages, r.bytes
+        let sql = "SELECT r.program AS program, r.pages AS pages, r.bytes AS bytes
                    FROM retained r JOIN nodes n ON n.node = r.node AND n.generation = r.generation
                    WHERE r.node = ?1 ORDER BY r.rowid";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([node.0], |row| {
-            let (program, pages, bytes) = (ProgramId(row.get(0)?), row.get(1)?, row.get(2)?);
+            let (program, pages, bytes) = (ProgramId(row.get("program")?), row.get("pages")?, row.get("bytes")?);
             Ok(RetainedProgram { program, pages: from_sql(pages), bytes: from_sql(bytes) })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

@@ -30,13 +30,18 @@ impl Database {
         let sql = "SELECT generation, kernel, boot_ns, memory_total, memory_kernel, memory_free, boot_idle_ns, cores
                    FROM nodes WHERE node = ?1";
         let row = self.connection.prepare_cached(sql)?.query_row([node.0], |row| {
-            let kernel: Option<String> = row.get(1)?;
-            let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map_or(0, from_sql));
-            let memory = MemoryStatus { total: number(3)?, kernel: number(4)?, free: number(5)?, retained: 0 };
-            let (boot_ns, boot_idle_ns) = (number(2)?, number(6)?);
-            let cores = row.get(7)?;
+            let kernel: Option<String> = row.get("kernel")?;
+            let number = |column| row.get::<_, Option<i64>>(column).map(|value| value.map_or(0, from_sql));
+            let memory = MemoryStatus {
+                total: number("memory_total")?,
+                kernel: number("memory_kernel")?,
+                free: number("memory_free")?,
+                retained: 0,
+            };
+            let (boot_ns, boot_idle_ns) = (number("boot_ns")?, number("boot_idle_ns")?);
+            let cores = row.get("cores")?;
             let status = kernel.map(|kernel| NodeStatus { kernel, boot_ns, boot_idle_ns, cores, memory });
-            Ok((row.get(0)?, status))
+            Ok((row.get("generation")?, status))
         });
         let Some((generation, status)) = row.optional()? else { return Ok(NodeRow::default()) };
         let (last_program, retained) = (self.last_program(node)?, self.retained(node)?);
@@ -52,7 +57,7 @@ impl Database {
                    ON CONFLICT (node) DO UPDATE SET generation = generation + 1 RETURNING generation";
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
-        let generation = Generation(transaction.prepare_cached(sql)?.query_row([node.0], |row| row.get(0))?);
+        let generation = Generation(transaction.prepare_cached(sql)?.query_row([node.0], |row| row.get("generation"))?);
         transaction.commit()?;
         Ok(generation)
     }

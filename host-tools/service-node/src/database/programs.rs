@@ -42,7 +42,8 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn known_program(&self, file: FileKey) -> Result<Option<ProgramRow>, DatabaseError> {
-        let sql = "SELECT p.hash, p.bytes, p.memory_bytes FROM known_files f JOIN programs p ON p.hash = f.hash
+        let sql = "SELECT p.hash AS hash, p.bytes AS bytes, p.memory_bytes AS memory_bytes
+                   FROM known_files f JOIN programs p ON p.hash = f.hash
                    WHERE f.device = ?1 AND f.inode = ?2 AND f.bytes = ?3 AND f.modified_ns = ?4 AND f.changed_ns = ?5
                    AND p.stored";
         let key =
@@ -137,7 +138,7 @@ impl Database {
     pub fn programs_by_hash(&self, digits: &str) -> Result<Vec<ProgramId>, DatabaseError> {
         let sql = "SELECT hash FROM programs WHERE substr(hex(hash), 1, length(?1)) = upper(?1) ORDER BY hash LIMIT 2";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map([digits], |row| row.get(0).map(ProgramId))?;
+        let rows = statement.query_map([digits], |row| row.get("hash").map(ProgramId))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -147,7 +148,7 @@ impl Database {
     /// [`DatabaseError`].
     pub fn program_from(&self, path: &[u8]) -> Result<Option<ProgramId>, DatabaseError> {
         let sql = "SELECT hash FROM programs WHERE path = ?1 ORDER BY used_at_ns DESC LIMIT 1";
-        let row = self.connection.prepare_cached(sql)?.query_row([Bytes(path)], |row| row.get(0).map(ProgramId));
+        let row = self.connection.prepare_cached(sql)?.query_row([Bytes(path)], |row| row.get("hash").map(ProgramId));
         Ok(row.optional()?)
     }
 
@@ -156,17 +157,17 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn programs(&self) -> Result<Vec<ProgramView>, DatabaseError> {
-        let sql = "SELECT lower(hex(hash)), bytes, memory_bytes, path, used_at_ns, stored FROM programs
+        let sql = "SELECT lower(hex(hash)) AS hash, bytes, memory_bytes, path, used_at_ns, stored FROM programs
                    ORDER BY used_at_ns";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             Ok(ProgramView {
-                hash: row.get(0)?,
-                bytes: from_sql(row.get(1)?),
-                memory_bytes: from_sql(row.get(2)?),
-                path: row.get::<_, Read>(3)?.0,
-                used_at_ns: from_sql(row.get(4)?),
-                stored: row.get(5)?,
+                hash: row.get("hash")?,
+                bytes: from_sql(row.get("bytes")?),
+                memory_bytes: from_sql(row.get("memory_bytes")?),
+                path: row.get::<_, Read>("path")?.0,
+                used_at_ns: from_sql(row.get("used_at_ns")?),
+                stored: row.get("stored")?,
                 nodes: Vec::new(),
                 retained_pages: 0,
                 retained_bytes: 0,
@@ -177,7 +178,11 @@ impl Database {
 }
 
 fn program(row: &Row<'_>) -> rusqlite::Result<ProgramRow> {
-    Ok(ProgramRow { id: ProgramId(row.get(0)?), bytes: from_sql(row.get(1)?), memory_bytes: from_sql(row.get(2)?) })
+    Ok(ProgramRow {
+        id: ProgramId(row.get("hash")?),
+        bytes: from_sql(row.get("bytes")?),
+        memory_bytes: from_sql(row.get("memory_bytes")?),
+    })
 }
 
 #[cfg(test)]

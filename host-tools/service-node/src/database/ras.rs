@@ -54,18 +54,18 @@ impl Database {
         let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![query.node, query.job.map(to_sql), limit], |row| {
-            let number = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(from_sql));
+            let number = |column| row.get::<_, Option<i64>>(column).map(|value| value.map(from_sql));
             Ok(RasView {
-                event: from_sql(row.get(0)?),
-                at_ns: from_sql(row.get(1)?),
-                severity: row.get(2)?,
-                kind: row.get(3)?,
-                node: row.get(4)?,
-                job: number(5)?,
-                rank: row.get(6)?,
-                address: number(7)?,
-                instruction: number(8)?,
-                text: row.get(9)?,
+                event: from_sql(row.get("event")?),
+                at_ns: from_sql(row.get("at_ns")?),
+                severity: row.get("severity")?,
+                kind: row.get("kind")?,
+                node: row.get("node")?,
+                job: number("job")?,
+                rank: row.get("rank")?,
+                address: number("address")?,
+                instruction: number("instruction")?,
+                text: row.get("text")?,
             })
         })?;
         let mut events = rows.collect::<Result<Vec<_>, _>>()?;

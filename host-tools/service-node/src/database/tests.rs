@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use coppice_api::job::{JobState, RankOutcome, RankView, Submission};
+use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::retain::RetainedProgram;
@@ -41,14 +41,16 @@ fn rank(rank: u32) -> RankView {
         exit: Some(3),
         signal: None,
         reason: None,
-        launch_ns: u64::MAX,
-        run_ns: 2,
-        page_faults: 3,
-        instruction_faults: 4,
-        pages_fetched: 5,
-        pages_peak: 6,
-        bytes_read: 7,
-        bytes_written: 8,
+        counters: RankCounters {
+            launch_ns: u64::MAX,
+            run_ns: 2,
+            page_faults: 3,
+            instruction_faults: 4,
+            pages_fetched: 5,
+            pages_peak: 6,
+            bytes_read: 7,
+            bytes_written: 8,
+        },
         retain: Some(RetainAnswer::Kept { kept: 1, dropped: 2, zeroed: 3, discarded: 4 }),
         pages_retained: 9,
         pages_kept: 10,

@@ -80,7 +80,7 @@ impl Record {
         }
     }
 
-    /// Shows its job as if this were in the database.
+    /// Shows its job as if this were in the database; reports of ranks come behind those that are there.
     pub(super) fn show(&self, detail: &mut JobDetail) {
         let JobDetail { job: view, rank_reports } = detail;
         match &self.what {
@@ -94,10 +94,7 @@ impl Record {
                 view.state = JobState::Running;
                 view.running_at_ns = Some(self.at_ns);
             }
-            What::Ranks(_, reports) => {
-                rank_reports.extend(reports.iter().cloned());
-                rank_reports.sort_by_key(|report| report.rank);
-            }
+            What::Ranks(_, reports) => rank_reports.extend(reports.iter().cloned()),
             What::Ended(_, end) => {
                 view.state = JobState::Ended;
                 view.ended_at_ns = Some(self.at_ns);

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 
+use coppice_api::counted;
 use coppice_api::retain::{PlacedNode, PlacementReason};
 use coppice_protocol::ids::NodeId;
 
@@ -81,7 +82,7 @@ pub fn as_listed(candidates: &[Candidate]) -> Vec<PlacedNode> {
 /// A decision in one line. `retain`: the job uses what is retained.
 #[must_use]
 pub fn summary(nodes: &[PlacedNode], retain: bool) -> String {
-    let all = counted(nodes.len());
+    let all = counted(nodes.len(), "node");
     let is_listed = nodes.iter().any(|placed| placed.reason == PlacementReason::Listed);
     if !retain {
         let how = if is_listed { "as listed" } else { "by number" };
@@ -90,30 +91,25 @@ pub fn summary(nodes: &[PlacedNode], retain: bool) -> String {
     let warm = nodes.iter().filter(|placed| placed.pages > 0).count();
     let pages = nodes.iter().fold(0u64, |sum, placed| sum.saturating_add(placed.pages));
     let hold = if warm == 1 { "holds" } else { "hold" };
-    let plural = if pages == 1 { "" } else { "s" };
-    let held = format!("{hold} {pages} page{plural} of the program");
+    let held = format!("{hold} {} of the program", counted(pages, "page"));
     let count = |reason| nodes.iter().filter(|placed| placed.reason == reason).count();
     let mut parts = Vec::new();
     if is_listed {
         parts.push(format!("{all} as listed"));
         parts.extend((warm > 0).then(|| format!("{warm} {held}")));
     } else {
-        parts.extend((warm > 0).then(|| format!("{} {held}", counted(warm))));
+        parts.extend((warm > 0).then(|| format!("{} {held}", counted(warm, "node"))));
         for (reason, words) in
             [(PlacementReason::Clean, "clean"), (PlacementReason::LeastRecentlyUsed, "least recently used")]
         {
             let number = count(reason);
             if number > 0 {
-                let subject = if parts.is_empty() { counted(number) } else { number.to_string() };
+                let subject = if parts.is_empty() { counted(number, "node") } else { number.to_string() };
                 parts.push(format!("{subject} {words}"));
             }
         }
     }
     parts.join(", ")
-}
-
-fn counted(nodes: usize) -> String {
-    if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
 }
 
 #[cfg(test)]

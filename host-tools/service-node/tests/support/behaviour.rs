@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport};
+use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankCounters, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
-use coppice_protocol::retain::{RankRetention, RetainOutcome, Retained};
+use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
@@ -245,21 +245,7 @@ fn set<T: Copy>(list: &mut Vec<T>, index: u32, value: T) {
 }
 
 pub(crate) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
-    RankReport {
-        job,
-        rank,
-        exit,
-        reason: None,
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 3,
-        instruction_faults: 4,
-        pages_fetched: 5,
-        pages_peak: 6,
-        bytes_written: 7,
-        bytes_read: 8,
-        syscalls: vec![],
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
+    let counters =
+        RankCounters { launch_ns: 1, run_ns: 2, page_faults: 3, pages_fetched: 5, ..RankCounters::default() };
+    RankReport { counters, ..RankReport::ended(job, rank, exit) }
 }

@@ -8,6 +8,7 @@ use coppice_api::node::NodeView;
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
@@ -101,6 +102,10 @@ impl Cluster {
         }
     }
 
+    fn pset_of(&self, node: NodeId) -> PsetId {
+        PsetTable::new(self.nodes, self.pset_size).pset_of(node).expect("a node of the cluster")
+    }
+
     /// A cluster whose nodes are ready.
     pub(crate) fn up(nodes: u32, pset_size: u32) -> Self {
         let mut cluster = Self::new(nodes, pset_size);
@@ -143,7 +148,7 @@ impl Cluster {
                 }
                 None => match self.calls.pop_front() {
                     Some((node, generation)) => {
-                        let pset = PsetId(node.0 / self.pset_size);
+                        let pset = self.pset_of(node);
                         vec![self.behaviour.ready(pset, node, generation)]
                     }
                     None => return,
@@ -224,7 +229,7 @@ impl Cluster {
         let coppice_api::job::JobView { ranks, ranks_per_node, nodes, .. } = self.job(job).job;
         let each = nodes.into_iter().flat_map(|node| std::iter::repeat_n(node, ranks_per_node as usize));
         for (node, rank) in each.zip(0..ranks) {
-            let pset = PsetId(node / self.pset_size);
+            let pset = self.pset_of(NodeId(node));
             let ended = self.behaviour.ended(pset, job, Rank(rank), NodeId(node), Exit::Status(0));
             self.event(ended);
         }
@@ -261,7 +266,7 @@ impl Cluster {
 
     /// The I/O node of a node says something.
     pub(crate) fn said(&mut self, node: u32, message: FromPset) {
-        let event = self.behaviour.said(PsetId(node / self.pset_size), message);
+        let event = self.behaviour.said(self.pset_of(NodeId(node)), message);
         self.event(event);
     }
 

@@ -106,6 +106,7 @@ impl World {
     /// What checkers see of an order.
     fn see_order(&mut self, order: &Order) {
         let now_ns = self.now_ns;
+        let pset = if let Order::KillMachine(node) = order { Some(self.pset_of(*node)) } else { None };
         let Checkers { given_up, rates, .. } = &mut self.checkers;
         match order {
             Order::StartFabric(_) => rates.started(Who::Fabric, now_ns),
@@ -116,8 +117,7 @@ impl World {
                 given_up.given_up(Who::IoNode(*pset), None, now_ns);
             }
             Order::KillMachine(node) if self.machines.contains_key(node) => {
-                let pset = PsetId(node.0 / self.options.pset_size);
-                given_up.given_up(Who::Machine(*node), Some(pset), now_ns);
+                given_up.given_up(Who::Machine(*node), pset, now_ns);
             }
             _ => {}
         }

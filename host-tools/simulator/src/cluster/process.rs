@@ -9,7 +9,7 @@ use coppice_core::net::BoxFuture;
 use coppice_core::ship::Client;
 use coppice_protocol::control::{Exit, Launch, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
-use coppice_protocol::retain::{RankRetention, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::ship::{Call, Location, Reply, Stream};
 
 use super::machine::LifeId;
@@ -137,7 +137,7 @@ impl Processes for Scripted {
                 Either::Second(signal) => Exit::Signal(signal),
             };
             this.ended(job, rank);
-            report(job, rank, exit)
+            RankReport::ended(job, rank, exit)
         })
     }
 
@@ -160,25 +160,5 @@ impl Processes for Scripted {
     fn kill(&self, job: JobId, signal: u8) {
         self.killed.lock().unwrap_or_else(PoisonError::into_inner).push((job, signal));
         self.changed.wake_all();
-    }
-}
-
-fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
-    RankReport {
-        job,
-        rank,
-        exit,
-        reason: None,
-        launch_ns: 1,
-        run_ns: 1,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: RankRetention::default(),
-        barriers: 0,
     }
 }

@@ -8,6 +8,7 @@ use coppice_api::job::JobState;
 use coppice_api::node::NodeState;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
+use coppice_protocol::psets::PsetTable;
 use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
@@ -109,7 +110,8 @@ impl World {
     }
 
     pub(super) fn pset_of(&self, node: NodeId) -> PsetId {
-        PsetId(node.0 / self.options.pset_size)
+        let psets = PsetTable::new(self.options.nodes, self.options.pset_size);
+        psets.pset_of(node).unwrap_or(PsetId(u32::MAX))
     }
 
     pub(super) fn plan(&mut self, in_ns: u64, event: Event) {

@@ -166,23 +166,8 @@ impl<P: Processes + 'static> Jobs<P> {
 
     /// The report of a process that was never made.
     fn not_started(&self, job: JobId, rank: Rank, reason: String) -> RankReport {
-        RankReport {
-            job,
-            rank,
-            exit: Exit::NotStarted,
-            reason: Some(reason),
-            launch_ns: 0,
-            run_ns: 0,
-            page_faults: 0,
-            instruction_faults: 0,
-            pages_fetched: 0,
-            pages_peak: 0,
-            bytes_written: 0,
-            bytes_read: 0,
-            syscalls: Vec::new(),
-            retention: RankRetention { held: self.processes.held(), ..RankRetention::default() },
-            barriers: 0,
-        }
+        let retention = RankRetention { held: self.processes.held(), ..RankRetention::default() };
+        RankReport { reason: Some(reason), retention, ..RankReport::ended(job, rank, Exit::NotStarted) }
     }
 }
 

@@ -86,7 +86,6 @@ mod tests {
     use coppice_protocol::ids::{JobId, Rank};
     use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 
-    use super::super::tests::report;
     use super::Reports;
     use crate::limits::{JOBS_KEPT_MAX, REPORTS_KEPT_MAX};
 
@@ -95,12 +94,12 @@ mod tests {
         let mut reports = Reports::default();
         let kept = |reports: &Reports, job| reports.of(JobId(job)).count();
         for job in 1..=100 {
-            reports.keep(&report(JobId(job), Rank(0), Exit::Status(0)));
+            reports.keep(&RankReport::ended(JobId(job), Rank(0), Exit::Status(0)));
         }
         assert_eq!(reports.kept.len(), JOBS_KEPT_MAX);
         assert_eq!((kept(&reports, 100 - JOBS_KEPT_MAX as u64), kept(&reports, 100)), (0, 1));
         for rank in 0..RANKS_PER_NODE_MAX {
-            reports.keep(&report(JobId(101), Rank(rank), Exit::Status(0)));
+            reports.keep(&RankReport::ended(JobId(101), Rank(rank), Exit::Status(0)));
         }
         assert_eq!(kept(&reports, 101), RANKS_PER_NODE_MAX as usize);
         assert_eq!(kept(&reports, 100), 1);
@@ -113,7 +112,7 @@ mod tests {
         let of = |job, rank| RankReport {
             reason: Some("a reason of its own ".repeat(rank as usize)),
             syscalls: (0..rank as i32).map(|number| SyscallCount { number, calls: 5, unknown: 0 }).collect(),
-            ..report(JobId(job), Rank(rank), Exit::Signal(9))
+            ..RankReport::ended(JobId(job), Rank(rank), Exit::Signal(9))
         };
         for job in 0..30 {
             (0..4).for_each(|rank| reports.keep(&of(job, rank)));

@@ -11,9 +11,7 @@ use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, 
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{
-    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
-};
+use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use coppice_protocol::world::{JobKey, World};
@@ -48,26 +46,6 @@ struct Fakes {
     being_freed: Arc<AtomicBool>,
 }
 
-pub(super) fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
-    RankReport {
-        job,
-        rank,
-        exit,
-        reason: None,
-        launch_ns: 1,
-        run_ns: 2,
-        page_faults: 3,
-        instruction_faults: 4,
-        pages_fetched: 5,
-        pages_peak: 6,
-        bytes_written: 7,
-        bytes_read: 8,
-        syscalls: Vec::new(),
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
-}
-
 impl Processes for Fakes {
     fn launch(&self, launch: Launch, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let Self { killed, told_to_end, changed, launched, .. } = self.clone();
@@ -81,7 +59,7 @@ impl Processes for Fakes {
                 killed.map(|(_, signal)| Exit::Signal(signal)).or(ends)
             };
             let exit = changed.wait_until(end).await;
-            report(launch.job, launch.rank, exit)
+            RankReport::ended(launch.job, launch.rank, exit)
         })
     }
 
@@ -190,7 +168,7 @@ fn launched(job: u64) -> ToIoNode {
 }
 
 fn ended(job: u64, exit: Exit) -> ToIoNode {
-    ToIoNode::Ended(report(JobId(job), Rank(2), exit))
+    ToIoNode::Ended(RankReport::ended(JobId(job), Rank(2), exit))
 }
 
 fn kill(job: u64) -> ToNode {

@@ -39,7 +39,7 @@ fn line(number: u64) -> String {
         let address = format!("{address}");
         format!("{address:<15} {name:>14}\n")
     };
-    // At most NODES_MAX.
+    // At most NODE_ADDRESSES_MAX.
     match number.checked_sub(1).map(|node| JobNode(node as u32)) {
         None => of(&"127.0.0.1", "localhost"),
         Some(node) => of(&node.address(), &node_name(node)),
@@ -52,7 +52,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use coppice_protocol::ids::{JobNode, NodeId};
-    use coppice_protocol::limits::NODES_MAX;
+    use coppice_protocol::limits::NODE_ADDRESSES_MAX;
     use coppice_protocol::world::{JobKey, NodeRange, World};
     use proptest::prelude::{prop_assert_eq, proptest};
 
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_part_of_a_large_jobs_text_costs_no_more_than_that() {
-        let largest = world(&[(0, NODES_MAX)]);
+        let largest = world(&[(0, NODE_ADDRESSES_MAX)]);
         let text = String::from_utf8(read(&largest, length(&largest) - 31, 4096)).expect("letters");
-        let node = JobNode(NODES_MAX - 1);
+        let node = JobNode(NODE_ADDRESSES_MAX - 1);
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(words, [alloc::format!("{}", node.address()), alloc::format!("node{node}")]);
         assert!(read(&largest, length(&largest), 1).is_empty());

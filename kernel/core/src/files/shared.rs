@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
+use coppice_protocol::limits::NAME_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 use coppice_protocol::text::ByteString;
 
@@ -24,9 +25,6 @@ use crate::process::{JobOnNode, NodeFacts, Process};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::status::device;
-
-/// Longest name, bytes, as on Linux: `ENAMETOOLONG`.
-const NAME_BYTES_MAX: usize = 255;
 
 /// Device number of `/dev/shm`.
 const DEVICE: u64 = device(0, 25);

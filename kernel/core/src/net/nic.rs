@@ -2,12 +2,10 @@
 
 use alloc::vec;
 
+use coppice_endpoint::ETHERNET_HEADER_BYTES;
 use coppice_hal::nic::{Nic, RxFrame};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
-
-/// Length of an Ethernet header, bytes.
-const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// A network card that keeps nothing of what went through it.
 pub trait Card: Device {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::control::{Launch, RankCounters, RankReport};
 use coppice_protocol::retain::{RankRetention, RetainedProgram};
 
 use crate::process::{End, Process};
@@ -18,11 +18,7 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
     if let Some(reason) = &mut reason {
         ras::cut(reason, RAS_TEXT_BYTES_MAX);
     }
-    RankReport {
-        job: process.identity.job,
-        rank: process.identity.rank,
-        exit: end.exit,
-        reason,
+    let counters = RankCounters {
         launch_ns,
         run_ns,
         page_faults: memory.faults,
@@ -31,29 +27,13 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
         pages_peak: memory.pages_peak,
         bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
-        syscalls: process.counts.report(),
-        retention: RankRetention::default(),
-        barriers: 0,
-    }
+    };
+    let ended = RankReport::ended(process.identity.job, process.identity.rank, end.exit);
+    RankReport { reason, counters, syscalls: process.counts.report(), ..ended }
 }
 
 /// The report of a process that never ran, on a node that retains this.
 pub(super) fn of_nothing(order: &Launch, end: End, held: Vec<RetainedProgram>) -> RankReport {
-    RankReport {
-        job: order.job,
-        rank: order.rank,
-        exit: end.exit,
-        reason: end.reason,
-        launch_ns: 0,
-        run_ns: 0,
-        page_faults: 0,
-        instruction_faults: 0,
-        pages_fetched: 0,
-        pages_peak: 0,
-        bytes_written: 0,
-        bytes_read: 0,
-        syscalls: Vec::new(),
-        retention: RankRetention { held, ..RankRetention::default() },
-        barriers: 0,
-    }
+    let retention = RankRetention { held, ..RankRetention::default() };
+    RankReport { reason: end.reason, retention, ..RankReport::ended(order.job, order.rank, end.exit) }
 }

@@ -1,7 +1,8 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankReport, Signal, SyscallCount, ToIoNode, ToNode, Waiting,
+    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
+    ToNode, Waiting,
 };
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -127,11 +128,7 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 bytes_read,
                 barriers,
             ] = numbers;
-            RankReport {
-                job,
-                rank,
-                exit,
-                reason,
+            let counters = RankCounters {
                 launch_ns,
                 run_ns,
                 page_faults,
@@ -140,10 +137,8 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 pages_peak,
                 bytes_written,
                 bytes_read,
-                syscalls,
-                retention,
-                barriers,
-            }
+            };
+            RankReport { job, rank, exit, reason, counters, syscalls, retention, barriers }
         },
     )
 }

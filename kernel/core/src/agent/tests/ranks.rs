@@ -10,9 +10,7 @@ use coppice_protocol::retain::RetainOutcome;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 
-use super::{
-    Fakes, P, Stage, accept, credentials, expect, kill, launch_rank, next, report, retain, retained, stage, stage_on,
-};
+use super::{Fakes, P, Stage, accept, credentials, expect, kill, launch_rank, next, retain, retained, stage, stage_on};
 use crate::executor::{now_ns, run_to_end, sleep, spawn};
 use crate::limits::SCRUB_WAIT_NS_MAX;
 use crate::net::testing::{Net, Peer};
@@ -23,7 +21,7 @@ fn launched(job: u64, rank: u32) -> ToIoNode {
 }
 
 fn ended(job: u64, rank: u32, exit: Exit) -> ToIoNode {
-    ToIoNode::Ended(report(JobId(job), Rank(rank), exit))
+    ToIoNode::Ended(RankReport::ended(JobId(job), Rank(rank), exit))
 }
 
 impl Fakes {

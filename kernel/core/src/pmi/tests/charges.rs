@@ -3,7 +3,7 @@
 use coppice_hal::heap::measure;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::limits::NODES_MAX;
+use coppice_protocol::limits::NODE_ADDRESSES_MAX;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 
 use super::{Failures, Pmi, order, quota};
@@ -29,7 +29,7 @@ fn taken(nodes: Vec<NodeRange>) -> (usize, usize) {
 #[test]
 fn a_job_on_all_nodes_there_can_be_takes_no_more_than_one_on_a_few() {
     let range = |count| vec![NodeRange { first: NodeId(0), count }];
-    let (most, charged) = taken(range(NODES_MAX));
+    let (most, charged) = taken(range(NODE_ADDRESSES_MAX));
     assert!(most <= PMI_CHARGE_BYTES && charged <= PMI_CHARGE_BYTES + 100, "{most} of {charged} bytes");
     assert_eq!(taken(range(4)).1, charged);
 }
