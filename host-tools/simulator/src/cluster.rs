@@ -25,6 +25,7 @@ mod shrink;
 mod storage;
 mod streams;
 mod users;
+mod whole;
 mod wire;
 mod world;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub pset_size: u32,
     /// Users who submit job after job.
     pub users: usize,
+    /// Nothing but one job on all nodes, one of which dies.
+    pub is_whole: bool,
     /// Simulated time during which things go wrong, ns.
     pub faulty_ns: u64,
     /// Simulated time after that at most, until all has come right, ns.
@@ -52,6 +55,7 @@ impl Default for Options {
             nodes: 8,
             pset_size: 2,
             users: 6,
+            is_whole: false,
             faulty_ns: 120 * crate::cluster::queue::SECOND_NS,
             quiet_ns: 240 * crate::cluster::queue::SECOND_NS,
         }

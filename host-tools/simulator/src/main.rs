@@ -35,6 +35,9 @@ enum What {
         /// Simulated time during which things go wrong, seconds
         #[arg(long, value_name = "S", default_value_t = cluster::Options::default().faulty_ns / 1_000_000_000)]
         faulty: u64,
+        /// Nothing but one job on all nodes, one of which dies
+        #[arg(long, conflicts_with_all = ["only", "faulty", "users"])]
+        whole: bool,
         /// The faults that strike, by their numbers in the trace; the others do not
         #[arg(long, value_name = "N", value_delimiter = ',', num_args = 0..)]
         only: Option<Vec<u64>>,
@@ -66,12 +69,14 @@ fn main() -> anyhow::Result<()> {
             show(&failure, seeds.trace);
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
-        What::Cluster { seeds, nodes, pset_size, users, faulty, only, shrink } => {
+        What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");
             }
             let faulty_ns = faulty.checked_mul(1_000_000_000).context("--faulty is too long")?;
-            let options = cluster::Options { nodes, pset_size, users, faulty_ns, ..cluster::Options::default() };
+            let faulty_ns = if whole { 0 } else { faulty_ns };
+            let options =
+                cluster::Options { nodes, pset_size, users, is_whole: whole, faulty_ns, ..Default::default() };
             let run = |seed| match &only {
                 None => cluster::run(seed, &options),
                 Some(only) => cluster::run_with(seed, &options, only.iter().copied()),

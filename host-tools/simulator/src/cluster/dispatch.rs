@@ -131,14 +131,15 @@ impl World {
         self.machines.insert(node, Machine::new(life, personality));
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
-        if self.faults.boot_never.remove(&node) {
+        if self.faults.boot_never.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns) {
             self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + BOOT_MISSED_NS);
-            // It never gets there, or ends at once.
-            if self.random.chance(500) {
-                let in_ns = self.random.delay(BOOT_NS_MAX);
-                self.plan(in_ns, Event::Kill(node));
-            }
-            return;
+            // It ends at once, or after a while, or never gets there.
+            let in_ns = match self.random.between(0, 2) {
+                0 => self.random.delay(20 * MILLISECOND_NS),
+                1 => self.random.delay(BOOT_NS_MAX),
+                _ => return,
+            };
+            return self.plan(in_ns, Event::Kill(life));
         }
         let in_ns = self.random.delay(BOOT_NS_MAX);
         self.plan(in_ns, Event::Booted(life));

@@ -4,7 +4,7 @@
 //! Faults are numbered, and what each is follows from the seed and its number alone. So some can be left out, and the
 //! others stay the same: that is how a failing run is shrunk to the faults it needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::ids::{NodeId, PsetId};
 
@@ -22,7 +22,7 @@ const CALM_ONE_IN: u64 = 12;
 const PAUSE_SECONDS_MAX: (u64, u64) = (1, 40);
 /// How long something is stopped, cut off or slow: mostly short, and now and then so long that it is missed.
 const SHORT_NS_MAX: u64 = 3 * SECOND_NS;
-const LONG_NS_MAX: u64 = 40 * SECOND_NS;
+const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 /// Changes and orders that a service node still gets done at most before it dies.
@@ -111,14 +111,16 @@ pub(super) struct Faults {
     only: Option<BTreeSet<u64>>,
     /// Those that struck.
     pub struck: Vec<u64>,
-    /// Machines that will not boot when they are switched on next.
-    pub boot_never: BTreeSet<NodeId>,
+    /// Machines that do not boot when they are switched on before then, ns.
+    pub boot_never: BTreeMap<NodeId, u64>,
 }
 
 impl Faults {
     pub(super) fn draw(seed: u64, only: Option<BTreeSet<u64>>) -> Self {
         let mut random = Random::new(seed ^ 0xfa17);
-        let weights = std::array::from_fn(|_| if random.chance(300) { 0 } else { random.between(1, 10) });
+        // Some runs have few kinds, so that what one does is not hidden by what follows from others.
+        let per_mille = 1000 / KINDS.len() as u64 * random.between(1, KINDS.len() as u64);
+        let weights = std::array::from_fn(|_| if random.chance(per_mille) { random.between(1, 10) } else { 0 });
         let (least, most) = PAUSE_SECONDS_MAX;
         Self {
             seed: random.next(),
@@ -128,7 +130,7 @@ impl Faults {
             planned: 0,
             only,
             struck: Vec::new(),
-            boot_never: BTreeSet::new(),
+            boot_never: BTreeMap::new(),
         }
     }
 
@@ -174,8 +176,10 @@ impl World {
         let _pause = random.delay(self.faults.pause_ns_max);
         let Some((chosen, name)) = self.faults.choose(&mut random) else { return };
         let node = NodeId(random.between(0, u64::from(self.options.nodes) - 1) as u32);
-        let max_ns = if random.chance(100) { LONG_NS_MAX } else { SHORT_NS_MAX };
-        let mut until_ns = self.now_ns + random.delay(max_ns) + MILLISECOND_NS;
+        let (least_ns, most_ns) = LONG_NS;
+        let is_long = random.chance(250);
+        let lasts_ns = if is_long { random.between(least_ns, most_ns) } else { random.delay(SHORT_NS_MAX) };
+        let mut until_ns = self.now_ns + lasts_ns + MILLISECOND_NS;
         // What hangs may do so for ever, if it is not replaced.
         let is_for_ever = random.chance(100);
         if is_for_ever && matches!(chosen, Kind::StopMachine | Kind::StopIoNode | Kind::StopFabric) {
@@ -201,7 +205,7 @@ impl World {
                 longer(self.cut_off.entry(node).or_default(), until_ns);
                 self.queue.plan(until_ns, Event::Undo(Undo::Connect(node)));
             }
-            Kind::BootNever => drop(self.faults.boot_never.insert(node)),
+            Kind::BootNever => longer(self.faults.boot_never.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
             Kind::KillIoNode => self.io_node_ends(pset, "killed"),
             Kind::StopIoNode => {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use coppice_io_node::machine::{CallId, PlaceId};
-use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::ids::{JobId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::{Incarnation, PlantEvent};
 
@@ -63,8 +63,8 @@ pub(super) enum Event {
     User(usize),
     /// A user has taken output.
     Taken(JobId, PsetId, usize),
-    /// A node's machine is to be killed.
-    Kill(NodeId),
+    /// A machine that does not boot ends.
+    Kill(LifeId),
     /// Something goes wrong: which fault.
     Fault(u64),
     /// It is mended.

@@ -1,5 +1,6 @@
 //! What a scripted process does, as the arguments of its job say it.
 
+use coppice_api::job::Submission;
 use coppice_protocol::text::ByteString;
 
 /// See this module.
@@ -24,6 +25,26 @@ impl Script {
         let (appends, status) = (u64::from(self.appends), u64::from(self.status));
         let numbers = [self.lines, self.pause_ns, self.line_bytes, appends, status, self.fewer];
         numbers.map(|number| number.to_string().into()).into()
+    }
+
+    /// A job of one rank that does this.
+    pub(super) fn submission(&self) -> Submission {
+        Submission {
+            program: "/bin/script".into(),
+            name: "script".into(),
+            arguments: self.arguments(),
+            environment: Vec::new(),
+            root: "/".into(),
+            directory: "/".into(),
+            ranks: 1,
+            ranks_per_node: 1,
+            input_rank: None,
+            timeout_ms: None,
+            umask: 0o22,
+            estimate_ms: None,
+            retain: false,
+            nodes: Vec::new(),
+        }
     }
 
     /// What the arguments of a launch say, the program's name not included.

@@ -38,7 +38,7 @@ impl World {
     pub(super) fn user_acts(&mut self, user: usize) {
         if self.host.is_up() {
             match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
-                None if self.is_faulty() => self.submit(user),
+                None if self.is_faulty() => self.submit_any(user),
                 Some(job) if self.is_faulty() => self.do_to(user, job),
                 // When nothing is broken any more, all that was begun is to end by itself.
                 _ => return,
@@ -47,9 +47,7 @@ impl World {
         self.plan_user(user);
     }
 
-    fn submit(&mut self, user: usize) {
-        let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
-        let ranks_per_node = self.random.between(1, 3) as u32;
+    fn submit_any(&mut self, user: usize) {
         // Some fill the windows of connections and of output.
         let line_bytes_max = if self.random.chance(100) { 60_000 } else { 200 };
         let script = Script {
@@ -61,25 +59,21 @@ impl World {
             status: self.random.between(0, 3) as u8,
         };
         let submission = Submission {
-            program: "/bin/script".into(),
-            name: "script".into(),
-            arguments: script.arguments(),
-            environment: Vec::new(),
-            root: "/".into(),
-            directory: "/".into(),
-            ranks,
-            ranks_per_node,
-            input_rank: None,
+            ranks: self.random.between(1, u64::from(self.options.nodes)) as u32,
+            ranks_per_node: self.random.between(1, 3) as u32,
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
-            umask: 0o22,
-            estimate_ms: None,
-            retain: false,
-            nodes: Vec::new(),
+            ..script.submission()
         };
-        let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
+        self.submit(user, submission, script);
+    }
+
+    /// Submits a job and watches it.
+    pub(super) fn submit(&mut self, user: usize, submission: Submission, script: Script) -> Option<JobId> {
+        let (ranks, time_ns) = (submission.ranks, submission.timeout_ms.map(|ms| ms * MILLISECOND_NS));
         let Some(Ok(job)) = self.host.submit(submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
-            return self.settle_host();
+            self.settle_host();
+            return None;
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, script);
@@ -94,6 +88,7 @@ impl World {
             _ => self.trace.count("streams refused", 1),
         }
         self.settle_host();
+        Some(job)
     }
 
     fn do_to(&mut self, user: usize, job: JobId) {

@@ -22,6 +22,7 @@ use super::network::{End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
 use super::users::User;
+use super::whole::Stage;
 use crate::checkers::{Violation, ensure};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -56,7 +57,9 @@ pub(super) struct World {
     pub lives: u64,
     /// What waits for those who are stopped.
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
-    violations: Vec<Violation>,
+    /// How far the one job is, if there is to be only that.
+    pub whole: Stage,
+    pub violations: Vec<Violation>,
     /// Something about the simulation itself did not work.
     trouble: Option<anyhow::Error>,
 }
@@ -94,13 +97,16 @@ impl World {
             dead_disks: BTreeMap::new(),
             lives: 0,
             deferred: BTreeMap::new(),
+            whole: Stage::default(),
             violations: Vec::new(),
             trouble: None,
         };
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
-        (0..options.users).for_each(|user| world.plan_user(user));
-        world.plan_fault();
+        if !options.is_whole {
+            (0..options.users).for_each(|user| world.plan_user(user));
+            world.plan_fault();
+        }
         Ok(world)
     }
 
@@ -191,6 +197,18 @@ impl World {
         if let Some(job) = jobs.iter().find(|job| job.ended_at_ns.is_none()) {
             return Some(format!("job {} has not ended: {job:?}", job.job));
         }
+        if self.options.is_whole && self.whole != Stage::Over {
+            return Some(format!("the one job: {:?}", self.whole));
+        }
+        self.what_is_not_up()
+    }
+
+    /// Whether all nodes are there.
+    pub(super) fn is_up(&mut self) -> bool {
+        self.what_is_not_up().is_none()
+    }
+
+    fn what_is_not_up(&mut self) -> Option<String> {
         let Some(Ok(nodes)) = self.host.ask(Request::Nodes, self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };
@@ -391,7 +409,11 @@ impl World {
             }
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
-            Event::Kill(node) => self.machine_ends(node, "it did not boot"),
+            Event::Kill(life) => {
+                if self.machine(life).is_some() {
+                    self.machine_ends(life.node, "it did not boot");
+                }
+            }
             Event::Fault(number) => self.fault(number),
             Event::Undo(undo) => self.undo(undo),
             Event::Resume(party) => self.resume(party),
@@ -408,6 +430,9 @@ impl World {
             return;
         }
         self.look_at_promises();
+        if self.options.is_whole {
+            self.go_on_with_the_whole();
+        }
         let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else { return };
         let failure = view.borrow().failure.clone().filter(|_| view.borrow().state == ClusterState::Failed);
         if let Some(failure) = failure {

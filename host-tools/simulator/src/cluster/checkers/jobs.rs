@@ -76,6 +76,11 @@ impl Jobs {
         &mut self.found
     }
 
+    /// What the user of a job heard of its end.
+    pub(in crate::cluster) fn end_of(&self, id: JobId) -> Option<&JobView> {
+        self.table.get(&id)?.ended.as_ref()
+    }
+
     /// All that there were.
     pub(in crate::cluster) fn all(&self) -> Vec<JobId> {
         self.table.keys().copied().collect()
