@@ -95,7 +95,7 @@ pub enum FrameError {
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// Node → I/O node, first: who it says it is.
     Hello,
     /// I/O node → node: proof that it has the node's key, and its nonce.
@@ -108,7 +108,7 @@ pub(crate) enum Kind {
     Refusal,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 5] = [Self::Hello, Self::Challenge, Self::Confirm, Self::Message, Self::Refusal];
 
     const fn code(self) -> u8 {
@@ -168,7 +168,7 @@ const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES);
 /// A header that was understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) direction: Direction,
     pub(crate) session: u64,
     pub(crate) sequence: u64,
@@ -196,7 +196,7 @@ pub(crate) fn check_prefix(prefix: &[u8; PREFIX_BYTES]) -> Result<(), FrameError
 
 impl Header {
     /// A header whose lengths are still to come.
-    pub(crate) const fn new(kind: Kind, direction: Direction, session: u64, sequence: u64, id: u64) -> Self {
+    pub(crate) const fn new(kind: FrameKind, direction: Direction, session: u64, sequence: u64, id: u64) -> Self {
         Self { kind, direction, session, sequence, id, body_bytes: 0, bulk_bytes: 0 }
     }
 
@@ -209,7 +209,8 @@ impl Header {
         if wire.version.get() != VERSION {
             return Err(FrameError::Version { theirs: wire.version.get() });
         }
-        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(FrameError::Kind(wire.kind))?;
+        let kind =
+            FrameKind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(FrameError::Kind(wire.kind))?;
         let direction = [Direction::Up, Direction::Down]
             .into_iter()
             .find(|direction| direction.code() == wire.direction)

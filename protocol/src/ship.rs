@@ -361,7 +361,7 @@ pub enum Reply {
     /// The bulk bytes are pages of the program.
     Pages {
         /// The nodes beside them in the program's hash tree; see [`crate::program::tree::beside`].
-        beside: Vec<tree::Node>,
+        beside: Vec<tree::TreeNode>,
     },
     /// That many bytes of the request's bulk were written.
     Written {

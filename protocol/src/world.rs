@@ -131,7 +131,7 @@ mod tests {
     use super::{JobKey, NodeRange, World};
     use crate::ids::{JobId, JobNode, NodeId, Rank};
     use crate::limits::{NODE_ADDRESSES_MAX, RANKS_PER_NODE_MAX};
-    use crate::pmi::{Place, PlacementError};
+    use crate::pmi::{NodeRanks, PlacementError};
 
     fn world(ranks_per_node: u32, nodes: &[u32]) -> World {
         World::new(JobKey([1; 32]), ranks_per_node, nodes.iter().copied().map(NodeId))
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn ranks_fill_one_node_after_the_other() {
         let placement = world(2, &[7, 8, 3]).placement(5).unwrap();
-        let places: Vec<Place> = (0..3).filter_map(|index| placement.place(index)).collect();
-        let place = |node, first, count| Place { node: NodeId(node), first: Rank(first), count };
+        let places: Vec<NodeRanks> = (0..3).filter_map(|index| placement.place(index)).collect();
+        let place = |node, first, count| NodeRanks { node: NodeId(node), first: Rank(first), count };
         assert_eq!(places, vec![place(7, 0, 2), place(8, 2, 2), place(3, 4, 1)]);
         assert_eq!(placement.size(), 5);
     }
@@ -190,7 +190,7 @@ mod tests {
         let size = NODE_ADDRESSES_MAX * RANKS - 1;
         let placement = world.placement(size).unwrap();
         assert_eq!((placement.nodes(), placement.size()), (NODE_ADDRESSES_MAX, size));
-        let place = |node, first, count| Some(Place { node: NodeId(node), first: Rank(first), count });
+        let place = |node, first, count| Some(NodeRanks { node: NodeId(node), first: Rank(first), count });
         assert_eq!(placement.place(0), place(5_000_000, 0, 3));
         assert_eq!(placement.place(half + 7), place(7, (half + 7) * RANKS, 3));
         assert_eq!(placement.place(NODE_ADDRESSES_MAX - 1), place(NODE_ADDRESSES_MAX - half - 1, size - 2, 2));

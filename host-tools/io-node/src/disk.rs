@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use self::opening::{Opened, Opener};
-pub(crate) use self::place::Place;
+pub(crate) use self::place::JobPlace;
 pub(crate) use self::program::Program;
 
 use self::data::{Prepared, Tried};
@@ -47,7 +47,7 @@ pub(crate) type Completions = UnboundedSender<Completion>;
 /// A job that is open.
 #[derive(Debug)]
 struct Job {
-    place: Place,
+    place: JobPlace,
     root: Arc<Root>,
     program: Program,
     /// The threads of its nodes.
@@ -64,7 +64,7 @@ pub(crate) struct Disk {
     descriptors: Arc<Descriptors>,
     jobs: HashMap<PlaceId, Job>,
     /// Calls that may have to wait, and whose they are.
-    prepared: HashMap<CallId, (Place, Prepared)>,
+    prepared: HashMap<CallId, (JobPlace, Prepared)>,
     completions: Completions,
 }
 
@@ -79,7 +79,7 @@ impl Disk {
     /// As [`crate::machine::Effect::Open`]. What is opened comes in [`Completion::Opened`], for [`Disk::take`].
     pub(crate) fn open(&mut self, place: PlaceId, spec: StartJob) {
         // Said by the last that goes of what is made here.
-        let held = Place::new(place, self.completions.clone());
+        let held = JobPlace::new(place, self.completions.clone());
         let owed = OwedOpen::new(place, self.completions.clone());
         match self.descriptors.for_job(spec.members.len()) {
             Ok(descriptors) => self.opener.open(Order { spec, descriptors, place: held, owed }),

@@ -198,7 +198,7 @@ fn read_tree<E>(
     bytes: u64,
     read_error: impl Fn(io::Error) -> E,
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<Vec<tree::Node>, E> {
+) -> Result<Vec<tree::TreeNode>, E> {
     let (mut piece, mut leaves, mut read) = (Vec::new(), Vec::new(), 0);
     loop {
         piece.clear();

@@ -60,7 +60,7 @@ pub enum PeerError {
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum PeerFrameKind {
     /// What `from` has gathered up to this step.
     Step,
     /// `from` has all of that step.
@@ -71,7 +71,7 @@ pub(crate) enum Kind {
     NotYet,
 }
 
-impl Kind {
+impl PeerFrameKind {
     const ALL: [Self; 4] = [Self::Step, Self::Have, Self::Ask, Self::NotYet];
 
     const fn code(self) -> u8 {
@@ -108,13 +108,13 @@ const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES);
 /// A header that was understood, but for whose job it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PeerFrameKind,
     /// Number of the barrier in its job, counted from 0.
     pub(crate) generation: u64,
     pub(crate) step: u32,
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Which of the frames of a [`Kind::Step`] …
+    /// Which of the frames of a [`PeerFrameKind::Step`] …
     pub(crate) part: u32,
     /// … of how many, at least one.
     pub(crate) parts: u32,
@@ -260,12 +260,12 @@ fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
     if wire.version.get() != VERSION {
         return Err(PeerError::Version(wire.version.get()));
     }
-    let kind = Kind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(PeerError::Header)?;
+    let kind = PeerFrameKind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(PeerError::Header)?;
     let body_bytes = wire.body_bytes.get() as usize;
     if body_bytes > PMI_FRAME_BODY_BYTES_MAX {
         return Err(PeerError::BodyTooLong(wire.body_bytes.get()));
     }
-    if wire.reserved != 0 || kind != Kind::Step && body_bytes > 0 {
+    if wire.reserved != 0 || kind != PeerFrameKind::Step && body_bytes > 0 {
         return Err(PeerError::Header);
     }
     let header = Header {

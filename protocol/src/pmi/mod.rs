@@ -27,5 +27,5 @@ pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
 pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
 pub(crate) use self::placement::Places;
-pub use self::placement::{Place, Placement, PlacementError};
+pub use self::placement::{NodeRanks, Placement, PlacementError};
 pub use self::server::{Event, Server};

@@ -10,7 +10,7 @@ use crate::limits::{NODE_ADDRESSES_MAX, PMI_MAPPING_BYTES_MAX};
 
 /// Consecutive ranks on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NodeRanks {
     /// The node.
     pub node: NodeId,
     /// The first of its ranks.
@@ -19,7 +19,7 @@ pub struct Place {
     pub count: u32,
 }
 
-impl Place {
+impl NodeRanks {
     /// The ranks of the place.
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
         (self.first.0..self.first.0.saturating_add(self.count)).map(Rank)
@@ -49,9 +49,9 @@ struct Run {
 
 impl Run {
     /// The place that is so many behind the first.
-    const fn place(&self, behind: u32) -> Place {
+    const fn place(&self, behind: u32) -> NodeRanks {
         let (node, first) = (NodeId(self.node.0 + behind), Rank(self.first.0 + behind * self.ranks));
-        Place { node, first, count: self.ranks }
+        NodeRanks { node, first, count: self.ranks }
     }
 }
 
@@ -153,7 +153,7 @@ impl Placement {
     ///
     /// # Errors
     /// [`PlacementError`].
-    pub fn new(places: Vec<Place>) -> Result<Self, PlacementError> {
+    pub fn new(places: Vec<NodeRanks>) -> Result<Self, PlacementError> {
         let mut all = Places::with_room(0)?;
         for place in places {
             if place.first.0 != all.size {
@@ -185,7 +185,7 @@ impl Placement {
 
     /// The place with this index.
     #[must_use]
-    pub fn place(&self, index: u32) -> Option<Place> {
+    pub fn place(&self, index: u32) -> Option<NodeRanks> {
         let run = self.runs.get(self.runs.partition_point(|run| run.index <= index).checked_sub(1)?)?;
         Some(index - run.index).filter(|behind| *behind < run.nodes).map(|behind| run.place(behind))
     }

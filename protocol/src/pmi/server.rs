@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame};
-use super::placement::{Place, Placement};
+use super::placement::{NodeRanks, Placement};
 use super::space::{OutOfMemory, PutError, Space};
 use super::spread::{Completed, Spread};
 use crate::control::Exit;
@@ -69,7 +69,7 @@ struct Local {
 #[derive(Debug)]
 pub struct Server {
     placement: Placement,
-    here: Place,
+    here: NodeRanks,
     space_name: String,
     mapping: Option<String>,
     space: Space,

@@ -11,16 +11,16 @@
 //! enters next (`g`), or about the one after (`g + 1`, from a node that has left `g` already), and no other. Both are
 //! kept; there is nothing to keep of later ones.
 //!
-//! **Loss.** A step is kept by its sender until the receiver says [`Kind::Have`], and sent again when the connection
-//! between them is a new one or the receiver asks. Whoever waits asks ([`Kind::Ask`]) the node it waits for, which
-//! either sends or says that it has not come so far ([`Kind::NotYet`]). So a node that does not answer is told from one
-//! whose ranks take their time, by the one node that needs to know.
+//! **Loss.** A step is kept by its sender until the receiver says [`PeerFrameKind::Have`], and sent again when the
+//! connection between them is a new one or the receiver asks. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
+//! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]). So a node that does
+//! not answer is told from one whose ranks take their time, by the one node that needs to know.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::frame::{Header, Keys, Kind, PeerError, PeerFrame};
+use super::frame::{Header, Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::gather::{self, Gathered, Incoming};
 use super::space::Put;
 use crate::limits::{PMI_ASK_NS, PMI_SHORT_FRAMES_MAX, PMI_SILENCE_NS};
@@ -41,7 +41,7 @@ pub(crate) struct Spread {
     /// Steps that their receiver does not have yet as far as this node knows: of two barriers at most.
     outgoing: Vec<Outgoing>,
     /// Frames without a body that are to be sent: to whom, and what.
-    short: BTreeSet<(u32, Kind, u64, u32)>,
+    short: BTreeSet<(u32, PeerFrameKind, u64, u32)>,
     /// Barriers that others are known to have entered.
     entered_by_others: u64,
 }
@@ -207,7 +207,7 @@ impl Spread {
             .map(|distance| ((u64::from(self.me) + u64::from(nodes - distance)) % u64::from(nodes)) as u32);
         let bodies = gather::bodies(&walk.gathered, origins)?;
         let parts = bodies.len() as u32;
-        let header = |part| Header { kind: Kind::Step, generation, step, from: self.me, to, part, parts };
+        let header = |part| Header { kind: PeerFrameKind::Step, generation, step, from: self.me, to, part, parts };
         let frames = (0..).zip(&bodies).map(|(part, body)| self.keys.seal(&header(part), body)).collect();
         self.outgoing.push(Outgoing { to, generation, step, frames, sent: 0 });
         Ok(())
@@ -224,8 +224,8 @@ impl Spread {
             return Err(PeerError::Nonsense("not for this node"));
         }
         let expected = match kind {
-            Kind::Step | Kind::NotYet => self.predecessor(step),
-            Kind::Have | Kind::Ask => self.successor(step),
+            PeerFrameKind::Step | PeerFrameKind::NotYet => self.predecessor(step),
+            PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
         };
         if from != expected {
             return Err(PeerError::Nonsense("from a node that has no part in this step"));
@@ -235,22 +235,24 @@ impl Spread {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
         }
         if let Some(walk) = &mut self.walk
-            && matches!(kind, Kind::Step | Kind::NotYet)
+            && matches!(kind, PeerFrameKind::Step | PeerFrameKind::NotYet)
             && (generation, step) == (self.completed, walk.step)
         {
             walk.heard_ns = now_ns;
         }
         match kind {
-            Kind::Step => {
+            PeerFrameKind::Step => {
                 self.entered_by_others = self.entered_by_others.max(generation + 1);
                 self.take_step(header, frame.body())?;
             }
-            Kind::Have => self.outgoing.retain(|it| (it.to, it.generation, it.step) != (from, generation, step)),
-            Kind::Ask => {
+            PeerFrameKind::Have => {
+                self.outgoing.retain(|it| (it.to, it.generation, it.step) != (from, generation, step))
+            }
+            PeerFrameKind::Ask => {
                 self.entered_by_others = self.entered_by_others.max(generation + 1);
                 self.answer(from, generation, step);
             }
-            Kind::NotYet => {}
+            PeerFrameKind::NotYet => {}
         }
         Ok(())
     }
@@ -272,7 +274,7 @@ impl Spread {
                 return Ok(());
             }
         }
-        self.say(from, Kind::Have, generation, step);
+        self.say(from, PeerFrameKind::Have, generation, step);
         Ok(())
     }
 
@@ -290,12 +292,12 @@ impl Spread {
             || generation == self.completed && self.walk.as_ref().is_some_and(|walk| walk.step >= step);
         // Otherwise the asker has said in the meantime that it has the step.
         if !has_come {
-            self.say(to, Kind::NotYet, generation, step);
+            self.say(to, PeerFrameKind::NotYet, generation, step);
         }
     }
 
     /// Queues a frame without a body. At the limit it is lost, as any frame may be.
-    fn say(&mut self, to: u32, kind: Kind, generation: u64, step: u32) {
+    fn say(&mut self, to: u32, kind: PeerFrameKind, generation: u64, step: u32) {
         if self.short.len() < PMI_SHORT_FRAMES_MAX {
             self.short.insert((to, kind, generation, step));
         }
@@ -307,8 +309,8 @@ impl Spread {
             || self.outgoing.iter().any(|outgoing| outgoing.to == peer && outgoing.sent < outgoing.frames.len())
     }
 
-    fn first_short(&self, peer: u32) -> Option<(u32, Kind, u64, u32)> {
-        let first = self.short.range((peer, Kind::Step, 0, 0)..).next();
+    fn first_short(&self, peer: u32) -> Option<(u32, PeerFrameKind, u64, u32)> {
+        let first = self.short.range((peer, PeerFrameKind::Step, 0, 0)..).next();
         first.copied().filter(|(to, ..)| *to == peer)
     }
 
@@ -352,7 +354,7 @@ impl Spread {
             return Some(from);
         }
         if asks {
-            self.say(from, Kind::Ask, self.completed, step);
+            self.say(from, PeerFrameKind::Ask, self.completed, step);
         }
         None
     }

@@ -11,7 +11,7 @@ use crate::program::{HEADER_BYTES, USER_END, USER_START};
 pub enum ProgramError {
     /// Another kind of file.
     #[error("not an ELF program but {0}")]
-    NotElf(Kind),
+    NotElf(FileKind),
     /// The file ends before something that it announces.
     #[error("truncated: its {what} end at byte {needed}, the file at byte {file_bytes}; copy or build it again")]
     Truncated {
@@ -117,7 +117,7 @@ pub enum ProgramError {
 
 /// What a file that is not an ELF file looks like. Displayed with what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// Nothing in it.
     Empty,
     /// `#!`.
@@ -138,25 +138,25 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl FileKind {
     /// Looks at the start of a file.
     pub(crate) fn of(start: &[u8]) -> Self {
-        const MAGICS: [(&[u8], Kind); 15] = [
-            (b"#!", Kind::Script),
-            (b"MZ", Kind::Windows),
-            (b"\xfe\xed\xfa\xce", Kind::MacOs),
-            (b"\xfe\xed\xfa\xcf", Kind::MacOs),
-            (b"\xce\xfa\xed\xfe", Kind::MacOs),
-            (b"\xcf\xfa\xed\xfe", Kind::MacOs),
-            (b"\xca\xfe\xba\xbe", Kind::MacOs),
-            (b"\0asm", Kind::WebAssembly),
-            (b"!<arch>\n", Kind::Archive),
-            (b"!<thin>\n", Kind::Archive),
-            (b"\x1f\x8b", Kind::Compressed),
-            (b"PK\x03\x04", Kind::Compressed),
-            (b"\xfd7zXZ", Kind::Compressed),
-            (b"\x28\xb5\x2f\xfd", Kind::Compressed),
-            (b"BZh", Kind::Compressed),
+        const MAGICS: [(&[u8], FileKind); 15] = [
+            (b"#!", FileKind::Script),
+            (b"MZ", FileKind::Windows),
+            (b"\xfe\xed\xfa\xce", FileKind::MacOs),
+            (b"\xfe\xed\xfa\xcf", FileKind::MacOs),
+            (b"\xce\xfa\xed\xfe", FileKind::MacOs),
+            (b"\xcf\xfa\xed\xfe", FileKind::MacOs),
+            (b"\xca\xfe\xba\xbe", FileKind::MacOs),
+            (b"\0asm", FileKind::WebAssembly),
+            (b"!<arch>\n", FileKind::Archive),
+            (b"!<thin>\n", FileKind::Archive),
+            (b"\x1f\x8b", FileKind::Compressed),
+            (b"PK\x03\x04", FileKind::Compressed),
+            (b"\xfd7zXZ", FileKind::Compressed),
+            (b"\x28\xb5\x2f\xfd", FileKind::Compressed),
+            (b"BZh", FileKind::Compressed),
         ];
         if start.is_empty() {
             return Self::Empty;
@@ -171,7 +171,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const BUILD: &str = "build a static Linux program for x86-64";
         let (what, remedy) = match self {

@@ -10,7 +10,7 @@ use elf::file::{Class, FileHeader};
 pub(crate) use elf::segment::ProgramHeader;
 use elf::segment::SegmentTable;
 
-use crate::program::error::{Kind, Machine, ProgramError};
+use crate::program::error::{FileKind, Machine, ProgramError};
 use crate::program::{HEADER_BYTES, PROGRAM_HEADER_BYTES, Placement};
 
 /// Length of an ELF header, bytes.
@@ -33,7 +33,7 @@ impl Headers {
     /// Reads the headers from the start of a file of `file_bytes` bytes.
     pub(crate) fn parse(start: &[u8], file_bytes: u64) -> Result<Self, ProgramError> {
         if !start.starts_with(&abi::ELFMAGIC) {
-            return Err(ProgramError::NotElf(Kind::of(start)));
+            return Err(ProgramError::NotElf(FileKind::of(start)));
         }
         let identity = |index: usize| start.get(index).copied().unwrap_or_default();
         if start.len() < ELF_HEADER_BYTES {

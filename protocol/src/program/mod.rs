@@ -15,7 +15,7 @@ pub mod tree;
 
 use alloc::vec::Vec;
 
-pub use self::error::{Kind, ProgramError};
+pub use self::error::{FileKind, ProgramError};
 
 use self::headers::{Headers, ProgramHeader};
 use crate::limits::PROGRAM_BYTES_MAX;

@@ -19,7 +19,7 @@ use super::PAGE_BYTES;
 use crate::ids::ProgramId;
 
 /// A node: the chaining value of its subtree; at the root the file's hash.
-pub type Node = [u8; NODE_BYTES];
+pub type TreeNode = [u8; NODE_BYTES];
 
 /// Length of a node, bytes.
 pub const NODE_BYTES: usize = 32;
@@ -41,7 +41,7 @@ pub const fn nodes(bytes: u64) -> u64 {
 
 /// The node of a page of a file of `bytes` bytes. What is no page, because it is empty, is nobody's.
 #[must_use]
-pub fn leaf(bytes: u64, page: u64, content: &[u8]) -> Node {
+pub fn leaf(bytes: u64, page: u64, content: &[u8]) -> TreeNode {
     if content.is_empty() || content.len() as u64 > PAGE_BYTES {
         return [0; NODE_BYTES];
     }
@@ -83,7 +83,7 @@ impl Subtree {
     }
 
     /// Its node, from those below it.
-    fn merge(self, left: &Node, right: &Node) -> Node {
+    fn merge(self, left: &TreeNode, right: &TreeNode) -> TreeNode {
         if self.index == 0 {
             *merge_subtrees_root(left, right, Mode::Hash).as_bytes()
         } else {
@@ -94,7 +94,7 @@ impl Subtree {
 
 /// The whole tree of a file in pre-order; see [`build`].
 #[must_use]
-pub fn of(file: &[u8]) -> Vec<Node> {
+pub fn of(file: &[u8]) -> Vec<TreeNode> {
     let bytes = file.len() as u64;
     let pages = (0..).zip(file.chunks(PAGE_BYTES as usize));
     build(bytes, &pages.map(|(page, content)| leaf(bytes, page, content)).collect::<Vec<_>>())
@@ -103,8 +103,8 @@ pub fn of(file: &[u8]) -> Vec<Node> {
 /// The whole tree of a file of `bytes` bytes in pre-order, from the nodes of its pages. Its first node is the file's
 /// hash. Empty if these are not its pages.
 #[must_use]
-pub fn build(bytes: u64, leaves: &[Node]) -> Vec<Node> {
-    fn fill(tree: Subtree, leaves: &[Node], nodes: &mut Vec<Node>) -> Node {
+pub fn build(bytes: u64, leaves: &[TreeNode]) -> Vec<TreeNode> {
+    fn fill(tree: Subtree, leaves: &[TreeNode], nodes: &mut Vec<TreeNode>) -> TreeNode {
         let place = nodes.len();
         nodes.push([0; NODE_BYTES]);
         let node = match tree.children() {
@@ -146,13 +146,13 @@ pub fn beside(bytes: u64, first: u64, count: u64) -> Vec<u64> {
 /// nodes beside them are these: if any of this was changed, another program's. (Where the file ends is shown by its end
 /// only: `bytes` is not checked by pages from elsewhere.) `None` if there are not as many nodes as there should be.
 #[must_use]
-pub fn program_of(bytes: u64, first: u64, leaves: &[Node], beside: &[Node]) -> Option<ProgramId> {
+pub fn program_of(bytes: u64, first: u64, leaves: &[TreeNode], beside: &[TreeNode]) -> Option<ProgramId> {
     struct Given<'a> {
         first: u64,
-        leaves: &'a [Node],
-        beside: core::slice::Iter<'a, Node>,
+        leaves: &'a [TreeNode],
+        beside: core::slice::Iter<'a, TreeNode>,
     }
-    fn climb(tree: Subtree, given: &mut Given<'_>) -> Option<Node> {
+    fn climb(tree: Subtree, given: &mut Given<'_>) -> Option<TreeNode> {
         if !tree.meets(given.first, given.leaves.len() as u64) {
             return given.beside.next().copied();
         }
@@ -175,7 +175,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, any};
     use proptest::{prop_assert, prop_assert_eq, prop_assume, proptest};
 
-    use super::{Node, PAGE_BYTES, beside, build, leaf, nodes, of, program_of};
+    use super::{PAGE_BYTES, TreeNode, beside, build, leaf, nodes, of, program_of};
     use crate::ids::ProgramId;
     use crate::limits::{PROGRAM_BYTES_MAX, TREE_NODES_PER_REPLY_MAX};
 
@@ -184,7 +184,7 @@ mod tests {
         (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
     }
 
-    fn leaves(file: &[u8]) -> Vec<Node> {
+    fn leaves(file: &[u8]) -> Vec<TreeNode> {
         let pages = file.chunks(PAGE_BYTES as usize);
         (0..).zip(pages).map(|(page, content)| leaf(file.len() as u64, page, content)).collect()
     }
@@ -229,7 +229,7 @@ mod tests {
             prop_assume!((first as usize) < all.len());
             let tree = build(bytes, &all);
             let pages = all[first as usize..].iter().take(count as usize).copied().collect::<Vec<_>>();
-            let others: Vec<Node> = beside(bytes, first, count).iter().map(|index| tree[*index as usize]).collect();
+            let others: Vec<TreeNode> = beside(bytes, first, count).iter().map(|index| tree[*index as usize]).collect();
             prop_assert_eq!(program_of(bytes, first, &pages, &others), Some(id));
             // Anything that is changed is seen.
             let flip = flip.index(32 * (pages.len() + others.len()));
@@ -248,8 +248,8 @@ mod tests {
         fn no_nodes_make_it_panic(
             bytes: u64,
             first: u64,
-            leaves in vec(any::<Node>(), 0..9),
-            others in vec(any::<Node>(), 0..70),
+            leaves in vec(any::<TreeNode>(), 0..9),
+            others in vec(any::<TreeNode>(), 0..70),
         ) {
             let _ = program_of(bytes, first, &leaves, &others);
         }

@@ -36,8 +36,8 @@ pub use crate::frame::Frame;
 use self::handshake::{Hello, Keys};
 use self::inbound::{Inbound, Partial};
 use self::outbound::{Body, Bulk, Guard, Outbound};
-use self::state::{Reception, State};
-use crate::frame::{Direction, FrameError, Header, Kind};
+use self::state::{Reception, SessionState};
+use crate::frame::{Direction, FrameError, FrameKind, Header};
 use crate::ids::{Generation, NodeId};
 use crate::limits::{BULK_BYTES_MAX, HANDSHAKE_TIMEOUT_NS, SEND_QUEUE_BYTES_MAX};
 use crate::personality::NodeKey;
@@ -125,17 +125,17 @@ impl Session {
     #[must_use]
     pub fn connect(channel: Channel, identity: Identity, key: &NodeKey, nonce: [u8; NONCE_BYTES], now_ns: u64) -> Self {
         let hello = Hello::new(channel, identity, nonce);
-        let state = State::Greeted { hello, key: key.clone() };
+        let state = SessionState::Greeted { hello, key: key.clone() };
         let mut session = Self::new(Reception::new(channel, Direction::Down, state), nonce, now_ns);
         session.identity = Some(identity);
-        session.push_handshake(Kind::Hello, None, hello.as_bytes());
+        session.push_handshake(FrameKind::Hello, None, hello.as_bytes());
         session
     }
 
     /// The I/O node's end. `nonce` must be random, `now_ns` is any monotonic clock's.
     #[must_use]
     pub fn accept(channel: Channel, nonce: [u8; NONCE_BYTES], now_ns: u64) -> Self {
-        Self::new(Reception::new(channel, Direction::Up, State::Listening), nonce, now_ns)
+        Self::new(Reception::new(channel, Direction::Up, SessionState::Listening), nonce, now_ns)
     }
 
     fn new(reception: Reception, nonce: [u8; NONCE_BYTES], now_ns: u64) -> Self {
@@ -160,14 +160,14 @@ impl Session {
     /// The peer has proved that it has the key.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        matches!(self.reception.state, State::Established { .. })
+        matches!(self.reception.state, SessionState::Established { .. })
     }
 
     /// Why the session is of no more use, if it is not.
     #[must_use]
     pub fn failure(&self) -> Option<SessionError> {
         match self.reception.state {
-            State::Failed(error) => Some(error),
+            SessionState::Failed(error) => Some(error),
             _ => None,
         }
     }
@@ -182,19 +182,19 @@ impl Session {
     /// Answers [`Event::KeyWanted`]: the key of exactly that boot of that node, or `None` if there is no such (then the
     /// session has failed). Without such an event before it does nothing.
     pub fn supply_key(&mut self, key: Option<&NodeKey>) {
-        let State::WantsKey { hello } = &self.reception.state else {
+        let SessionState::WantsKey { hello } = &self.reception.state else {
             return;
         };
         let Some(key) = key else {
             let error = SessionError::UnknownNode(hello.identity().generation);
             self.refuse(Refusal::UnknownNode);
-            self.reception.state = State::Failed(error);
+            self.reception.state = SessionState::Failed(error);
             return;
         };
         let keys = Keys::derive(key, hello, &self.nonce);
         let nonce = self.nonce;
-        self.push_handshake(Kind::Challenge, Some(&keys), &nonce);
-        self.reception.state = State::Challenged { keys };
+        self.push_handshake(FrameKind::Challenge, Some(&keys), &nonce);
+        self.reception.state = SessionState::Challenged { keys };
     }
 
     /// Takes bytes that arrived, in whatever pieces they did.
@@ -214,7 +214,7 @@ impl Session {
             };
             if let Err(error) = accepted {
                 self.refuse_after(error);
-                self.reception.state = State::Failed(error);
+                self.reception.state = SessionState::Failed(error);
                 // What was half received is of no more use.
                 self.inbound = Inbound::new();
                 return Err(error);
@@ -226,34 +226,34 @@ impl Session {
     fn accept_frame(&mut self, partial: Partial) -> Result<(), SessionError> {
         self.reception.check_frame(&partial)?;
         match partial.header.kind {
-            Kind::Hello => {
+            FrameKind::Hello => {
                 let hello = self.reception.read_hello(&partial)?;
                 let identity = hello.identity();
                 self.identity = Some(identity);
-                self.reception.state = State::WantsKey { hello };
+                self.reception.state = SessionState::WantsKey { hello };
                 self.events.push_back(Event::KeyWanted(identity));
             }
-            Kind::Challenge => {
+            FrameKind::Challenge => {
                 let keys = self.reception.read_challenge(&partial)?;
-                self.push_handshake(Kind::Confirm, Some(&keys), &[]);
+                self.push_handshake(FrameKind::Confirm, Some(&keys), &[]);
                 self.establish(keys);
             }
-            Kind::Confirm => {
+            FrameKind::Confirm => {
                 let keys = self.reception.read_confirm(&partial)?;
                 self.establish(keys);
             }
-            Kind::Message => {
+            FrameKind::Message => {
                 let Partial { header, body, bulk, .. } = partial;
                 self.events.push_back(Event::Frame(Frame { id: header.id, body, bulk }));
             }
-            Kind::Refusal => return Err(self.reception.read_refusal(&partial)),
+            FrameKind::Refusal => return Err(self.reception.read_refusal(&partial)),
         }
         self.reception.sequence += 1;
         Ok(())
     }
 
     fn establish(&mut self, keys: Keys) {
-        self.reception.state = State::Established { keys };
+        self.reception.state = SessionState::Established { keys };
         self.events.extend(self.identity.map(Event::Established));
     }
 
@@ -293,7 +293,7 @@ impl Session {
     }
 
     fn push_message<T: Serialize + ?Sized>(&mut self, id: u64, message: &T, bulk: Bulk<'_>) -> Result<(), SendError> {
-        let State::Established { keys } = &self.reception.state else {
+        let SessionState::Established { keys } = &self.reception.state else {
             return Err(SendError::NotEstablished);
         };
         if bulk.bytes().len() > BULK_BYTES_MAX {
@@ -303,7 +303,7 @@ impl Session {
             return Err(SendError::Full);
         }
         let direction = self.reception.direction.reverse();
-        let header = Header::new(Kind::Message, direction, keys.session, self.send_sequence, id);
+        let header = Header::new(FrameKind::Message, direction, keys.session, self.send_sequence, id);
         let guard = if self.reception.channel.covers_bulk() { Guard::Mac } else { Guard::Digest(keys.digest_seed) };
         self.outbound.push(header, Some(keys.of(direction)), Body::Message(message), bulk, guard)?;
         self.send_sequence += 1;
@@ -312,7 +312,7 @@ impl Session {
 
     /// Queues a frame of the handshake. Its few bytes are the first that are ever queued, so only memory can be short;
     /// then the peer's deadline ends the session.
-    fn push_handshake(&mut self, kind: Kind, keys: Option<&Keys>, body: &[u8]) {
+    fn push_handshake(&mut self, kind: FrameKind, keys: Option<&Keys>, body: &[u8]) {
         let direction = self.reception.direction.reverse();
         let session = keys.map_or(0, |keys| keys.session);
         let header = Header::new(kind, direction, session, self.send_sequence, 0);
@@ -324,7 +324,7 @@ impl Session {
 
     /// Tells a node what is wrong with its hello, where it can mend that.
     fn refuse_after(&mut self, error: SessionError) {
-        if matches!(self.reception.state, State::Listening) {
+        if matches!(self.reception.state, SessionState::Listening) {
             match error {
                 SessionError::Channel { .. } => self.refuse(Refusal::Channel),
                 SessionError::Frame(FrameError::Version { .. }) => self.refuse(Refusal::Version),
@@ -334,7 +334,7 @@ impl Session {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        self.push_handshake(Kind::Refusal, None, &[refusal.code()]);
+        self.push_handshake(FrameKind::Refusal, None, &[refusal.code()]);
     }
 
     /// The bytes to put on the wire next; empty only if there are none. Call again after [`Session::consume`].
@@ -365,7 +365,7 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         match self.reception.state {
-            State::Established { .. } | State::Failed(_) => None,
+            SessionState::Established { .. } | SessionState::Failed(_) => None,
             _ => Some(self.handshake_deadline_ns),
         }
     }
@@ -376,7 +376,7 @@ impl Session {
     /// [`SessionError::HandshakeTimeout`] if the handshake should be done by now; any other if the session has failed.
     pub fn handle_timeout(&mut self, now_ns: u64) -> Result<(), SessionError> {
         if self.poll_timeout().is_some_and(|deadline_ns| now_ns >= deadline_ns) {
-            self.reception.state = State::Failed(SessionError::HandshakeTimeout);
+            self.reception.state = SessionState::Failed(SessionError::HandshakeTimeout);
         }
         self.failure().map_or(Ok(()), Err)
     }

@@ -257,10 +257,10 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::{Body, Bulk, Guard, Outbound};
-    use crate::frame::{Direction, Header, Kind};
+    use crate::frame::{Direction, FrameKind, Header};
 
     fn push(outbound: &mut Outbound, body: &[u8], bulk: Bulk<'_>) {
-        let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
+        let header = Header::new(FrameKind::Message, Direction::Up, 1, 2, 3);
         assert!(outbound.push(header, None, Body::<()>::Bytes(body), bulk, Guard::Digest(4)).is_ok());
     }
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_what_is_refused() {
         let mut outbound = Outbound::default();
-        let header = Header::new(Kind::Message, Direction::Up, 1, 2, 3);
+        let header = Header::new(FrameKind::Message, Direction::Up, 1, 2, 3);
         let body = vec![1_u8; 300_000];
         assert!(outbound.push(header, None, Body::<()>::Bytes(&body), Bulk::Borrowed(&[]), Guard::Mac).is_err());
         assert!(outbound.pieces.is_empty());

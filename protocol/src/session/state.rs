@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::frame::{self, Direction, Header, Kind, MAC_BYTES};
+use crate::frame::{self, Direction, FrameKind, Header, MAC_BYTES};
 use crate::limits::HANDSHAKE_BODY_BYTES_MAX;
 use crate::personality::NodeKey;
 use crate::session::error::{Refusal, SessionError};
@@ -11,7 +11,7 @@ use crate::session::inbound::{Gate, Partial};
 use crate::session::{Channel, NONCE_BYTES};
 
 /// Where the handshake stands.
-pub(crate) enum State {
+pub(crate) enum SessionState {
     /// Node: the hello is out.
     Greeted {
         /// As it was sent.
@@ -45,23 +45,25 @@ pub(crate) struct Reception {
     pub(crate) channel: Channel,
     /// Which way accepted frames travel.
     pub(crate) direction: Direction,
-    pub(crate) state: State,
+    pub(crate) state: SessionState,
     /// Number of the next frame to be accepted.
     pub(crate) sequence: u64,
 }
 
 impl Reception {
-    pub(crate) fn new(channel: Channel, direction: Direction, state: State) -> Self {
+    pub(crate) fn new(channel: Channel, direction: Direction, state: SessionState) -> Self {
         Self { channel, direction, state, sequence: 0 }
     }
 
     /// Looks at what only a whole frame shows: whether its bulk bytes are those that were sent.
     pub(crate) fn check_frame(&self, partial: &Partial) -> Result<(), SessionError> {
         match (&self.state, partial.digest) {
-            (State::Established { keys }, _) if self.channel.covers_bulk() => {
+            (SessionState::Established { keys }, _) if self.channel.covers_bulk() => {
                 self.verify(keys, partial, &partial.bulk).map_err(|()| SessionError::Authentication)
             }
-            (State::Established { keys }, Some(digest)) if digest != frame::digest(keys.digest_seed, &partial.bulk) => {
+            (SessionState::Established { keys }, Some(digest))
+                if digest != frame::digest(keys.digest_seed, &partial.bulk) =>
+            {
                 Err(SessionError::Damaged)
             }
             _ => Ok(()),
@@ -86,7 +88,7 @@ impl Reception {
     }
 
     pub(crate) fn read_challenge(&self, partial: &Partial) -> Result<Keys, SessionError> {
-        let State::Greeted { hello, key } = &self.state else {
+        let SessionState::Greeted { hello, key } = &self.state else {
             return Err(SessionError::Unexpected("challenge outside the handshake"));
         };
         let nonce = <[u8; NONCE_BYTES]>::try_from(partial.body.as_bytes());
@@ -96,7 +98,7 @@ impl Reception {
     }
 
     pub(crate) fn read_confirm(&self, partial: &Partial) -> Result<Keys, SessionError> {
-        let State::Challenged { keys } = &self.state else {
+        let SessionState::Challenged { keys } = &self.state else {
             return Err(SessionError::Unexpected("confirmation outside the handshake"));
         };
         if !partial.body.is_empty() {
@@ -127,12 +129,11 @@ impl Gate for Reception {
         }
         // The session a proof names is only known once its body has been read.
         let session = match (&self.state, header.kind) {
-            (State::Listening, Kind::Hello) | (State::Greeted { .. }, Kind::Refusal) => Some(0),
-            (State::Greeted { .. }, Kind::Challenge) => None,
-            (State::Challenged { keys }, Kind::Confirm) | (State::Established { keys }, Kind::Message) => {
-                Some(keys.session)
-            }
-            (State::Established { .. }, _) => return Err(SessionError::Unexpected("handshake is done")),
+            (SessionState::Listening, FrameKind::Hello) | (SessionState::Greeted { .. }, FrameKind::Refusal) => Some(0),
+            (SessionState::Greeted { .. }, FrameKind::Challenge) => None,
+            (SessionState::Challenged { keys }, FrameKind::Confirm)
+            | (SessionState::Established { keys }, FrameKind::Message) => Some(keys.session),
+            (SessionState::Established { .. }, _) => return Err(SessionError::Unexpected("handshake is done")),
             _ => return Err(SessionError::Unexpected("handshake is not done")),
         };
         if session.is_some_and(|session| session != header.session) {
@@ -142,7 +143,7 @@ impl Gate for Reception {
             return Err(SessionError::Sequence { expected: self.sequence, found: header.sequence });
         }
         let plain = header.id == 0 && header.body_bytes <= HANDSHAKE_BODY_BYTES_MAX && header.bulk_bytes == 0;
-        if header.kind != Kind::Message && !plain {
+        if header.kind != FrameKind::Message && !plain {
             return Err(SessionError::Unexpected("handshake frame with more than a handshake needs"));
         }
         Ok(())
@@ -155,7 +156,7 @@ impl Gate for Reception {
 
     fn check_body(&self, partial: &Partial) -> Result<(), SessionError> {
         match &self.state {
-            State::Established { keys } if !self.channel.covers_bulk() => {
+            SessionState::Established { keys } if !self.channel.covers_bulk() => {
                 self.verify(keys, partial, &[]).map_err(|()| SessionError::Authentication)
             }
             _ => Ok(()),

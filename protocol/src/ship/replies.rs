@@ -27,11 +27,11 @@ struct Slot {
     number: u64,
     /// The connection on which that was said last.
     heard_on: u64,
-    state: State,
+    state: SlotState,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum SlotState {
     /// Answered. It would be carried out anew.
     #[default]
     Answered,
@@ -72,12 +72,12 @@ impl Replies {
         let heard = match &slot.state {
             _ if connection.0 != self.connections || id.number() < slot.number => return Heard::Nonsense,
             _ if is_again && !is_first => return Heard::Nonsense,
-            State::UnderWay { .. } if is_again => Heard::UnderWay,
-            State::UnderWay { .. } if is_first => return Heard::Later,
-            State::UnderWay { .. } => return Heard::Nonsense,
-            State::Known(reply, bulk) if is_again => Heard::Again(reply.clone(), bulk.clone()),
-            State::Known(..) | State::Answered => {
-                slot.state = State::UnderWay { changes };
+            SlotState::UnderWay { .. } if is_again => Heard::UnderWay,
+            SlotState::UnderWay { .. } if is_first => return Heard::Later,
+            SlotState::UnderWay { .. } => return Heard::Nonsense,
+            SlotState::Known(reply, bulk) if is_again => Heard::Again(reply.clone(), bulk.clone()),
+            SlotState::Known(..) | SlotState::Answered => {
+                slot.state = SlotState::UnderWay { changes };
                 Heard::New
             }
         };
@@ -91,8 +91,8 @@ impl Replies {
     pub fn answered(&mut self, id: RequestId, reply: &Reply, bulk: &[u8]) -> bool {
         let Some(slot) = self.slots.get_mut(id.slot()).filter(|slot| slot.number == id.number()) else { return false };
         slot.state = match slot.state {
-            State::UnderWay { changes: true } => State::Known(reply.clone(), bulk.to_vec()),
-            _ => State::Answered,
+            SlotState::UnderWay { changes: true } => SlotState::Known(reply.clone(), bulk.to_vec()),
+            _ => SlotState::Answered,
         };
         slot.heard_on == self.connections
     }

@@ -33,11 +33,11 @@ pub struct Requests<R> {
 struct Slot<R> {
     /// The number of its last request.
     number: u64,
-    state: State<R>,
+    state: SlotState<R>,
 }
 
 #[derive(Debug)]
-enum State<R> {
+enum SlotState<R> {
     Free,
     /// Under way, as the so manieth of all.
     UnderWay {
@@ -70,7 +70,7 @@ impl<R> Requests<R> {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        let slots = [const { Slot { number: 0, state: State::Free } }; REQUESTS_IN_FLIGHT_MAX];
+        let slots = [const { Slot { number: 0, state: SlotState::Free } }; REQUESTS_IN_FLIGHT_MAX];
         Self { waiting: BTreeMap::new(), waiting_count: 0, last: None, slots, sent: 0 }
     }
 
@@ -86,7 +86,7 @@ impl<R> Requests<R> {
         if self.waiting_count == 0 {
             return None;
         }
-        let index = self.slots.iter().position(|slot| matches!(slot.state, State::Free))?;
+        let index = self.slots.iter().position(|slot| matches!(slot.state, SlotState::Free))?;
         let has_share = |owner| ranks <= 1 || self.under_way_of(owner) < REQUESTS_PER_RANK_MAX;
         let after = self.last.map_or(Unbounded, Excluded);
         let mut in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
@@ -102,26 +102,26 @@ impl<R> Requests<R> {
         self.sent += 1;
         let slot = self.slots.get_mut(index)?;
         slot.number += 1;
-        slot.state = State::UnderWay { owner, order: self.sent, request };
+        slot.state = SlotState::UnderWay { owner, order: self.sent, request };
         let id = RequestId::new(index, slot.number);
         match &mut slot.state {
-            State::UnderWay { request, .. } => Some((id, request)),
-            State::Free | State::Forgotten => None,
+            SlotState::UnderWay { request, .. } => Some((id, request)),
+            SlotState::Free | SlotState::Forgotten => None,
         }
     }
 
     fn under_way_of(&self, wanted: Owner) -> usize {
-        let is_of = |slot: &&Slot<R>| matches!(slot.state, State::UnderWay { owner, .. } if owner == wanted);
+        let is_of = |slot: &&Slot<R>| matches!(slot.state, SlotState::UnderWay { owner, .. } if owner == wanted);
         self.slots.iter().filter(is_of).count()
     }
 
     /// An answer came, or the request was not sent after all: its place is free.
     pub fn take(&mut self, id: RequestId) -> Answered<R> {
         let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.number == id.number());
-        match slot.map(|slot| core::mem::replace(&mut slot.state, State::Free)) {
-            Some(State::UnderWay { request, .. }) => Answered::Request(request),
-            Some(State::Forgotten) => Answered::Forgotten,
-            Some(State::Free) | None => Answered::Unknown,
+        match slot.map(|slot| core::mem::replace(&mut slot.state, SlotState::Free)) {
+            Some(SlotState::UnderWay { request, .. }) => Answered::Request(request),
+            Some(SlotState::Forgotten) => Answered::Forgotten,
+            Some(SlotState::Free) | None => Answered::Unknown,
         }
     }
 
@@ -129,13 +129,13 @@ impl<R> Requests<R> {
     /// dropped, and their places are free.
     pub fn again(&mut self) -> Vec<(RequestId, &R)> {
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Forgotten) {
-                slot.state = State::Free;
+            if matches!(slot.state, SlotState::Forgotten) {
+                slot.state = SlotState::Free;
             }
         }
         let under_way = self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.state {
-            State::UnderWay { order, request, .. } => Some((*order, RequestId::new(index, slot.number), request)),
-            State::Free | State::Forgotten => None,
+            SlotState::UnderWay { order, request, .. } => Some((*order, RequestId::new(index, slot.number), request)),
+            SlotState::Free | SlotState::Forgotten => None,
         });
         let mut under_way: Vec<_> = under_way.collect();
         under_way.sort_unstable_by_key(|(order, ..)| *order);
@@ -147,8 +147,8 @@ impl<R> Requests<R> {
         let gone = self.waiting.remove(&wanted);
         self.waiting_count -= gone.map_or(0, |queue| queue.len());
         for slot in &mut self.slots {
-            if matches!(slot.state, State::UnderWay { owner, .. } if owner == wanted) {
-                slot.state = State::Forgotten;
+            if matches!(slot.state, SlotState::UnderWay { owner, .. } if owner == wanted) {
+                slot.state = SlotState::Forgotten;
             }
         }
     }
@@ -157,8 +157,8 @@ impl<R> Requests<R> {
     pub fn give_up(&mut self, mut is_over: impl FnMut(&R) -> bool) -> Vec<R> {
         let mut given_up = Vec::new();
         for slot in &mut self.slots {
-            if matches!(&slot.state, State::UnderWay { request, .. } if is_over(request))
-                && let State::UnderWay { request, .. } = core::mem::replace(&mut slot.state, State::Forgotten)
+            if matches!(&slot.state, SlotState::UnderWay { request, .. } if is_over(request))
+                && let SlotState::UnderWay { request, .. } = core::mem::replace(&mut slot.state, SlotState::Forgotten)
             {
                 given_up.push(request);
             }
@@ -181,8 +181,8 @@ impl<R> Requests<R> {
     /// All that wait or are under way.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         let under_way = self.slots.iter().filter_map(|slot| match &slot.state {
-            State::UnderWay { request, .. } => Some(request),
-            State::Free | State::Forgotten => None,
+            SlotState::UnderWay { request, .. } => Some(request),
+            SlotState::Free | SlotState::Forgotten => None,
         });
         under_way.chain(self.waiting.values().flatten())
     }
@@ -190,6 +190,6 @@ impl<R> Requests<R> {
     /// Whether answers are still to come that nobody waits for.
     #[must_use]
     pub fn any_forgotten(&self) -> bool {
-        self.slots.iter().any(|slot| matches!(slot.state, State::Forgotten))
+        self.slots.iter().any(|slot| matches!(slot.state, SlotState::Forgotten))
     }
 }

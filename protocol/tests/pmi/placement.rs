@@ -2,7 +2,7 @@
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::PMI_MAPPING_BYTES_MAX;
-use coppice_protocol::pmi::{Place, Placement, PlacementError};
+use coppice_protocol::pmi::{NodeRanks, Placement, PlacementError};
 use proptest::collection::vec;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -10,7 +10,7 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 pub(crate) fn blocks(counts: &[u32]) -> Placement {
     let mut first = 0;
     let places = (100..).zip(counts).map(|(node, count)| {
-        let place = Place { node: NodeId(node), first: Rank(first), count: *count };
+        let place = NodeRanks { node: NodeId(node), first: Rank(first), count: *count };
         first += count;
         place
     });
@@ -65,8 +65,8 @@ proptest! {
 
 #[test]
 fn places_that_are_none_of_a_job_are_refused() {
-    let place = |node, first, count| Place { node: NodeId(node), first: Rank(first), count };
-    let refused = |places: Vec<Place>| Placement::new(places).expect_err("refused");
+    let place = |node, first, count| NodeRanks { node: NodeId(node), first: Rank(first), count };
+    let refused = |places: Vec<NodeRanks>| Placement::new(places).expect_err("refused");
     assert_eq!(refused(vec![]), PlacementError::Empty);
     assert_eq!(refused(vec![place(1, 1, 1)]), PlacementError::Order(Rank(1)));
     assert_eq!(refused(vec![place(1, 0, 2), place(2, 1, 1)]), PlacementError::Order(Rank(1)));

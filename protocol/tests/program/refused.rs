@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use coppice_protocol::limits::PROGRAM_BYTES_MAX;
-use coppice_protocol::program::{Kind, ProgramError, USER_END, parse};
+use coppice_protocol::program::{FileKind, ProgramError, USER_END, parse};
 
 use crate::elf_file::{DYNAMIC, ElfFile, HEADERS, Header, INTERPRETER, READ, WRITE, load, other};
 use crate::parse_file;
@@ -17,21 +17,21 @@ fn refuse(change: impl FnOnce(&mut ElfFile)) -> ProgramError {
 
 #[test]
 fn files_that_are_no_elf_files() {
-    let files: [(&[u8], Kind); 14] = [
-        (b"", Kind::Empty),
-        (b"#!/bin/sh\necho hello\n", Kind::Script),
-        (b"MZ\x90\0\x03", Kind::Windows),
-        (b"\xcf\xfa\xed\xfe\x07\0\0\x01", Kind::MacOs),
-        (b"\0asm\x01\0\0\0", Kind::WebAssembly),
-        (b"!<arch>\nx.o", Kind::Archive),
-        (b"\x1f\x8b\x08", Kind::Compressed),
-        (b"PK\x03\x04", Kind::Compressed),
-        (b"int main() { return 0; }\n", Kind::Text),
-        ("größer\n".as_bytes(), Kind::Text),
-        (b"\x7fELG\x02\x01\x01", Kind::Unknown),
-        (b"\x7fEL", Kind::Unknown),
-        (&[0; 4096], Kind::Unknown),
-        (b"\x01\x02\x03", Kind::Unknown),
+    let files: [(&[u8], FileKind); 14] = [
+        (b"", FileKind::Empty),
+        (b"#!/bin/sh\necho hello\n", FileKind::Script),
+        (b"MZ\x90\0\x03", FileKind::Windows),
+        (b"\xcf\xfa\xed\xfe\x07\0\0\x01", FileKind::MacOs),
+        (b"\0asm\x01\0\0\0", FileKind::WebAssembly),
+        (b"!<arch>\nx.o", FileKind::Archive),
+        (b"\x1f\x8b\x08", FileKind::Compressed),
+        (b"PK\x03\x04", FileKind::Compressed),
+        (b"int main() { return 0; }\n", FileKind::Text),
+        ("größer\n".as_bytes(), FileKind::Text),
+        (b"\x7fELG\x02\x01\x01", FileKind::Unknown),
+        (b"\x7fEL", FileKind::Unknown),
+        (&[0; 4096], FileKind::Unknown),
+        (b"\x01\x02\x03", FileKind::Unknown),
     ];
     for (bytes, kind) in files {
         assert_eq!(parse(bytes, bytes.len() as u64), Err(ProgramError::NotElf(kind)), "{bytes:?}");

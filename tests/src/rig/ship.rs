@@ -33,7 +33,7 @@ pub(super) struct Shared {
 /// A program's file, and its hash tree.
 pub(super) struct Program {
     pub(super) bytes: Vec<u8>,
-    pub(super) tree: Vec<tree::Node>,
+    pub(super) tree: Vec<tree::TreeNode>,
 }
 
 /// What may be wrong with a stored program.

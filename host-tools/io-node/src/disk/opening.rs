@@ -10,7 +10,7 @@ use std::thread::Builder;
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::pset::StartJob;
 
-use super::place::{OwedOpen, Place};
+use super::place::{JobPlace, OwedOpen};
 use super::program::Program;
 use crate::descriptors::JobDescriptors;
 use crate::files::{Porter, Root};
@@ -20,7 +20,7 @@ use crate::files::{Porter, Root};
 pub(super) struct Order {
     pub spec: StartJob,
     pub descriptors: JobDescriptors,
-    pub place: Place,
+    pub place: JobPlace,
     pub owed: OwedOpen,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     /// The threads of its nodes.
     pub porters: BTreeMap<NodeId, Porter>,
     /// Its place.
-    pub place: Place,
+    pub place: JobPlace,
 }
 
 /// A thread that starts the jobs' threads. They could open nothing if the event loop started them.

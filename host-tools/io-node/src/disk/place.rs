@@ -12,7 +12,7 @@ use crate::machine::{Answer, CallId, PlaceId, failed};
 
 /// A job's place among all jobs, which others can have when the job and all its threads are gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Arc<Taken>);
+pub(crate) struct JobPlace(Arc<Taken>);
 
 #[derive(Debug)]
 struct Taken {
@@ -20,7 +20,7 @@ struct Taken {
     completions: Completions,
 }
 
-impl Place {
+impl JobPlace {
     /// The place of that number.
     pub(super) fn new(id: PlaceId, completions: Completions) -> Self {
         Self(Arc::new(Taken { id, completions }))

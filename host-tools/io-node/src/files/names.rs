@@ -9,23 +9,23 @@ use rustix::fs::{AtFlags, CWD, RenameFlags};
 use rustix::io::Errno;
 
 use super::modes::new_mode;
-use super::walk::{Entry, Last, Place, Tail};
+use super::walk::{Destination, DirectoryEntry, Last, Tail};
 use super::{Files, Result, descriptor_path};
 
 impl Files {
     /// A name to change, or how the path ends if not with a name. What the host's kernel keeps is not changed.
-    fn entry(&self, at: &Location) -> Result<core::result::Result<Entry, Last>> {
+    fn entry(&self, at: &Location) -> Result<core::result::Result<DirectoryEntry, Last>> {
         match self.start(at)?.entry(at.path.as_bytes())? {
-            Place::Entry(entry) => {
+            Destination::Entry(entry) => {
                 self.root.admit_unknown(&*entry.parent)?;
                 Ok(Ok(entry))
             }
-            Place::Directory { last, .. } => Ok(Err(last)),
+            Destination::Directory { last, .. } => Ok(Err(last)),
         }
     }
 
     /// As [`Self::entry`], for names that must not exist: those that are no names do.
-    fn new_entry(&self, at: &Location) -> Result<Entry> {
+    fn new_entry(&self, at: &Location) -> Result<DirectoryEntry> {
         self.entry(at)?.map_err(|_| Errno::EXIST)
     }
 
@@ -45,13 +45,13 @@ impl Files {
 
     /// mkdir(2).
     pub(crate) fn make_directory(&self, at: &Location, mode: u32) -> Result<()> {
-        let Entry { parent, name } = self.new_entry(at)?;
+        let DirectoryEntry { parent, name } = self.new_entry(at)?;
         self.root.inside(move || rustix::fs::mkdirat(&*parent, name, new_mode(mode)))
     }
 
     /// unlink(2), or rmdir(2).
     pub(crate) fn remove(&self, at: &Location, directory: bool) -> Result<()> {
-        let Entry { parent, name } = match self.entry(at)? {
+        let DirectoryEntry { parent, name } = match self.entry(at)? {
             Ok(entry) => entry,
             Err(_) if !directory => return Err(Errno::ISDIR),
             Err(Last::Dot) => return Err(Errno::INVAL),
@@ -85,9 +85,9 @@ impl Files {
         let start = self.start(from)?;
         let place = start.walk(from.path.as_bytes(), if follow { Tail::Follow } else { Tail::Keep })?;
         let old = match place {
-            Place::Entry(entry) => entry,
+            Destination::Entry(entry) => entry,
             // Never allowed, but there is an order in which the host's kernel finds out what is wrong.
-            Place::Directory { dir, .. } => return self.link_descriptor(&*dir, to),
+            Destination::Directory { dir, .. } => return self.link_descriptor(&*dir, to),
         };
         // The old name is looked up before the new one's existence matters.
         rustix::fs::statat(&*old.parent, &*old.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -116,7 +116,7 @@ impl Files {
         if target.len() >= PATH_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
-        let Entry { parent, name } = self.new_entry(at)?;
+        let DirectoryEntry { parent, name } = self.new_entry(at)?;
         let target = target.to_owned();
         self.root.inside(move || rustix::fs::symlinkat(target, &*parent, name))
     }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::handles::OpenFile;
 use super::modes::new_mode;
 use super::status::status_of;
-use super::walk::{Entry, Place, Start, Tail};
+use super::walk::{Destination, DirectoryEntry, Start, Tail};
 use super::{Files, Result, descriptor_path, errno};
 use crate::limits::OPENS_MAX;
 
@@ -107,10 +107,10 @@ impl Files {
                 }
             }
             let place = if follow && is_taken { start.walk(path, Tail::Follow)? } else { start.entry(path)? };
-            let Entry { parent, name } = match place {
-                Place::Entry(entry) => entry,
-                Place::Directory { .. } if exclusive => return Err(Errno::EXIST),
-                Place::Directory { .. } => return Err(Errno::ISDIR),
+            let DirectoryEntry { parent, name } = match place {
+                Destination::Entry(entry) => entry,
+                Destination::Directory { .. } if exclusive => return Err(Errno::EXIST),
+                Destination::Directory { .. } => return Err(Errno::ISDIR),
             };
             if name.ends_with(b"/") {
                 return Err(Errno::ISDIR);

@@ -11,7 +11,7 @@ use std::thread::Builder;
 use rustix::io::Errno;
 
 use super::Result;
-use crate::disk::Place;
+use crate::disk::JobPlace;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -31,12 +31,12 @@ pub(crate) struct Porter {
 pub(crate) struct Duty {
     work: Receiver<Work>,
     /// The job's place is not another's as long as the thread is there.
-    _place: Option<Place>,
+    _place: Option<JobPlace>,
 }
 
 impl Porter {
     /// Both ends.
-    pub(super) fn new(place: Option<Place>) -> (Self, Duty) {
+    pub(super) fn new(place: Option<JobPlace>) -> (Self, Duty) {
         // As much waits in it as the nodes have calls under way, and what ended ranks leave, once each.
         let (sender, receiver) = channel();
         (Self { work: sender }, Duty { work: receiver, _place: place })
@@ -44,7 +44,7 @@ impl Porter {
 
     /// Another thread of the job, started by this one, so that it is kept in the root, too. Without one, whatever is
     /// to be done there is `EIO`.
-    pub(crate) fn another(&self, name: String, place: Option<Place>) -> Self {
+    pub(crate) fn another(&self, name: String, place: Option<JobPlace>) -> Self {
         let (porter, duty) = Self::new(place);
         self.leave(move || {
             if let Err(error) = Builder::new().name(name).spawn(move || duty.serve()) {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::porter::{Duty, Porter, is_on_duty};
 use super::{Result, descriptor_path, errno};
-use crate::disk::Place;
+use crate::disk::JobPlace;
 #[cfg(test)]
 use crate::wall::Wall;
 use crate::wall::confine_to_root;
@@ -99,7 +99,7 @@ impl Root {
 
     /// Makes this thread the first of the job's, which whoever has the root has things done by, and has the host's
     /// kernel keep it in the root for that, if it can.
-    pub(crate) fn guard(self, place: Option<Place>) -> (Self, Duty) {
+    pub(crate) fn guard(self, place: Option<JobPlace>) -> (Self, Duty) {
         let wall = confine_to_root(&*self.dir);
         if let Err(error) = &wall {
             tracing::warn!(%error, "no second wall around a job's root");

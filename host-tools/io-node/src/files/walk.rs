@@ -33,16 +33,16 @@ pub(super) enum Tail {
 
 /// Where a path led.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// A name in a directory. Whether it exists has not been settled, but it was no link to follow.
-    Entry(Entry),
+    Entry(DirectoryEntry),
     /// A directory that was not reached by its own name in its parent.
     Directory { dir: Arc<Dir>, last: Last },
 }
 
 /// A name in a directory.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     pub(super) parent: Arc<Dir>,
     /// One component, never `.` or `..`. With [`Tail::Entry`], a slash behind it where the path had one.
     pub(super) name: Vec<u8>,
@@ -139,8 +139,10 @@ impl<'a> Start<'a> {
         for _ in 0..WALKS_MAX {
             let place = self.walk(path, if follow { Tail::Follow } else { Tail::Keep })?;
             let found = match place {
-                Place::Directory { dir, .. } => open_below(&dir, b".", OFlags::PATH | OFlags::DIRECTORY),
-                Place::Entry(Entry { parent, name }) => open_below(&parent, &name, OFlags::PATH | OFlags::NOFOLLOW),
+                Destination::Directory { dir, .. } => open_below(&dir, b".", OFlags::PATH | OFlags::DIRECTORY),
+                Destination::Entry(DirectoryEntry { parent, name }) => {
+                    open_below(&parent, &name, OFlags::PATH | OFlags::NOFOLLOW)
+                }
             };
             let found = found.map_err(|error| errno(&error))?;
             let mode = rustix::fs::fstat(&found)?.st_mode;
@@ -152,10 +154,10 @@ impl<'a> Start<'a> {
     }
 
     /// The place of a name to make, remove or change.
-    pub(super) fn entry(&self, path: &[u8]) -> Result<Place> {
+    pub(super) fn entry(&self, path: &[u8]) -> Result<Destination> {
         let Parts { absolute, mut names, slash } = parts(path)?;
         let Some(name) = names.pop() else {
-            return Ok(Place::Directory { dir: Arc::clone(&self.root_dir), last: Last::Root });
+            return Ok(Destination::Directory { dir: Arc::clone(&self.root_dir), last: Last::Root });
         };
         if name == b"." || name == b".." {
             return self.walk(path, Tail::Entry);
@@ -172,11 +174,11 @@ impl<'a> Start<'a> {
                 None => return self.walk(path, Tail::Entry),
             }
         };
-        Ok(Place::Entry(Entry { parent, name: name_to_change(name, slash) }))
+        Ok(Destination::Entry(DirectoryEntry { parent, name: name_to_change(name, slash) }))
     }
 
     /// Walks `path` one component at a time.
-    pub(super) fn walk(&self, path: &[u8], tail: Tail) -> Result<Place> {
+    pub(super) fn walk(&self, path: &[u8], tail: Tail) -> Result<Destination> {
         let Parts { absolute, names, slash } = parts(path)?;
         let mut steps = Steps::new(self, absolute);
         // For a lookup, a slash at the end is a `.`: what is before it must be a directory.
@@ -202,12 +204,17 @@ impl<'a> Start<'a> {
             }
             let is_last = pending.is_empty();
             if is_last && tail == Tail::Entry {
-                return Ok(Place::Entry(Entry { parent: steps.top(), name: name_to_change(&name, slash) }));
+                return Ok(Destination::Entry(DirectoryEntry {
+                    parent: steps.top(),
+                    name: name_to_change(&name, slash),
+                }));
             }
             let text = if is_last {
                 match read_link(&steps.top(), &name) {
                     Ok(Some(text)) if tail == Tail::Follow => text,
-                    Ok(_) | Err(Errno::NOENT) => return Ok(Place::Entry(Entry { parent: steps.top(), name })),
+                    Ok(_) | Err(Errno::NOENT) => {
+                        return Ok(Destination::Entry(DirectoryEntry { parent: steps.top(), name }));
+                    }
                     Err(error) => return Err(error),
                 }
             } else {
@@ -230,7 +237,7 @@ impl<'a> Start<'a> {
             }
             pending.extend(names.iter().rev().map(|name| name.to_vec()));
         }
-        Ok(Place::Directory { dir: steps.top(), last })
+        Ok(Destination::Directory { dir: steps.top(), last })
     }
 }
 

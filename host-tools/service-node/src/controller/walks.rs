@@ -1,7 +1,7 @@
 //! Walks over all ranks of a job or all nodes, counted in tests.
 //!
-//! What a rank or a node reports must be taken in without a look at the others, or the work grows with the square of the
-//! cluster. A test holds that by counting what such walks see.
+//! What a rank or a node reports must be taken in without a look at the others, or the work grows with the square of
+//! the cluster. A test holds that by counting what such walks see.
 
 #[cfg(test)]
 thread_local! {

@@ -84,7 +84,7 @@ impl Client {
 }
 
 /// Whether pages and the nodes beside them lead to the program's hash. Others have their turns meanwhile.
-async fn is_of_program(file: ProgramFile, first: u32, bytes: &[u8], beside: &[tree::Node]) -> Result<bool, Errno> {
+async fn is_of_program(file: ProgramFile, first: u32, bytes: &[u8], beside: &[tree::TreeNode]) -> Result<bool, Errno> {
     let mut leaves = Vec::new();
     leaves.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES as usize)).map_err(|_| Errno::ENOMEM)?;
     for (page, content) in (u64::from(first)..).zip(bytes.chunks(PAGE_BYTES as usize)) {

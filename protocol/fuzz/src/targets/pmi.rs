@@ -3,12 +3,12 @@
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_LINE_BYTES_MAX};
-use coppice_protocol::pmi::{Conversation, PeerFrames, Place, Placement, Server};
+use coppice_protocol::pmi::{Conversation, NodeRanks, PeerFrames, Placement, Server};
 
 use super::shape;
 
 fn server(node: u32) -> Server {
-    let place = |node| Place { node: NodeId(node), first: Rank(2 * node), count: 2 };
+    let place = |node| NodeRanks { node: NodeId(node), first: Rank(2 * node), count: 2 };
     let placement = Placement::new((0..3).map(place).collect()).expect("in order");
     Server::new(JobId(0), &[7; 32], placement, NodeId(node)).expect("a place")
 }
