@@ -9,17 +9,21 @@
 //!
 //! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
 
+mod actor;
 mod checkers;
 mod disk;
 mod dispatch;
 mod faults;
+mod forgets;
 mod host;
 mod io_node;
 mod machine;
 mod network;
 mod process;
+mod programs;
 mod queue;
 mod script;
+mod sockets;
 mod streams;
 mod users;
 mod wire;

@@ -8,12 +8,19 @@ use coppice_service_node::feed::Piece;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
 use super::world::World;
 
 /// Longest pause between two jobs, or until a user does something to one, ns.
 const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
+
+/// Pages that a process writes beyond those of its program, at most: three of them are just too many for a node.
+pub(super) const TOUCHES_MAX: u64 = 60;
+
+/// How often what a user does is to have programs forgotten.
+const FORGETS_PER_MILLE: u64 = 30;
 
 /// One of them.
 #[derive(Debug, Default)]
@@ -30,6 +37,9 @@ impl World {
     /// A user does what comes to mind.
     pub(super) fn user_acts(&mut self, user: usize) {
         if self.host.is_up() {
+            if self.is_faulty() && self.random.chance(FORGETS_PER_MILLE) {
+                self.forget();
+            }
             match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
                 None if self.is_faulty() => self.submit(user),
                 Some(job) if self.is_faulty() => self.do_to(user, job),
@@ -45,15 +55,20 @@ impl World {
         let ranks_per_node = self.random.between(1, 3) as u32;
         // Some fill the windows of connections and of output.
         let line_bytes_max = if self.random.chance(150) { 60_000 } else { 200 };
+        let program = self.random.between(0, PROGRAMS as u64 - 1);
         let script = Script {
+            program,
             lines: self.random.between(0, 30),
             pause_ns: self.random.delay(SECOND_NS),
             line_bytes: self.random.delay(line_bytes_max),
             appends: self.random.chance(500),
             status: self.random.between(0, 3) as u8,
+            touches: self.random.delay(TOUCHES_MAX),
+            spoils: self.random.chance(200),
         };
+        let is_warm = self.random.chance(800);
         let submission = Submission {
-            program: "/bin/script".into(),
+            program: format!("/bin/script{program}").into(),
             name: "script".into(),
             arguments: script.arguments(),
             environment: Vec::new(),
@@ -65,15 +80,16 @@ impl World {
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
             umask: 0o22,
             estimate_ms: None,
-            retain: false,
+            retain: is_warm,
             nodes: Vec::new(),
         };
-        let Some(Ok(job)) = self.host.submit(submission, self.now_ns) else {
+        let Some(Ok(job)) = self.host.submit(program, submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
             return self.settle_host();
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, script);
+        self.checkers.retention.submitted(job, program, is_warm);
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 if let Some(user) = self.users.get_mut(user) {
