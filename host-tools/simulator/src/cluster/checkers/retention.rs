@@ -101,11 +101,12 @@ impl Retention {
                     _ => {}
                 }
             }
-            let (there, any_ran) = on_nodes.entry(rank.node).or_default();
-            (*there, *any_ran) = (*there + found + fetched, *any_ran || has_run);
+            // What ranks take from each other is counted with who fetched it, which may be lost.
+            let (there, have_run) = on_nodes.entry(rank.node).or_insert((0, true));
+            (*there, *have_run) = (*there + found + fetched, *have_run && has_run);
         }
-        for (node, (there, has_run)) in on_nodes {
-            ensure(!has_run || there > 0, || format!("job {job} ran on node {node}, where no page of it was"))?;
+        for (node, (there, have_run)) in on_nodes {
+            ensure(!have_run || there > 0, || format!("job {job} ran on node {node}, where no page of it was"))?;
         }
         for placed in detail.job.placement.iter().flat_map(|placement| &placement.nodes) {
             let is_for_pages = placed.reason == PlacementReason::Retained;
