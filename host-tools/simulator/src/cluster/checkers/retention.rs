@@ -101,12 +101,13 @@ impl Retention {
                     _ => {}
                 }
             }
-            // What ranks take from each other is counted with who fetched it, which may be lost.
+            // What ranks take from each other is counted with who fetched it, who may be lost.
             let (there, have_run) = on_nodes.entry(rank.node).or_insert((0, true));
             (*there, *have_run) = (*there + found + fetched, *have_run && has_run);
         }
         for (node, (there, have_run)) in on_nodes {
-            ensure(!have_run || there > 0, || format!("job {job} ran on node {node}, where no page of it was"))?;
+            let is_all = have_run && detail.job.reason.is_none();
+            ensure(!is_all || there > 0, || format!("job {job} ran on node {node}, where no page of it was"))?;
         }
         for placed in detail.job.placement.iter().flat_map(|placement| &placement.nodes) {
             let is_for_pages = placed.reason == PlacementReason::Retained;
