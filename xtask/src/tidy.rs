@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "coppice-protocol",
             "coppice-endpoint",
+            "coppice-hal",
             "coppice-core",
             "coppice-api",
             "coppice-qemu",

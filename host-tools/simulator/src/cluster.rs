@@ -9,19 +9,23 @@
 //!
 //! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
 
+mod actor;
 mod checkers;
 mod disk;
 mod dispatch;
 mod faults;
+mod forgets;
 mod host;
 mod io_node;
 mod listener;
 mod machine;
 mod network;
 mod process;
+mod programs;
 mod queue;
 mod script;
 mod shrink;
+mod sockets;
 mod storage;
 mod streams;
 mod users;

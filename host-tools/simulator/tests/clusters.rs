@@ -8,7 +8,7 @@ use coppice_simulator::cluster::{Options, run};
 const SEEDS: u64 = 20;
 
 /// What must have happened in each half of the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 17] = [
+const MUST_HAPPEN: [&str; 20] = [
     "fault: I/O node killed",
     "fault: I/O node stopped",
     "fault: connection cut",
@@ -21,10 +21,13 @@ const MUST_HAPPEN: [&str; 17] = [
     "fault: node cut off",
     "fault: service node killed",
     "fault: service node stopped",
+    "forgotten",
     "job ended",
     "job killed",
     "processes",
+    "programs that nodes hold at the end",
     "rank reports held against its output",
+    "ranks on retained pages",
     "user left",
 ];
 

@@ -8,7 +8,8 @@
 //! What belongs to a core (its current thread, descriptor tables, alarm, pending interrupts) is kept per core.
 //!
 //! On the host the crate has the same API, so that what is above it can be tested there: [`frames`] and [`paging`] are
-//! the real ones, time is the host's, and there is neither a network card nor a way into a program.
+//! the real ones, time is the host's, and there is neither a network card nor a way into a program, but for one who
+//! plays programs ([`user::simulated`]).
 #![no_std]
 
 extern crate alloc;

@@ -377,15 +377,7 @@ impl PageTable {
 
     /// Physical address of the lowest table on the way to a page.
     fn leaf_table(&self, page: UserPage) -> Option<u64> {
-        let mut table = self.root;
-        for level in (1..=TOP).rev() {
-            let entry = Raw(self.slot(table, index_at(page.number(), level)).load(Ordering::Relaxed));
-            if entry.is_empty() {
-                return None;
-            }
-            table = entry.address();
-        }
-        Some(table)
+        leaf_table(self.pool, self.root, page)
     }
 
     /// As [`PageTable::leaf_table`], making the tables that are missing. `None`, and nothing changed, if there is no
@@ -421,10 +413,7 @@ impl PageTable {
 
     /// One entry of the table at a physical address.
     fn slot(&self, table: u64, index: usize) -> &AtomicU64 {
-        let entry = self.pool.at(table).cast::<u64>().wrapping_add(index % ENTRIES);
-        // SAFETY: `table` is a table of this tree (or the kernel's top-level table), which lives as long as `self`; all
-        // accesses to tables are atomic, the processor's too.
-        unsafe { AtomicU64::from_ptr(entry) }
+        slot(self.pool, table, index)
     }
 
     /// Makes the processor forget `page` if it may remember what `old` said.
@@ -462,6 +451,27 @@ impl Drop for PageTable {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Physical address of the lowest table on the way from `root` to a page.
+fn leaf_table(pool: &'static FramePool, root: u64, page: UserPage) -> Option<u64> {
+    let mut table = root;
+    for level in (1..=TOP).rev() {
+        let entry = Raw(slot(pool, table, index_at(page.number(), level)).load(Ordering::Relaxed));
+        if entry.is_empty() {
+            return None;
+        }
+        table = entry.address();
+    }
+    Some(table)
+}
+
+/// One entry of the table at a physical address, for as long as that is a table.
+fn slot<'a>(pool: &'static FramePool, table: u64, index: usize) -> &'a AtomicU64 {
+    let entry = pool.at(table).cast::<u64>().wrapping_add(index % ENTRIES);
+    // SAFETY: `table` is a table of a tree (or the kernel's top-level table), which lives as long as who asks for it
+    // holds the tree; all accesses to tables are atomic, the processor's too.
+    unsafe { AtomicU64::from_ptr(entry) }
 }
 
 /// Index into the table of a level on the way to a page.

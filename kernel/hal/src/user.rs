@@ -8,6 +8,8 @@ pub use self::thread::UserThread;
 
 pub mod extended;
 mod registers;
+#[cfg(not(target_os = "none"))]
+pub mod simulated;
 mod thread;
 
 #[cfg(target_os = "none")]

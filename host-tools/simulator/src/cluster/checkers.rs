@@ -5,12 +5,14 @@ mod jobs;
 mod limits;
 mod promises;
 mod rates;
+mod retention;
 
 pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
 pub(super) use self::limits::Limits;
 pub(super) use self::promises::Promises;
 pub(super) use self::rates::Rates;
+pub(super) use self::retention::{Asked, Retention};
 use crate::checkers::Violation;
 
 /// All checkers of a run.
@@ -21,6 +23,7 @@ pub(super) struct Checkers {
     pub limits: Limits,
     pub promises: Promises,
     pub rates: Rates,
+    pub retention: Retention,
 }
 
 impl Checkers {
@@ -35,6 +38,7 @@ impl Checkers {
             ("limits", self.limits.found()),
             ("promises", self.promises.found()),
             ("rates", self.rates.found()),
+            ("retention", self.retention.found()),
         ];
         for (checker, found) in all {
             if let Some(first) = found.pop() {

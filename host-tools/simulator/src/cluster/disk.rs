@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use coppice_io_node::machine::{Answer, CallId, PlaceId};
-use coppice_protocol::ids::Rank;
+use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
 
+use super::programs;
+
+const ENOENT: u16 = 2;
 const ENOSYS: u16 = 38;
 const EBADF: u16 = 9;
 
 /// A job's files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Job {
+    id: JobId,
     /// Lengths of the ranks' files, each open once, bytes.
     lengths: BTreeMap<Rank, u64>,
     /// It is not wanted any more.
@@ -25,11 +29,13 @@ struct Job {
 pub(super) struct Disk {
     jobs: BTreeMap<PlaceId, Job>,
     calls: BTreeMap<CallId, (PlaceId, Rank, Call, usize)>,
+    /// To whom program pages were sent, and how many bytes of them.
+    sent: Vec<(JobId, Rank, u64)>,
 }
 
 impl Disk {
-    pub(super) fn open(&mut self, place: PlaceId) {
-        self.jobs.insert(place, Job { busy: 1, ..Job::default() });
+    pub(super) fn open(&mut self, place: PlaceId, id: JobId) {
+        self.jobs.insert(place, Job { id, lengths: BTreeMap::new(), is_dropped: false, busy: 1 });
     }
 
     /// A call was begun, and goes on until it is done.
@@ -49,6 +55,7 @@ impl Disk {
     /// Does a call that was begun. Also gives a place that nobody needs any more.
     pub(super) fn finish(&mut self, id: CallId) -> Option<(Answer, Option<PlaceId>)> {
         let (place, rank, call, bytes) = self.calls.remove(&id)?;
+        let mut bulk = Vec::new();
         let reply = match (call, self.jobs.get_mut(&place)) {
             (Call::Open { .. }, Some(job)) => {
                 job.lengths.insert(rank, 0);
@@ -61,9 +68,23 @@ impl Disk {
                 }
                 _ => Reply::Failed(EBADF),
             },
+            (Call::Pages { program, first, count }, Some(job)) => match programs::find(program) {
+                Some(program) => {
+                    let beside;
+                    (bulk, beside) = program.read(first, count);
+                    self.sent.push((job.id, rank, bulk.len() as u64));
+                    Reply::Pages { beside }
+                }
+                None => Reply::Failed(ENOENT),
+            },
             _ => Reply::Failed(ENOSYS),
         };
-        Some(((reply, Vec::new()), self.rest(place)))
+        Some(((reply, bulk), self.rest(place)))
+    }
+
+    /// The program pages that were sent since this was last asked.
+    pub(super) fn take_sent(&mut self) -> Vec<(JobId, Rank, u64)> {
+        std::mem::take(&mut self.sent)
     }
 
     /// The files of a rank are to be closed, which goes on until [`Disk::rest`].

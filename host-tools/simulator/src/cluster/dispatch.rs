@@ -41,6 +41,7 @@ impl World {
             return self.plan_start(in_ns);
         }
         self.look_at_streams();
+        self.look_at_forgets();
         let due_ns = self.host.due_ns();
         if due_ns != self.host.planned_ns
             && let Some(at_ns) = due_ns
@@ -128,7 +129,7 @@ impl World {
         self.lives += 1;
         let life = LifeId { node, number: self.lives };
         self.note("machine switched on", format_args!("node {node}, boot {generation}"));
-        self.machines.insert(node, Machine::new(life, personality));
+        self.machines.insert(node, Machine::new(life, personality, &self.observed));
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
         if self.faults.boot_never.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns) {
@@ -266,8 +267,8 @@ impl World {
                 io_node.connections.remove(&id);
                 self.end_from_io_node(id, last);
             }
-            Effect::Open { place, .. } => {
-                io_node.disk.open(place);
+            Effect::Open { place, spec } => {
+                io_node.disk.open(place, spec.job);
                 self.plan(disk_ns, Event::Opened(pset, incarnation, place));
             }
             Effect::Drop(place) => left = io_node.disk.forget(place),

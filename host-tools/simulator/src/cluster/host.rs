@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use coppice_api::ClusterPaths;
-use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
+use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::RetentionPolicy;
@@ -21,13 +21,10 @@ use tokio::sync::oneshot;
 
 use super::Options;
 use super::machine::MEMORY_BYTES;
+use super::programs;
 use super::storage::HostDisk;
 use crate::random::Random;
 
-/// The program that all jobs are of: scripts need none.
-const PROGRAM: ProgramRow = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
-/// The file it came from.
-const FILE: FileKey = FileKey { device: 1, inode: 2, bytes: 100, modified_ns: 4, changed_ns: 5 };
 /// What the host's clock shows at the beginning, ns since 1970.
 const BEGIN_NS: u64 = 1_800_000_000_000_000_000;
 /// Nodes that are booted at a time: one of so many, and more than a few.
@@ -145,7 +142,7 @@ pub(super) struct Host {
 
 impl Host {
     /// One that was not started yet.
-    pub(super) fn new(options: &Options, random: Random) -> anyhow::Result<Self> {
+    pub(super) fn new(options: &Options, mut random: Random) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
         let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
         let paths = ClusterPaths::find_with("simulated".parse()?, variable, 0)?;
@@ -157,7 +154,7 @@ impl Host {
             cores: 1,
             memory_bytes: MEMORY_BYTES,
             pset_size: options.pset_size,
-            retention: RetentionPolicy::One,
+            retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
         };
         let disk = HostDisk::new()?;
@@ -243,13 +240,17 @@ impl Host {
         if self.disk.is_dead() { None } else { answered.try_recv().ok() }
     }
 
-    /// Submits a job.
+    /// Submits a job of a program.
     pub(super) fn submit(
         &mut self,
+        number: u64,
         submission: coppice_api::job::Submission,
         now_ns: u64,
     ) -> Option<Result<JobId, Refused>> {
-        let program = self.store.hold(PROGRAM);
-        self.ask(|answer| Request::Submit(Box::new(submission), program, FILE, answer), now_ns)
+        let program = programs::all().get(usize::try_from(number).ok()?)?;
+        let (bytes, memory_bytes) = (program.bytes(), program.memory_bytes());
+        let held = self.store.hold(ProgramRow { id: program.id, bytes, memory_bytes });
+        let file = FileKey { device: 1, inode: number, bytes, modified_ns: 4, changed_ns: 5 };
+        self.ask(|answer| Request::Submit(Box::new(submission), held, file, answer), now_ns)
     }
 }

@@ -5,17 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_core::agent;
-use coppice_core::executor::{SimulatedCore, spawn};
+use coppice_core::executor::{SimulatedCore, spawn, spawn_program};
+use coppice_core::memory::Retention;
 use coppice_core::net::Credentials;
+use coppice_core::pmi::Pmi;
+use coppice_core::process::{NodeFacts, ProcessTable};
+use coppice_core::quota::{Quota, Store};
 use coppice_core::ras::RasQueue;
 use coppice_core::ship::Ship;
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::FramePool;
 use coppice_protocol::control::MemoryStatus;
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::personality::Personality;
+use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::Identity;
 
 use super::network::Network;
-use super::process::{Observed, Scripted};
+use super::process::{Observed, Watched, frames_held};
+use super::sockets::{Alone, NoSockets};
 use super::wire::Dialler;
 
 /// A boot of a node; no two of a run have the same.
@@ -27,12 +35,13 @@ pub(super) struct LifeId {
     pub number: u64,
 }
 
-/// What nodes say of their memory, bytes.
-pub(super) const MEMORY_BYTES: u64 = 64 << 20;
+/// The memory of a node, bytes. The host has of it what was ever used.
+pub(super) const MEMORY_BYTES: u64 = 320 * PAGE_BYTES as u64;
 
 std::thread_local! {
-    /// Queues of boots that are over, for others: a node has its own for ever.
+    /// Queues of events and memory of boots that are over, for others: a node has its own for ever.
     static QUEUES: RefCell<Vec<&'static RasQueue>> = const { RefCell::new(Vec::new()) };
+    static POOLS: RefCell<Vec<&'static FramePool>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A queue of events, for as long as a boot lasts.
@@ -51,14 +60,42 @@ impl Drop for Events {
     }
 }
 
+/// A node's frames, for as long as a boot lasts. Behind everything that has any.
+struct Memory {
+    frames: &'static FramePool,
+    observed: Observed,
+}
+
+impl Memory {
+    fn new(observed: Observed) -> Self {
+        let frames = POOLS.with_borrow_mut(Vec::pop).unwrap_or_else(|| FramePool::lazily(MEMORY_BYTES as usize));
+        Self { frames, observed }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // The frames of tables that nobody uses.
+        while self.frames.release_quarantined(u32::MAX) > 0 {}
+        let usage = self.frames.usage();
+        if usage.tables + usage.user + usage.pristine > 0 {
+            return self.observed.violate(format!("memory is left of a boot that is over: {usage:?}"));
+        }
+        POOLS.with_borrow_mut(|pools| pools.push(self.frames));
+    }
+}
+
 /// See this module.
 pub(super) struct Machine {
     pub life: LifeId,
     pub personality: Personality,
     /// Nothing runs before it is booted.
     core: Option<SimulatedCore>,
-    /// Behind the core, which uses it.
+    /// What it keeps of programs.
+    pub retention: Arc<Retention>,
+    /// Behind the core, which uses them, and what is retained.
     events: Events,
+    memory: Memory,
     /// Its clock began then, ns.
     booted_ns: u64,
     is_off: Arc<AtomicBool>,
@@ -70,13 +107,15 @@ pub(super) struct Machine {
 
 impl Machine {
     /// One that was switched on.
-    pub(super) fn new(life: LifeId, personality: Personality) -> Self {
-        let is_off = Arc::default();
+    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed) -> Self {
+        let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         Self {
             life,
             personality,
             core: None,
+            retention,
             events: Events::new(),
+            memory: Memory::new(observed.clone()),
             booted_ns: 0,
             is_off,
             stopped_until_ns: 0,
@@ -89,32 +128,46 @@ impl Machine {
         let Personality { node, generation, pset, key, .. } = self.personality.clone();
         let credentials = Credentials { identity: Identity { node, generation }, key };
         let dialler = Dialler { network: network.clone(), life: self.life, pset };
-        let processes = Scripted::new(self.life, node, observed.clone());
         let is_off = Arc::clone(&self.is_off);
-        let memory =
-            MemoryStatus { total: MEMORY_BYTES, kernel: MEMORY_BYTES / 8, free: MEMORY_BYTES / 2, retained: 0 };
-        let ras = self.events.0;
+        let (frames, ras) = (self.memory.frames, self.events.0);
+        let (retention, life) = (Arc::clone(&self.retention), self.life);
+        let keeps_one = self.personality.retention == RetentionPolicy::One;
         self.booted_ns = now_ns;
+        observed.lock().running = Some(life);
         self.core.insert(SimulatedCore::new()).run(0, || {
             let ship = Ship::new();
             let (shipping, dial, proof) = (ship.clone(), dialler.clone(), credentials.clone());
             let shipping = spawn(async move { shipping.keep_connected(dial, proof).await });
+            let reaped = Arc::clone(&retention);
+            let reaping = spawn_program(async move { reaped.reaper().run(frames).await });
+            let retained = Arc::clone(&retention);
+            let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
+            let pmi = Pmi::new(node, Arc::new(Alone), Arc::clone(&quota));
+            let network = Arc::new(NoSockets);
+            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network };
+            let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,
                 ship,
                 ras,
-                memory: move || memory,
+                memory: move || memory_status(frames, &retained),
                 power_off: move || is_off.store(true, Ordering::Relaxed),
-                processes,
+                processes: Watched { life, observed: observed.clone(), table, frames, retention, keeps_one },
             };
             let agent = spawn(agent::run(dialler, node));
-            debug_assert!(shipping.is_ok() && agent.is_ok(), "there are no other tasks");
+            debug_assert!(shipping.is_ok() && reaping.is_ok() && agent.is_ok(), "there are no other tasks");
         });
+    }
+
+    /// Frames that programs and their page tables have, and those of them that are retained.
+    pub(super) fn frames_held(&self) -> (u64, u64) {
+        frames_held(self.memory.frames, &self.retention)
     }
 
     /// Runs whatever is ready or due.
     pub(super) fn run(&mut self, now_ns: u64) {
         if let Some(core) = &mut self.core {
+            self.memory.observed.lock().running = Some(self.life);
             core.run(now_ns - self.booted_ns, || ());
         }
     }
@@ -127,5 +180,16 @@ impl Machine {
     /// Its kernel has switched it off.
     pub(super) fn is_off(&self) -> bool {
         self.is_off.load(Ordering::Relaxed)
+    }
+}
+
+fn memory_status(frames: &FramePool, retention: &Retention) -> MemoryStatus {
+    let usage = frames.usage();
+    let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES as u64;
+    MemoryStatus {
+        total: MEMORY_BYTES,
+        kernel: bytes(usage.kernel),
+        free: bytes(usage.free),
+        retained: retention.bytes(),
     }
 }

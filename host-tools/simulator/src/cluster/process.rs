@@ -1,24 +1,22 @@
-//! Processes that do what a script says, in place of programs, and what is seen of them.
+//! The processes of a node: the kernel's own, with somebody beside them who notes what is to be seen of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coppice_core::agent::{Processes, Started};
-use coppice_core::executor::{Either, WaitQueue, race, sleep};
+use coppice_core::memory::Retention;
 use coppice_core::net::BoxFuture;
+use coppice_core::process::ProcessTable;
 use coppice_core::ship::Client;
-use coppice_protocol::control::{Exit, Launch, RankReport};
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::{FramePool, Usage};
+use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
-use coppice_protocol::ship::{Call, Location, Reply, Stream};
+use coppice_protocol::text::ByteString;
 
 use super::machine::LifeId;
-use super::script::Script;
-
-/// `O_WRONLY | O_CREAT`.
-const TO_WRITE: u32 = 0o101;
-/// What a process exits with whose call failed.
-pub(super) const CALL_FAILED: u8 = 98;
+use super::script::{SCRIPT_NUMBERS, Script};
 
 /// What processes did, whoever wants to know. It is beside the world, as processes are deep inside their nodes.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +31,12 @@ pub(super) struct Seen {
     pub violations: Vec<String>,
     /// Processes that began.
     pub launched: u64,
+    /// The boot that runs.
+    pub running: Option<LifeId>,
+    /// Processes of each program on each boot: how many are there, and the number of the last end of one.
+    pub programs: BTreeMap<(LifeId, ProgramId), (u64, u64)>,
+    /// Processes that have ended.
+    pub ended: u64,
 }
 
 impl Observed {
@@ -42,123 +46,144 @@ impl Observed {
 
     /// A boot is over, and its processes with it.
     pub(super) fn over(&self, life: LifeId) {
-        self.lock().alive.retain(|(of, ..), _| *of != life);
+        let mut seen = self.lock();
+        seen.alive.retain(|(of, ..), _| *of != life);
+        seen.programs.retain(|(of, _), _| *of != life);
+    }
+
+    /// What the boot that runs did, and must not do.
+    pub(super) fn violate(&self, what: String) {
+        let mut seen = self.lock();
+        let running = seen.running;
+        seen.violations.push(match running {
+            Some(life) => format!("node {}: {what}", life.node),
+            None => what,
+        });
     }
 }
 
 /// The processes of one boot of a node.
-#[derive(Clone)]
-pub(super) struct Scripted {
+pub(super) struct Watched {
     pub life: LifeId,
-    pub node: NodeId,
     pub observed: Observed,
-    killed: Arc<Mutex<Vec<(JobId, u8)>>>,
-    changed: Arc<WaitQueue>,
+    pub table: ProcessTable,
+    pub frames: &'static FramePool,
+    pub retention: Arc<Retention>,
+    /// It keeps the pages of one program.
+    pub keeps_one: bool,
 }
 
-impl Scripted {
-    pub(super) fn new(life: LifeId, node: NodeId, observed: Observed) -> Self {
-        Self { life, node, observed, killed: Arc::default(), changed: Arc::new(WaitQueue::new()) }
-    }
+/// A process that is there.
+struct Alive {
+    observed: Observed,
+    key: (LifeId, JobId, Rank),
+    program: ProgramId,
+}
 
-    fn began(&self, job: JobId, rank: Rank) {
-        let mut seen = self.observed.lock();
-        let Seen { alive, violations, launched } = &mut *seen;
+impl Alive {
+    fn new(observed: Observed, life: LifeId, job: JobId, rank: Rank, program: ProgramId) -> Self {
+        let mut seen = observed.lock();
+        let Seen { alive, violations, launched, programs, .. } = &mut *seen;
         *launched += 1;
-        let of_life = alive.keys().filter(|(life, ..)| *life == self.life);
-        for (_, other, other_rank) in of_life {
+        for (_, other, other_rank) in alive.keys().filter(|(of, ..)| *of == life) {
             if *other != job || *other_rank == rank {
                 violations.push(format!(
                     "rank {rank} of job {job} begins on node {} beside rank {other_rank} of job {other}",
-                    self.node
+                    life.node
                 ));
             }
         }
-        alive.insert((self.life, job, rank), self.node);
+        let key = (life, job, rank);
+        alive.insert(key, life.node);
+        programs.entry((life, program)).or_default().0 += 1;
+        drop(seen);
+        Self { observed, key, program }
     }
 
-    fn ended(&self, job: JobId, rank: Rank) {
-        self.observed.lock().alive.remove(&(self.life, job, rank));
-    }
-
-    async fn killed(&self, job: JobId) -> u8 {
-        let signal = || {
-            let killed = self.killed.lock().unwrap_or_else(PoisonError::into_inner);
-            killed.iter().find(|(of, _)| *of == job).map(|(_, signal)| *signal)
-        };
-        self.changed.wait_until(signal).await
-    }
-
-    /// What the script says. Its exit status.
-    async fn play(&self, script: Script, client: &Client) -> u8 {
-        let rank = client.owner().rank;
-        let mut file = None;
-        if script.appends {
-            let at = Location { directory: None, path: format!("/{rank}").into() };
-            match client.call(Call::Open { at, flags: TO_WRITE, mode: 0o600 }, Vec::new()).await {
-                Ok((Reply::Opened { handle, .. }, _)) => file = Some(handle),
-                _ => return CALL_FAILED,
-            }
-        }
-        let mut appended = 0;
-        for number in 0..script.lines_of(rank.0) {
-            sleep(script.pause_ns).await;
-            let line = script.line(rank.0, number);
-            if let Some(file) = file {
-                appended += line.len() as u64;
-                match client.call(Call::Write { file, offset: None }, line.clone()).await {
-                    Ok((Reply::Written { end, .. }, _)) if end == appended => {}
-                    Ok((Reply::Written { end, .. }, _)) => {
-                        let what = format!("rank {rank} has appended {appended} bytes, and its file has {end}");
-                        self.observed.lock().violations.push(what);
-                    }
-                    _ => return CALL_FAILED,
-                }
-            }
-            match client.print(Stream::Output, line.clone()).await {
-                Ok((Reply::Written { bytes, .. }, _)) if bytes as usize == line.len() => {}
-                _ => return CALL_FAILED,
-            }
-        }
-        script.status
+    /// Whether no other is on its node.
+    fn is_last(&self) -> bool {
+        let (life, ..) = self.key;
+        self.observed.lock().alive.keys().filter(|(of, ..)| *of == life).count() == 1
     }
 }
 
-impl Processes for Scripted {
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let mut seen = self.observed.lock();
+        seen.ended += 1;
+        let number = seen.ended;
+        seen.alive.remove(&self.key);
+        let (life, ..) = self.key;
+        if let Some((count, last)) = seen.programs.get_mut(&(life, self.program)) {
+            (*count, *last) = (count.saturating_sub(1), number);
+        }
+    }
+}
+
+/// Frames that a node's programs and their page tables have, and those of them that are retained.
+pub(super) fn frames_held(frames: &FramePool, retention: &Retention) -> (u64, u64) {
+    let Usage { tables, user, pristine, .. } = frames.usage();
+    (u64::from(tables) + u64::from(user) + u64::from(pristine), retention.bytes() / PAGE_BYTES as u64)
+}
+
+impl Processes for Watched {
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
-        let this = self.clone();
+        let (observed, life) = (self.observed.clone(), self.life);
+        let (frames, retention) = (self.frames, Arc::clone(&self.retention));
+        let (job, rank, program) = (launch.job, launch.rank, launch.program);
+        let pages = pages_of_job(&launch);
+        let process = self.table.launch(launch, client, started);
         Box::pin(async move {
-            let Launch { job, rank, .. } = launch;
-            this.began(job, rank);
-            started.now();
-            let script = Script::of(launch.arguments.get(1..).unwrap_or_default());
-            let exit = match race(this.play(script, &client), this.killed(job)).await {
-                Either::First(status) => Exit::Status(status),
-                Either::Second(signal) => Exit::Signal(signal),
-            };
-            this.ended(job, rank);
-            RankReport::ended(job, rank, exit)
+            let alive = Alive::new(observed.clone(), life, job, rank, program);
+            let report = process.await;
+            let (held, retained) = frames_held(frames, &retention);
+            if alive.is_last() && held != retained {
+                let what =
+                    format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
+                observed.violate(what);
+            }
+            let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
+            if is_out && pages <= u64::from(frames.total_frames() - frames.reserve_frames()) {
+                let reason = report.reason.clone().unwrap_or_default();
+                observed.violate(format!("rank {rank} of job {job}, which takes {pages} pages here: {reason}"));
+            }
+            drop(alive);
+            report
         })
     }
 
-    fn retain(&self, _program: ProgramId) -> Option<WalkCounts> {
-        None
+    fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
+        let counts = self.table.retain(program);
+        let held = self.table.held();
+        let is_first = held.first().is_some_and(|held| held.program == program);
+        if counts.is_some() && (!is_first || self.keeps_one && held.len() > 1) {
+            self.observed.violate(format!("told to retain {program}, it holds {held:?}"));
+        }
+        counts
     }
 
-    fn discard(&self, _program: Option<ProgramId>) -> Vec<RetainedProgram> {
-        Vec::new()
+    fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
+        self.table.discard(program)
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
+        self.table.freed()
     }
 
     fn held(&self) -> Vec<RetainedProgram> {
-        Vec::new()
+        self.table.held()
     }
 
     fn kill(&self, job: JobId, signal: u8) {
-        self.killed.lock().unwrap_or_else(PoisonError::into_inner).push((job, signal));
-        self.changed.wake_all();
+        self.table.kill(job, signal);
     }
+}
+
+/// Pages that the ranks of a job may come to have on a node, all together.
+fn pages_of_job(launch: &Launch) -> u64 {
+    let number = |text: &ByteString| text.to_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+    let mut numbers = [0; SCRIPT_NUMBERS];
+    numbers.iter_mut().zip(launch.arguments.iter().skip(1)).for_each(|(slot, text)| *slot = number(text));
+    let of_file = launch.program_bytes.div_ceil(PAGE_BYTES as u64);
+    Script::of(numbers).pages(of_file) * u64::from(launch.world.ranks_per_node)
 }

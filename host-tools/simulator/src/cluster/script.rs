@@ -6,6 +6,8 @@ use coppice_protocol::text::ByteString;
 /// See this module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
+    /// Number of the program that it thinks it is.
+    pub program: u64,
     /// Lines that the first rank prints.
     pub lines: u64,
     /// How many fewer each rank prints than the one before, at most all: some end long before others.
@@ -18,19 +20,30 @@ pub(super) struct Script {
     pub appends: bool,
     /// What it exits with.
     pub status: u8,
+    /// Pages of its variables that it writes beyond those that the file has.
+    pub touches: u64,
+    /// It also writes to its instructions.
+    pub spoils: bool,
 }
 
+/// Numbers that say all of it.
+pub(super) const SCRIPT_NUMBERS: usize = 9;
+
 impl Script {
-    pub(super) fn arguments(&self) -> Vec<ByteString> {
-        let (appends, status) = (u64::from(self.appends), u64::from(self.status));
-        let numbers = [self.lines, self.pause_ns, self.line_bytes, appends, status, self.fewer];
-        numbers.map(|number| number.to_string().into()).into()
+    fn numbers(&self) -> [u64; SCRIPT_NUMBERS] {
+        let (appends, spoils) = (self.appends.into(), self.spoils.into());
+        let Self { program, lines, fewer, pause_ns, line_bytes, status, touches, .. } = *self;
+        [program, lines, pause_ns, line_bytes, appends, status.into(), touches, spoils, fewer]
     }
 
-    /// A job of one rank that does this.
-    pub(super) fn submission(&self) -> Submission {
+    pub(super) fn arguments(&self) -> Vec<ByteString> {
+        self.numbers().map(|number| number.to_string().into()).into()
+    }
+
+    /// A job of one rank that does this, on retained pages if there are any and it may have them.
+    pub(super) fn submission(&self, is_warm: bool) -> Submission {
         Submission {
-            program: "/bin/script".into(),
+            program: format!("/bin/script{}", self.program).into(),
             name: "script".into(),
             arguments: self.arguments(),
             environment: Vec::new(),
@@ -42,25 +55,32 @@ impl Script {
             timeout_ms: None,
             umask: 0o22,
             estimate_ms: None,
-            retain: false,
+            retain: is_warm,
             nodes: Vec::new(),
         }
     }
 
-    /// What the arguments of a launch say, the program's name not included.
-    pub(super) fn of(arguments: &[ByteString]) -> Self {
-        let number = |at: usize| {
-            let text = arguments.get(at).and_then(|argument| std::str::from_utf8(argument.as_bytes()).ok());
-            text.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
-        };
+    /// What a program's arguments say.
+    pub(super) fn of(numbers: [u64; SCRIPT_NUMBERS]) -> Self {
+        let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer] = numbers;
         Self {
-            lines: number(0),
-            pause_ns: number(1),
-            line_bytes: number(2),
-            appends: number(3) > 0,
-            status: u8::try_from(number(4)).unwrap_or(0),
-            fewer: number(5),
+            program,
+            lines,
+            fewer,
+            pause_ns,
+            line_bytes,
+            appends: appends > 0,
+            status: u8::try_from(status).unwrap_or(0),
+            touches,
+            spoils: spoils > 0,
         }
+    }
+
+    /// Pages of memory that it may come to have at most, page tables and stack included.
+    pub(super) fn pages(&self, of_file: u64) -> u64 {
+        /// Page tables, stack, and what is kept beside written pages.
+        const OTHER_PAGES: u64 = 20;
+        of_file * 2 + self.touches.max(self.line_bytes.div_ceil(4096) + 2) + OTHER_PAGES
     }
 
     /// Lines that a rank prints.

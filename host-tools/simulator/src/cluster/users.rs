@@ -10,6 +10,7 @@ use coppice_service_node::feed::Piece;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::listener::Listener;
+use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
 use super::world::World;
@@ -19,6 +20,12 @@ const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
 
 /// How long a job takes at most from having its nodes to running, or it ends, ns.
 const START_NS_MAX: u64 = 60 * SECOND_NS;
+
+/// Pages that a process writes beyond those of its program, at most: three of them are just too many for a node.
+pub(super) const TOUCHES_MAX: u64 = 60;
+
+/// How often what a user does is to have programs forgotten.
+const FORGETS_PER_MILLE: u64 = 30;
 
 /// One of them.
 #[derive(Debug, Default)]
@@ -37,6 +44,9 @@ impl World {
     /// A user does what comes to mind.
     pub(super) fn user_acts(&mut self, user: usize) {
         if self.host.is_up() {
+            if self.is_faulty() && self.random.chance(FORGETS_PER_MILLE) {
+                self.forget();
+            }
             match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
                 None if self.is_faulty() => self.submit_any(user),
                 Some(job) if self.is_faulty() => self.do_to(user, job),
@@ -50,33 +60,40 @@ impl World {
     fn submit_any(&mut self, user: usize) {
         // Some fill the windows of connections and of output.
         let line_bytes_max = if self.random.chance(100) { 60_000 } else { 200 };
+        let program = self.random.between(0, PROGRAMS as u64 - 1);
         let script = Script {
+            program,
             lines: self.random.between(0, 30),
             fewer: self.random.between(0, 4),
             pause_ns: self.random.delay(SECOND_NS),
             line_bytes: self.random.delay(line_bytes_max),
             appends: self.random.chance(500),
             status: self.random.between(0, 3) as u8,
+            touches: self.random.delay(TOUCHES_MAX),
+            spoils: self.random.chance(200),
         };
+        let is_warm = self.random.chance(800);
         let submission = Submission {
             ranks: self.random.between(1, u64::from(self.options.nodes)) as u32,
             ranks_per_node: self.random.between(1, 3) as u32,
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
-            ..script.submission()
+            ..script.submission(is_warm)
         };
         self.submit(user, submission, script);
     }
 
     /// Submits a job and watches it.
     pub(super) fn submit(&mut self, user: usize, submission: Submission, script: Script) -> Option<JobId> {
-        let (ranks, time_ns) = (submission.ranks, submission.timeout_ms.map(|ms| ms * MILLISECOND_NS));
-        let Some(Ok(job)) = self.host.submit(submission, self.now_ns) else {
+        let (ranks, is_warm) = (submission.ranks, submission.retain);
+        let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
+        let Some(Ok(job)) = self.host.submit(script.program, submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
             self.settle_host();
             return None;
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, script);
+        self.checkers.retention.submitted(job, script.program, is_warm);
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 let receiver = Arc::new(Listener::new(receiver));

@@ -35,7 +35,7 @@ impl World {
                     return;
                 }
                 let script = Script { lines: 1, pause_ns: PAUSE_NS, ..Script::default() };
-                let all = Submission { ranks: nodes, ranks_per_node: 1, timeout_ms: None, ..script.submission() };
+                let all = Submission { ranks: nodes, ranks_per_node: 1, timeout_ms: None, ..script.submission(false) };
                 if let Some(job) = self.submit(0, all, script) {
                     self.whole = Stage::Launch(job);
                 }

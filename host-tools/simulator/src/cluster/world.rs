@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::JobState;
 use coppice_api::node::NodeState;
+use coppice_hal::user::simulated::play_with;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::psets::PsetTable;
@@ -13,8 +15,10 @@ use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
+use super::actor;
 use super::checkers::Checkers;
 use super::faults::Faults;
+use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
 use super::machine::{LifeId, Machine};
@@ -51,6 +55,7 @@ pub(super) struct World {
     pub observed: Observed,
     pub users: Vec<User>,
     pub faults: Faults,
+    pub forgets: Vec<Forgetting>,
     /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
     pub cut_off: BTreeMap<NodeId, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
@@ -77,6 +82,9 @@ impl World {
         // Nodes and sessions take their random numbers from there.
         coppice_core::random::seed(&random.bytes());
         let host = Host::new(options, Random::new(random.next())).map_err(failure)?;
+        let observed = Observed::default();
+        let seen = observed.clone();
+        play_with(Rc::new(move |regs, table| actor::play(regs, table, &seen)));
         let mut world = Self {
             seed,
             options: *options,
@@ -90,9 +98,10 @@ impl World {
             ordered_ns: BTreeMap::new(),
             machines: BTreeMap::new(),
             network: Network::default(),
-            observed: Observed::default(),
+            observed,
             users: (0..options.users).map(|_| User::default()).collect(),
             faults: Faults::draw(seed, only),
+            forgets: Vec::new(),
             cut_off: BTreeMap::new(),
             dead_disks: BTreeMap::new(),
             lives: 0,
@@ -172,6 +181,7 @@ impl World {
         }
         ensure(end_ns.is_some(), || "nothing happens any more".to_owned())?;
         self.check_records()?;
+        self.check_holdings()?;
         self.trace.count("events", events);
         self.trace.count("processes", self.observed.lock().launched);
         self.note("all right", format_args!("after {events} events"));
@@ -231,6 +241,8 @@ impl World {
             match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
                 Some(Ok(detail)) => {
                     let held = self.checkers.jobs.recorded(job, &detail).map_err(|found| found.by("records"))?;
+                    let warm = self.checkers.retention.recorded(job, &detail).map_err(|found| found.by("retention"))?;
+                    self.trace.count("ranks on retained pages", warm);
                     self.trace.count("rank reports held against its output", held);
                 }
                 other => return Err(Violation::new(format!("job {job} is not recorded: {other:?}")).by("records")),
@@ -365,11 +377,14 @@ impl World {
                 });
             }
             Event::Done(pset, incarnation, id) if self.is_now(pset, incarnation) => {
-                self.with_io_node(pset, |io_node, now| {
-                    let Some((answer, left)) = io_node.disk.finish(id) else { return };
-                    io_node.machine.done(id, answer, now);
-                    left.into_iter().for_each(|place| io_node.machine.left(place));
+                let sent = self.with_io_node(pset, |io_node, now| {
+                    if let Some((answer, left)) = io_node.disk.finish(id) {
+                        io_node.machine.done(id, answer, now);
+                        left.into_iter().for_each(|place| io_node.machine.left(place));
+                    }
+                    io_node.disk.take_sent()
                 });
+                sent.into_iter().flatten().for_each(|sent| self.checkers.retention.sent(sent));
             }
             Event::Closed(pset, incarnation, place, rank) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {

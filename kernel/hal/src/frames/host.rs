@@ -22,7 +22,22 @@ impl FramePool {
     /// If `bytes` is too small to hold the frames' records.
     #[must_use]
     pub fn for_host(bytes: usize) -> &'static Self {
-        let align = PAGE_BYTES << ORDER_MAX;
+        Self::over(bytes, PAGE_BYTES << ORDER_MAX, |memory, bytes| {
+            // SAFETY: it was just allocated with this size.
+            unsafe { memory.write_bytes(LEFT_OVER, bytes) };
+        })
+    }
+
+    /// As [`Self::for_host`], for one of very many: of its memory the host has only what was ever used.
+    ///
+    /// # Panics
+    /// As there.
+    #[must_use]
+    pub fn lazily(bytes: usize) -> &'static Self {
+        Self::over(bytes, PAGE_BYTES, |_, _| ())
+    }
+
+    fn over(bytes: usize, align: usize, prepare: impl FnOnce(*mut u8, usize)) -> &'static Self {
         let bytes = bytes.next_multiple_of(PAGE_BYTES);
         let layout = Layout::from_size_align(bytes.max(PAGE_BYTES), align).expect("a pool smaller than memory");
         // SAFETY: the layout is not of size 0.
@@ -30,8 +45,7 @@ impl FramePool {
         if memory.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: it was just allocated with this size.
-        unsafe { memory.write_bytes(LEFT_OVER, bytes) };
+        prepare(memory, bytes);
         let range = PhysicalRange { start: FIRST as u64, end: (FIRST + bytes) as u64 };
         // SAFETY: the memory is allocated, never freed and nobody else's; physical address FIRST is its first byte.
         let pool = unsafe { Self::from_memory(iter::once(range), memory.wrapping_sub(FIRST)) };

@@ -3,10 +3,16 @@
 //! The top-level frame lives as long as somebody holds a handle, and a core that has loaded the table does.
 
 use alloc::sync::Arc;
+#[cfg(not(target_os = "none"))]
+use core::sync::atomic::Ordering;
 #[cfg(target_os = "none")]
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::cpu;
+#[cfg(not(target_os = "none"))]
+use super::{Mapped, entry::Raw, index_at, leaf_table, slot};
+#[cfg(not(target_os = "none"))]
+use crate::addr::UserPage;
 #[cfg(target_os = "none")]
 use crate::attention::Users;
 use crate::frames::{Frame, FramePool};
@@ -74,6 +80,16 @@ impl TableHandle {
     #[cold]
     pub(crate) fn catch_up(&self) {
         cpu::catch_up(&self.0);
+    }
+
+    /// The entry of a page, as a processor that uses the table finds it. Threads that the host plays are on the thread
+    /// that may change the table, so nothing changes meanwhile; and a pool's memory is never freed.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn look_up(&self, page: UserPage) -> Option<Mapped<'_>> {
+        let Root { pool, address } = *self.0;
+        let slot = slot(pool, leaf_table(pool, address, page)?, index_at(page.number(), 0));
+        let raw = Raw(slot.load(Ordering::Relaxed));
+        (!raw.is_empty()).then(|| Mapped::new(pool, slot, raw))
     }
 
     /// The core that runs stops using the table, if it does. A thread calls this at its end and before it moves to

@@ -8,7 +8,7 @@ use crate::paging::TableHandle;
 use alloc::{boxed::Box, vec};
 
 #[cfg(not(target_os = "none"))]
-use super::extended;
+use super::{extended, simulated};
 
 #[cfg(target_os = "none")]
 use super::entry::{self, Trap};
@@ -127,16 +127,16 @@ impl UserThread {
         }
     }
 
-    /// There is no way into a program on the host.
+    /// There is no way into a program on the host, but one who plays it ([`super::simulated`]).
     ///
     /// # Panics
-    /// Unless the thread has an instruction pointer no program can have.
+    /// If there is none, unless the thread has an instruction pointer no program can have.
     #[cfg(not(target_os = "none"))]
-    pub fn enter(&mut self, _table: &TableHandle) -> UserExit {
+    pub fn enter(&mut self, table: &TableHandle) -> UserExit {
         if self.regs.rip >= USER_END {
             return BAD_ADDRESS;
         }
-        unreachable!("programs run on a node only")
+        simulated::play(&mut self.regs, table).expect("programs run on a node only")
     }
 
     /// Loads what is the processor's own of this thread.

@@ -1,0 +1,207 @@
+//! What a program reads and writes.
+//!
+//! Behind the pages that the file has something of lies one for what the program notes, then the line that it writes.
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::paging::Access;
+use coppice_hal::user::UserExit;
+use coppice_hal::user::simulated::touch;
+
+use super::super::programs::{DATA, TEXT};
+use super::super::script::SCRIPT_NUMBERS;
+use super::{Actor, Facts};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// What the program notes: its rank, its script, and what calls point to.
+const NOTES: u64 = DATA + 0x4000;
+const PAUSE: u64 = NOTES + 0x200;
+const PATH: u64 = NOTES + 0x300;
+/// Where its lines are.
+pub(super) const LINE: u64 = NOTES + PAGE;
+/// The pages that it writes beyond: [`TOUCHES_MAX`](super::super::users::TOUCHES_MAX) of them at most.
+const TOUCHED: u64 = NOTES + 0x1_0000;
+/// Scripts write to no more of a page, but for their notes and lines.
+const WRITTEN_BYTES: usize = 0x400;
+/// Strings that it reads are shorter.
+const TEXT_BYTES_MAX: usize = 128;
+
+impl Actor<'_> {
+    fn read(&self, address: u64, mut out: &mut [u8]) -> Result<(), UserExit> {
+        let mut at = address;
+        while !out.is_empty() {
+            let offset = at as usize % PAGE_BYTES;
+            let (now, later) = out.split_at_mut(out.len().min(PAGE_BYTES - offset));
+            touch(self.table, at, Access::READ)?.read(offset, now);
+            at += now.len() as u64;
+            out = later;
+        }
+        Ok(())
+    }
+
+    fn put(&self, address: u64, mut bytes: &[u8]) -> Result<(), UserExit> {
+        let mut at = address;
+        while !bytes.is_empty() {
+            let offset = at as usize % PAGE_BYTES;
+            let (now, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - offset));
+            touch(self.table, at, Access::WRITE)?.write(offset, now);
+            at += now.len() as u64;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn word(&self, address: u64) -> Result<u64, UserExit> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// A string up to its zero, or its first bytes.
+    fn text(&self, address: u64) -> Result<Vec<u8>, UserExit> {
+        let mut text = Vec::new();
+        let mut at = address;
+        loop {
+            let room = (PAGE - at % PAGE).min((TEXT_BYTES_MAX - text.len()) as u64);
+            let mut bytes = vec![0; room as usize];
+            self.read(at, &mut bytes)?;
+            let end = bytes.iter().position(|byte| *byte == 0);
+            text.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+            at += room;
+            if end.is_some() || text.len() >= TEXT_BYTES_MAX {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// The script that the arguments say, and the rank that the environment does.
+    pub(super) fn read_arguments(&self) -> Result<([u64; SCRIPT_NUMBERS], u32), UserExit> {
+        let stack = self.regs.rsp;
+        let count = self.word(stack)?;
+        let mut numbers = [0; SCRIPT_NUMBERS];
+        let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok());
+        for (slot, index) in numbers.iter_mut().zip(1..count) {
+            let text = self.text(self.word(stack + 8 + 8 * index)?)?;
+            *slot = number(&text).unwrap_or_default();
+        }
+        let mut at = stack + 8 * (count + 2);
+        loop {
+            let variable = self.word(at)?;
+            if variable == 0 {
+                self.observed.violate(format!("a process of program {} is not told its rank", numbers[0]));
+                return Ok((numbers, u32::MAX));
+            }
+            if let Some(rank) = self.text(variable)?.strip_prefix(b"PMI_RANK=").and_then(number) {
+                return Ok((numbers, u32::try_from(rank).unwrap_or(u32::MAX)));
+            }
+            at += 8;
+        }
+    }
+
+    pub(super) fn put_facts(&self, rank: u32, numbers: [u64; SCRIPT_NUMBERS]) -> Result<(), UserExit> {
+        let words = std::iter::once(u64::from(rank)).chain(numbers);
+        self.put(NOTES, &words.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
+    }
+
+    pub(super) fn read_facts(&self) -> Result<(u32, [u64; SCRIPT_NUMBERS]), UserExit> {
+        let mut bytes = [0; 8 * (SCRIPT_NUMBERS + 1)];
+        self.read(NOTES, &mut bytes)?;
+        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
+        let rank = words.next().and_then(|rank| u32::try_from(rank).ok()).unwrap_or(u32::MAX);
+        let mut numbers = [0; SCRIPT_NUMBERS];
+        numbers.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
+        Ok((rank, numbers))
+    }
+
+    pub(super) fn put_pause(&self, pause_ns: u64) -> Result<u64, UserExit> {
+        let time = [pause_ns / 1_000_000_000, pause_ns % 1_000_000_000];
+        self.put(PAUSE, &time.map(u64::to_le_bytes).concat())?;
+        Ok(PAUSE)
+    }
+
+    pub(super) fn put_path(&self, rank: u32) -> Result<u64, UserExit> {
+        self.put(PATH, format!("/{rank}\0").as_bytes())?;
+        Ok(PATH)
+    }
+
+    /// Puts a line where it can be written from, and notes how long it is.
+    pub(super) fn put_line(&mut self, line: &[u8]) -> Result<(), UserExit> {
+        self.put(LINE, line)?;
+        self.regs.r12 = line.len() as u64;
+        Ok(())
+    }
+
+    /// Whether all pages are as they must be before anything was written but to the notes.
+    pub(super) fn look(&mut self, facts: &Facts) -> Result<(), UserExit> {
+        let text = (TEXT..TEXT + facts.program.text_bytes).step_by(PAGE_BYTES);
+        let data = (DATA..facts.program.data_end()).step_by(PAGE_BYTES);
+        let pages = text.chain(data).chain(self.touched(facts));
+        // The first rank looks at all of them, the others at where scripts write.
+        let looks_at = if facts.rank == 0 { PAGE_BYTES } else { WRITTEN_BYTES };
+        let mut page = [0; PAGE_BYTES];
+        let page = &mut page[..looks_at];
+        for address in pages.skip(self.regs.r14 as usize) {
+            self.read(address, page)?;
+            self.regs.r14 += 1;
+            let of_file = facts.program.page_at(address).unwrap_or_default();
+            let of_file = &of_file[..of_file.len().min(looks_at)];
+            let (same, zeros) = page.split_at(of_file.len());
+            if same != of_file || zeros != &[0; PAGE_BYTES][..zeros.len()] {
+                let expected = of_file.iter().chain(std::iter::repeat(&0));
+                let at = page.iter().zip(expected).position(|(is, must)| is != must).unwrap_or_default();
+                let (rank, number, at) = (facts.rank, facts.script.program, address + at as u64);
+                let what = format!("rank {rank} of program {number} begins with something else at {at:#x}");
+                self.observed.violate(what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that it writes beyond those that the file has. Lines are elsewhere.
+    fn touched(&self, facts: &Facts) -> impl Iterator<Item = u64> + use<> {
+        (0..facts.script.touches).map(|page| TOUCHED + page * PAGE)
+    }
+
+    /// What a process writes into a page: nobody else writes the same.
+    fn own(&self, facts: &Facts, address: u64) -> [u8; 16] {
+        let mark = u64::from(facts.rank) << 40 ^ facts.script.pause_ns;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&address.to_le_bytes());
+        bytes[8..].copy_from_slice(&(!mark).to_le_bytes());
+        bytes
+    }
+
+    fn written(&self, facts: &Facts) -> impl Iterator<Item = u64> + use<> {
+        (DATA..facts.program.data_end()).step_by(PAGE_BYTES).chain(self.touched(facts))
+    }
+
+    pub(super) fn write_all(&mut self, facts: &Facts) -> Result<(), UserExit> {
+        for address in self.written(facts).skip(self.regs.r14 as usize) {
+            self.put(address + 64, &self.own(facts, address))?;
+            self.regs.r14 += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes to all its instructions but those that come next.
+    pub(super) fn spoil(&mut self, facts: &Facts) -> Result<(), UserExit> {
+        for address in (TEXT..TEXT + facts.program.text_bytes).step_by(PAGE_BYTES) {
+            self.put(address + 0x300, &self.own(facts, address))?;
+        }
+        Ok(())
+    }
+
+    /// Whether what it wrote is there.
+    pub(super) fn look_again(&mut self, facts: &Facts) -> Result<(), UserExit> {
+        for address in self.written(facts).skip(self.regs.r14 as usize) {
+            let mut found = [0; 16];
+            self.read(address + 64, &mut found)?;
+            self.regs.r14 += 1;
+            if found != self.own(facts, address) {
+                let (rank, number) = (facts.rank, facts.script.program);
+                self.observed
+                    .violate(format!("rank {rank} of program {number} has lost what it wrote at {address:#x}"));
+            }
+        }
+        Ok(())
+    }
+}

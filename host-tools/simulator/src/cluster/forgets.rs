@@ -1,0 +1,73 @@
+//! Users who have nodes forget programs, and what is then to be seen on the nodes.
+
+use coppice_api::retain::{ForgetOrder, Forgotten};
+use coppice_protocol::ids::NodeId;
+use coppice_service_node::controller::{Event as HostEvent, Refused, Request};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::checkers::Asked;
+use super::programs;
+use super::world::World;
+
+/// An order that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Forgetting {
+    answer: oneshot::Receiver<Result<Forgotten, Refused>>,
+    asked: Asked,
+}
+
+impl World {
+    /// A user wants one program forgotten, or all.
+    pub(super) fn forget(&mut self) {
+        let number = self.random.between(0, programs::PROGRAMS as u64);
+        let program = usize::try_from(number).ok().and_then(|number| programs::all().get(number));
+        let order = ForgetOrder { program: program.map(|program| program.id.to_string().into()) };
+        let (answer, answered) = oneshot::channel();
+        let asked = Asked { program: program.map(|program| program.id), ended: self.observed.lock().ended };
+        self.forgets.push(Forgetting { answer: answered, asked });
+        self.host.handle(HostEvent::Request(Request::Forget(order, answer)), self.now_ns);
+        self.settle_host();
+    }
+
+    /// Users hear that programs were forgotten.
+    pub(super) fn look_at_forgets(&mut self) {
+        let mut waiting = std::mem::take(&mut self.forgets);
+        waiting.retain_mut(|forgetting| match forgetting.answer.try_recv() {
+            Err(TryRecvError::Empty) => true,
+            Ok(Ok(forgotten)) => {
+                self.forgotten(&forgetting.asked, &forgotten);
+                false
+            }
+            Ok(Err(_)) | Err(TryRecvError::Closed) => false,
+        });
+        self.forgets.append(&mut waiting);
+    }
+
+    fn forgotten(&mut self, asked: &Asked, forgotten: &Forgotten) {
+        self.note("forgotten", format_args!("{} pages on {} nodes", forgotten.pages, forgotten.nodes));
+        let seen = self.observed.lock();
+        for (node, machine) in &self.machines {
+            if forgotten.silent.contains(&node.0) {
+                continue;
+            }
+            let ran = |program| seen.programs.get(&(machine.life, program)).copied();
+            self.checkers.retention.forgotten(*node, asked, &machine.retention.held(), ran);
+        }
+    }
+
+    /// What the service node believes nodes to hold when nothing goes on any more is what they hold, and no other
+    /// memory of theirs is in use.
+    pub(super) fn check_holdings(&mut self) -> Result<(), crate::checkers::Violation> {
+        let Some(Ok(nodes)) = self.host.ask(Request::Nodes, self.now_ns) else { return Ok(()) };
+        let mut retained = 0;
+        for view in nodes {
+            let Some(machine) = self.machines.get(&NodeId(view.node)) else { continue };
+            let held = machine.retention.held();
+            retained += held.len() as u64;
+            self.checkers.retention.held(&view, &held, machine.frames_held())?;
+        }
+        self.trace.count("programs that nodes hold at the end", retained);
+        Ok(())
+    }
+}
