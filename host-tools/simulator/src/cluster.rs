@@ -18,6 +18,7 @@ mod forgets;
 mod host;
 mod io_node;
 mod listener;
+mod looks;
 mod machine;
 mod network;
 mod process;

@@ -16,7 +16,7 @@ use super::Record;
 use crate::database::{Database, DatabaseError, FileKey, NodeRow, ProgramRow};
 
 /// See this module. Each call fails with [`DatabaseError`].
-pub trait Storage: Debug {
+pub trait Storage: Debug + Send {
     /// Keeps what happened. Once more is no harm, except for RAS events, which are then there twice.
     ///
     /// # Errors

@@ -1,0 +1,98 @@
+//! Looks from time to time: whether the cluster came up, whether what was promised is kept, and at last whether all has
+//! come right and is recorded as it was told.
+
+use coppice_api::cluster::ClusterState;
+use coppice_api::job::JobState;
+use coppice_api::node::NodeState;
+use coppice_service_node::controller::Request;
+
+use super::queue::Event;
+use super::whole::Stage;
+use super::world::{LOOK_NS, World};
+use crate::checkers::Violation;
+
+impl World {
+    /// As `coppice up` does: a cluster that cannot come up is taken down, and whoever wants it tries again.
+    pub(super) fn look_whether_up(&mut self) {
+        self.plan(LOOK_NS, Event::Up);
+        if self.host.stopped_until_ns > self.now_ns {
+            return;
+        }
+        self.look_at_promises();
+        if self.options.is_whole {
+            self.go_on_with_the_whole();
+        }
+        let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else { return };
+        let failure = view.borrow().failure.clone().filter(|_| view.borrow().state == ClusterState::Failed);
+        if let Some(failure) = failure {
+            self.note("cluster given up", format_args!("{failure}"));
+            self.kill_host();
+            self.plan_start(0);
+        }
+    }
+
+    /// The service node has worked for a while more, if nothing is the matter with it.
+    fn look_at_promises(&mut self) {
+        if !self.host.is_up() || !self.host.disk.is_well() {
+            return;
+        }
+        for job in self.checkers.promises.worked(LOOK_NS) {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.promises.kept(job),
+                other => self.checkers.promises.broken(job, &format!("{other:?}")),
+            }
+        }
+    }
+
+    /// What has not come right yet, if anything.
+    pub(super) fn what_is_not_right(&mut self) -> Option<String> {
+        let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        if let Some(job) = jobs.iter().find(|job| job.ended_at_ns.is_none()) {
+            return Some(format!("job {} has not ended: {job:?}", job.job));
+        }
+        if self.options.is_whole && self.whole != Stage::Over {
+            return Some(format!("the one job: {:?}", self.whole));
+        }
+        self.what_is_not_up()
+    }
+
+    /// Whether all nodes are there.
+    pub(super) fn is_up(&mut self) -> bool {
+        self.what_is_not_up().is_none()
+    }
+
+    fn what_is_not_up(&mut self) -> Option<String> {
+        let Some(Ok(nodes)) = self.host.ask(Request::Nodes, self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        if let Some(node) = nodes.iter().find(|node| node.state != NodeState::Ready) {
+            return Some(format!("node {} is not ready: {node:?}", node.node));
+        }
+        let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else {
+            return Some("the service node does not answer".to_owned());
+        };
+        let state = view.borrow().state;
+        if state != ClusterState::Up {
+            return Some(format!("the cluster is {state:?}"));
+        }
+        let left = self.observed.lock().alive.keys().next().copied();
+        left.map(|(life, job, rank)| format!("rank {rank} of job {job} is still there, in boot {life:?}"))
+    }
+
+    pub(super) fn check_records(&mut self) -> Result<(), Violation> {
+        for job in self.checkers.jobs.all() {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) => {
+                    let held = self.checkers.jobs.recorded(job, &detail).map_err(|found| found.by("records"))?;
+                    let warm = self.checkers.retention.recorded(job, &detail).map_err(|found| found.by("retention"))?;
+                    self.trace.count("ranks on retained pages", warm);
+                    self.trace.count("rank reports held against its output", held);
+                }
+                other => return Err(Violation::new(format!("job {job} is not recorded: {other:?}")).by("records")),
+            }
+        }
+        Ok(())
+    }
+}
