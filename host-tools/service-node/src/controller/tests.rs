@@ -70,7 +70,7 @@ impl World {
         let retention = RetentionPolicy::One;
         let config =
             Config { paths, nodes, cores: 2, memory_bytes: 1 << 30, pset_size: PSET_NODES, retention, boots_max: 4 };
-        let records = Records::new(Database::in_memory().expect("database"));
+        let records = Records::new(Box::new(Database::in_memory().expect("database")));
         let now = Now { instant: Instant::now(), realtime_ns: 1 };
         let mut controller = Controller::new(config, records, store, Idle::default(), now).expect("controller");
         for node in 0..nodes {

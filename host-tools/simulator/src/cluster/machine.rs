@@ -36,7 +36,7 @@ pub(super) struct LifeId {
 }
 
 /// The memory of a node, bytes. The host has of it what was ever used.
-pub(super) const MEMORY_BYTES: u64 = 320 * PAGE_BYTES as u64;
+pub(super) const MEMORY_BYTES: u64 = 280 * PAGE_BYTES as u64;
 
 std::thread_local! {
     /// Queues of events and memory of boots that are over, for others: a node has its own for ever.

@@ -1,6 +1,6 @@
 //! The processes of a node: the kernel's own, with somebody beside them who notes what is to be seen of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coppice_core::agent::{Processes, Started};
@@ -27,6 +27,8 @@ pub(super) struct Observed(Arc<Mutex<Seen>>);
 pub(super) struct Seen {
     /// The processes that are there, of each boot.
     pub alive: BTreeMap<(LifeId, JobId, Rank), NodeId>,
+    /// All that ever began, of each boot.
+    pub begun: BTreeSet<(LifeId, JobId, Rank)>,
     /// What must not be.
     pub violations: Vec<String>,
     /// Processes that began.
@@ -48,6 +50,7 @@ impl Observed {
     pub(super) fn over(&self, life: LifeId) {
         let mut seen = self.lock();
         seen.alive.retain(|(of, ..), _| *of != life);
+        seen.begun.retain(|(of, ..)| *of != life);
         seen.programs.retain(|(of, _), _| *of != life);
     }
 
@@ -83,7 +86,7 @@ struct Alive {
 impl Alive {
     fn new(observed: Observed, life: LifeId, job: JobId, rank: Rank, program: ProgramId) -> Self {
         let mut seen = observed.lock();
-        let Seen { alive, violations, launched, programs, .. } = &mut *seen;
+        let Seen { alive, begun, violations, launched, programs, .. } = &mut *seen;
         *launched += 1;
         for (_, other, other_rank) in alive.keys().filter(|(of, ..)| *of == life) {
             if *other != job || *other_rank == rank {
@@ -95,6 +98,9 @@ impl Alive {
         }
         let key = (life, job, rank);
         alive.insert(key, life.node);
+        if !begun.insert(key) {
+            violations.push(format!("rank {rank} of job {job} begins on node {} again", life.node));
+        }
         programs.entry((life, program)).or_default().0 += 1;
         drop(seen);
         Self { observed, key, program }
@@ -120,6 +126,12 @@ impl Drop for Alive {
     }
 }
 
+/// Frames that a node's programs may have, all together.
+fn for_programs(frames: &FramePool) -> u64 {
+    let Usage { total, kernel, .. } = frames.usage();
+    u64::from(total.saturating_sub(kernel + frames.reserve_frames()))
+}
+
 /// Frames that a node's programs and their page tables have, and those of them that are retained.
 pub(super) fn frames_held(frames: &FramePool, retention: &Retention) -> (u64, u64) {
     let Usage { tables, user, pristine, .. } = frames.usage();
@@ -143,7 +155,7 @@ impl Processes for Watched {
                 observed.violate(what);
             }
             let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
-            if is_out && pages <= u64::from(frames.total_frames() - frames.reserve_frames()) {
+            if is_out && pages <= for_programs(frames) {
                 let reason = report.reason.clone().unwrap_or_default();
                 observed.violate(format!("rank {rank} of job {job}, which takes {pages} pages here: {reason}"));
             }

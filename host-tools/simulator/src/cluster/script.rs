@@ -78,9 +78,9 @@ impl Script {
 
     /// Pages of memory that it may come to have at most, page tables and stack included.
     pub(super) fn pages(&self, of_file: u64) -> u64 {
-        /// Page tables, stack, and what is kept beside written pages.
-        const OTHER_PAGES: u64 = 20;
-        of_file * 2 + self.touches.max(self.line_bytes.div_ceil(4096) + 2) + OTHER_PAGES
+        /// Page tables, stack and notes.
+        const OTHER_PAGES: u64 = 12;
+        of_file * 2 + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
     }
 
     /// Lines that a rank prints.

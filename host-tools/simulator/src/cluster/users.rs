@@ -21,7 +21,7 @@ const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
 /// How long a job takes at most from having its nodes to running, or it ends, ns.
 const START_NS_MAX: u64 = 60 * SECOND_NS;
 
-/// Pages that a process writes beyond those of its program, at most: three of them are just too many for a node.
+/// Pages that a process writes beyond those of its program, at most: three of them leave no room for other programs.
 pub(super) const TOUCHES_MAX: u64 = 60;
 
 /// How often what a user does is to have programs forgotten.
@@ -69,7 +69,7 @@ impl World {
             line_bytes: self.random.delay(line_bytes_max),
             appends: self.random.chance(500),
             status: self.random.between(0, 3) as u8,
-            touches: self.random.delay(TOUCHES_MAX),
+            touches: if self.random.chance(150) { TOUCHES_MAX } else { self.random.delay(TOUCHES_MAX) },
             spoils: self.random.chance(200),
         };
         let is_warm = self.random.chance(800);
