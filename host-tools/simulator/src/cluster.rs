@@ -1,11 +1,11 @@
 //! A simulated world of whole clusters, in which the very code of service node, I/O nodes and nodes runs: the
-//! controller with its database, the I/O nodes' machines, and in every node the kernel's agent and its function
-//! shipping, on an executor of its own.
+//! controller with its database, the I/O nodes' machines, and in every node the kernel's agent, its function shipping
+//! and its processes, on an executor and on memory of its own.
 //!
 //! What stands around them is simulated: time, the network between nodes and I/O nodes as streams of bytes that come
-//! late, in pieces, or not at all ([`network`]), pipes, the host's disk, machines that boot, and users. Where a process
-//! is needed a scripted one stands in for a program ([`process`]). Faults strike for a while, then they end and all
-//! must come right. The [`checkers`] see what users see, and what processes do.
+//! late, in pieces, or not at all ([`network`]), pipes, the hosts' disks, machines that boot, users, and what the
+//! instructions of programs do ([`actor`]). Faults strike for a while, then they end and all must come right. The
+//! [`checkers`] see what users see, and what processes do.
 //!
 //! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
 

@@ -2,24 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use coppice_simulator::cluster::{Options, run};
+use coppice_simulator::cluster::{Options, run, run_with, shrink};
 
 /// The seeds that every test run tries, split so that both cores have something to do.
 const SEEDS: u64 = 20;
 
 /// What must have happened in each half of the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 20] = [
+const MUST_HAPPEN: [&str; 27] = [
     "fault: I/O node killed",
     "fault: I/O node stopped",
+    "fault: busy connection cut",
     "fault: connection cut",
     "fault: disk that does not answer",
     "fault: fabric killed",
     "fault: fabric stopped",
+    "fault: failing disk",
+    "fault: full disk",
+    "fault: locked database",
     "fault: machine killed",
     "fault: machine stopped",
     "fault: machine that does not boot",
+    "fault: mount that hangs",
     "fault: node cut off",
     "fault: service node killed",
+    "fault: service node killed at a step",
     "fault: service node stopped",
     "forgotten",
     "job ended",
@@ -28,6 +34,7 @@ const MUST_HAPPEN: [&str; 20] = [
     "programs that nodes hold at the end",
     "rank reports held against its output",
     "ranks on retained pages",
+    "service node that cannot start",
     "user left",
 ];
 
@@ -78,4 +85,33 @@ fn a_seed_is_all_there_is_to_remember() {
 fn a_large_cluster_holds() {
     let options = Options { nodes: 96, pset_size: 16, faulty_ns: 20_000_000_000, ..Options::default() };
     run(1, &options).expect("holds");
+}
+
+/// It comes up, a job runs on all of it, a node dies, and the job ends with the reason.
+#[test]
+fn a_whole_cluster_loses_a_node() {
+    let options = Options { nodes: 512, pset_size: 64, is_whole: true, faulty_ns: 0, ..Options::default() };
+    let report = run(3, &options).expect("holds");
+    assert!(report.counts.contains(&("processes", 512)), "{:?}", report.counts);
+}
+
+/// What a fault is does not depend on others, so a run can be repeated with the faults that it had.
+#[test]
+fn a_run_is_the_same_with_its_own_faults() {
+    let options = Options { faulty_ns: 30_000_000_000, ..Options::default() };
+    assert_eq!(run(9, &options).expect("holds"), run_with(9, &options, 0..1000).expect("holds"));
+}
+
+/// Nothing can have come right at once after the last fault: that fails whatever went wrong before.
+#[test]
+fn a_failure_is_shrunk_to_what_it_needs() {
+    let options = Options { faulty_ns: 30_000_000_000, quiet_ns: 0, ..Options::default() };
+    let failing = (0..100).filter_map(|seed| run(seed, &options).err()).find(|failure| failure.faults.len() > 8);
+    let failure = failing.expect("a seed with faults");
+    assert_eq!(failure.violation.checker, "progress");
+    let shrunk = shrink(failure, &options, || false);
+    assert_eq!((shrunk.failure.faults.len(), shrunk.options.users), (0, 1), "{}", shrunk.failure);
+    let again = run_with(shrunk.failure.seed, &shrunk.options, shrunk.failure.faults.iter().copied());
+    let again = again.expect_err("fails");
+    assert_eq!((again.violation, again.at_ns), (shrunk.failure.violation, shrunk.failure.at_ns));
 }

@@ -7,6 +7,7 @@ use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
 
 use super::programs;
+use crate::random::Random;
 
 const ENOENT: u16 = 2;
 const ENOSYS: u16 = 38;
@@ -22,6 +23,8 @@ struct Job {
     is_dropped: bool,
     /// Calls and closes that go on.
     busy: usize,
+    /// Its mount answers nothing before then, ns.
+    hangs_until_ns: u64,
 }
 
 /// What an I/O node's disk has.
@@ -35,7 +38,18 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn open(&mut self, place: PlaceId, id: JobId) {
-        self.jobs.insert(place, Job { id, lengths: BTreeMap::new(), is_dropped: false, busy: 1 });
+        self.jobs.insert(place, Job { id, lengths: BTreeMap::new(), is_dropped: false, busy: 1, hangs_until_ns: 0 });
+    }
+
+    /// Some job's mount hangs: until when, to be set.
+    pub(super) fn hang_some(&mut self, random: &mut Random) -> Option<&mut u64> {
+        let last = self.jobs.len().checked_sub(1)?;
+        self.jobs.values_mut().nth(random.length(0, last)).map(|job| &mut job.hangs_until_ns)
+    }
+
+    /// When a job's mount answers again, ns.
+    pub(super) fn hangs_until_ns(&self, place: PlaceId) -> u64 {
+        self.jobs.get(&place).map_or(0, |job| job.hangs_until_ns)
     }
 
     /// A call was begun, and goes on until it is done.
@@ -44,6 +58,11 @@ impl Disk {
             job.busy += 1;
         }
         self.calls.insert(id, (place, rank, call, bytes));
+    }
+
+    /// Whose call it is.
+    pub(super) fn place_of(&self, id: CallId) -> Option<PlaceId> {
+        self.calls.get(&id).map(|(place, ..)| *place)
     }
 
     /// A call that was begun is not wanted.

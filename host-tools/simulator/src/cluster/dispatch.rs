@@ -241,7 +241,7 @@ impl World {
     }
 
     fn carry_out_effect(&mut self, pset: PsetId, effect: Effect, now: Now) {
-        let disk_ns = self.disk_ns(pset);
+        let disk_ns = self.disk_ns(pset, &effect);
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
         let incarnation = io_node.incarnation;
         let mut left = None;
@@ -292,10 +292,16 @@ impl World {
         }
     }
 
-    /// How long the disk of an I/O node's host takes, ns.
-    fn disk_ns(&mut self, pset: PsetId) -> u64 {
-        let dead_ns = self.dead_disks.get(&pset).map_or(0, |until_ns| until_ns.saturating_sub(self.now_ns));
-        dead_ns + self.random.delay(20 * MILLISECOND_NS)
+    /// How long the disk of an I/O node's host takes for this, ns.
+    fn disk_ns(&mut self, pset: PsetId, effect: &Effect) -> u64 {
+        let disk = self.io_nodes.get(&pset).map(|io_node| &io_node.disk);
+        let mount_ns = disk.map_or(0, |disk| match effect {
+            Effect::Names { place, .. } | Effect::Close { place, .. } => disk.hangs_until_ns(*place),
+            Effect::Run(call) => disk.place_of(*call).map_or(0, |place| disk.hangs_until_ns(place)),
+            _ => 0,
+        });
+        let until_ns = self.dead_disks.get(&pset).copied().unwrap_or(0).max(mount_ns);
+        until_ns.saturating_sub(self.now_ns) + self.random.delay(20 * MILLISECOND_NS)
     }
 
     pub(super) fn io_node_now(&self) -> Now {

@@ -23,13 +23,18 @@ const PAUSE_SECONDS_MAX: (u64, u64) = (1, 40);
 /// How long something is stopped, cut off or slow: mostly short, and now and then so long that it is missed.
 const SHORT_NS_MAX: u64 = 3 * SECOND_NS;
 const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
+/// How long somebody is stopped or cut off at least who may be given up for it, ns. A connection that is silent is not
+/// cut so soon.
+const MISSED_NS_MIN: u64 = SECOND_NS;
+/// How soon the node that has lost a connection learns of it, and how much later than it its I/O node, ns.
+const BROKEN_NS_MAX: u64 = SECOND_NS;
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 /// Changes and orders that a service node still gets done at most before it dies.
 const STEPS_MAX: u64 = 40;
 
 /// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 17] = [
+const KINDS: [(Kind, &str); 18] = [
     (Kind::KillMachine, "fault: machine killed"),
     (Kind::StopMachine, "fault: machine stopped"),
     (Kind::CutNode, "fault: node cut off"),
@@ -44,6 +49,7 @@ const KINDS: [(Kind, &str); 17] = [
     (Kind::KillHost, "fault: service node killed"),
     (Kind::KillHostAtStep, "fault: service node killed at a step"),
     (Kind::SlowDisk, "fault: disk that does not answer"),
+    (Kind::HungMount, "fault: mount that hangs"),
     (Kind::FullDisk, "fault: full disk"),
     (Kind::FailingDisk, "fault: failing disk"),
     (Kind::LockedDatabase, "fault: locked database"),
@@ -65,23 +71,28 @@ enum Kind {
     KillHost,
     KillHostAtStep,
     SlowDisk,
+    HungMount,
     FullDisk,
     FailingDisk,
     LockedDatabase,
 }
 
 impl Kind {
-    /// Whom a fault at a node, of this pset, gives reason to fail.
-    fn touches(self, node: NodeId, pset: PsetId) -> Option<Who> {
+    /// Whom a fault at a node, of this pset, that lasts so long gives reason to be given up.
+    fn touches(self, node: NodeId, pset: PsetId, lasts_ns: u64) -> Option<Who> {
+        let is_missed = lasts_ns >= MISSED_NS_MIN;
         match self {
-            Self::KillMachine | Self::StopMachine | Self::CutNode | Self::CutConnection => Some(Who::Machine(node)),
-            Self::KillIoNode | Self::StopIoNode => Some(Who::IoNode(pset)),
-            Self::KillFabric | Self::StopFabric => Some(Who::Fabric),
+            Self::KillMachine => Some(Who::Machine(node)),
+            Self::StopMachine | Self::CutNode => is_missed.then_some(Who::Machine(node)),
+            Self::KillIoNode => Some(Who::IoNode(pset)),
+            Self::StopIoNode => is_missed.then_some(Who::IoNode(pset)),
+            Self::KillFabric => Some(Who::Fabric),
+            Self::StopFabric => is_missed.then_some(Who::Fabric),
             // What these touch is known when it happens.
-            Self::BootNever | Self::CutBusy => None,
+            Self::BootNever | Self::CutConnection | Self::CutBusy => None,
             // Nobody but the service node itself.
             Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
-            Self::SlowDisk | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
+            Self::SlowDisk | Self::HungMount | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
         }
     }
 }
@@ -191,7 +202,7 @@ impl World {
         self.faults.struck.push(number);
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
-        if let Some(who) = chosen.touches(node, pset) {
+        if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
         }
         match chosen {
@@ -221,6 +232,12 @@ impl World {
                 self.plan_start(random.delay(AWAY_NS_MAX));
             }
             Kind::KillHostAtStep => self.host.disk.die_after(random.between(0, STEPS_MAX)),
+            Kind::HungMount => {
+                let io_node = self.io_nodes.get_mut(&pset);
+                if let Some(lasts_until_ns) = io_node.and_then(|io_node| io_node.disk.hang_some(&mut random)) {
+                    longer(lasts_until_ns, until_ns);
+                }
+            }
             Kind::FullDisk => self.strike_disk(Health::Full, until_ns),
             Kind::FailingDisk => self.strike_disk(Health::Failing, until_ns),
             Kind::LockedDatabase => self.strike_disk(Health::Locked, until_ns),
@@ -259,13 +276,18 @@ impl World {
         };
         let Some(last) = of_it.len().checked_sub(1) else { return };
         let Some(id) = of_it.get(random.length(0, last)).copied() else { return };
-        if let Some(connection) = connections.get(id) {
-            connection.is_cut = is_busy;
-            self.checkers.given_up.excuse(Who::Machine(connection.life.node), self.now_ns);
-        }
+        let Some(connection) = connections.get(id) else { return };
+        connection.is_cut = is_busy;
+        let node = connection.life.node;
         drop(connections);
-        for end in [End::Node, End::IoNode] {
-            self.plan(random.delay(2 * SECOND_NS), Event::Broke(id, end));
+        let node_ns = random.delay(BROKEN_NS_MAX);
+        let mut io_node_ns = node_ns + random.delay(BROKEN_NS_MAX);
+        if random.chance(300) {
+            // The node may learn it too late to be back in time.
+            io_node_ns = random.delay(BROKEN_NS_MAX);
+            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + node_ns);
         }
+        self.plan(node_ns, Event::Broke(id, End::Node));
+        self.plan(io_node_ns, Event::Broke(id, End::IoNode));
     }
 }

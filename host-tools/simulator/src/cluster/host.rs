@@ -157,7 +157,7 @@ impl Host {
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
         };
-        let disk = HostDisk::new()?;
+        let disk = HostDisk::new(config.paths.reserve())?;
         let noted = Noted { orders: VecDeque::new(), random, disk: disk.clone() };
         Ok(Self {
             controller: None,
@@ -193,14 +193,14 @@ impl Host {
         Ok(())
     }
 
-    /// Kills it, if it is not dead by itself. What its records are kept in stays. One that died at a step has put what
-    /// it could not write after that into its reserve, as if it had died a moment later.
-    pub(super) fn kill(&mut self) {
+    /// Kills it, if it is not dead by itself. What its records are kept in stays.
+    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.controller = None;
-        self.disk.revive();
+        self.disk.revive()?;
         while self.plant.take().is_some() {}
         self.fabric = None;
         (self.stopped_until_ns, self.planned_ns) = (0, None);
+        Ok(())
     }
 
     pub(super) fn handle(&mut self, event: Event, now_ns: u64) {

@@ -1,8 +1,9 @@
 //! What the service node's records are kept in: the real database, on a disk that is full, fails or is locked by
 //! somebody else at times, and that the service node may be using when it dies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{fs, io};
 
 use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::program::ProgramView;
@@ -49,6 +50,8 @@ struct Inner {
     is_dead: bool,
     /// Changes that were refused.
     refused: u64,
+    /// Its reserve, and what that held when it died.
+    reserve: (PathBuf, Option<Vec<u8>>),
     /// Users who hear what is said before a death, and nothing after it.
     listeners: Vec<Weak<Listener>>,
 }
@@ -58,11 +61,12 @@ struct Inner {
 pub(super) struct HostDisk(Arc<Mutex<Inner>>);
 
 impl HostDisk {
-    /// One with an empty database.
-    pub(super) fn new() -> Result<Self, DatabaseError> {
+    /// One with an empty database, beside a reserve.
+    pub(super) fn new(reserve: PathBuf) -> Result<Self, DatabaseError> {
         let database = Database::in_memory()?;
         let (health, steps_left, is_dead, refused) = (Health::Sound, None, false, 0);
-        let inner = Inner { database, health, steps_left, is_dead, refused, listeners: Vec::new() };
+        let (reserve, listeners) = ((reserve, None), Vec::new());
+        let inner = Inner { database, health, steps_left, is_dead, refused, reserve, listeners };
         Ok(Self(Arc::new(Mutex::new(inner))))
     }
 
@@ -95,10 +99,15 @@ impl HostDisk {
         self.lock().is_dead
     }
 
-    /// Another service node is started.
-    pub(super) fn revive(&self) {
+    /// It is over, and another service node may be started.
+    pub(super) fn revive(&self) -> io::Result<()> {
         let mut inner = self.lock();
         (inner.steps_left, inner.is_dead) = (None, false);
+        // What it did after its death it did not do.
+        match inner.reserve.1.take() {
+            Some(bytes) => fs::write(&inner.reserve.0, bytes),
+            None => Ok(()),
+        }
     }
 
     /// Somebody listens to what the service node says.
@@ -117,6 +126,7 @@ impl HostDisk {
                 None if inner.is_dead => {}
                 None => {
                     inner.is_dead = true;
+                    inner.reserve.1 = fs::read(&inner.reserve.0).ok();
                     inner.listeners.drain(..).filter_map(|listener| listener.upgrade()).for_each(|it| it.dead());
                 }
             }

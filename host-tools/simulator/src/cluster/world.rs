@@ -201,7 +201,7 @@ impl World {
         if !self.host.is_up() {
             return;
         }
-        self.host.kill();
+        self.trouble = self.host.kill().err();
         for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
             self.io_node_ends(pset, "killed");
         }
@@ -238,7 +238,7 @@ impl World {
             }
             // Whoever wants it tries again.
             self.note("service node that cannot start", format_args!("{error:#}"));
-            self.host.kill();
+            self.trouble = self.host.kill().err();
             return self.plan_start(LOOK_NS);
         }
         self.checkers.rates.host_starts(self.host.disk.refused());

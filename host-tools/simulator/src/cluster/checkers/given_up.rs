@@ -11,7 +11,7 @@ use crate::cluster::queue::SECOND_NS;
 
 /// How long after a fault is over somebody may be given up for it, ns: silence is noticed after 12 s, and what follows
 /// from one that was given up takes its time.
-const AFTERMATH_NS: u64 = 60 * SECOND_NS;
+const AFTERMATH_NS: u64 = 30 * SECOND_NS;
 
 /// Who can be given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
