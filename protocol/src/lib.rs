@@ -10,6 +10,8 @@
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
+//! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
+//! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
 //! | [`signal`] | – | names and numbers of signals |
@@ -19,6 +21,7 @@
 extern crate alloc;
 
 pub mod control;
+pub mod distribution;
 pub mod frame;
 pub mod ids;
 pub mod limits;
@@ -34,4 +37,5 @@ pub mod ship;
 pub mod signal;
 pub mod syscalls;
 pub mod text;
+pub mod trees;
 pub mod world;

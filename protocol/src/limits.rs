@@ -155,3 +155,27 @@ pub const PMI_ASK_NS: u64 = 2_000_000_000;
 
 /// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns.
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
+
+/// Pieces of a distributed file, so that a set of them fits into a packet: refused before it begins.
+pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
+
+/// Members of a transfer: refused before it begins.
+pub const MEMBERS_PER_TRANSFER_MAX: u32 = 1 << 21;
+
+/// Pieces that a member of a transfer puts together at once; beyond, the one that had no packet for longest goes.
+pub const ASSEMBLIES_PER_MEMBER_MAX: usize = 16;
+
+/// What a member of a transfer may have asked for and not got; more is asked for later.
+pub const ASKS_PER_MEMBER_MAX: usize = 12;
+
+/// What others may have asked of a member of a transfer and not got; whoever asks for more is told to ask elsewhere.
+pub const ANSWERS_PER_MEMBER_MAX: usize = 16;
+
+/// Members of a transfer that one does not ask because they did not answer; the first of them are asked again.
+pub const SUSPECTS_PER_MEMBER_MAX: usize = 16;
+
+/// Ranges of members in a report of who is whole; the others are reported later, or asked for.
+pub const REPORT_RANGES_MAX: usize = 64;
+
+/// Members that home has asked for a sign of life and that have not answered; the others are asked later.
+pub const PROBES_MAX: usize = 64;

@@ -11,6 +11,7 @@
 pub mod checkers;
 pub mod cluster;
 mod context;
+pub mod distribution;
 mod faults;
 mod io_node;
 mod network;

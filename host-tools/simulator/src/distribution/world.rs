@@ -1,0 +1,254 @@
+//! The members, their links, and what happens to them.
+
+use coppice_protocol::distribution::{Effect, HOME, Machine, Message, Outcome, PacketSet, Plan};
+
+use super::queue::{Event, Queue};
+use super::{Options, Transferred};
+use crate::random::Random;
+
+/// Bytes of a message on the link, about.
+const MESSAGE_BYTES: u64 = 128;
+/// How much slower the links of slow members are.
+const SLOWER: u64 = 10;
+
+/// A member and its link.
+struct Member {
+    machine: Machine,
+    /// When its link is free, out and in, ns.
+    out_free_ns: u64,
+    in_free_ns: u64,
+    /// The earliest time at which it is known to be due, ns.
+    planned_ns: u64,
+    slower: u64,
+    is_dead: bool,
+    has_first: bool,
+    is_whole: bool,
+}
+
+/// See this module.
+pub(super) struct World {
+    options: Options,
+    random: Random,
+    queue: Queue,
+    members: Vec<Member>,
+    result: Transferred,
+    /// Members that live and are not whole.
+    waiting: u32,
+    home_knows: bool,
+}
+
+impl World {
+    pub(super) fn new(options: &Options) -> Result<Self, String> {
+        let plan = &options.plan;
+        plan.check().map_err(|error| error.to_string())?;
+        let mut random = Random::new(options.seed);
+        let seed = random.next();
+        let mut members = Vec::with_capacity(plan.members as usize + 1);
+        for number in 0..=plan.members {
+            let machine = Machine::new(plan, number, seed, 0).ok_or("there is no memory for the members")?;
+            members.push(Member {
+                machine,
+                out_free_ns: 0,
+                in_free_ns: 0,
+                planned_ns: u64::MAX,
+                slower: if number != HOME && chance(&mut random, options.faults.slow) { SLOWER } else { 1 },
+                is_dead: false,
+                has_first: false,
+                is_whole: false,
+            });
+        }
+        let mut world = Self {
+            options: *options,
+            random,
+            queue: Queue::default(),
+            members,
+            result: Transferred::default(),
+            waiting: plan.members,
+            home_knows: false,
+        };
+        let sending_ns = super::bound_ns(plan) as u64;
+        for number in 1..=plan.members {
+            if chance(&mut world.random, options.faults.dying) {
+                let at_ns = world.random.between(0, sending_ns);
+                world.queue.plan(at_ns, Event::Dies(number));
+            }
+        }
+        world.members[HOME as usize].machine.begin(0);
+        (0..=plan.members).for_each(|number| world.settle(number, 0));
+        Ok(world)
+    }
+
+    pub(super) fn run(mut self) -> Result<Transferred, String> {
+        while let Some((now_ns, event)) = self.queue.take() {
+            if now_ns > self.options.limit_ns || self.home_knows && self.waiting == 0 {
+                break;
+            }
+            self.result.events += 1;
+            self.happen(event, now_ns);
+        }
+        self.result.incomplete = self.waiting;
+        Ok(self.result)
+    }
+
+    fn member(&mut self, number: u32) -> Option<&mut Member> {
+        self.members.get_mut(number as usize).filter(|member| !member.is_dead)
+    }
+
+    fn happen(&mut self, event: Event, now_ns: u64) {
+        let number = match event {
+            Event::Due(number) => {
+                let Some(member) = self.member(number) else { return };
+                if member.planned_ns != now_ns {
+                    return;
+                }
+                member.planned_ns = u64::MAX;
+                member.machine.advance(now_ns);
+                number
+            }
+            Event::Burst { from, to, piece, packets, elapsed_ns } => {
+                let Some(member) = self.member(to) else { return };
+                let is_again = member.machine.pieces().has(piece);
+                member.machine.arrived(from, piece, packets, elapsed_ns, now_ns);
+                self.result.again += u64::from(is_again);
+                to
+            }
+            Event::Message { from, to, message } => {
+                self.count(to, &message);
+                let Some(member) = self.member(to) else { return };
+                member.machine.heard(from, *message, now_ns);
+                to
+            }
+            Event::Checked(number, piece) => {
+                let Some(member) = self.member(number) else { return };
+                member.machine.checked(piece, true, now_ns);
+                if !std::mem::replace(&mut member.has_first, true) {
+                    self.result.first_piece_ns = now_ns;
+                }
+                number
+            }
+            Event::Dies(number) => {
+                let Some(member) = self.member(number) else { return };
+                member.is_dead = true;
+                if !member.is_whole {
+                    self.waiting -= 1;
+                }
+                self.result.died += 1;
+                return;
+            }
+        };
+        self.settle(number, now_ns);
+    }
+
+    fn count(&mut self, to: u32, message: &Message) {
+        match message {
+            Message::Ask { .. } | Message::AskAny { .. } => {
+                self.result.asks += 1;
+                self.result.home_asks += u64::from(to == HOME);
+            }
+            Message::Leave { .. } => self.result.left += 1,
+            Message::NotHere { .. } => self.result.not_here += 1,
+            _ => {}
+        }
+    }
+
+    /// Carries out what a machine wants, and plans when it is due.
+    fn settle(&mut self, number: u32, now_ns: u64) {
+        loop {
+            while let Some(effect) = self.members[number as usize].machine.take() {
+                self.carry_out(number, effect, now_ns);
+            }
+            let member = &mut self.members[number as usize];
+            let Some(due_ns) = member.machine.due_ns() else { return };
+            if due_ns <= now_ns {
+                member.machine.advance(now_ns);
+                continue;
+            }
+            if due_ns < member.planned_ns {
+                member.planned_ns = due_ns;
+                self.queue.plan(due_ns, Event::Due(number));
+            }
+            return;
+        }
+    }
+
+    fn carry_out(&mut self, from: u32, effect: Effect, now_ns: u64) {
+        match effect {
+            Effect::Send { to, piece, packets } => self.send(from, to, piece, packets, now_ns),
+            Effect::Say { to, message } => {
+                if chance(&mut self.random, self.options.faults.loss) {
+                    self.result.packets_lost += 1;
+                    return;
+                }
+                let plan = &self.options.plan;
+                let packet_bytes = u64::from(plan.packet_bytes + plan.overhead_bytes);
+                let takes_ns = plan.link_ns(packet_bytes) + plan.link_ns(MESSAGE_BYTES);
+                let at_ns = now_ns + takes_ns + u64::from(plan.link.latency_ns);
+                self.queue.plan(at_ns, Event::Message { from, to, message: Box::new(message) });
+            }
+            Effect::Check { piece } => self.queue.plan(now_ns + self.options.check_ns, Event::Checked(from, piece)),
+            Effect::Wrong { .. } => {}
+            Effect::End(Outcome::Whole) => {
+                self.members[from as usize].is_whole = true;
+                self.waiting -= 1;
+                self.result.whole_ns = now_ns;
+                if self.members[from as usize].slower == 1 {
+                    self.result.quick_ns = now_ns;
+                }
+            }
+            Effect::End(Outcome::All { lost }) => {
+                self.home_knows = true;
+                self.result.lost = lost.len() as u32;
+                self.result.known_ns = now_ns;
+            }
+            Effect::End(Outcome::Silence) => {}
+        }
+    }
+
+    fn send(&mut self, from: u32, to: u32, piece: u32, packets: PacketSet, now_ns: u64) {
+        let plan: &Plan = &self.options.plan;
+        let bytes = plan.wire_bytes(piece, packets);
+        let takes_ns = plan.link_ns(bytes);
+        let sender = &mut self.members[from as usize];
+        let elapsed_ns = sender.machine.elapsed_ns(now_ns);
+        let begin_ns = sender.out_free_ns.max(now_ns);
+        let sent_ns = begin_ns + takes_ns * sender.slower;
+        sender.out_free_ns = sent_ns;
+        if from == HOME {
+            self.result.home_bytes += bytes;
+        } else {
+            self.result.member_bytes += bytes;
+        }
+        let Some(receiver) = self.members.get_mut(to as usize) else { return };
+        let takes_ns = takes_ns * receiver.slower;
+        let there_ns = sent_ns + u64::from(plan.link.latency_ns);
+        let waits_ns = receiver.in_free_ns.saturating_sub(there_ns.saturating_sub(takes_ns));
+        let packets = if plan.link_ns(self.options.buffer_bytes) * receiver.slower < waits_ns {
+            self.result.packets_lost += u64::from(packets.count());
+            return;
+        } else {
+            self.some_lost(packets)
+        };
+        let receiver = &mut self.members[to as usize];
+        let arrived_ns = there_ns.max(receiver.in_free_ns + takes_ns);
+        receiver.in_free_ns = arrived_ns;
+        if !packets.is_empty() {
+            // The stamp is from when it was given to the link.
+            let elapsed_ns = elapsed_ns + (begin_ns - now_ns);
+            self.queue.plan(arrived_ns, Event::Burst { from, to, piece, packets, elapsed_ns });
+        }
+    }
+
+    fn some_lost(&mut self, packets: PacketSet) -> PacketSet {
+        let loss = self.options.faults.loss;
+        if loss <= 0.0 {
+            return packets;
+        }
+        let lost: Vec<u32> = packets.numbers().filter(|_| chance(&mut self.random, loss)).collect();
+        self.result.packets_lost += lost.len() as u64;
+        lost.into_iter().fold(packets, |left, packet| left.without(PacketSet::one(packet)))
+    }
+}
+
+fn chance(random: &mut Random, probability: f64) -> bool {
+    probability > 0.0 && (random.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability
+}

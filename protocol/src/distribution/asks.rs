@@ -1,0 +1,155 @@
+//! What a member has asked others for and not yet got.
+
+use alloc::vec::Vec;
+
+use crate::limits::ASKS_PER_MEMBER_MAX;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// `None` if any piece will do.
+    pub(super) piece: Option<u32>,
+    pub(super) of: u32,
+    pub(super) at_ns: u64,
+    /// Nothing is expected after that.
+    pub(super) until_ns: u64,
+    /// Who was asked lacks it, and sends it by itself when it has it.
+    pub(super) is_to_come: bool,
+}
+
+/// All of them, at most [`ASKS_PER_MEMBER_MAX`], and how long answers take.
+#[derive(Debug)]
+pub(super) struct Asks {
+    asked: Vec<Asked>,
+    /// The least time that an answer is given, ns.
+    least_ns: u64,
+    /// Smoothed time of answers and its deviation, ns (RFC 6298, section 2). 0 before the first.
+    answer_ns: u64,
+    deviation_ns: u64,
+    /// Doubled with each answer that did not come.
+    patience: u32,
+    /// How many may be asked for now: halved when an answer does not come, one more with each that does, as TCP's
+    /// window is (RFC 5681, section 3.1).
+    window: usize,
+    /// It is not halved again before then, ns.
+    halved_until_ns: u64,
+}
+
+/// Most doublings of the time that answers are given.
+const PATIENCE_MAX: u32 = 2;
+/// Answers are never waited for longer than so often the least time, before that is doubled.
+const LEAST_TIMES_MAX: u64 = 8;
+
+impl Asks {
+    pub(super) const fn new(least_ns: u64) -> Self {
+        Self {
+            asked: Vec::new(),
+            least_ns,
+            answer_ns: 0,
+            deviation_ns: 0,
+            patience: 0,
+            window: ASKS_PER_MEMBER_MAX,
+            halved_until_ns: 0,
+        }
+    }
+
+    /// How long an answer may take, ns.
+    pub(super) fn patience_ns(&self) -> u64 {
+        let usual_ns = self.answer_ns + 4 * self.deviation_ns;
+        usual_ns.clamp(self.least_ns, LEAST_TIMES_MAX * self.least_ns) << self.patience
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.asked.len() >= self.window
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// How many were asked of somebody.
+    pub(super) fn count_of(&self, of: u32) -> usize {
+        self.asked.iter().filter(|asked| asked.of == of).count()
+    }
+
+    pub(super) fn has(&self, piece: u32) -> bool {
+        self.asked.iter().any(|asked| asked.piece == Some(piece))
+    }
+
+    /// Notes one. Whether there is room for it.
+    pub(super) fn add(&mut self, piece: Option<u32>, of: u32, now_ns: u64) -> bool {
+        if self.is_full() || self.asked.try_reserve(1).is_err() {
+            return false;
+        }
+        let until_ns = now_ns.saturating_add(self.patience_ns());
+        self.asked.push(Asked { piece, of, at_ns: now_ns, until_ns, is_to_come: false });
+        true
+    }
+
+    /// A packet of a piece came from somebody: what was asked of it is on its way.
+    pub(super) fn heard(&mut self, piece: u32, from: u32, now_ns: u64) {
+        let patience_ns = self.least_ns;
+        for asked in &mut self.asked {
+            if asked.of == from && asked.piece == Some(piece) {
+                asked.until_ns = asked.until_ns.max(now_ns.saturating_add(patience_ns));
+            }
+        }
+    }
+
+    /// A piece is there, from whomever.
+    pub(super) fn got(&mut self, piece: u32, from: u32, now_ns: u64) {
+        let answered = |asked: &Asked| match asked.piece {
+            Some(of) => of == piece,
+            None => asked.of == from,
+        };
+        let Some(index) = self.asked.iter().position(answered) else { return };
+        let asked = self.asked.swap_remove(index);
+        if asked.of == from && !asked.is_to_come {
+            self.measure(now_ns.saturating_sub(asked.at_ns));
+        }
+    }
+
+    fn measure(&mut self, took_ns: u64) {
+        if self.answer_ns == 0 {
+            (self.answer_ns, self.deviation_ns) = (took_ns, took_ns / 2);
+        } else {
+            self.deviation_ns = (3 * self.deviation_ns + self.answer_ns.abs_diff(took_ns)) / 4;
+            self.answer_ns = (7 * self.answer_ns + took_ns) / 8;
+        }
+        self.patience = 0;
+        self.window = (self.window + 1).min(ASKS_PER_MEMBER_MAX);
+    }
+
+    /// Who was asked for a piece does not have it. Gives what was asked, if it was asked.
+    pub(super) fn refused(&mut self, piece: Option<u32>, by: u32) -> Option<Asked> {
+        let index = self.asked.iter().position(|asked| asked.of == by && asked.piece == piece)?;
+        Some(self.asked.swap_remove(index))
+    }
+
+    /// Who was asked sends the piece when it has it: it is waited for a while.
+    pub(super) fn wait_for(&mut self, piece: u32, of: u32, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(2 * self.least_ns);
+        if !self.is_full() && self.asked.try_reserve(1).is_ok() {
+            self.asked.push(Asked { piece: Some(piece), of, at_ns: now_ns, until_ns, is_to_come: true });
+        }
+    }
+
+    /// One whose time is over.
+    pub(super) fn overdue(&mut self, now_ns: u64) -> Option<Asked> {
+        let index = self.asked.iter().position(|asked| asked.until_ns <= now_ns)?;
+        let asked = self.asked.swap_remove(index);
+        if !asked.is_to_come {
+            if self.halved_until_ns <= now_ns {
+                self.halved_until_ns = now_ns.saturating_add(self.patience_ns());
+                self.window = (self.window / 2).max(1);
+            }
+            self.patience = (self.patience + 1).min(PATIENCE_MAX);
+        }
+        Some(asked)
+    }
+
+    /// When the next one's time is over, ns.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.asked.iter().map(|asked| asked.until_ns).min()
+    }
+}

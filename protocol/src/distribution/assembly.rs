@@ -1,0 +1,90 @@
+//! Pieces of which some packets are there.
+
+use alloc::vec::Vec;
+
+use super::pieces::PacketSet;
+use crate::limits::ASSEMBLIES_PER_MEMBER_MAX;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assembly {
+    pub(super) piece: u32,
+    pub(super) packets: PacketSet,
+    /// Who sent the first packet, and whether all the others, too.
+    pub(super) from: u32,
+    pub(super) is_mixed: bool,
+    /// When the last packet came, ns.
+    pub(super) touched_ns: u64,
+    /// All packets are there, and somebody looks whether they are right.
+    pub(super) is_complete: bool,
+}
+
+/// All of them, at most [`ASSEMBLIES_PER_MEMBER_MAX`].
+#[derive(Debug, Default)]
+pub(super) struct Assemblies {
+    all: Vec<Assembly>,
+    /// Packets of different senders are no longer put together, so that it shows who sends wrong ones.
+    is_wary: bool,
+}
+
+impl Assemblies {
+    pub(super) fn get(&self, piece: u32) -> Option<&Assembly> {
+        self.all.iter().find(|assembly| assembly.piece == piece)
+    }
+
+    /// Packets came; `whole` are all of their piece. Whether the piece is complete by that.
+    pub(super) fn add(&mut self, piece: u32, packets: PacketSet, whole: PacketSet, from: u32, now_ns: u64) -> bool {
+        let is_wary = self.is_wary;
+        let index = match self.all.iter().position(|assembly| assembly.piece == piece) {
+            Some(index) => index,
+            None if !self.make_room() => return false,
+            None => {
+                self.all.push(Assembly {
+                    piece,
+                    packets: PacketSet::default(),
+                    from,
+                    is_mixed: false,
+                    touched_ns: now_ns,
+                    is_complete: false,
+                });
+                self.all.len() - 1
+            }
+        };
+        let assembly = &mut self.all[index];
+        if assembly.is_complete || is_wary && assembly.from != from {
+            return false;
+        }
+        assembly.is_mixed |= assembly.from != from;
+        assembly.packets = assembly.packets.with(packets.within(whole));
+        assembly.touched_ns = now_ns;
+        assembly.is_complete = assembly.packets == whole;
+        assembly.is_complete
+    }
+
+    fn make_room(&mut self) -> bool {
+        if self.all.len() >= ASSEMBLIES_PER_MEMBER_MAX {
+            let open = self.all.iter().enumerate().filter(|(_, assembly)| !assembly.is_complete);
+            let Some((oldest, _)) = open.min_by_key(|(_, assembly)| assembly.touched_ns) else { return false };
+            self.all.swap_remove(oldest);
+        }
+        self.all.try_reserve(1).is_ok()
+    }
+
+    /// A piece is no longer put together: it is right, or begun anew.
+    pub(super) fn remove(&mut self, piece: u32) -> Option<Assembly> {
+        let index = self.all.iter().position(|assembly| assembly.piece == piece)?;
+        Some(self.all.swap_remove(index))
+    }
+
+    /// Something was wrong, and nobody knows who sent it.
+    pub(super) const fn be_wary(&mut self) {
+        self.is_wary = true;
+    }
+
+    /// Of a piece whose sender is asked no more, the rest has to come from another.
+    pub(super) fn give_up(&mut self, piece: u32) {
+        if self.is_wary {
+            self.all.retain(|assembly| assembly.piece != piece || assembly.is_complete);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What members say to each other beside pieces.
+
+use super::pieces::{PacketSet, PieceSet};
+use super::ranges::MemberRanges;
+
+/// See this module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Send me these packets of a piece.
+    Ask {
+        /// Which piece.
+        piece: u32,
+        /// Which packets.
+        packets: PacketSet,
+    },
+    /// Send me any piece that is not among these.
+    AskAny {
+        /// What I have, or am getting.
+        has: PieceSet,
+    },
+    /// I do not have it, or nothing of it if no piece was named.
+    NotHere {
+        /// What was asked for.
+        piece: Option<u32>,
+    },
+    /// I have it and too much to do; ask somebody else, or later.
+    Busy {
+        /// What was asked for.
+        piece: Option<u32>,
+    },
+    /// Send me no more pieces of this tree unasked.
+    Leave {
+        /// 0 or 1.
+        tree: u8,
+    },
+    /// Whoever was to pass pieces of a tree on to me is silent or slow: send them to me instead of to it.
+    Adopt {
+        /// 0 or 1.
+        tree: u8,
+        /// Who that is.
+        instead_of: u32,
+        /// It is there, but slow.
+        is_slow: bool,
+    },
+    /// I do so from now on.
+    Adopted {
+        /// 0 or 1.
+        tree: u8,
+    },
+    /// These are whole.
+    Whole {
+        /// Who.
+        members: MemberRanges,
+    },
+    /// I have heard of so many that are.
+    Heard {
+        /// How many of those that were named.
+        count: u32,
+    },
+    /// Are you there?
+    Probe,
+    /// I am, with so many pieces.
+    Present {
+        /// How many.
+        pieces: u32,
+    },
+}

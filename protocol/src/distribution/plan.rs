@@ -1,0 +1,165 @@
+//! What all members of a transfer know before it begins.
+
+use crate::ids::Generation;
+use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECES_PER_TRANSFER_MAX};
+use crate::trees::{Branches, TwoTrees};
+
+use super::pieces::PacketSet;
+
+/// A transfer, unlike any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId {
+    /// Its number, given by whoever ordered it.
+    pub number: u64,
+    /// How often it was begun.
+    pub generation: Generation,
+}
+
+/// Which of the nodes that by the estimate have something is asked, and for what, in [`Scheme::Branches`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskVariant {
+    /// Choose a piece that somebody has, then somebody who has it.
+    PieceFirst,
+    /// Choose somebody who has something, then ask for any of it.
+    NodeFirst,
+}
+
+/// How pieces get from home to the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// All members are in two binary trees, each of which carries every other piece.
+    TwoTrees,
+    /// The published scheme: each piece goes down a branch of its own; then members ask each other.
+    Branches {
+        /// Layers of a branch, its head included; at least 2.
+        layers: u8,
+        /// See there.
+        ask: AskVariant,
+    },
+}
+
+/// A link as the members believe it to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bandwidth, bytes/s, at least 1.
+    pub bytes_per_second: u64,
+    /// Time that a packet takes from one member to another beside what the bandwidth makes of it, ns.
+    pub latency_ns: u32,
+}
+
+/// See this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Which transfer.
+    pub transfer: TransferId,
+    /// Length of what is transferred, bytes.
+    pub bytes: u64,
+    /// Length of every piece but the last, bytes.
+    pub piece_bytes: u32,
+    /// Bytes of a piece in a packet.
+    pub packet_bytes: u32,
+    /// Bytes of a packet on the link beside those.
+    pub overhead_bytes: u32,
+    /// Members beside home, which is 0: 1 to this.
+    pub members: u32,
+    /// How.
+    pub scheme: Scheme,
+    /// Over what.
+    pub link: Link,
+}
+
+/// Why a plan is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Nothing to send, or a length of 0 somewhere.
+    #[error("a transfer has bytes, pieces, packets and a bandwidth")]
+    Empty,
+    /// More than [`PIECES_PER_TRANSFER_MAX`].
+    #[error("{0} pieces are more than {PIECES_PER_TRANSFER_MAX}")]
+    Pieces(u64),
+    /// More than a [`PacketSet`] has room for.
+    #[error("{0} packets of a piece are more than {max}", max = PacketSet::PACKETS_MAX)]
+    Packets(u32),
+    /// None, or more than [`MEMBERS_PER_TRANSFER_MAX`].
+    #[error("{0} members, of 1 to {MEMBERS_PER_TRANSFER_MAX}")]
+    Members(u32),
+}
+
+impl Plan {
+    /// Whether it is one that can be carried out.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        if [self.bytes, self.piece_bytes.into(), self.packet_bytes.into(), self.link.bytes_per_second].contains(&0) {
+            return Err(PlanError::Empty);
+        }
+        let pieces = self.bytes.div_ceil(self.piece_bytes.into());
+        if pieces > PIECES_PER_TRANSFER_MAX.into() {
+            return Err(PlanError::Pieces(pieces));
+        }
+        let packets = self.piece_bytes.div_ceil(self.packet_bytes);
+        if packets > PacketSet::PACKETS_MAX {
+            return Err(PlanError::Packets(packets));
+        }
+        if !(1..=MEMBERS_PER_TRANSFER_MAX).contains(&self.members) {
+            return Err(PlanError::Members(self.members));
+        }
+        Ok(())
+    }
+
+    /// How many pieces there are.
+    #[must_use]
+    pub fn pieces(&self) -> u32 {
+        u32::try_from(self.bytes.div_ceil(self.piece_bytes.max(1).into())).unwrap_or(u32::MAX)
+    }
+
+    /// Length of a piece, bytes; 0 if it does not exist.
+    #[must_use]
+    pub fn piece_length(&self, piece: u32) -> u32 {
+        let rest = self.bytes.saturating_sub(u64::from(piece) * u64::from(self.piece_bytes));
+        u32::try_from(rest).unwrap_or(u32::MAX).min(self.piece_bytes)
+    }
+
+    /// The packets of a piece.
+    #[must_use]
+    pub fn packets(&self, piece: u32) -> PacketSet {
+        PacketSet::first(self.piece_length(piece).div_ceil(self.packet_bytes.max(1)))
+    }
+
+    /// Bytes on the link that some packets of a piece are.
+    #[must_use]
+    pub fn wire_bytes(&self, piece: u32, packets: PacketSet) -> u64 {
+        let all = self.packets(piece);
+        let (length, count) = (self.piece_length(piece), packets.within(all).count());
+        // The last one may be short.
+        let last = PacketSet::one(all.count().saturating_sub(1));
+        let short = if packets.within(last).is_empty() { 0 } else { all.count() * self.packet_bytes - length };
+        u64::from(count * self.packet_bytes - short) + u64::from(count * self.overhead_bytes)
+    }
+
+    /// How long bytes take on the link, ns.
+    #[must_use]
+    pub const fn link_ns(&self, bytes: u64) -> u64 {
+        let ns = bytes as u128 * 1_000_000_000 / self.link.bytes_per_second as u128;
+        if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
+    }
+
+    /// How long a whole piece takes on the link, ns.
+    #[must_use]
+    pub fn piece_ns(&self) -> u64 {
+        self.link_ns(self.wire_bytes(0, self.packets(0))).max(1)
+    }
+
+    /// The two trees over its members.
+    #[must_use]
+    pub const fn two_trees(&self) -> TwoTrees {
+        TwoTrees::new(self.members)
+    }
+
+    /// The branches that its members are in.
+    #[must_use]
+    pub fn branches(&self, layers: u8) -> Branches {
+        Branches::new(self.members, self.pieces(), layers.into())
+    }
+}

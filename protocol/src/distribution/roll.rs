@@ -1,0 +1,147 @@
+//! Home's list of who is whole, who is asked for a sign of life, and who is lost.
+
+use alloc::vec::Vec;
+
+use super::ranges::MemberRanges;
+use crate::limits::PROBES_MAX;
+
+/// How often somebody is asked who does not answer.
+const TRIES: u8 = 4;
+/// How often somebody is asked who answers without having got anything since.
+const STANDSTILLS: u8 = 40;
+
+/// A member that was asked.
+#[derive(Debug)]
+struct Probe {
+    member: u32,
+    /// Questions since it last answered.
+    unanswered: u8,
+    /// Answers since it last had more.
+    standstills: u8,
+    pieces: u32,
+    due_ns: u64,
+}
+
+/// See this module.
+#[derive(Debug)]
+pub(super) struct Roll {
+    members: u32,
+    /// Whole, or lost.
+    settled: MemberRanges,
+    lost: Vec<u32>,
+    probes: Vec<Probe>,
+    /// Nobody is asked before then, ns.
+    pub(super) quiet_until_ns: u64,
+}
+
+impl Roll {
+    pub(super) const fn new(members: u32) -> Self {
+        Self {
+            members,
+            settled: MemberRanges::none(),
+            lost: Vec::new(),
+            probes: Vec::new(),
+            quiet_until_ns: u64::MAX,
+        }
+    }
+
+    /// These are whole. Whether that is news.
+    pub(super) fn add(&mut self, first: u32, last: u32) -> bool {
+        let is_news = self.settled.add(first.max(1), last.min(self.members));
+        if is_news {
+            self.probes.retain(|probe| !(first..=last).contains(&probe.member));
+        }
+        is_news
+    }
+
+    /// Nothing more is to be expected of anybody.
+    pub(super) fn is_complete(&self) -> bool {
+        self.settled.covers(1, self.members)
+    }
+
+    pub(super) fn lost(&self) -> &[u32] {
+        &self.lost
+    }
+
+    /// A member that was asked has so many pieces.
+    pub(super) fn answered(&mut self, member: u32, pieces: u32) {
+        let Some(probe) = self.probes.iter_mut().find(|probe| probe.member == member) else { return };
+        probe.unanswered = 0;
+        probe.standstills = if pieces > probe.pieces { 0 } else { probe.standstills.saturating_add(1) };
+        probe.pieces = probe.pieces.max(pieces);
+    }
+
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        if self.is_complete() {
+            return None;
+        }
+        let next = self.probes.iter().map(|probe| probe.due_ns).min();
+        Some(next.unwrap_or(self.quiet_until_ns).max(self.quiet_until_ns)).filter(|due_ns| *due_ns < u64::MAX)
+    }
+
+    /// Whom to ask now. Those that never answer, or never get any further, are lost.
+    pub(super) fn probe(&mut self, now_ns: u64, patience_ns: u64) -> Vec<u32> {
+        if now_ns < self.quiet_until_ns {
+            return Vec::new();
+        }
+        let is_lost = |probe: &Probe| {
+            probe.due_ns <= now_ns && (probe.unanswered >= TRIES || probe.standstills >= STANDSTILLS)
+        };
+        for probe in self.probes.iter().filter(|probe| is_lost(probe)) {
+            self.settled.add(probe.member, probe.member);
+            self.lost.push(probe.member);
+        }
+        self.probes.retain(|probe| !is_lost(probe));
+        let mut from = 1;
+        while self.probes.len() < PROBES_MAX {
+            let Some(member) = self.settled.first_missing(from, self.members) else { break };
+            from = member + 1;
+            if self.probes.iter().all(|probe| probe.member != member) {
+                self.probes.push(Probe { member, unanswered: 0, standstills: 0, pieces: 0, due_ns: now_ns });
+            }
+        }
+        let mut asked = Vec::new();
+        for probe in self.probes.iter_mut().filter(|probe| probe.due_ns <= now_ns) {
+            probe.due_ns = now_ns.saturating_add(patience_ns << probe.unanswered);
+            probe.unanswered += 1;
+            asked.push(probe.member);
+        }
+        asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Roll, STANDSTILLS, TRIES};
+
+    #[test]
+    fn who_never_answers_is_lost_and_who_gets_no_further_too() {
+        let mut roll = Roll::new(3);
+        roll.quiet_until_ns = 0;
+        roll.add(1, 1);
+        let (mut now_ns, mut asked) = (0, 0);
+        while let Some(due_ns) = roll.due_ns() {
+            now_ns = due_ns.max(now_ns);
+            for member in roll.probe(now_ns, 1) {
+                asked += 1;
+                if member == 2 {
+                    roll.answered(2, 5);
+                }
+            }
+            assert!(asked < 100);
+        }
+        assert_eq!(roll.lost(), [3, 2]);
+        assert!(asked >= u32::from(TRIES) + u32::from(STANDSTILLS));
+    }
+
+    #[test]
+    fn nobody_is_asked_who_was_heard_of() {
+        let mut roll = Roll::new(200);
+        roll.quiet_until_ns = 10;
+        assert_eq!((roll.due_ns(), roll.probe(9, 1).len()), (Some(10), 0));
+        assert!(roll.add(2, 199) && !roll.add(5, 9));
+        assert_eq!(roll.probe(10, 1), [1, 200]);
+        assert!(roll.add(0, 1) && roll.add(200, u32::MAX) && roll.is_complete());
+        assert_eq!((roll.due_ns(), roll.lost()), (None, &[][..]));
+    }
+}
