@@ -166,10 +166,10 @@ pub const MEMBERS_PER_TRANSFER_MAX: u32 = 1 << 21;
 pub const ASSEMBLIES_PER_MEMBER_MAX: usize = 16;
 
 /// What a member of a transfer may have asked for and not got; more is asked for later.
-pub const ASKS_PER_MEMBER_MAX: usize = 12;
+pub const ASKS_PER_MEMBER_MAX: usize = 16;
 
 /// What others may have asked of a member of a transfer and not got; whoever asks for more is told to ask elsewhere.
-pub const ANSWERS_PER_MEMBER_MAX: usize = 16;
+pub const ANSWERS_PER_MEMBER_MAX: usize = 64;
 
 /// Members of a transfer that one does not ask because they did not answer; the first of them are asked again.
 pub const SUSPECTS_PER_MEMBER_MAX: usize = 16;

@@ -123,6 +123,7 @@ impl Asks {
     /// Who was asked for a piece does not have it. Gives what was asked, if it was asked.
     pub(super) fn refused(&mut self, piece: Option<u32>, by: u32) -> Option<Asked> {
         let index = self.asked.iter().position(|asked| asked.of == by && asked.piece == piece)?;
+        self.window = (self.window + 1).min(ASKS_PER_MEMBER_MAX);
         Some(self.asked.swap_remove(index))
     }
 

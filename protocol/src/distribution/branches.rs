@@ -11,7 +11,7 @@ use crate::trees::Branches;
 /// How many pieces a member's own may be late before it asks for it.
 const LATE_PIECES: u64 = 8;
 /// Questions for any piece that a member has open: an answer may bring what another brings, too.
-const ANY_ASKS_MAX: usize = 2;
+const ANY_ASKS_MAX: usize = 6;
 
 /// How far a member's branch is.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Machine {
         self.branch.low = self.plan.pieces();
         if self.is_branch_served() {
             match self.plan.scheme {
-                Scheme::Branches { ask: AskVariant::NodeFirst, .. } => self.ask_nodes(now_ns),
+                Scheme::Branches { ask: AskVariant::NodeFirst, .. } => self.ask_nodes(tree, now_ns),
                 _ => self.ask_for_pieces(now_ns),
             }
         }
@@ -81,22 +81,18 @@ impl Machine {
             let found = self.have.missing_from(start).find(|piece| !self.is_under_way(*piece));
             let found = found.or_else(|| self.have.missing_from(0).find(|piece| !self.is_under_way(*piece)));
             let Some(piece) = found else { return };
-            if self.is_home_wanted() {
-                self.ask_home(piece, now_ns);
-            } else {
-                self.ask_holder(piece, now_ns);
-            }
+            self.ask_holder(piece, now_ns);
         }
     }
 
-    fn ask_nodes(&mut self, now_ns: u64) {
+    fn ask_nodes(&mut self, tree: Branches, now_ns: u64) {
         for _ in 0..ASKS_PER_MEMBER_MAX {
             if self.asks.len() >= ANY_ASKS_MAX {
                 return;
             }
             let member = self.choose(self.plan.members) + 1;
             let Some(piece) = self.branch_piece_of(member) else { return };
-            let by_ns = self.estimate.has_by(self.shape, member, piece);
+            let by_ns = self.estimate.serves_by(tree, member, piece);
             let has_some = by_ns.is_some_and(|by_ns| by_ns <= self.elapsed_ns(now_ns));
             if member != self.me && has_some && !self.is_suspect(member) && !self.have.has(piece) {
                 let has = self.have.clone();

@@ -67,6 +67,12 @@ impl Estimate {
         Some(self.without_faults(shape, member, piece)?.saturating_add(self.correction_ns))
     }
 
+    /// When a member of a branch has a piece and answers others, as it does when those below it have it, too.
+    pub(super) fn serves_by(&self, tree: Branches, member: u32, piece: u32) -> Option<u64> {
+        let by_ns = self.has_by(Shape::Branches(tree), member, piece)?;
+        Some(by_ns.saturating_add(u64::from(tree.children_count(member)) * self.piece_ns))
+    }
+
     fn without_faults(&self, shape: Shape, member: u32, piece: u32) -> Option<u64> {
         let piece_slots = u64::from(piece) + 1;
         let (slots, hops) = match shape {

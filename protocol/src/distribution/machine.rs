@@ -14,7 +14,7 @@ use super::reports::Reports;
 use super::roll::Roll;
 use super::sender::{Burst, Sender};
 use super::two_trees::{Feeds, Orphan};
-use crate::limits::SUSPECTS_PER_MEMBER_MAX;
+use crate::limits::{ANSWERS_PER_MEMBER_MAX, SUSPECTS_PER_MEMBER_MAX};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +67,8 @@ pub enum Outcome {
 
 /// Of those that are asked at random, so many are tried until one may have what is wanted.
 const HOLDER_TRIES: u32 = 12;
-/// So many in a row that did not have it, then home is asked.
-const MISSES_MAX: u8 = 3;
+/// So many in a row that did not have it, for each step from home, then that is asked.
+const MISSES_MAX: u32 = 3;
 /// A member to which nothing comes for so long gives up, ns.
 const SILENCE_NS: u64 = 20_000_000_000;
 
@@ -93,7 +93,9 @@ pub struct Machine {
     pub(super) branch: Branch,
     /// It is looked then whether something is missing, ns.
     pub(super) look_ns: u64,
+    /// Who did not answer, and who sent what was wrong.
     suspects: VecDeque<u32>,
+    liars: VecDeque<u32>,
     misses: u8,
     reports: Reports,
     roll: Option<Roll>,
@@ -120,6 +122,11 @@ impl Machine {
             _ => ((me, me), HOME),
         };
         let piece_ns = estimate.piece_ns();
+        // Where all is asked for, what is asked of one waits for what others have asked of it.
+        let ask_pieces = match shape {
+            Shape::Two(_) => 4,
+            Shape::Branches(_) => 2 * ANSWERS_PER_MEMBER_MAX as u64,
+        };
         Some(Self {
             plan: *plan,
             shape,
@@ -129,12 +136,13 @@ impl Machine {
             begun_ns: None,
             sender: Sender::default(),
             assemblies: Assemblies::default(),
-            asks: Asks::new(4 * (u64::from(plan.link.latency_ns) + piece_ns)),
+            asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns)),
             estimate,
             feeds: Feeds::new(shape, me, now_ns),
             branch: Branch::default(),
             look_ns: if is_home { u64::MAX } else { now_ns },
             suspects: VecDeque::new(),
+            liars: VecDeque::new(),
             misses: 0,
             reports: Reports::new(span, above),
             roll: is_home.then(|| Roll::new(plan.members)),
@@ -225,7 +233,7 @@ impl Machine {
         let begun_ns = now_ns.saturating_sub(ago_ns);
         self.begun_ns = Some(self.begun_ns.map_or(begun_ns, |known_ns| known_ns.min(begun_ns)));
         self.feeds.heard(piece, from, now_ns);
-        if !self.have.has(piece) && !self.is_suspect(from) {
+        if !self.have.has(piece) && !self.liars.contains(&from) {
             self.asks.heard(piece, from, now_ns);
             if self.assemblies.add(piece, packets, self.plan.packets(piece), from, now_ns) {
                 self.effects.push_back(Effect::Check { piece });
@@ -248,7 +256,7 @@ impl Machine {
         } else {
             let from = Some(assembly.from).filter(|_| !assembly.is_mixed);
             match from {
-                Some(from) => self.suspect(from),
+                Some(from) => add(&mut self.liars, from),
                 None => self.assemblies.be_wary(),
             }
             self.effects.push_back(Effect::Wrong { piece, from });
@@ -332,6 +340,8 @@ impl Machine {
         let has_begun = self.me != HOME || self.begun_ns.is_some();
         if has_begun && self.have.has(piece) && self.may_serve() {
             self.answer(from, piece, packets.within(self.plan.packets(piece)), Some(piece));
+        } else if has_begun && self.have.has(piece) {
+            self.say(from, Message::Busy { piece: Some(piece) });
         } else {
             self.say(from, Message::NotHere { piece: Some(piece) });
         }
@@ -381,7 +391,7 @@ impl Machine {
             if let Some(piece) = asked.piece {
                 self.assemblies.give_up(piece);
             }
-            if !self.feeds.not_answered(asked.of) && asked.of != HOME {
+            if !self.feeds.not_answered(asked.of, asked.at_ns) && asked.of != HOME {
                 self.suspect(asked.of);
             }
             if self.feeds.is_given_up(asked.of) {
@@ -450,7 +460,7 @@ impl Machine {
             }
             Shape::Branches(tree) => Some(Some(tree.children(me).nth(number as usize)?)),
         };
-        while let Some(Burst { to, piece, packets }) = self.sender.next(&self.plan, now_ns, below) {
+        while let Some(Burst { to, piece, packets }) = self.sender.next(&self.plan, me == HOME, now_ns, below) {
             self.effects.push_back(Effect::Send { to, piece, packets });
         }
         if self.me == HOME && self.begun_ns.is_some() && self.sender.is_idle() {
@@ -522,8 +532,12 @@ impl Machine {
     }
 
     /// Whether too many in a row did not have what they were asked for.
-    pub(super) const fn is_home_wanted(&self) -> bool {
-        self.misses >= MISSES_MAX
+    pub(super) fn is_home_wanted(&self, piece: u32) -> bool {
+        let depth = match self.shape {
+            Shape::Two(trees) => trees.depth(super::estimate::tree_of(piece), self.me),
+            Shape::Branches(_) => 1,
+        };
+        u32::from(self.misses) >= MISSES_MAX * depth
     }
 
     /// Asks home, which has all.
@@ -541,8 +555,8 @@ impl Machine {
                     !trees.is_below(super::estimate::tree_of(piece), member, self.me)
                         && self.estimate.all_have_by(trees, piece) <= elapsed_ns
                 }
-                Shape::Branches(_) => {
-                    let by_ns = self.estimate.has_by(self.shape, member, piece);
+                Shape::Branches(tree) => {
+                    let by_ns = self.estimate.serves_by(tree, member, piece);
                     by_ns.is_some_and(|by_ns| by_ns <= elapsed_ns)
                 }
             };
@@ -575,15 +589,23 @@ impl Machine {
     }
 
     fn suspect(&mut self, member: u32) {
-        if self.suspects.len() >= SUSPECTS_PER_MEMBER_MAX {
-            self.suspects.pop_front();
-        }
-        if !self.is_suspect(member) && self.suspects.try_reserve(1).is_ok() {
-            self.suspects.push_back(member);
-        }
+        add(&mut self.suspects, member);
     }
 
     pub(super) fn is_suspect(&self, member: u32) -> bool {
-        self.suspects.contains(&member)
+        self.suspects.contains(&member) || self.liars.contains(&member)
+    }
+}
+
+/// Adds a member to a list of at most [`SUSPECTS_PER_MEMBER_MAX`], from which the first goes.
+fn add(list: &mut VecDeque<u32>, member: u32) {
+    if list.contains(&member) {
+        return;
+    }
+    if list.len() >= SUSPECTS_PER_MEMBER_MAX {
+        list.pop_front();
+    }
+    if list.try_reserve(1).is_ok() {
+        list.push_back(member);
     }
 }

@@ -27,6 +27,7 @@ mod branches;
 mod estimate;
 mod machine;
 mod message;
+pub mod packet;
 mod pieces;
 mod plan;
 mod ranges;

@@ -1,6 +1,7 @@
 //! What all members of a transfer know before it begins.
 
 use crate::ids::Generation;
+use crate::program::tree::NODE_BYTES;
 use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECES_PER_TRANSFER_MAX};
 use crate::trees::{Branches, TwoTrees};
 
@@ -98,7 +99,8 @@ impl Plan {
         if pieces > PIECES_PER_TRANSFER_MAX.into() {
             return Err(PlanError::Pieces(pieces));
         }
-        let packets = self.piece_bytes.div_ceil(self.packet_bytes);
+        // One more than those of its bytes.
+        let packets = self.piece_bytes.div_ceil(self.packet_bytes).saturating_add(1);
         if packets > PacketSet::PACKETS_MAX {
             return Err(PlanError::Packets(packets));
         }
@@ -121,21 +123,53 @@ impl Plan {
         u32::try_from(rest).unwrap_or(u32::MAX).min(self.piece_bytes)
     }
 
-    /// The packets of a piece.
+    /// How many packets the bytes of a piece take.
+    fn data_packets(&self, piece: u32) -> u32 {
+        self.piece_length(piece).div_ceil(self.packet_bytes.max(1))
+    }
+
+    /// Length of what shows that a piece belongs to the file: the nodes of its hash tree beside the way from the piece
+    /// to its root, at most. They come as the last packet of the piece.
+    #[must_use]
+    pub fn proof_bytes(&self) -> u32 {
+        self.pieces().next_power_of_two().ilog2() * NODE_BYTES as u32
+    }
+
+    /// The packets of a piece: its bytes, and its proof, if there are several pieces.
     #[must_use]
     pub fn packets(&self, piece: u32) -> PacketSet {
-        PacketSet::first(self.piece_length(piece).div_ceil(self.packet_bytes.max(1)))
+        match self.data_packets(piece) {
+            0 => PacketSet::default(),
+            packets => PacketSet::first(packets + u32::from(self.proof_bytes() > 0)),
+        }
+    }
+
+    /// Length of a packet, the most that it can be if it is a proof; `None` if there is none such.
+    #[must_use]
+    pub fn packet_length(&self, piece: u32, packet: u32) -> Option<u32> {
+        let data = self.data_packets(piece);
+        if packet < data {
+            return Some((self.piece_length(piece) - packet * self.packet_bytes).min(self.packet_bytes));
+        }
+        Some(self.proof_bytes()).filter(|bytes| packet == data && data > 0 && *bytes > 0)
+    }
+
+    /// Whether a packet is the proof of its piece.
+    #[must_use]
+    pub fn is_proof(&self, piece: u32, packet: u32) -> bool {
+        packet == self.data_packets(piece) && packet > 0
     }
 
     /// Bytes on the link that some packets of a piece are.
     #[must_use]
     pub fn wire_bytes(&self, piece: u32, packets: PacketSet) -> u64 {
         let all = self.packets(piece);
-        let (length, count) = (self.piece_length(piece), packets.within(all).count());
-        // The last one may be short.
-        let last = PacketSet::one(all.count().saturating_sub(1));
-        let short = if packets.within(last).is_empty() { 0 } else { all.count() * self.packet_bytes - length };
-        u64::from(count * self.packet_bytes - short) + u64::from(count * self.overhead_bytes)
+        if packets == all {
+            let proof = if all.is_empty() { 0 } else { self.proof_bytes() };
+            return u64::from(self.piece_length(piece) + proof) + u64::from(all.count() * self.overhead_bytes);
+        }
+        let length = |packet| self.packet_length(piece, packet).unwrap_or(0) + self.overhead_bytes;
+        packets.within(all).numbers().map(|packet| u64::from(length(packet))).sum()
     }
 
     /// How long bytes take on the link, ns.

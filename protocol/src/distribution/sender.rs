@@ -23,7 +23,16 @@ pub(super) struct Sender {
     answers: VecDeque<Burst>,
     /// When the link is free.
     free_ns: u64,
+    /// Time that answers may still take before pieces for those below, ns: negative while they have to wait.
+    credit_ns: i64,
 }
+
+/// The part of the link's time that answers get while there are pieces for those below, who would all be late.
+const ANSWERS_SHARE: u64 = 4;
+/// The same at home, for which everybody waits.
+const HOME_ANSWERS_SHARE: u64 = 16;
+/// Answers that may be given at once, as pieces.
+const CREDIT_PIECES: u64 = 2;
 
 impl Sender {
     /// A piece is there to be passed on. Whether there was memory to note that.
@@ -69,17 +78,30 @@ impl Sender {
     pub(super) fn next(
         &mut self,
         plan: &Plan,
+        is_home: bool,
         now_ns: u64,
         below: impl Fn(u32, u32) -> Option<Option<u32>>,
     ) -> Option<Burst> {
         if self.free_ns > now_ns {
             return None;
         }
-        let burst = match self.answers.pop_front() {
-            Some(burst) => burst,
-            None => self.next_push(plan, below)?,
+        let may_answer = self.pushes.is_empty() || self.credit_ns >= 0;
+        let (burst, is_answer) = match self.answers.pop_front_if(|_| may_answer) {
+            Some(burst) => (burst, true),
+            None => match self.next_push(plan, below) {
+                Some(burst) => (burst, false),
+                None => (self.answers.pop_front()?, true),
+            },
         };
         let piece_ns = plan.link_ns(plan.wire_bytes(burst.piece, burst.packets));
+        let most_ns = (CREDIT_PIECES * plan.piece_ns()).cast_signed();
+        let share = if is_home { HOME_ANSWERS_SHARE } else { ANSWERS_SHARE };
+        let credit_ns = match is_answer {
+            true if self.pushes.is_empty() => 0,
+            true => -piece_ns.cast_signed(),
+            false => (piece_ns / share).cast_signed(),
+        };
+        self.credit_ns = (self.credit_ns + credit_ns).min(most_ns);
         // A timer that was late is made up for, by a piece at most.
         self.free_ns = self.free_ns.max(now_ns.saturating_sub(plan.piece_ns())) + piece_ns;
         Some(burst)

@@ -21,6 +21,8 @@ const PROOFS_MAX: u8 = 4;
 const ABSENT_PIECES: u32 = 8;
 /// Pieces of a tree whose parent is left that are asked for at once: more would only wait for each other on the link.
 const PULLED_MAX: usize = 4;
+/// So far from home members ask whoever took them in for what they missed.
+const NEAR_DEPTH: u32 = 3;
 /// Questions to home that a member may have open.
 const HOME_ASKS_MAX: usize = 2;
 /// A parent that does not answer so often is left.
@@ -109,11 +111,14 @@ impl Feeds {
         is_other
     }
 
-    /// Somebody did not answer. Whether that is a parent.
-    pub(super) fn not_answered(&mut self, of: u32) -> bool {
+    /// Somebody did not answer what it was asked at that time. Whether that is a parent.
+    pub(super) fn not_answered(&mut self, of: u32, asked_ns: u64) -> bool {
         let mut is_parent = false;
         for feed in self.feeds.iter_mut().filter(|feed| feed.parent == of && !feed.is_left) {
-            feed.unanswered = feed.unanswered.saturating_add(1);
+            // Who sends pieces is not silent, but busy.
+            if feed.heard_ns <= asked_ns {
+                feed.unanswered = feed.unanswered.saturating_add(1);
+            }
             is_parent = true;
         }
         is_parent
@@ -235,22 +240,27 @@ impl Machine {
     }
 
     fn ask_for_gaps(&mut self, tree: usize, low: u32, now_ns: u64) {
-        let Feed { parent, reached, is_adopted, .. } = self.feeds.feeds[tree];
-        if low + 1 >= reached {
+        let feed = self.feeds.feeds[tree];
+        if low + 1 >= feed.reached {
             return;
         }
+        let depth = match self.shape {
+            Shape::Two(trees) => trees.depth(tree, self.me),
+            Shape::Branches(_) => 1,
+        };
+        // Who took the member in has no time for all that it missed before; but near to home few others have it.
+        let is_elsewhere = feed.is_adopted && depth > NEAR_DEPTH;
         let missing: alloc::vec::Vec<u32> = self
             .have
             .missing_from(low)
-            .take_while(|piece| piece + 1 < reached)
+            .take_while(|piece| piece + 1 < feed.reached)
             .filter(|piece| tree_of(*piece) == tree && !self.is_under_way(*piece))
-            .filter(|piece| piece + ABSENT_PIECES < reached || self.assemblies.get(*piece).is_some())
+            .filter(|piece| piece + ABSENT_PIECES < feed.reached || self.assemblies.get(*piece).is_some())
             .take(crate::limits::ASKS_PER_MEMBER_MAX)
             .collect();
         for piece in missing {
-            // Who took the member in has no time for what it missed before.
             let is_asked =
-                if is_adopted { self.ask_holder(piece, now_ns) } else { self.ask(piece, parent, now_ns) };
+                if is_elsewhere { self.ask_holder(piece, now_ns) } else { self.ask(piece, feed.parent, now_ns) };
             if !is_asked {
                 break;
             }
@@ -289,9 +299,9 @@ impl Machine {
         }
     }
 
-    /// Asks somebody, or home, if so many did not have it.
+    /// Asks somebody, or home, if so many did not have it: home has all, but everybody waits for it.
     fn pull_one(&mut self, piece: u32, now_ns: u64) -> bool {
-        if !self.is_home_wanted() {
+        if !self.is_home_wanted(piece) {
             return self.ask_holder(piece, now_ns);
         }
         self.asks.count_of(HOME) < HOME_ASKS_MAX && self.ask_home(piece, now_ns)

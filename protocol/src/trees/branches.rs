@@ -91,6 +91,15 @@ impl Branches {
         (1..=heads).chain(below)
     }
 
+    /// How many are below a member, next to it.
+    #[must_use]
+    pub fn children_count(self, member: u32) -> u32 {
+        let Some(Place { branch, number }) = self.place(member) else { return self.branches.min(self.members) };
+        let in_branch = (self.members - branch).div_ceil(self.branches);
+        let first = u64::from(number) * u64::from(self.fan_out) + 1;
+        u64::from(in_branch).saturating_sub(first).min(self.fan_out.into()) as u32
+    }
+
     /// How many pieces home and those on the way have sent when a member has the piece of its branch: with one layer
     /// below the heads it is *i* + *j* for the *j*-th child of the *i*-th head, both counted as the paper does.
     #[must_use]
@@ -135,6 +144,7 @@ mod tests {
                             assert_eq!(tree.parent(child), member);
                             assert!(below.insert(child));
                         }
+                        assert_eq!(tree.children(member).count() as u32, tree.children_count(member));
                         let mut depth = 0;
                         let mut at = member;
                         while at > 0 {
