@@ -73,7 +73,7 @@ const MISSES_MAX: u32 = 3;
 const SILENCE_NS: u64 = 20_000_000_000;
 
 /// A member to which nothing comes at first takes home to have begun after so long, ns.
-const BEGIN_NS: u64 = 500_000_000;
+pub(super) const BEGIN_NS: u64 = 500_000_000;
 
 /// See this module.
 #[derive(Debug)]
@@ -174,6 +174,7 @@ impl Machine {
         }
         // What else it lacks it asks for: nobody sends what is there.
         if self.have.count() > 0 {
+            self.begun_ns = self.begun_ns.or(Some(now_ns));
             self.leave_all(now_ns);
         }
     }
@@ -229,9 +230,7 @@ impl Machine {
             return;
         }
         self.heard_ns = now_ns;
-        let ago_ns = elapsed_ns.saturating_add(self.plan.link.latency_ns.into());
-        let begun_ns = now_ns.saturating_sub(ago_ns);
-        self.begun_ns = Some(self.begun_ns.map_or(begun_ns, |known_ns| known_ns.min(begun_ns)));
+        self.has_begun(elapsed_ns, now_ns);
         self.feeds.heard(piece, from, now_ns);
         if !self.have.has(piece) && !self.liars.contains(&from) {
             self.asks.heard(piece, from, now_ns);
@@ -240,6 +239,14 @@ impl Machine {
             }
         }
         self.look(now_ns);
+    }
+
+    /// Home began so long before something was sent that came now: of all that say so the earliest is right, as others
+    /// had to wait on the way.
+    fn has_begun(&mut self, elapsed_ns: u64, now_ns: u64) {
+        let ago_ns = elapsed_ns.saturating_add(self.plan.link.latency_ns.into());
+        let begun_ns = now_ns.saturating_sub(ago_ns);
+        self.begun_ns = Some(self.begun_ns.map_or(begun_ns, |known_ns| known_ns.min(begun_ns)));
     }
 
     /// It was looked whether a piece is right.
@@ -269,13 +276,17 @@ impl Machine {
         self.look(now_ns);
     }
 
-    /// Somebody said something.
-    pub fn heard(&mut self, from: u32, message: Message, now_ns: u64) {
+    /// Somebody said something, and stamped it with the time since home began.
+    pub fn heard(&mut self, from: u32, message: Message, elapsed_ns: u64, now_ns: u64) {
         if from > self.plan.members || from == self.me {
             return;
         }
         self.heard_ns = now_ns;
         self.feeds.is_alive(from);
+        if from == HOME {
+            self.has_begun(elapsed_ns, now_ns);
+            self.look_ns = self.look_ns.min(now_ns);
+        }
         match message {
             Message::Ask { piece, packets } => self.asked(from, piece, packets),
             Message::AskAny { has } => {
@@ -314,7 +325,7 @@ impl Machine {
             }
             Message::Present { pieces } => {
                 if let Some(roll) = &mut self.roll {
-                    roll.answered(from, pieces);
+                    roll.answered(from, pieces, now_ns);
                 }
             }
         }

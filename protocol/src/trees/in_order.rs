@@ -209,7 +209,7 @@ mod tests {
                     assert_eq!(trees.depth(tree, member), trees.depth(tree, parent) + 1, "{member} of {count}");
                     assert!(trees.depth(tree, member) <= trees.depth_max(), "{member} of {count}");
                     assert!(trees.is_below(tree, member, parent) && trees.is_below(tree, member, member));
-                    assert!(!trees.is_below(tree, parent, member) || parent == member, "{member} of {count}");
+                    assert!(parent == 0 || !trees.is_below(tree, parent, member), "{member} of {count}");
                 }
             }
             let has_children = |tree, member| trees.children(tree, member) != [None; 2];

@@ -13,7 +13,7 @@ pub(super) enum Event {
     /// Packets of a piece are there.
     Burst { from: u32, to: u32, piece: u32, packets: PacketSet, elapsed_ns: u64 },
     /// A message is there.
-    Message { from: u32, to: u32, message: Box<Message> },
+    Message { from: u32, to: u32, message: Box<Message>, elapsed_ns: u64 },
     /// A member has looked whether a piece is right.
     Checked(u32, u32),
     /// A member dies.

@@ -112,10 +112,10 @@ impl World {
                 self.result.again += u64::from(is_again);
                 to
             }
-            Event::Message { from, to, message } => {
+            Event::Message { from, to, message, elapsed_ns } => {
                 self.count(to, &message);
                 let Some(member) = self.member(to) else { return };
-                member.machine.heard(from, *message, now_ns);
+                member.machine.heard(from, *message, elapsed_ns, now_ns);
                 to
             }
             Event::Checked(number, piece) => {
@@ -179,11 +179,12 @@ impl World {
                     self.result.packets_lost += 1;
                     return;
                 }
+                let elapsed_ns = self.members[from as usize].machine.elapsed_ns(now_ns);
                 let plan = &self.options.plan;
                 let packet_bytes = u64::from(plan.packet_bytes + plan.overhead_bytes);
                 let takes_ns = plan.link_ns(packet_bytes) + plan.link_ns(MESSAGE_BYTES);
                 let at_ns = now_ns + takes_ns + u64::from(plan.link.latency_ns);
-                self.queue.plan(at_ns, Event::Message { from, to, message: Box::new(message) });
+                self.queue.plan(at_ns, Event::Message { from, to, message: Box::new(message), elapsed_ns });
             }
             Effect::Check { piece } => self.queue.plan(now_ns + self.options.check_ns, Event::Checked(from, piece)),
             Effect::Wrong { .. } => {}
