@@ -10,6 +10,7 @@
 //! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
 
 mod actor;
+mod alarm;
 mod checkers;
 mod disk;
 mod dispatch;

@@ -43,11 +43,8 @@ impl World {
         self.look_at_streams();
         self.look_at_forgets();
         let due_ns = self.host.due_ns();
-        if due_ns != self.host.planned_ns
-            && let Some(at_ns) = due_ns
-        {
-            self.host.planned_ns = Some(at_ns);
-            self.queue.plan(at_ns.max(self.now_ns), Event::HostDue);
+        if let Some(at_ns) = self.host.alarm.set(due_ns, self.now_ns) {
+            self.queue.plan(at_ns, Event::HostDue);
         }
     }
 
@@ -129,7 +126,7 @@ impl World {
         self.lives += 1;
         let life = LifeId { node, number: self.lives };
         self.note("machine switched on", format_args!("node {node}, boot {generation}"));
-        self.machines.insert(node, Machine::new(life, personality, &self.observed));
+        self.machines.insert(node, Machine::new(life, personality, &self.observed, self.host.memory_bytes()));
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
         if self.faults.boot_never.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns) {
@@ -222,12 +219,8 @@ impl World {
             break;
         }
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
-        let (due_ns, incarnation) = (io_node.machine.deadline(), io_node.incarnation);
-        if due_ns != io_node.planned_ns {
-            io_node.planned_ns = due_ns;
-            if let Some(at_ns) = due_ns {
-                self.queue.plan(at_ns.max(self.now_ns), Event::IoNodeDue(pset, incarnation));
-            }
+        if let Some(at_ns) = io_node.alarm.set(io_node.machine.deadline(), self.now_ns) {
+            self.queue.plan(at_ns, Event::IoNodeDue(pset, io_node.incarnation));
         }
     }
 

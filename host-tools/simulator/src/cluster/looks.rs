@@ -46,6 +46,11 @@ impl World {
 
     /// What has not come right yet, if anything.
     pub(super) fn what_is_not_right(&mut self) -> Option<String> {
+        // Mostly it is this, which is soon found out.
+        if let Some(job) = self.host.disk.unfinished_job() {
+            let detail = self.host.ask(|answer| Request::Job(job, answer), self.now_ns);
+            return Some(format!("job {job} has not ended: {detail:?}"));
+        }
         let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };

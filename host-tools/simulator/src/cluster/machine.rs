@@ -21,6 +21,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::Identity;
 
+use super::alarm::Alarm;
 use super::network::Network;
 use super::process::{Observed, Watched, frames_held};
 use super::sockets::{Alone, NoSockets};
@@ -35,8 +36,11 @@ pub(super) struct LifeId {
     pub number: u64,
 }
 
-/// The memory of a node, bytes. The host has of it what was ever used.
+/// The memory of a node, bytes: three programs that take much leave no room for others in it. The host has of it what
+/// was ever used, and the records of all its frames.
 pub(super) const MEMORY_BYTES: u64 = 280 * PAGE_BYTES as u64;
+/// The memory of a node that runs only one small program, bytes.
+pub(super) const MEMORY_BYTES_WHOLE: u64 = 128 * PAGE_BYTES as u64;
 
 std::thread_local! {
     /// Queues of events and memory of boots that are over, for others: a node has its own for ever.
@@ -67,8 +71,10 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(observed: Observed) -> Self {
-        let frames = POOLS.with_borrow_mut(Vec::pop).unwrap_or_else(|| FramePool::lazily(MEMORY_BYTES as usize));
+    fn new(observed: Observed, bytes: u64) -> Self {
+        let is_it = |pool: &mut &FramePool| u64::from(pool.total_frames()) * PAGE_BYTES as u64 == bytes;
+        let free = POOLS.with_borrow_mut(|pools| pools.pop_if(is_it));
+        let frames = free.unwrap_or_else(|| FramePool::lazily(bytes as usize));
         Self { frames, observed }
     }
 }
@@ -101,13 +107,13 @@ pub(super) struct Machine {
     is_off: Arc<AtomicBool>,
     /// It does nothing before then, ns.
     pub stopped_until_ns: u64,
-    /// The time at which it is known to be due, ns.
-    pub planned_ns: Option<u64>,
+    /// When it is looked whether something is due.
+    pub alarm: Alarm,
 }
 
 impl Machine {
     /// One that was switched on.
-    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed) -> Self {
+    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed, memory_bytes: u64) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         Self {
             life,
@@ -115,11 +121,11 @@ impl Machine {
             core: None,
             retention,
             events: Events::new(),
-            memory: Memory::new(observed.clone()),
+            memory: Memory::new(observed.clone(), memory_bytes),
             booted_ns: 0,
             is_off,
             stopped_until_ns: 0,
-            planned_ns: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -177,6 +183,12 @@ impl Machine {
         Some(self.core.as_ref()?.deadline_ns()?.saturating_add(self.booted_ns))
     }
 
+    /// An alarm that was planned is there: whether something is due.
+    pub(super) fn rings(&mut self, now_ns: u64) -> bool {
+        let due_ns = self.due_ns();
+        self.alarm.rings(due_ns, now_ns)
+    }
+
     /// Its kernel has switched it off.
     pub(super) fn is_off(&self) -> bool {
         self.is_off.load(Ordering::Relaxed)
@@ -187,7 +199,7 @@ fn memory_status(frames: &FramePool, retention: &Retention) -> MemoryStatus {
     let usage = frames.usage();
     let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES as u64;
     MemoryStatus {
-        total: MEMORY_BYTES,
+        total: bytes(usage.total),
         kernel: bytes(usage.kernel),
         free: bytes(usage.free),
         retained: retention.bytes(),

@@ -1,6 +1,7 @@
 //! The processes of a node: the kernel's own, with somebody beside them who notes what is to be seen of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coppice_core::agent::{Processes, Started};
@@ -36,9 +37,14 @@ pub(super) struct Seen {
     /// The boot that runs.
     pub running: Option<LifeId>,
     /// Processes of each program on each boot: how many are there, and the number of the last end of one.
-    pub programs: BTreeMap<(LifeId, ProgramId), (u64, u64)>,
+    pub programs: BTreeMap<LifeId, BTreeMap<ProgramId, (u64, u64)>>,
     /// Processes that have ended.
     pub ended: u64,
+}
+
+/// Keys of all processes of a boot.
+fn all_of(life: LifeId) -> RangeInclusive<(LifeId, JobId, Rank)> {
+    (life, JobId(0), Rank(0))..=(life, JobId(u64::MAX), Rank(u32::MAX))
 }
 
 impl Observed {
@@ -49,9 +55,14 @@ impl Observed {
     /// A boot is over, and its processes with it.
     pub(super) fn over(&self, life: LifeId) {
         let mut seen = self.lock();
-        seen.alive.retain(|(of, ..), _| *of != life);
-        seen.begun.retain(|(of, ..)| *of != life);
-        seen.programs.retain(|(of, _), _| *of != life);
+        let Seen { alive, begun, programs, .. } = &mut *seen;
+        while let Some(key) = alive.range(all_of(life)).next().map(|(key, _)| *key) {
+            alive.remove(&key);
+        }
+        while let Some(key) = begun.range(all_of(life)).next().copied() {
+            begun.remove(&key);
+        }
+        programs.remove(&life);
     }
 
     /// What the boot that runs did, and must not do.
@@ -88,7 +99,7 @@ impl Alive {
         let mut seen = observed.lock();
         let Seen { alive, begun, violations, launched, programs, .. } = &mut *seen;
         *launched += 1;
-        for (_, other, other_rank) in alive.keys().filter(|(of, ..)| *of == life) {
+        for ((_, other, other_rank), _) in alive.range(all_of(life)) {
             if *other != job || *other_rank == rank {
                 violations.push(format!(
                     "rank {rank} of job {job} begins on node {} beside rank {other_rank} of job {other}",
@@ -101,7 +112,7 @@ impl Alive {
         if !begun.insert(key) {
             violations.push(format!("rank {rank} of job {job} begins on node {} again", life.node));
         }
-        programs.entry((life, program)).or_default().0 += 1;
+        programs.entry(life).or_default().entry(program).or_default().0 += 1;
         drop(seen);
         Self { observed, key, program }
     }
@@ -109,7 +120,7 @@ impl Alive {
     /// Whether no other is on its node.
     fn is_last(&self) -> bool {
         let (life, ..) = self.key;
-        self.observed.lock().alive.keys().filter(|(of, ..)| *of == life).count() == 1
+        self.observed.lock().alive.range(all_of(life)).count() == 1
     }
 }
 
@@ -120,7 +131,7 @@ impl Drop for Alive {
         let number = seen.ended;
         seen.alive.remove(&self.key);
         let (life, ..) = self.key;
-        if let Some((count, last)) = seen.programs.get_mut(&(life, self.program)) {
+        if let Some((count, last)) = seen.programs.get_mut(&life).and_then(|of| of.get_mut(&self.program)) {
             (*count, *last) = (count.saturating_sub(1), number);
         }
     }

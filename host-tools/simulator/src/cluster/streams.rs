@@ -87,8 +87,8 @@ impl World {
         let stream = connection.towards(End::IoNode);
         let count = stream.arrived.len().min(READ_BYTES_MAX);
         if count > 0 {
-            let bytes = stream.arrived.make_contiguous()[..count].to_vec();
-            drop(stream.arrived.drain(..count));
+            let rest = stream.arrived.split_off(count);
+            let bytes = Vec::from(std::mem::replace(&mut stream.arrived, rest));
             connection.wake();
             drop(connections);
             io_node.machine.receive(line, &bytes);
@@ -227,6 +227,7 @@ impl World {
         let pset = connection.pset;
         let stream = connection.towards(end);
         match stream.under_way.pop_front() {
+            Some(Some(bytes)) if stream.arrived.is_empty() => stream.arrived = bytes.into(),
             Some(Some(bytes)) => stream.arrived.extend(bytes),
             Some(None) => stream.has_ended = true,
             None => {}

@@ -252,12 +252,15 @@ impl World {
         if machine.is_off() {
             return self.machine_ends(life.node, "off");
         }
+        self.plan_node(life);
+    }
+
+    fn plan_node(&mut self, life: LifeId) {
+        let now_ns = self.now_ns;
+        let Some(machine) = self.machine_mut(life) else { return };
         let due_ns = machine.due_ns();
-        if due_ns != machine.planned_ns {
-            machine.planned_ns = due_ns;
-            if let Some(at_ns) = due_ns {
-                self.queue.plan(at_ns.max(now_ns), Event::NodeDue(life));
-            }
+        if let Some(at_ns) = machine.alarm.set(due_ns, now_ns) {
+            self.queue.plan(at_ns, Event::NodeDue(life));
         }
     }
 
@@ -289,7 +292,8 @@ impl World {
         let mut woken = None;
         match event {
             Event::HostDue => {
-                if self.host.planned_ns.take().is_some() {
+                let due_ns = self.host.due_ns();
+                if self.host.alarm.rings(due_ns, self.now_ns) {
                     self.checkers.rates.host_due(self.host.disk.refused(), self.now_ns);
                     self.host.advance(self.now_ns);
                 }
@@ -309,8 +313,9 @@ impl World {
             }
             Event::IoNodeDue(pset, incarnation) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {
-                    io_node.planned_ns = None;
-                    io_node.machine.advance(now);
+                    if io_node.alarm.rings(io_node.machine.deadline(), now.ns) {
+                        io_node.machine.advance(now);
+                    }
                 });
             }
             Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
@@ -349,10 +354,12 @@ impl World {
                 woken = Some(life);
             }
             Event::NodeDue(life) => {
-                if let Some(machine) = self.machine_mut(life) {
-                    machine.planned_ns = None;
+                let now_ns = self.now_ns;
+                if self.machine_mut(life).is_some_and(|machine| machine.rings(now_ns)) {
+                    woken = Some(life);
+                } else {
+                    self.plan_node(life);
                 }
-                woken = Some(life);
             }
             Event::Dialled(id) => self.dialled(id),
             Event::Answered(id, is_open) => {

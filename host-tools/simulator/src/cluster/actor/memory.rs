@@ -20,7 +20,7 @@ const PATH: u64 = NOTES + 0x300;
 pub(super) const LINE: u64 = NOTES + PAGE;
 /// The pages that it writes beyond: [`TOUCHES_MAX`](super::super::users::TOUCHES_MAX) of them at most.
 const TOUCHED: u64 = NOTES + 0x1_0000;
-/// Scripts write to no more of a page, but for their notes and lines.
+/// Scripts write to no more of a page, but for their notes and lines. Parts of pages that are looked at are as long.
 const WRITTEN_BYTES: usize = 0x400;
 /// Strings that it reads are shorter.
 const TEXT_BYTES_MAX: usize = 128;
@@ -62,10 +62,10 @@ impl Actor<'_> {
         let mut at = address;
         loop {
             let room = (PAGE - at % PAGE).min((TEXT_BYTES_MAX - text.len()) as u64);
-            let mut bytes = vec![0; room as usize];
-            self.read(at, &mut bytes)?;
+            let bytes = &mut [0; TEXT_BYTES_MAX][..room as usize];
+            self.read(at, bytes)?;
             let end = bytes.iter().position(|byte| *byte == 0);
-            text.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+            text.extend_from_slice(&bytes[..end.unwrap_or(room as usize)]);
             at += room;
             if end.is_some() || text.len() >= TEXT_BYTES_MAX {
                 return Ok(text);
@@ -137,21 +137,28 @@ impl Actor<'_> {
         let pages = text.chain(data).chain(self.touched(facts));
         // The first rank looks at all of them, the others at where scripts write.
         let looks_at = if facts.rank == 0 { PAGE_BYTES } else { WRITTEN_BYTES };
-        let mut page = [0; PAGE_BYTES];
-        let page = &mut page[..looks_at];
         for address in pages.skip(self.regs.r14 as usize) {
-            self.read(address, page)?;
-            self.regs.r14 += 1;
             let of_file = facts.program.page_at(address).unwrap_or_default();
-            let of_file = &of_file[..of_file.len().min(looks_at)];
-            let (same, zeros) = page.split_at(of_file.len());
-            if same != of_file || zeros != &[0; PAGE_BYTES][..zeros.len()] {
-                let expected = of_file.iter().chain(std::iter::repeat(&0));
-                let at = page.iter().zip(expected).position(|(is, must)| is != must).unwrap_or_default();
-                let (rank, number, at) = (facts.rank, facts.script.program, address + at as u64);
-                let what = format!("rank {rank} of program {number} begins with something else at {at:#x}");
-                self.observed.violate(what);
+            for offset in (0..looks_at).step_by(WRITTEN_BYTES) {
+                let of_file = of_file.get(offset..).unwrap_or_default();
+                self.look_at(facts, address + offset as u64, &of_file[..of_file.len().min(WRITTEN_BYTES)])?;
             }
+            self.regs.r14 += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a part of a page is as the file has it, and zeros behind that.
+    fn look_at(&self, facts: &Facts, address: u64, of_file: &[u8]) -> Result<(), UserExit> {
+        let mut found = [0; WRITTEN_BYTES];
+        self.read(address, &mut found)?;
+        let (same, zeros) = found.split_at(of_file.len());
+        if same != of_file || zeros != &[0; WRITTEN_BYTES][..zeros.len()] {
+            let expected = of_file.iter().chain(std::iter::repeat(&0));
+            let at = found.iter().zip(expected).position(|(is, must)| is != must).unwrap_or_default();
+            let (rank, number, at) = (facts.rank, facts.script.program, address + at as u64);
+            let what = format!("rank {rank} of program {number} begins with something else at {at:#x}");
+            self.observed.violate(what);
         }
         Ok(())
     }
