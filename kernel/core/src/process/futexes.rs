@@ -154,7 +154,8 @@ impl Queue {
     }
 }
 
-/// The queues of a job on a node, which are made when somebody wants one: many programs never do. There are as many sleepers as threads at most.
+/// The queues of a job on a node, which are made when somebody wants one: many programs never do. There are as many
+/// sleepers as threads at most.
 #[derive(Default)]
 pub(crate) struct Futexes(Once<Box<[Mutex<Queue>]>>);
 
