@@ -20,6 +20,7 @@ mod io_node;
 mod listener;
 mod looks;
 mod machine;
+mod neighbours;
 mod network;
 mod process;
 mod programs;

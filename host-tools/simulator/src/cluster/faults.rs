@@ -26,7 +26,8 @@ const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
 /// How long somebody is stopped or cut off at least who may be given up for it, ns. A connection that is silent is not
 /// cut so soon.
 const MISSED_NS_MIN: u64 = SECOND_NS;
-/// How soon the node that has lost a connection learns of it, and how much later than it its I/O node, ns.
+/// How soon the node that made a connection learns that it is lost, and how much later than it who is at the other
+/// end, ns.
 const BROKEN_NS_MAX: u64 = SECOND_NS;
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
@@ -34,10 +35,12 @@ pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 const STEPS_MAX: u64 = 40;
 
 /// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 20] = [
     (Kind::KillMachine, "fault: machine killed"),
     (Kind::StopMachine, "fault: machine stopped"),
     (Kind::CutNode, "fault: node cut off"),
+    (Kind::CutOneWay, "fault: node cut off one way"),
+    (Kind::CutNodes, "fault: nodes cut off from each other"),
     (Kind::BootNever, "fault: machine that does not boot"),
     (Kind::CutConnection, "fault: connection cut"),
     (Kind::CutBusy, "fault: busy connection cut"),
@@ -60,6 +63,8 @@ enum Kind {
     KillMachine,
     StopMachine,
     CutNode,
+    CutOneWay,
+    CutNodes,
     BootNever,
     CutConnection,
     CutBusy,
@@ -83,13 +88,15 @@ impl Kind {
         let is_missed = lasts_ns >= MISSED_NS_MIN;
         match self {
             Self::KillMachine => Some(Who::Machine(node)),
-            Self::StopMachine | Self::CutNode => is_missed.then_some(Who::Machine(node)),
+            Self::StopMachine | Self::CutNode | Self::CutOneWay => is_missed.then_some(Who::Machine(node)),
             Self::KillIoNode => Some(Who::IoNode(pset)),
             Self::StopIoNode => is_missed.then_some(Who::IoNode(pset)),
             Self::KillFabric => Some(Who::Fabric),
             Self::StopFabric => is_missed.then_some(Who::Fabric),
             // What these touch is known when it happens.
             Self::BootNever | Self::CutConnection | Self::CutBusy => None,
+            // What nodes have to say to each other the service node has no part in.
+            Self::CutNodes => None,
             // Nobody but the service node itself.
             Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
             Self::SlowDisk | Self::HungMount | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
@@ -97,11 +104,22 @@ impl Kind {
     }
 }
 
+/// What a link does not carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cut {
+    /// What a node sends.
+    From(NodeId),
+    /// What is sent to it.
+    To(NodeId),
+    /// What the first one sends to the second.
+    Between(NodeId, NodeId),
+}
+
 /// What mends a fault.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Undo {
-    /// The node's link carries again.
-    Connect(NodeId),
+    /// The link carries again.
+    Connect(Cut),
     /// The I/O node's disk answers.
     Answer(PsetId),
     /// The service node's disk is well.
@@ -212,9 +230,16 @@ impl World {
                     longer(&mut machine.stopped_until_ns, until_ns);
                 }
             }
-            Kind::CutNode => {
-                longer(self.cut_off.entry(node).or_default(), until_ns);
-                self.queue.plan(until_ns, Event::Undo(Undo::Connect(node)));
+            Kind::CutNode => self.cut(&[Cut::From(node), Cut::To(node)], until_ns),
+            Kind::CutOneWay => {
+                let cut = if random.chance(500) { Cut::From(node) } else { Cut::To(node) };
+                self.cut(&[cut], until_ns);
+            }
+            Kind::CutNodes => {
+                let other = NodeId(random.between(0, u64::from(self.options.nodes) - 1) as u32);
+                let cuts = [Cut::Between(node, other), Cut::Between(other, node)];
+                let ways = random.length(1, cuts.len());
+                self.cut(&cuts[..ways], until_ns);
             }
             Kind::BootNever => longer(self.faults.boot_never.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
@@ -248,6 +273,13 @@ impl World {
         }
     }
 
+    fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
+        for cut in cuts.iter().copied() {
+            longer(self.cut_off.entry(cut).or_default(), until_ns);
+            self.queue.plan(until_ns, Event::Undo(Undo::Connect(cut)));
+        }
+    }
+
     /// The disk is so for a while. Of two troubles the last one is had, for as long as the longer one lasts.
     fn strike_disk(&mut self, health: Health, until_ns: u64) {
         longer(&mut self.host.disk_until_ns, until_ns);
@@ -258,7 +290,7 @@ impl World {
     pub(super) fn undo(&mut self, undo: Undo) {
         let is_over = |until_ns: Option<&u64>| until_ns.is_some_and(|until_ns| *until_ns <= self.now_ns);
         match undo {
-            Undo::Connect(node) if is_over(self.cut_off.get(&node)) => drop(self.cut_off.remove(&node)),
+            Undo::Connect(cut) if is_over(self.cut_off.get(&cut)) => drop(self.cut_off.remove(&cut)),
             Undo::Heal if self.host.disk_until_ns <= self.now_ns => self.host.disk.set_health(Health::Sound),
             Undo::Answer(pset) if is_over(self.dead_disks.get(&pset)) => drop(self.dead_disks.remove(&pset)),
             _ => {}
@@ -272,22 +304,24 @@ impl World {
         let of_it = if is_busy {
             connections.of(Connection::is_busy)
         } else {
-            connections.of(|connection| connection.life.node == node)
+            connections.of(|connection| End::BOTH.iter().any(|end| connection.node(*end) == Some(node)))
         };
         let Some(last) = of_it.len().checked_sub(1) else { return };
         let Some(id) = of_it.get(random.length(0, last)).copied() else { return };
         let Some(connection) = connections.get(id) else { return };
         connection.is_cut = is_busy;
-        let node = connection.life.node;
+        let (node, has_io_node) = (connection.caller.node, connection.io_node().is_some());
         drop(connections);
         let node_ns = random.delay(BROKEN_NS_MAX);
-        let mut io_node_ns = node_ns + random.delay(BROKEN_NS_MAX);
+        let mut other_ns = node_ns + random.delay(BROKEN_NS_MAX);
         if random.chance(300) {
-            // The node may learn it too late to be back in time.
-            io_node_ns = random.delay(BROKEN_NS_MAX);
-            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + node_ns);
+            other_ns = random.delay(BROKEN_NS_MAX);
+            if has_io_node {
+                // The node may learn it too late to be back in time.
+                self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + node_ns);
+            }
         }
-        self.plan(node_ns, Event::Broke(id, End::Node));
-        self.plan(io_node_ns, Event::Broke(id, End::IoNode));
+        self.plan(node_ns, Event::Broke(id, End::Caller));
+        self.plan(other_ns, Event::Broke(id, End::Called));
     }
 }

@@ -14,12 +14,12 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 use super::Options;
 use super::actor;
 use super::checkers::Checkers;
-use super::faults::Faults;
+use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
 use super::machine::{LifeId, Machine};
-use super::network::{End, Network};
+use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
 use super::users::User;
@@ -53,8 +53,8 @@ pub(super) struct World {
     pub users: Vec<User>,
     pub faults: Faults,
     pub forgets: Vec<Forgetting>,
-    /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
-    pub cut_off: BTreeMap<NodeId, u64>,
+    /// Links that do not carry, and I/O nodes whose disk does not answer, until then, ns.
+    pub cut_off: BTreeMap<Cut, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
     pub lives: u64,
     /// What waits for those who are stopped.
@@ -354,18 +354,26 @@ impl World {
                 }
                 woken = Some(life);
             }
-            Event::Dialled(id) => self.dialled(id),
+            Event::Dialled(id) => {
+                self.dialled(id);
+                woken = self.life_at(id, End::Called);
+            }
             Event::Answered(id, is_open) => {
                 self.answered(id, is_open);
-                woken = self.life_of(id);
+                woken = self.life_at(id, End::Caller);
             }
             Event::Arrive(id, end) => {
                 self.arrive(id, end);
-                woken = self.life_of(id);
+                // What has reached an I/O node is acknowledged.
+                woken = self.life_at(id, end).or_else(|| self.life_at(id, End::Caller));
+            }
+            Event::Acknowledged(id, end, reached) => {
+                self.acknowledged(id, end, reached);
+                woken = self.life_at(id, end);
             }
             Event::Broke(id, end) => {
                 self.broke(id, end);
-                woken = self.life_of(id).filter(|_| end == End::Node);
+                woken = self.life_at(id, end);
             }
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
@@ -394,8 +402,8 @@ impl World {
         }
     }
 
-    fn life_of(&self, id: super::network::ConnectionId) -> Option<LifeId> {
-        self.network.lock().get(id).map(|connection| connection.life)
+    fn life_at(&self, id: ConnectionId, end: End) -> Option<LifeId> {
+        self.network.lock().get(id).and_then(|connection| connection.life(end))
     }
 
     fn plant_says(&mut self, event: PlantEvent) {
