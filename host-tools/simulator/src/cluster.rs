@@ -33,6 +33,7 @@ mod streams;
 mod users;
 mod whole;
 mod wire;
+mod words;
 mod world;
 
 pub use self::shrink::{Shrunk, shrink};

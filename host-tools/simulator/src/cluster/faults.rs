@@ -133,7 +133,8 @@ pub(super) struct Faults {
     /// How often each kind strikes, beside the others.
     weights: [u64; KINDS.len()],
     pause_ns_max: u64,
-    is_calm: bool,
+    /// There are none.
+    pub is_calm: bool,
     /// Those that are planned.
     planned: u64,
     /// The only ones that strike, if not all do.

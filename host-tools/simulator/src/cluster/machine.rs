@@ -129,6 +129,7 @@ impl Machine {
         let Personality { node, generation, pset, key, .. } = self.personality.clone();
         let credentials = Credentials { identity: Identity { node, generation }, key };
         let neighbours = Neighbourhood { network: network.clone(), life: self.life };
+        let connections = network.clone();
         let dialler = Dialler { network: network.clone(), life: self.life, pset };
         let is_off = Arc::clone(&self.is_off);
         let (frames, ras) = (self.memory.frames, self.events.0);
@@ -147,7 +148,7 @@ impl Machine {
             let pmi = Pmi::new(node, Arc::new(neighbours), Arc::clone(&quota));
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
-            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network };
+            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota: Arc::clone(&quota), network };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,
@@ -155,7 +156,16 @@ impl Machine {
                 ras,
                 memory: move || memory_status(frames, &retained),
                 power_off: move || is_off.store(true, Ordering::Relaxed),
-                processes: Watched { life, observed: observed.clone(), table, frames, retention, keeps_one },
+                processes: Watched {
+                    life,
+                    observed: observed.clone(),
+                    table,
+                    frames,
+                    retention,
+                    keeps_one,
+                    quota,
+                    network: connections,
+                },
             };
             let agent = spawn(agent::run(dialler, node));
             let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), agent.is_ok()];

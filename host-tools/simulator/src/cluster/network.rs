@@ -306,6 +306,21 @@ impl Connections {
         }
     }
 
+    /// Connections with other nodes that a boot of a node made, or on which it has said something, and that it has not
+    /// closed.
+    pub(super) fn used_by(&mut self, life: LifeId) -> usize {
+        let mut used = 0;
+        for connection in self.table.values_mut().filter(|connection| connection.io_node().is_none()) {
+            for end in End::BOTH {
+                let is_used = end == End::Caller || connection.towards(End::Caller).sent > 0;
+                let is_its = connection.life(end) == Some(life) && connection.at(end).is_there;
+                let is_open = !matches!(connection.at(end).phase, Phase::Broken(_));
+                used += usize::from(is_its && is_open && is_used);
+            }
+        }
+        used
+    }
+
     /// Those of a node's boot, or of an I/O node.
     pub(super) fn of(&self, is_it: impl Fn(&Connection) -> bool) -> Vec<ConnectionId> {
         self.table.iter().filter(|(_, connection)| is_it(connection)).map(|(id, _)| *id).collect()

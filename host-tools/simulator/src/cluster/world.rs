@@ -13,7 +13,7 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
 use super::actor;
-use super::checkers::Checkers;
+use super::checkers::{Checkers, Note};
 use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
@@ -57,6 +57,8 @@ pub(super) struct World {
     pub cut_off: BTreeMap<Cut, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
     pub lives: u64,
+    /// Jobs that were to speak with PMI.
+    pub talks: u64,
     /// What waits for those who are stopped.
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
@@ -102,11 +104,13 @@ impl World {
             cut_off: BTreeMap::new(),
             dead_disks: BTreeMap::new(),
             lives: 0,
+            talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
             violations: Vec::new(),
             trouble: None,
         };
+        world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         if !options.is_whole {
@@ -185,7 +189,25 @@ impl World {
         Ok(())
     }
 
+    /// What processes did is for the checkers.
+    pub(super) fn look_at_processes(&mut self) {
+        let mut seen = self.observed.lock();
+        for (mark, rank, note) in seen.pmi.drain(..) {
+            match note {
+                Note::Done => self.trace.count("PMI conversations", 1),
+                Note::Leaves(_) => self.trace.count("PMI barriers left by ranks", 1),
+                Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
+                _ => {}
+            }
+            self.checkers.pmi.note(mark, rank, note);
+        }
+        for (job, rank) in seen.gone.drain(..) {
+            self.checkers.pmi.gone(job, rank.0);
+        }
+    }
+
     fn check(&mut self) -> Result<(), Violation> {
+        self.look_at_processes();
         if let Some(error) = self.trouble.take() {
             return Err(Violation::new(format!("{error:#}")));
         }
