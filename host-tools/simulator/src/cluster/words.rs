@@ -1,8 +1,10 @@
 //! What the ranks of scripts say to PMI, and what they must be told: each puts keys of its own, enters a barrier, gets
 //! what others have put, and so on for some rounds. One of them may go away in the middle.
 
+use std::fmt;
+
 /// What a script has to say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Talk {
     /// Barriers that its ranks go through. None: it says nothing.
     pub rounds: u64,
@@ -21,6 +23,20 @@ pub(super) struct Talk {
     pub deserts_after: u64,
     /// How: see [`Desertion`].
     pub deserts_how: u64,
+}
+
+impl fmt::Debug for Talk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rounds, mark, keys, value_bytes, pause_ns, .. } = self;
+        if *rounds == 0 {
+            return f.write_str("none");
+        }
+        write!(f, "mark {mark}, {rounds} rounds of {keys} keys of {value_bytes} bytes, each {pause_ns} ns")?;
+        match self.deserter.checked_sub(1).and_then(|rank| self.desertion(u32::try_from(rank).ok()?)) {
+            Some((how, at)) => write!(f, ", rank {} goes: {how:?} at {at}", self.deserter - 1),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Numbers that say all of it.
@@ -142,8 +158,14 @@ impl Talk {
             return None;
         }
         let how = Desertion::ALL.get(usize::try_from(self.deserts_how).ok()?).copied()?;
-        let at = FIRST + self.deserts_in * self.in_round() + self.deserts_after;
-        Some((how, if how == Desertion::Silence { 0 } else { at }))
+        let begin = FIRST + self.deserts_in * self.in_round();
+        let at = match how {
+            Desertion::Silence => 0,
+            // The others may have been told that it came, and with what.
+            Desertion::EndInBarrier => begin + self.barrier_at(),
+            _ => begin + self.deserts_after,
+        };
+        Some((how, at))
     }
 
     /// Whether a job of so many ranks cannot end well once its deserter has gone.
@@ -231,10 +253,7 @@ impl Talk {
             Desertion::Abort => said("cmd=abort exitcode=7 message=enough of it\n", Answer::Never),
             Desertion::Finalize => said("cmd=finalize\n", Answer::Done),
             Desertion::Mutter => said("cmd=barr", Answer::Unheard(None)),
-            Desertion::EndInBarrier => {
-                let round = self.deserts_in + u64::from(self.deserts_after > self.barrier_at());
-                said("cmd=barrier_in\n", Answer::Unheard(Some(round)))
-            }
+            Desertion::EndInBarrier => said("cmd=barrier_in\n", Answer::Unheard(Some(self.deserts_in))),
             Desertion::Close => Act::Close,
             Desertion::Silence => return None,
         };

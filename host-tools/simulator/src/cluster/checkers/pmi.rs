@@ -190,7 +190,8 @@ impl Pmi {
             Some(format!("ended well, and only {} of {} ranks are done with PMI", job.done.len(), job.ranks))
         } else {
             let blames = reason.filter(|reason| reason.contains("PMI") || reason.contains("MPI"));
-            let blames = blames.filter(|reason| !reason.contains("no memory"));
+            // Three large ranks do not fit into a node, and one of them is ended.
+            let blames = blames.filter(|reason| !reason.contains("no memory") && !reason.contains("by signal 9"));
             let is_innocent = self.is_calm && !job.has_deserted && !job.was_killed;
             blames.filter(|_| is_innocent).map(|reason| format!("ended, where nothing went wrong, because {reason}"))
         };
