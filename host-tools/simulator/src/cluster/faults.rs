@@ -252,6 +252,8 @@ impl World {
             }
             Kind::KillFabric => self.fabric_ends("killed"),
             Kind::StopFabric => longer(&mut self.host.fabric_stopped_until_ns, until_ns),
+            // The next one that is started is not stopped.
+            Kind::StopHost if !self.host.is_up() => {}
             Kind::StopHost => {
                 longer(&mut self.host.stopped_until_ns, until_ns);
                 self.checkers.given_up.host_stops(self.now_ns, until_ns);
