@@ -206,6 +206,7 @@ impl Actor<'_> {
             }),
             Step::Last => {
                 self.look_again(&facts)?;
+                self.ends(&facts);
                 Ok(self.exit(facts.script.status))
             }
         }

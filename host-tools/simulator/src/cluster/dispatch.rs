@@ -156,6 +156,7 @@ impl World {
         self.network.lock().leave_all(life);
         drop(machine);
         self.observed.over(life);
+        self.checkers.pmi.trouble(node, self.now_ns);
         let event = MachineEvent::Ended { reason: why.to_owned(), last_words: LastWords::None };
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Machine { node, generation, event });
@@ -177,6 +178,7 @@ impl World {
 
     pub(super) fn fabric_ends(&mut self, why: &str) {
         let Some(incarnation) = self.host.fabric.take() else { return };
+        self.trouble_all(self.now_ns);
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Ended(why.to_owned()) });
     }

@@ -221,6 +221,9 @@ impl World {
         self.faults.struck.push(number);
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
+        if matches!(chosen, Kind::StopMachine) {
+            self.checkers.pmi.trouble(node, until_ns);
+        }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
         }
@@ -251,7 +254,10 @@ impl World {
                 }
             }
             Kind::KillFabric => self.fabric_ends("killed"),
-            Kind::StopFabric => longer(&mut self.host.fabric_stopped_until_ns, until_ns),
+            Kind::StopFabric => {
+                longer(&mut self.host.fabric_stopped_until_ns, until_ns);
+                self.trouble_all(until_ns);
+            }
             // The next one that is started is not stopped.
             Kind::StopHost if !self.host.is_up() => {}
             Kind::StopHost => {
@@ -279,8 +285,18 @@ impl World {
         }
     }
 
+    /// Nodes may not hear of each other until then.
+    pub(super) fn trouble_all(&mut self, until_ns: u64) {
+        (0..self.options.nodes).for_each(|node| self.checkers.pmi.trouble(NodeId(node), until_ns));
+    }
+
     fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
         for cut in cuts.iter().copied() {
+            match cut {
+                Cut::From(node) | Cut::To(node) | Cut::Between(node, _) => {
+                    self.checkers.pmi.trouble(node, until_ns);
+                }
+            }
             longer(self.cut_off.entry(cut).or_default(), until_ns);
             self.queue.plan(until_ns, Event::Undo(Undo::Connect(cut)));
         }
@@ -318,6 +334,9 @@ impl World {
         connection.is_cut = is_busy;
         let (node, has_io_node) = (connection.caller.node, connection.io_node().is_some());
         drop(connections);
+        if !has_io_node {
+            self.trace.count("connections of nodes with each other cut", 1);
+        }
         let node_ns = random.delay(BROKEN_NS_MAX);
         let mut other_ns = node_ns + random.delay(BROKEN_NS_MAX);
         if random.chance(300) {

@@ -216,7 +216,7 @@ impl World {
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
         self.checkers.promises.kept(job);
         self.look_at_processes();
-        let left = self.checkers.pmi.ended(job, view);
+        let left = self.checkers.pmi.ended(job, view, self.now_ns);
         self.trace.count("PMI barriers left in jobs whose end was heard", left);
         let lives = self.machines.values().map(|machine| machine.life).collect();
         self.checkers.jobs.ended(job, view, alive, &lives);

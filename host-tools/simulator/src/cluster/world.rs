@@ -199,10 +199,10 @@ impl World {
                 Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
                 _ => {}
             }
-            self.checkers.pmi.note(mark, rank, note);
+            self.checkers.pmi.note(mark, rank, note, self.now_ns);
         }
         for (job, rank) in seen.gone.drain(..) {
-            self.checkers.pmi.gone(job, rank.0);
+            self.checkers.pmi.gone(job, rank.0, self.now_ns);
         }
     }
 

@@ -56,6 +56,13 @@ impl Actor<'_> {
         }
     }
 
+    /// It ends by itself.
+    pub(super) fn ends(&self, facts: &Facts) {
+        if facts.script.talk.rounds > 0 {
+            self.note(facts, Note::Ends);
+        }
+    }
+
     /// Some of what it says and hears goes in pieces.
     fn is_in_pieces(&self, facts: &Facts) -> bool {
         (u64::from(facts.rank) + self.regs.r15).is_multiple_of(4)

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::job::JobView;
-use coppice_protocol::ids::JobId;
+use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::limits::PMI_ASK_NS;
 
 use crate::checkers::Violation;
 use crate::cluster::queue::SECOND_NS;
@@ -16,6 +17,12 @@ use crate::cluster::words::Talk;
 const STUCK_NS_MAX: u64 = 80 * SECOND_NS;
 /// The same where nothing goes wrong, ns.
 const STUCK_CALM_NS_MAX: u64 = 5 * SECOND_NS;
+
+/// How long a process that ends is there where nothing goes wrong, ns.
+const END_CALM_NS_MAX: u64 = 5 * SECOND_NS;
+/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, it may be a while
+/// until the service node is told, and then all ranks have to end.
+const AFTERMATH_NS: u64 = 120 * SECOND_NS;
 
 /// What a rank does or hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +39,16 @@ pub(in crate::cluster) enum Note {
     Deserts,
     /// It is done with PMI.
     Done,
+    /// It ends.
+    Ends,
 }
 
 /// What ranks have come to, each in its barriers.
 #[derive(Debug, Default)]
 struct Barrier {
     entered: BTreeSet<u32>,
+    /// When the last one did, ns.
+    entered_ns: u64,
     left: BTreeSet<u32>,
     /// What all are told that was put before it.
     shared: Option<String>,
@@ -53,6 +64,8 @@ struct Job {
     /// Ranks that are done with PMI, and those whose processes are gone.
     done: BTreeSet<u32>,
     gone: BTreeSet<u32>,
+    /// When each has begun to end, ns.
+    ends_ns: BTreeMap<u32, u64>,
     has_deserted: bool,
     was_killed: bool,
     /// How long it has been stuck, ns.
@@ -69,7 +82,7 @@ impl Job {
         })
     }
 
-    fn note(&mut self, rank: u32, note: Note) -> Result<(), String> {
+    fn note(&mut self, rank: u32, note: Note, now_ns: u64, is_calm: bool) -> Result<(), String> {
         match note {
             Note::Name(name) => {
                 let known = self.name.get_or_insert_with(|| name.clone());
@@ -78,7 +91,10 @@ impl Job {
                 }
             }
             Note::Enters(number) => {
-                self.barriers.entry(number).or_default().entered.insert(rank);
+                let barrier = self.barriers.entry(number).or_default();
+                if barrier.entered.insert(rank) {
+                    barrier.entered_ns = now_ns;
+                }
                 self.stuck_ns = 0;
             }
             Note::Leaves(number) => {
@@ -87,6 +103,11 @@ impl Job {
                 self.stuck_ns = 0;
                 if let Some(missing) = (0..self.ranks).find(|rank| !barrier.entered.contains(rank)) {
                     return Err(format!("leaves barrier {number}, which rank {missing} has not entered"));
+                }
+                // Nobody has to ask again for what was not lost.
+                let late_ns = now_ns - barrier.entered_ns;
+                if is_calm && late_ns >= PMI_ASK_NS {
+                    return Err(format!("leaves barrier {number} {late_ns} ns after all have entered it"));
                 }
             }
             Note::Shared(number, value) => {
@@ -99,6 +120,9 @@ impl Job {
                 }
             }
             Note::Deserts => self.has_deserted = true,
+            Note::Ends => {
+                self.ends_ns.entry(rank).or_insert(now_ns);
+            }
             Note::Done => {
                 self.done.insert(rank);
             }
@@ -114,6 +138,8 @@ pub(in crate::cluster) struct Pmi {
     jobs: BTreeMap<u64, Job>,
     /// Whose each name is, by its mark.
     names: BTreeMap<String, u64>,
+    /// When each node was last in such trouble that others may not have heard of it, ns.
+    troubled_ns: BTreeMap<NodeId, u64>,
     /// Nothing goes wrong in this run.
     pub is_calm: bool,
     found: Vec<Violation>,
@@ -122,9 +148,19 @@ pub(in crate::cluster) struct Pmi {
 impl Pmi {
     pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, talk: Talk, has_time: bool) {
         if talk.rounds > 0 {
-            let (barriers, done, gone) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-            let (has_deserted, was_killed, stuck_ns, name) = (false, has_time, 0, None);
-            let job = Job { id, ranks, talk, name, barriers, done, gone, has_deserted, was_killed, stuck_ns };
+            let job = Job {
+                id,
+                ranks,
+                talk,
+                name: None,
+                barriers: BTreeMap::new(),
+                done: BTreeSet::new(),
+                gone: BTreeSet::new(),
+                ends_ns: BTreeMap::new(),
+                has_deserted: false,
+                was_killed: has_time,
+                stuck_ns: 0,
+            };
             self.jobs.insert(talk.mark, job);
         }
     }
@@ -134,8 +170,14 @@ impl Pmi {
         self.jobs.values_mut().filter(|job| job.id == id).for_each(|job| job.was_killed = true);
     }
 
+    /// Others may not hear of a node until then.
+    pub(in crate::cluster) fn trouble(&mut self, node: NodeId, until_ns: u64) {
+        let troubled_ns = self.troubled_ns.entry(node).or_default();
+        *troubled_ns = until_ns.max(*troubled_ns);
+    }
+
     /// A rank of the job with this mark does or hears something.
-    pub(in crate::cluster) fn note(&mut self, mark: u64, rank: u32, note: Note) {
+    pub(in crate::cluster) fn note(&mut self, mark: u64, rank: u32, note: Note, now_ns: u64) {
         let Some(job) = self.jobs.get_mut(&mark) else { return };
         if let Note::Name(name) = &note
             && let other = *self.names.entry(name.clone()).or_insert(mark)
@@ -143,16 +185,20 @@ impl Pmi {
         {
             self.found.push(Violation::new(format!("the jobs with marks {other} and {mark} have space {name}")));
         }
-        if let Err(what) = job.note(rank, note) {
+        if let Err(what) = job.note(rank, note, now_ns, self.is_calm) {
             self.found.push(Violation::new(format!("job {}: rank {rank} of {} {what}", job.id, job.ranks)));
         }
     }
 
     /// A process is gone.
-    pub(in crate::cluster) fn gone(&mut self, id: JobId, rank: u32) {
-        self.jobs.values_mut().filter(|job| job.id == id).for_each(|job| {
-            job.gone.insert(rank);
-        });
+    pub(in crate::cluster) fn gone(&mut self, id: JobId, rank: u32, now_ns: u64) {
+        let Some(job) = self.jobs.values_mut().find(|job| job.id == id) else { return };
+        job.gone.insert(rank);
+        let ends_ns = job.ends_ns.get(&rank).copied().unwrap_or(now_ns);
+        if self.is_calm && now_ns - ends_ns > END_CALM_NS_MAX {
+            let what = format!("job {id}: rank {rank} is gone {} ns after it ended", now_ns - ends_ns);
+            self.found.push(Violation::new(what));
+        }
     }
 
     /// The service node has worked for so long. Gives the jobs that have been stuck for too long in that time: whoever
@@ -179,7 +225,7 @@ impl Pmi {
     }
 
     /// A user heard of its end. Gives how many barriers its ranks have left, all together.
-    pub(in crate::cluster) fn ended(&mut self, id: JobId, view: &JobView) -> u64 {
+    pub(in crate::cluster) fn ended(&mut self, id: JobId, view: &JobView, now_ns: u64) -> u64 {
         let mark = self.jobs.iter().find(|(_, job)| job.id == id).map(|(mark, _)| *mark);
         let Some(job) = mark.and_then(|mark| self.jobs.remove(&mark)) else { return 0 };
         let reason = view.reason.as_deref();
@@ -188,17 +234,30 @@ impl Pmi {
             Some("ended well, and one of its ranks went away in the middle of PMI".to_owned())
         } else if is_well && !job.has_deserted && job.done.len() < job.ranks as usize {
             Some(format!("ended well, and only {} of {} ranks are done with PMI", job.done.len(), job.ranks))
+        } else if let Some(reason) = reason.filter(|reason| self.blames_the_innocent(reason, now_ns)) {
+            Some(format!("ended because {reason}, and nothing was the matter with them"))
         } else {
-            let blames = reason.filter(|reason| reason.contains("PMI") || reason.contains("MPI"));
             // Three large ranks do not fit into a node, and one of them is ended.
-            let blames = blames.filter(|reason| !reason.contains("no memory") && !reason.contains("by signal 9"));
+            let is_full = |reason: &&str| reason.contains("no memory") || reason.contains("by signal 9");
+            let blames = reason.filter(|reason| reason.contains("MPI") || reason.contains("PMI"));
             let is_innocent = self.is_calm && !job.has_deserted && !job.was_killed;
-            blames.filter(|_| is_innocent).map(|reason| format!("ended, where nothing went wrong, because {reason}"))
+            let blames = blames.filter(|reason| is_innocent && !is_full(reason));
+            blames.map(|reason| format!("ended, where nothing went wrong, because {reason}"))
         };
         if let Some(what) = what {
             self.found.push(Violation::new(format!("job {id} of {} ranks {what}", job.ranks)));
         }
         job.barriers.values().map(|barrier| barrier.left.len() as u64).sum()
+    }
+
+    /// Whether a job's reason to end is that a node did not answer another, and nothing was the matter with both.
+    fn blames_the_innocent(&self, reason: &str, now_ns: u64) -> bool {
+        let Some((silent, other)) = reason.split_once(" did not answer node ") else { return false };
+        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).map(NodeId);
+        let nodes = [number(silent.rsplit(' ').next()), number(other.split(' ').next())];
+        let is_troubled =
+            |node| self.troubled_ns.get(&node).is_some_and(|until_ns| until_ns.saturating_add(AFTERMATH_NS) >= now_ns);
+        !nodes.into_iter().flatten().any(is_troubled)
     }
 
     pub(in crate::cluster) fn found(&mut self) -> &mut Vec<Violation> {
