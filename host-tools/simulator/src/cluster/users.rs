@@ -160,7 +160,7 @@ impl World {
             let signal = if self.random.chance(500) { 9 } else { 15 };
             self.note("job killed", format_args!("{job} with {signal}"));
             let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
-            self.checkers.pmi.killed(job);
+            self.checkers.pmi.killed(job, self.now_ns);
             if let Some(Ok(_)) = answer {
                 self.checkers.promises.ends(job, "was killed", 0);
             }

@@ -180,6 +180,13 @@ impl Talk {
         }
     }
 
+    /// Whether a job ends as soon as its deserter has gone, whatever its other ranks do.
+    pub(super) fn ends_the_job(&self) -> bool {
+        let how = usize::try_from(self.deserts_how).ok().and_then(|how| Desertion::ALL.get(how));
+        let goes_on = [Desertion::Finalize, Desertion::Close, Desertion::Silence];
+        self.deserter > 0 && how.is_some_and(|how| !goes_on.contains(how))
+    }
+
     /// Where in a round the barrier is.
     fn barrier_at(&self) -> u64 {
         self.keys + 3

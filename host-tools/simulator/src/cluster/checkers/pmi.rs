@@ -67,15 +67,19 @@ struct Job {
     /// When each has begun to end, ns.
     ends_ns: BTreeMap<u32, u64>,
     has_deserted: bool,
+    /// Somebody was to end it, or its time to.
     was_killed: bool,
+    /// When somebody ended it, ns.
+    killed_ns: Option<u64>,
     /// How long it has been stuck, ns.
     stuck_ns: u64,
 }
 
 impl Job {
-    /// Some wait in a barrier that all have entered, or that one of them cannot enter any more.
+    /// Some wait in a barrier that all have entered, or that one of them cannot enter any more; or the job is to end.
     fn is_stuck(&self) -> bool {
-        self.barriers.values().any(|barrier| {
+        let is_to_end = self.has_deserted && self.talk.ends_the_job();
+        is_to_end || self.barriers.values().any(|barrier| {
             let waits = barrier.entered.iter().any(|rank| !barrier.left.contains(rank) && !self.gone.contains(rank));
             let is_full = barrier.entered.len() == self.ranks as usize;
             waits && (is_full || self.gone.union(&self.done).any(|rank| !barrier.entered.contains(rank)))
@@ -159,6 +163,7 @@ impl Pmi {
                 ends_ns: BTreeMap::new(),
                 has_deserted: false,
                 was_killed: has_time,
+                killed_ns: None,
                 stuck_ns: 0,
             };
             self.jobs.insert(talk.mark, job);
@@ -166,8 +171,11 @@ impl Pmi {
     }
 
     /// A user ends it.
-    pub(in crate::cluster) fn killed(&mut self, id: JobId) {
-        self.jobs.values_mut().filter(|job| job.id == id).for_each(|job| job.was_killed = true);
+    pub(in crate::cluster) fn killed(&mut self, id: JobId, now_ns: u64) {
+        for job in self.jobs.values_mut().filter(|job| job.id == id) {
+            job.was_killed = true;
+            job.killed_ns.get_or_insert(now_ns);
+        }
     }
 
     /// Others may not hear of a node until then.
@@ -194,9 +202,9 @@ impl Pmi {
     pub(in crate::cluster) fn gone(&mut self, id: JobId, rank: u32, now_ns: u64) {
         let Some(job) = self.jobs.values_mut().find(|job| job.id == id) else { return };
         job.gone.insert(rank);
-        let ends_ns = job.ends_ns.get(&rank).copied().unwrap_or(now_ns);
+        let ends_ns = job.ends_ns.get(&rank).copied().into_iter().chain(job.killed_ns).min().unwrap_or(now_ns);
         if self.is_calm && now_ns - ends_ns > END_CALM_NS_MAX {
-            let what = format!("job {id}: rank {rank} is gone {} ns after it ended", now_ns - ends_ns);
+            let what = format!("job {id}: rank {rank} is gone {} ns after it was to end", now_ns - ends_ns);
             self.found.push(Violation::new(what));
         }
     }
