@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coppice_api::job::{JobView, Submission};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, PsetId};
-use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX};
+use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_SILENCE_NS};
 use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::feed::Piece;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -35,6 +35,9 @@ const DESERTS_PER_MILLE: u64 = 250;
 /// Barriers of a job, and keys that each of its ranks puts before each.
 const ROUNDS_MAX: u64 = 3;
 const KEYS_MAX: u64 = 3;
+
+/// A pause that is longer than a node may be silent, ns.
+const LONG_PAUSE_NS: u64 = PMI_SILENCE_NS + 5 * SECOND_NS;
 
 /// One of them.
 #[derive(Debug, Default)]
@@ -109,7 +112,8 @@ impl World {
             mark: self.talks,
             keys,
             value_bytes: self.random.delay(wanted.min(bytes_max.saturating_sub(PMI_KEY_BYTES_MAX as u64))),
-            pause_ns: self.random.delay(SECOND_NS),
+            // Who takes long is not taken for dead.
+            pause_ns: if self.random.chance(50) { LONG_PAUSE_NS } else { self.random.delay(SECOND_NS) },
             ..Talk::default()
         };
         if !self.random.chance(DESERTS_PER_MILLE) {
@@ -136,7 +140,7 @@ impl World {
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, script);
         self.checkers.retention.submitted(job, script.program, is_warm);
-        self.checkers.pmi.submitted(job, ranks, script.talk, time_ns.is_some());
+        self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 let receiver = Arc::new(Listener::new(receiver));

@@ -10,6 +10,7 @@ use coppice_protocol::limits::PMI_ASK_NS;
 
 use crate::checkers::Violation;
 use crate::cluster::queue::SECOND_NS;
+use crate::cluster::script::Script;
 use crate::cluster::words::Talk;
 
 /// How long ranks are in a barrier at most that all have entered, or that one cannot enter any more, ns: so long a node
@@ -20,9 +21,9 @@ const STUCK_CALM_NS_MAX: u64 = 5 * SECOND_NS;
 
 /// How long a process that ends is there where nothing goes wrong, ns.
 const END_CALM_NS_MAX: u64 = 5 * SECOND_NS;
-/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, it may be a while
-/// until the service node is told, and then all ranks have to end.
-const AFTERMATH_NS: u64 = 120 * SECOND_NS;
+/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, the service node is
+/// told, and then all ranks have to end.
+const AFTERMATH_NS: u64 = 80 * SECOND_NS;
 
 /// What a rank does or hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ struct Job {
     id: JobId,
     ranks: u32,
     talk: Talk,
+    /// What all its ranks exit with, if nothing else becomes of them.
+    status: u8,
     name: Option<String>,
     barriers: BTreeMap<u64, Barrier>,
     /// Ranks that are done with PMI, and those whose processes are gone.
@@ -150,12 +153,14 @@ pub(in crate::cluster) struct Pmi {
 }
 
 impl Pmi {
-    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, talk: Talk, has_time: bool) {
+    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: &Script, has_time: bool) {
+        let Script { talk, status, .. } = *script;
         if talk.rounds > 0 {
             let job = Job {
                 id,
                 ranks,
                 talk,
+                status,
                 name: None,
                 barriers: BTreeMap::new(),
                 done: BTreeSet::new(),
@@ -178,7 +183,7 @@ impl Pmi {
         }
     }
 
-    /// Others may not hear of a node until then.
+    /// Others may not hear of a node until then: it is not there, or cut off, or was not told of the job.
     pub(in crate::cluster) fn trouble(&mut self, node: NodeId, until_ns: u64) {
         let troubled_ns = self.troubled_ns.entry(node).or_default();
         *troubled_ns = until_ns.max(*troubled_ns);
@@ -238,9 +243,12 @@ impl Pmi {
         let Some(job) = mark.and_then(|mark| self.jobs.remove(&mark)) else { return 0 };
         let reason = view.reason.as_deref();
         let is_well = reason.is_none() && !job.was_killed;
-        let what = if is_well && job.has_deserted && job.talk.must_fail(job.ranks) {
+        // Otherwise some were ended before they had anything to say.
+        let as_meant = view.exit_status == Some(job.status);
+        let must_fail = job.talk.ends_the_job() || as_meant && job.talk.must_fail(job.ranks);
+        let what = if is_well && job.has_deserted && must_fail {
             Some("ended well, and one of its ranks went away in the middle of PMI".to_owned())
-        } else if is_well && !job.has_deserted && job.done.len() < job.ranks as usize {
+        } else if is_well && as_meant && !job.has_deserted && job.done.len() < job.ranks as usize {
             Some(format!("ended well, and only {} of {} ranks are done with PMI", job.done.len(), job.ranks))
         } else if let Some(reason) = reason.filter(|reason| self.blames_the_innocent(reason, now_ns)) {
             Some(format!("ended because {reason}, and nothing was the matter with them"))
