@@ -8,7 +8,10 @@ use coppice_simulator::cluster::{Options, run, run_with, shrink};
 const SEEDS: u64 = 20;
 
 /// What must have happened in the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 27] = [
+const MUST_HAPPEN: [&str; 35] = [
+    "PMI barriers left by ranks",
+    "PMI barriers left in jobs whose end was heard",
+    "PMI conversations",
     "fault: I/O node killed",
     "fault: I/O node stopped",
     "fault: busy connection cut",
@@ -24,9 +27,12 @@ const MUST_HAPPEN: [&str; 27] = [
     "fault: machine that does not boot",
     "fault: mount that hangs",
     "fault: node cut off",
+    "fault: node cut off one way",
+    "fault: nodes cut off from each other",
     "fault: service node killed",
     "fault: service node killed at a step",
     "fault: service node stopped",
+    "fault: what nodes say to each other lost",
     "forgotten",
     "job ended",
     "job killed",
@@ -34,8 +40,10 @@ const MUST_HAPPEN: [&str; 27] = [
     "programs that nodes hold at the end",
     "rank reports held against its output",
     "ranks on retained pages",
+    "ranks that went away in the middle of PMI",
     "service node that cannot start",
     "user left",
+    "words of nodes to each other lost",
 ];
 
 fn try_seeds(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coppice_protocol::ids::{NodeId, PsetId};
 
 use super::checkers::Who;
-use super::network::{Connection, End};
+use super::network::{Connection, ConnectionId, End};
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::storage::Health;
 use super::world::World;
@@ -29,13 +29,15 @@ const MISSED_NS_MIN: u64 = SECOND_NS;
 /// How soon the node that made a connection learns that it is lost, and how much later than it who is at the other
 /// end, ns.
 const BROKEN_NS_MAX: u64 = SECOND_NS;
+/// How often a node's words are lost that another one was to hear, at most, each time this strikes.
+const LOST_MAX: u64 = 3;
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 /// Changes and orders that a service node still gets done at most before it dies.
 const STEPS_MAX: u64 = 40;
 
 /// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 20] = [
+const KINDS: [(Kind, &str); 21] = [
     (Kind::KillMachine, "fault: machine killed"),
     (Kind::StopMachine, "fault: machine stopped"),
     (Kind::CutNode, "fault: node cut off"),
@@ -44,6 +46,7 @@ const KINDS: [(Kind, &str); 20] = [
     (Kind::BootNever, "fault: machine that does not boot"),
     (Kind::CutConnection, "fault: connection cut"),
     (Kind::CutBusy, "fault: busy connection cut"),
+    (Kind::LoseFrames, "fault: what nodes say to each other lost"),
     (Kind::KillIoNode, "fault: I/O node killed"),
     (Kind::StopIoNode, "fault: I/O node stopped"),
     (Kind::KillFabric, "fault: fabric killed"),
@@ -68,6 +71,7 @@ enum Kind {
     BootNever,
     CutConnection,
     CutBusy,
+    LoseFrames,
     KillIoNode,
     StopIoNode,
     KillFabric,
@@ -96,7 +100,7 @@ impl Kind {
             // What these touch is known when it happens.
             Self::BootNever | Self::CutConnection | Self::CutBusy => None,
             // What nodes have to say to each other the service node has no part in.
-            Self::CutNodes => None,
+            Self::CutNodes | Self::LoseFrames => None,
             // Nobody but the service node itself.
             Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
             Self::SlowDisk | Self::HungMount | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
@@ -141,6 +145,8 @@ pub(super) struct Faults {
     only: Option<BTreeSet<u64>>,
     /// Those that struck.
     pub struck: Vec<u64>,
+    /// So many times what a node says to another one is lost, and the connection with it.
+    pub loses: u64,
     /// Machines that do not boot when they are switched on before then, ns.
     pub boot_never: BTreeMap<NodeId, u64>,
 }
@@ -160,6 +166,7 @@ impl Faults {
             planned: 0,
             only,
             struck: Vec::new(),
+            loses: 0,
             boot_never: BTreeMap::new(),
         }
     }
@@ -254,6 +261,7 @@ impl World {
             }
             Kind::BootNever => longer(self.faults.boot_never.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
+            Kind::LoseFrames => self.faults.loses += random.between(1, LOST_MAX),
             Kind::KillIoNode => self.io_node_ends(pset, "killed"),
             Kind::StopIoNode => {
                 if let Some(io_node) = self.io_nodes.get_mut(&pset) {
@@ -341,9 +349,6 @@ impl World {
         connection.is_cut = is_busy;
         let (node, has_io_node) = (connection.caller.node, connection.io_node().is_some());
         drop(connections);
-        if !has_io_node {
-            self.trace.count("connections of nodes with each other cut", 1);
-        }
         let node_ns = random.delay(BROKEN_NS_MAX);
         let mut other_ns = node_ns + random.delay(BROKEN_NS_MAX);
         if random.chance(300) {
@@ -355,5 +360,21 @@ impl World {
         }
         self.plan(node_ns, Event::Broke(id, End::Caller));
         self.plan(other_ns, Event::Broke(id, End::Called));
+    }
+
+    /// What a node says to another one goes: maybe it is lost, and the connection with it.
+    pub(super) fn lose(&mut self, id: ConnectionId) {
+        if self.faults.loses == 0 {
+            return;
+        }
+        self.faults.loses -= 1;
+        if let Some(connection) = self.network.lock().get(id) {
+            connection.is_cut = true;
+        }
+        self.trace.count("words of nodes to each other lost", 1);
+        for end in End::BOTH {
+            let in_ns = self.random.delay(BROKEN_NS_MAX);
+            self.plan(in_ns, Event::Broke(id, end));
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The network that a node's programs find: none.
 
-use std::net::Ipv4Addr;
 use coppice_core::net::{Network, Tcp, Udp};
 use coppice_endpoint::{JobNetwork, SocketError};
 use coppice_protocol::world::NetworkTag;
+use std::net::Ipv4Addr;
 
 /// Scripts have no sockets.
 pub(super) struct NoSockets;

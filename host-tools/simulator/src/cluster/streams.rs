@@ -38,8 +38,7 @@ impl World {
             Event::Arrive(id, end) | Event::Acknowledged(id, end, _) => (id, end),
             _ => return Some(event),
         };
-        let nodes =
-            self.network.lock().get(id).map(|connection| (connection.node(to.other()), connection.node(to)));
+        let nodes = self.network.lock().get(id).map(|connection| (connection.node(to.other()), connection.node(to)));
         let Some((from_node, to_node)) = nodes else { return Some(event) };
         let is_up = self.host.fabric.is_some() && self.host.fabric_stopped_until_ns <= self.now_ns;
         if is_up && self.is_carried(from_node, to_node) {
@@ -171,6 +170,9 @@ impl World {
         drop(connections);
         let is_of_nodes = matches!(callee, Callee::Node(..));
         let has_written = !written.is_empty();
+        if has_written && is_of_nodes {
+            self.lose(id);
+        }
         if has_written && (has_other || is_of_nodes) {
             self.send(id, other, Some(written));
         }
@@ -308,7 +310,11 @@ impl World {
             let is_cut = connection.is_cut;
             let life = connection.life(end);
             drop(connections);
-            return self.arrive_nowhere(id, end.other(), is_cut || life.is_some_and(|life| self.machine(life).is_some()));
+            return self.arrive_nowhere(
+                id,
+                end.other(),
+                is_cut || life.is_some_and(|life| self.machine(life).is_some()),
+            );
         }
         if connection.is_cut {
             return;

@@ -138,7 +138,8 @@ const IN_ROUND: u64 = 9;
 
 impl Talk {
     pub(super) fn numbers(&self) -> [u64; TALK_NUMBERS] {
-        let Self { rounds, mark, keys, value_bytes, pause_ns, deserter, deserts_in, deserts_after, deserts_how } = *self;
+        let Self { rounds, mark, keys, value_bytes, pause_ns, deserter, deserts_in, deserts_after, deserts_how } =
+            *self;
         [rounds, mark, keys, value_bytes, pause_ns, deserter, deserts_in, deserts_after, deserts_how]
     }
 
@@ -266,7 +267,7 @@ impl Talk {
         };
         match how {
             _ if since == 0 => Some(first),
-            Desertion::Mutter | Desertion::EndInBarrier => Some(Act::End),
+            Desertion::Mutter | Desertion::EndInBarrier if since == 1 => Some(Act::End),
             _ => None,
         }
     }
@@ -282,5 +283,66 @@ impl Talk {
     /// What a rank puts at the key that all put in a round.
     pub(super) fn shared(&self, rank: u32, round: u64) -> String {
         format!("{}.{rank}.{round}.all", self.mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Act, Answer, Desertion, Speaker, Talk};
+
+    fn acts(talk: &Talk, rank: u32) -> Vec<Act> {
+        let speaker = Speaker { rank, size: 3, name: "k1".into() };
+        (0..1000).map_while(|index| talk.act(&speaker, index)).collect()
+    }
+
+    const TALK: Talk = Talk {
+        rounds: 2,
+        mark: 7,
+        keys: 2,
+        value_bytes: 20,
+        pause_ns: 100,
+        deserter: 0,
+        deserts_in: 0,
+        deserts_after: 0,
+        deserts_how: 0,
+    };
+
+    #[test]
+    fn ranks_get_what_others_have_put() {
+        let said = |rank| {
+            acts(&TALK, rank).into_iter().filter_map(|act| match act {
+                Act::Say(line, answer) => Some((String::from_utf8(line).expect("text"), answer)),
+                _ => None,
+            })
+        };
+        let all: Vec<_> = (0..3).flat_map(said).collect();
+        let mut got = 0;
+        for (line, answer) in &all {
+            let (Some(key), Answer::Is(answer)) = (line.strip_prefix("cmd=get kvsname=k1 key="), answer) else {
+                continue;
+            };
+            let answer = String::from_utf8_lossy(answer).into_owned();
+            let value = answer.strip_prefix("cmd=get_result rc=0 msg=success value=").expect("a value");
+            let put = format!("cmd=put kvsname=k1 key={} value={value}", key.trim());
+            assert!(all.iter().any(|(line, _)| *line == put), "nobody says {put}");
+            got += 1;
+        }
+        assert_eq!(got, 3 * 2 * 4);
+        let barriers = all.iter().filter(|(_, answer)| matches!(answer, Answer::Out(_))).count();
+        assert_eq!((barriers, acts(&TALK, 0).len() as u64), (6, 3 + 2 * TALK.in_round() + 1));
+    }
+
+    #[test]
+    fn a_deserter_says_no_more_than_it_is_to() {
+        for (how, desertion) in (0..).zip(Desertion::ALL) {
+            let talk = Talk { deserter: 2, deserts_in: 1, deserts_after: 1, deserts_how: how, ..TALK };
+            let (others, own) = (acts(&talk, 0), acts(&talk, 1));
+            assert_eq!(others, acts(&TALK, 0));
+            assert!(own.len() < others.len(), "{desertion:?}");
+            assert!(talk.must_fail(3), "{desertion:?}");
+            let goes_on_alone = [Desertion::Finalize, Desertion::Silence].contains(&desertion);
+            assert_eq!(talk.must_fail(1), !goes_on_alone, "{desertion:?}");
+            assert_eq!(Talk::of(talk.numbers()), talk);
+        }
     }
 }

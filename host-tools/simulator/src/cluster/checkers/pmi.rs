@@ -82,11 +82,13 @@ impl Job {
     /// Some wait in a barrier that all have entered, or that one of them cannot enter any more; or the job is to end.
     fn is_stuck(&self) -> bool {
         let is_to_end = self.has_deserted && self.talk.ends_the_job();
-        is_to_end || self.barriers.values().any(|barrier| {
-            let waits = barrier.entered.iter().any(|rank| !barrier.left.contains(rank) && !self.gone.contains(rank));
-            let is_full = barrier.entered.len() == self.ranks as usize;
-            waits && (is_full || self.gone.union(&self.done).any(|rank| !barrier.entered.contains(rank)))
-        })
+        is_to_end
+            || self.barriers.values().any(|barrier| {
+                let waits =
+                    barrier.entered.iter().any(|rank| !barrier.left.contains(rank) && !self.gone.contains(rank));
+                let is_full = barrier.entered.len() == self.ranks as usize;
+                waits && (is_full || self.gone.union(&self.done).any(|rank| !barrier.entered.contains(rank)))
+            })
     }
 
     fn note(&mut self, rank: u32, note: Note, now_ns: u64, is_calm: bool) -> Result<(), String> {
@@ -250,6 +252,9 @@ impl Pmi {
             Some("ended well, and one of its ranks went away in the middle of PMI".to_owned())
         } else if is_well && as_meant && !job.has_deserted && job.done.len() < job.ranks as usize {
             Some(format!("ended well, and only {} of {} ranks are done with PMI", job.done.len(), job.ranks))
+        } else if let Some(reason) = reason.filter(|reason| reason.contains("was ended by signal 15")) {
+            // Only users send that.
+            Some(format!("ended because {reason}, and not because a user wanted it to"))
         } else if let Some(reason) = reason.filter(|reason| self.blames_the_innocent(reason, now_ns)) {
             Some(format!("ended because {reason}, and nothing was the matter with them"))
         } else {
