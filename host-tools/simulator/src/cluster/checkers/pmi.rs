@@ -21,8 +21,8 @@ const STUCK_CALM_NS_MAX: u64 = 5 * SECOND_NS;
 
 /// How long a process that ends is there where nothing goes wrong, ns.
 const END_CALM_NS_MAX: u64 = 5 * SECOND_NS;
-/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, the service node is
-/// told, and then all ranks have to end.
+/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, the service node
+/// is told, and then all ranks have to end.
 const AFTERMATH_NS: u64 = 80 * SECOND_NS;
 
 /// What a rank does or hears.
