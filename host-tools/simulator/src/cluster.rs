@@ -21,6 +21,7 @@ mod io_node;
 mod listener;
 mod looks;
 mod machine;
+mod neighbours;
 mod network;
 mod process;
 mod programs;
@@ -33,6 +34,7 @@ mod streams;
 mod users;
 mod whole;
 mod wire;
+mod words;
 mod world;
 
 pub use self::shrink::{Shrunk, shrink};

@@ -42,6 +42,12 @@ impl World {
                 other => self.checkers.promises.broken(job, &format!("{other:?}")),
             }
         }
+        for job in self.checkers.pmi.worked(LOOK_NS) {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.pmi.is_over(job),
+                other => self.checkers.pmi.is_stuck(job, &format!("{other:?}")),
+            }
+        }
     }
 
     /// What has not come right yet, if anything.

@@ -22,9 +22,10 @@ use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::Identity;
 
 use super::alarm::Alarm;
+use super::neighbours::Neighbourhood;
 use super::network::Network;
 use super::process::{Observed, Watched, frames_held};
-use super::sockets::{Alone, NoSockets};
+use super::sockets::NoSockets;
 use super::wire::Dialler;
 
 /// A boot of a node; no two of a run have the same.
@@ -133,6 +134,8 @@ impl Machine {
     pub(super) fn boot(&mut self, network: &Network, observed: &Observed, now_ns: u64) {
         let Personality { node, generation, pset, key, .. } = self.personality.clone();
         let credentials = Credentials { identity: Identity { node, generation }, key };
+        let neighbours = Neighbourhood { network: network.clone(), life: self.life };
+        let connections = network.clone();
         let dialler = Dialler { network: network.clone(), life: self.life, pset };
         let is_off = Arc::clone(&self.is_off);
         let (frames, ras) = (self.memory.frames, self.events.0);
@@ -148,9 +151,10 @@ impl Machine {
             let reaping = spawn_program(async move { reaped.reaper().run(frames).await });
             let retained = Arc::clone(&retention);
             let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-            let pmi = Pmi::new(node, Arc::new(Alone), Arc::clone(&quota));
+            let pmi = Pmi::new(node, Arc::new(neighbours), Arc::clone(&quota));
+            let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
-            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network };
+            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota: Arc::clone(&quota), network };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,
@@ -158,11 +162,26 @@ impl Machine {
                 ras,
                 memory: move || memory_status(frames, &retained),
                 power_off: move || is_off.store(true, Ordering::Relaxed),
-                processes: Watched { life, observed: observed.clone(), table, frames, retention, keeps_one },
+                processes: Watched {
+                    life,
+                    observed: observed.clone(),
+                    table,
+                    frames,
+                    retention,
+                    keeps_one,
+                    quota,
+                    network: connections,
+                },
             };
             let agent = spawn(agent::run(dialler, node));
-            debug_assert!(shipping.is_ok() && reaping.is_ok() && agent.is_ok(), "there are no other tasks");
+            let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), agent.is_ok()];
+            debug_assert_eq!(tasks, [true; 4], "there are no other tasks");
         });
+    }
+
+    /// Its kernel runs.
+    pub(super) fn is_booted(&self) -> bool {
+        self.core.is_some()
     }
 
     /// Frames that programs and their page tables have, and those of them that are retained.

@@ -8,6 +8,7 @@ use coppice_core::agent::{Processes, Started};
 use coppice_core::memory::Retention;
 use coppice_core::net::BoxFuture;
 use coppice_core::process::ProcessTable;
+use coppice_core::quota::Quota;
 use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
@@ -16,7 +17,9 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
 
+use super::checkers::Note;
 use super::machine::LifeId;
+use super::network::Network;
 use super::script::{SCRIPT_NUMBERS, Script};
 
 /// What processes did, whoever wants to know. It is beside the world, as processes are deep inside their nodes.
@@ -40,6 +43,10 @@ pub(super) struct Seen {
     pub programs: BTreeMap<LifeId, BTreeMap<ProgramId, (u64, u64)>>,
     /// Processes that have ended.
     pub ended: u64,
+    /// What ranks did and heard at PMI since somebody looked, by the marks of their scripts.
+    pub pmi: Vec<(u64, u32, Note)>,
+    /// Ranks whose processes are gone since somebody looked.
+    pub gone: Vec<(JobId, Rank)>,
 }
 
 /// Keys of all processes of a boot.
@@ -85,6 +92,9 @@ pub(super) struct Watched {
     pub retention: Arc<Retention>,
     /// It keeps the pages of one program.
     pub keeps_one: bool,
+    /// What the node's kernel keeps for programs.
+    pub quota: Arc<Quota>,
+    pub network: Network,
 }
 
 /// A process that is there.
@@ -130,7 +140,8 @@ impl Drop for Alive {
         seen.ended += 1;
         let number = seen.ended;
         seen.alive.remove(&self.key);
-        let (life, ..) = self.key;
+        let (life, job, rank) = self.key;
+        seen.gone.push((job, rank));
         if let Some((count, last)) = seen.programs.get_mut(&life).and_then(|of| of.get_mut(&self.program)) {
             (*count, *last) = (count.saturating_sub(1), number);
         }
@@ -153,6 +164,7 @@ impl Processes for Watched {
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let (observed, life) = (self.observed.clone(), self.life);
         let (frames, retention) = (self.frames, Arc::clone(&self.retention));
+        let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
         let pages = pages_of_job(&launch);
         let process = self.table.launch(launch, client, started);
@@ -164,6 +176,15 @@ impl Processes for Watched {
                 let what =
                     format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
                 observed.violate(what);
+            }
+            if alive.is_last() {
+                let (taken, connections) = (quota.taken(), network.lock().used_by(life));
+                if taken > 0 || connections > 0 {
+                    observed.violate(format!(
+                        "{taken} bytes of the kernel's memory and {connections} connections with other nodes are left \
+                         after the end of job {job}"
+                    ));
+                }
             }
             let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
             if is_out && pages <= for_programs(frames) {

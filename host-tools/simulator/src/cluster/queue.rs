@@ -49,12 +49,14 @@ pub(super) enum Event {
     Booted(LifeId),
     /// Something is due at a node.
     NodeDue(LifeId),
-    /// A node's call for a connection reaches its I/O node.
+    /// A node's call for a connection reaches whom it called.
     Dialled(ConnectionId),
-    /// The I/O node's answer to that reaches the node.
+    /// The answer to that reaches the node.
     Answered(ConnectionId, bool),
     /// Bytes, or the end, reach an end of a connection.
     Arrive(ConnectionId, End),
+    /// A node at an end of a connection hears how many of its bytes have reached the other.
+    Acknowledged(ConnectionId, End, u64),
     /// An end of a connection learns that it is broken.
     Broke(ConnectionId, End),
     /// Whoever brought the cluster up looks whether it came up.

@@ -13,13 +13,13 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
 use super::actor;
-use super::checkers::Checkers;
-use super::faults::Faults;
+use super::checkers::{Checkers, Note};
+use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
 use super::machine::{LifeId, Machine};
-use super::network::{End, Network};
+use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
 use super::users::User;
@@ -53,10 +53,12 @@ pub(super) struct World {
     pub users: Vec<User>,
     pub faults: Faults,
     pub forgets: Vec<Forgetting>,
-    /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
-    pub cut_off: BTreeMap<NodeId, u64>,
+    /// Links that do not carry, and I/O nodes whose disk does not answer, until then, ns.
+    pub cut_off: BTreeMap<Cut, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
     pub lives: u64,
+    /// Jobs that were to speak with PMI.
+    pub talks: u64,
     /// What waits for those who are stopped.
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
@@ -102,11 +104,13 @@ impl World {
             cut_off: BTreeMap::new(),
             dead_disks: BTreeMap::new(),
             lives: 0,
+            talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
             violations: Vec::new(),
             trouble: None,
         };
+        world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         if !options.is_whole {
@@ -185,7 +189,25 @@ impl World {
         Ok(())
     }
 
+    /// What processes did is for the checkers.
+    pub(super) fn look_at_processes(&mut self) {
+        let mut seen = self.observed.lock();
+        for (mark, rank, note) in seen.pmi.drain(..) {
+            match note {
+                Note::Done => self.trace.count("PMI conversations", 1),
+                Note::Leaves(_) => self.trace.count("PMI barriers left by ranks", 1),
+                Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
+                _ => {}
+            }
+            self.checkers.pmi.note(mark, rank, note, self.now_ns);
+        }
+        for (job, rank) in seen.gone.drain(..) {
+            self.checkers.pmi.gone(job, rank.0, self.now_ns);
+        }
+    }
+
     fn check(&mut self) -> Result<(), Violation> {
+        self.look_at_processes();
         if let Some(error) = self.trouble.take() {
             return Err(Violation::new(format!("{error:#}")));
         }
@@ -361,18 +383,26 @@ impl World {
                     self.plan_node(life);
                 }
             }
-            Event::Dialled(id) => self.dialled(id),
+            Event::Dialled(id) => {
+                self.dialled(id);
+                woken = self.life_at(id, End::Called);
+            }
             Event::Answered(id, is_open) => {
                 self.answered(id, is_open);
-                woken = self.life_of(id);
+                woken = self.life_at(id, End::Caller);
             }
             Event::Arrive(id, end) => {
                 self.arrive(id, end);
-                woken = self.life_of(id);
+                // What has reached an I/O node is acknowledged.
+                woken = self.life_at(id, end).or_else(|| self.life_at(id, End::Caller));
+            }
+            Event::Acknowledged(id, end, reached) => {
+                self.acknowledged(id, end, reached);
+                woken = self.life_at(id, end);
             }
             Event::Broke(id, end) => {
                 self.broke(id, end);
-                woken = self.life_of(id).filter(|_| end == End::Node);
+                woken = self.life_at(id, end);
             }
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
@@ -401,8 +431,8 @@ impl World {
         }
     }
 
-    fn life_of(&self, id: super::network::ConnectionId) -> Option<LifeId> {
-        self.network.lock().get(id).map(|connection| connection.life)
+    fn life_at(&self, id: ConnectionId, end: End) -> Option<LifeId> {
+        self.network.lock().get(id).and_then(|connection| connection.life(end))
     }
 
     fn plant_says(&mut self, event: PlantEvent) {

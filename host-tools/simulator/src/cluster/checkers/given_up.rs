@@ -26,14 +26,25 @@ pub(in crate::cluster) enum Who {
 pub(in crate::cluster) struct GivenUp {
     /// Until when each has an excuse, ns.
     excused: BTreeMap<Who, u64>,
+    /// The service node is stopped until then, ns: what it would have noticed it notices when it goes on.
+    host_stopped_until_ns: u64,
     found: Vec<Violation>,
 }
 
 impl GivenUp {
     /// Something is wrong with them until then.
     pub(in crate::cluster) fn excuse(&mut self, who: Who, until_ns: u64) {
+        let until_ns = until_ns.max(self.host_stopped_until_ns);
         let excused = self.excused.entry(who).or_default();
         *excused = until_ns.saturating_add(AFTERMATH_NS).max(*excused);
+    }
+
+    /// The service node does nothing until then.
+    pub(in crate::cluster) fn host_stops(&mut self, now_ns: u64, until_ns: u64) {
+        self.host_stopped_until_ns = until_ns.max(self.host_stopped_until_ns);
+        for excused in self.excused.values_mut().filter(|excused| **excused >= now_ns) {
+            *excused = until_ns.saturating_add(AFTERMATH_NS).max(*excused);
+        }
     }
 
     /// One that is there, in this pset, is ended by the service node.
