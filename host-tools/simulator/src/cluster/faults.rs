@@ -226,7 +226,11 @@ impl World {
             }
             Kind::KillFabric => self.fabric_ends("killed"),
             Kind::StopFabric => longer(&mut self.host.fabric_stopped_until_ns, until_ns),
-            Kind::StopHost => longer(&mut self.host.stopped_until_ns, until_ns),
+            Kind::StopHost if self.host.is_up() => {
+                longer(&mut self.host.stopped_until_ns, until_ns);
+                self.checkers.given_up.host_stops(self.now_ns, until_ns);
+            }
+            Kind::StopHost => {}
             Kind::KillHost => {
                 self.kill_host();
                 self.plan_start(random.delay(AWAY_NS_MAX));
