@@ -204,6 +204,7 @@ impl World {
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
+            self.checkers.rates.struck(who, self.now_ns);
         }
         match chosen {
             Kind::KillMachine => self.machine_ends(node, "killed"),

@@ -244,7 +244,7 @@ impl World {
             self.trouble = self.host.kill().err();
             return self.plan_start(LOOK_NS);
         }
-        self.checkers.rates.host_starts(self.host.disk.refused());
+        self.checkers.rates.host_starts(self.host.disk.refused(), self.now_ns);
         self.settle_host();
     }
 
