@@ -107,9 +107,11 @@ impl World {
         let pset = if let Order::KillMachine(node) = order { Some(self.pset_of(*node)) } else { None };
         let Checkers { given_up, rates, .. } = &mut self.checkers;
         match order {
-            Order::StartFabric(_) => rates.started(Who::Fabric, now_ns),
-            Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), now_ns),
-            Order::Boot(personality) => rates.started(Who::Machine(personality.node), now_ns),
+            Order::StartFabric(_) => rates.started(Who::Fabric, None, now_ns),
+            Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), None, now_ns),
+            Order::Boot(personality) => {
+                rates.started(Who::Machine(personality.node), Some(personality.pset), now_ns);
+            }
             Order::StopFabric if self.host.fabric.is_some() => given_up.given_up(Who::Fabric, None, now_ns),
             Order::KillIoNode(pset) if self.io_nodes.contains_key(pset) => {
                 given_up.given_up(Who::IoNode(*pset), None, now_ns);

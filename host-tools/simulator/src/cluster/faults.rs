@@ -240,6 +240,7 @@ impl World {
         }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
+            self.checkers.rates.struck(who, self.now_ns);
         }
         match chosen {
             Kind::KillMachine => self.machine_ends(node, "killed"),
@@ -273,12 +274,11 @@ impl World {
                 longer(&mut self.host.fabric_stopped_until_ns, until_ns);
                 self.trouble_all(until_ns);
             }
-            // The next one that is started is not stopped.
-            Kind::StopHost if !self.host.is_up() => {}
-            Kind::StopHost => {
+            Kind::StopHost if self.host.is_up() => {
                 longer(&mut self.host.stopped_until_ns, until_ns);
                 self.checkers.given_up.host_stops(self.now_ns, until_ns);
             }
+            Kind::StopHost => {}
             Kind::KillHost => {
                 self.kill_host();
                 self.plan_start(random.delay(AWAY_NS_MAX));

@@ -108,4 +108,16 @@ impl Queue {
         let event = self.events[place].take()?;
         Some((at_ns, event))
     }
+
+    /// These do not happen any more.
+    pub(super) fn forget(&mut self, is_it: impl Fn(&Event) -> bool) {
+        let Self { order, events, free, .. } = self;
+        order.retain(|Reverse((.., place))| {
+            let is_forgotten = events[*place].take_if(|event| is_it(event)).is_some();
+            if is_forgotten {
+                free.push(*place);
+            }
+            !is_forgotten
+        });
+    }
 }

@@ -231,6 +231,9 @@ impl World {
             self.machine_ends(node, "killed");
         }
         self.ordered_ns.clear();
+        self.checkers.given_up.host_ends(self.now_ns);
+        // Nobody else hears what was said to it.
+        self.queue.forget(|event| matches!(event, Event::Plant(_)));
         // What users meant to say they say to the next one.
         for event in self.deferred.remove(&Party::Host).unwrap_or_default() {
             if matches!(event, Event::User(_)) {
@@ -263,7 +266,7 @@ impl World {
             self.trouble = self.host.kill().err();
             return self.plan_start(LOOK_NS);
         }
-        self.checkers.rates.host_starts(self.host.disk.refused());
+        self.checkers.rates.host_starts(self.host.disk.refused(), self.now_ns);
         self.settle_host();
     }
 
@@ -425,7 +428,12 @@ impl World {
         if until_ns > self.now_ns {
             return self.queue.plan(until_ns, Event::Resume(party));
         }
-        for event in self.deferred.remove(&party).unwrap_or_default() {
+        let waits = self.deferred.remove(&party).unwrap_or_default();
+        // A service node that goes on sees first, as chance has it, what was said to it or that something is due.
+        if party == Party::Host && self.random.chance(500) {
+            self.happen(Event::HostDue);
+        }
+        for event in waits {
             self.happen(event);
             self.settle_network();
         }
