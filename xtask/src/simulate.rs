@@ -26,8 +26,8 @@ pub(crate) struct Options {
 /// # Errors
 /// If it does not build, or finds something.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    execute(&mut cargo(&["build", "--quiet", "--release", "--package", "coppice-simulator"]))?;
-    let mut command = Command::new(target().join("release/coppice-simulator"));
+    execute(&mut cargo(&["build", "--quiet", "--profile", "simulation", "--package", "coppice-simulator"]))?;
+    let mut command = Command::new(target().join("simulation/coppice-simulator"));
     command.arg("cluster").args(&options.options);
     execute(&mut command)
 }

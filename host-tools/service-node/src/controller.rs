@@ -9,6 +9,7 @@
 //! (I/O nodes, boots, jobs).
 
 mod forget;
+mod hearing;
 mod helpers;
 mod holdings;
 mod job;
@@ -43,6 +44,7 @@ use coppice_qemu::machine::Accelerator;
 use tokio::sync::watch;
 
 use self::forget::Forgets;
+use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
 use self::node::{Node, Nodes};
@@ -106,6 +108,7 @@ pub struct Controller<P> {
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
     forgets: Forgets,
+    hearing: Hearing,
     scheduler: Scheduler,
     state: ClusterState,
     failure: Option<String>,
@@ -148,6 +151,7 @@ impl<P: Plant> Controller<P> {
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
             forgets: Forgets::default(),
+            hearing: Hearing::default(),
             scheduler: Scheduler::default(),
             state: ClusterState::Starting,
             failure: None,
@@ -210,6 +214,11 @@ impl<P: Plant> Controller<P> {
     /// When to call [`Controller::advance`] at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
+        self.hearing.deadline(self.due())
+    }
+
+    /// When the first thing is due.
+    fn due(&self) -> Option<Instant> {
         let jobs = self.jobs.values().filter_map(Job::deadline);
         let helpers = self.psets.iter().map(|pset| &pset.helper).chain([&self.fabric]).filter_map(Helper::deadline);
         let ours = [
@@ -222,8 +231,11 @@ impl<P: Plant> Controller<P> {
         jobs.chain(helpers).chain(ours.into_iter().flatten()).min()
     }
 
-    /// Does what is due.
+    /// Does what is due; if this comes late, only after what there is to be heard was heard.
     pub fn advance(&mut self, now: Now) {
+        if self.hearing.is_first(self.due(), now.instant) {
+            return;
+        }
         self.advance_records(now);
         self.advance_helpers(now);
         self.advance_nodes(now);

@@ -27,6 +27,9 @@ pub use programs::{FileKey, ProgramRow};
 use crate::limits::{LOCK_WAIT_MAX, ROWS_BETWEEN_TRIMS};
 use crate::store::plain;
 
+/// Statements that stay prepared: all there are, with some room.
+const STATEMENTS_KEPT: usize = 64;
+
 /// Why the database could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
@@ -155,8 +158,28 @@ impl Database {
         Self::prepare(Connection::open_in_memory()?)
     }
 
+    /// Forgets everything, as if it had just been made: for whoever needs one in memory after the other.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]: then nothing is forgotten.
+    pub fn empty(&mut self) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        // Those that refer to others come before these. SQLite's own knows which numbers were given.
+        let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid DESC";
+        let tables: Vec<String> =
+            transaction.prepare_cached(tables)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        transaction.pragma_update(None, "defer_foreign_keys", true)?;
+        for table in tables {
+            transaction.prepare_cached(&format!("DELETE FROM {table}"))?.execute([])?;
+        }
+        transaction.commit()?;
+        (self.events_since_trim, self.uses_since_trim) = (ROWS_BETWEEN_TRIMS, ROWS_BETWEEN_TRIMS);
+        Ok(())
+    }
+
     fn prepare(mut connection: Connection) -> Result<Self, DatabaseError> {
         connection.busy_timeout(LOCK_WAIT_MAX)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;

@@ -62,6 +62,16 @@ pub const HELPER_ASK_INTERVAL: Duration = Duration::from_secs(5);
 /// that is busy with other things.
 pub const HELPER_ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
 
+/// How late the service node may be with what is due. If it is later, it did not run in between, as it was stopped or
+/// its host was busy, and what others have said meanwhile may lie there unheard.
+pub const LATE_TIME_MAX: Duration = Duration::from_millis(100);
+
+/// How long it only hears then, before it does what is due.
+pub const HEARING_TIME: Duration = Duration::from_secs(1);
+
+/// How often in a row it does so: on a host that is always late, what is due is done in the end.
+pub const HEARINGS_MAX: u32 = 5;
+
 /// How long nodes, I/O nodes and fabric may take to end by themselves when the cluster goes down; then they are killed.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(3);
 

@@ -5,9 +5,12 @@ mod support;
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::node::NodeState;
 use coppice_api::ras::RasQuery;
+use coppice_api::signal::SIGKILL;
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::controller::Request;
-use coppice_service_node::limits::{HELPER_ANSWER_TIME_MAX, HELPER_ASK_INTERVAL};
+use coppice_service_node::limits::{
+    ATTACH_TIME_MAX, HEARING_TIME, HELPER_ANSWER_TIME_MAX, HELPER_ASK_INTERVAL, HELPER_START_TIME_MAX, KILL_TIME_MAX,
+};
 use support::{Cluster, Order, job};
 
 fn io_nodes_started(cluster: &Cluster) -> usize {
@@ -76,4 +79,36 @@ fn who_did_not_run_condemns_nobody() {
     cluster.pass(HELPER_ASK_INTERVAL * 3);
     assert_eq!(io_nodes_started(&cluster), 2);
     assert!(all_ready(&mut cluster));
+}
+
+/// Helpers were up in time: that lies there unheard, too.
+#[test]
+fn who_did_not_run_hears_first_that_helpers_are_up() {
+    let mut cluster = Cluster::new(2, 1);
+    cluster.sleep(HELPER_START_TIME_MAX * 2);
+    cluster.pass(HEARING_TIME * 2);
+    assert!(!cluster.orders.iter().any(|order| matches!(order, Order::StopFabric(_))));
+    assert!(all_ready(&mut cluster));
+}
+
+#[test]
+fn who_did_not_run_hears_first_that_a_killed_job_has_ended() {
+    let mut cluster = Cluster::up(2, 1);
+    let id = cluster.submit(job(2)).expect("accepted");
+    let _feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
+    cluster.ask_only(|answer| Request::Kill(id, SIGKILL, answer)).expect("accepted");
+    cluster.sleep(KILL_TIME_MAX * 2);
+    cluster.pass(HEARING_TIME * 2);
+    assert_eq!(cluster.job(id).job.exit_status, Some(128 + SIGKILL));
+    assert!(all_ready(&mut cluster) && cluster.nodes().iter().all(|node| node.generation == 1));
+}
+
+#[test]
+fn who_did_not_run_hears_first_that_somebody_takes_a_jobs_output() {
+    let mut cluster = Cluster::up(2, 1);
+    let id = cluster.submit(job(2)).expect("accepted");
+    cluster.sleep(ATTACH_TIME_MAX * 2);
+    let _feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
+    cluster.pass(HEARING_TIME * 2);
+    assert_eq!(cluster.job(id).job.exit_status, None);
 }

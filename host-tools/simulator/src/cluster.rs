@@ -10,6 +10,7 @@
 //! Everything follows from a seed, but for what SQLite does in memory, which depends on nothing else.
 
 mod actor;
+mod alarm;
 mod checkers;
 mod disk;
 mod dispatch;
@@ -20,6 +21,7 @@ mod io_node;
 mod listener;
 mod looks;
 mod machine;
+mod neighbours;
 mod network;
 mod process;
 mod programs;
@@ -32,6 +34,7 @@ mod streams;
 mod users;
 mod whole;
 mod wire;
+mod words;
 mod world;
 
 pub use self::shrink::{Shrunk, shrink};

@@ -1,6 +1,10 @@
 //! Tries seeds until something does not hold, or shows one.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -58,6 +62,9 @@ struct Seeds {
     /// Run seeds for so long instead, seconds
     #[arg(long = "for", value_name = "S", conflicts_with = "seeds")]
     seconds: Option<u64>,
+    /// How many to run at a time [default: one for each of the host's cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
     /// Print what happened
     #[arg(long)]
     trace: bool,
@@ -106,27 +113,66 @@ fn explain(failure: Failure, options: &cluster::Options, seconds: u64, all: bool
     )
 }
 
-fn try_seeds(seeds: &Seeds, run: impl Fn(u64) -> Result<Report, Failure>) -> Result<(), Failure> {
+/// What came out of the seeds up to now.
+#[derive(Default)]
+struct Tried {
+    seeds: u64,
+    totals: BTreeMap<&'static str, u64>,
+    /// Of those that failed the one with the smallest number.
+    failure: Option<Failure>,
+}
+
+/// Runs seeds, several at a time: each is a world of its own.
+fn try_seeds(seeds: &Seeds, run: impl Fn(u64) -> Result<Report, Failure> + Sync) -> Result<(), Failure> {
     let end = seeds.seed.saturating_add(seeds.seeds);
     let limit = seeds.seconds.map(Duration::from_secs);
     let begin = Instant::now();
     let goes_on = |seed: u64| limit.map_or(seed < end, |limit| begin.elapsed() < limit);
-    let (mut totals, mut seed) = (BTreeMap::<&str, u64>::new(), seeds.seed);
-    while goes_on(seed) {
-        let report = run(seed)?;
-        if seeds.trace {
-            report.trace.iter().for_each(|line| println!("{line}"));
+    let (next, tried) = (AtomicU64::new(seeds.seed), Mutex::new(Tried::default()));
+    let lock = || tried.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while lock().failure.is_none() {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if !goes_on(seed) {
+                break;
+            }
+            let result = run(seed);
+            let mut tried = lock();
+            match result {
+                Ok(report) => {
+                    tried.seeds += 1;
+                    report.counts.iter().for_each(|(name, count)| *tried.totals.entry(name).or_default() += count);
+                    show_report(&report, seeds);
+                }
+                Err(failure) if tried.failure.as_ref().is_some_and(|known| known.seed < failure.seed) => {}
+                Err(failure) => tried.failure = Some(failure),
+            }
         }
-        report.counts.iter().for_each(|(name, count)| *totals.entry(name).or_default() += count);
-        if !seeds.trace && seeds.seeds == 1 && seeds.seconds.is_none() {
-            println!("digest {:016x}", report.digest);
-        }
-        seed += 1;
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads =
+        if seeds.trace || seeds.seeds == 1 && limit.is_none() { 1 } else { seeds.threads.map_or(cores, NonZero::get) };
+    thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let Tried { seeds: tried, totals, failure } = tried.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(failure) = failure {
+        return Err(failure);
     }
-    let (tried, seconds) = (seed - seeds.seed, begin.elapsed().as_secs_f64());
+    let seconds = begin.elapsed().as_secs_f64();
     totals.iter().for_each(|(name, count)| println!("{count:>12} {name}"));
     println!("{tried} seeds in {seconds:.1} s, {:.2} a second", tried as f64 / seconds);
     Ok(())
+}
+
+/// Shows what is wanted of a run that was as it must be.
+fn show_report(report: &Report, seeds: &Seeds) {
+    if seeds.trace {
+        report.trace.iter().for_each(|line| println!("{line}"));
+    } else if seeds.seeds == 1 && seeds.seconds.is_none() {
+        println!("digest {:016x}", report.digest);
+    }
 }
 
 /// The end of a failed run's trace, or all of it.

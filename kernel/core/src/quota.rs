@@ -201,9 +201,9 @@ impl Quota {
         beyond + (charged - beyond).saturating_sub(self.reserved)
     }
 
-    /// Bytes that are charged.
-    #[cfg(test)]
-    pub(crate) fn taken(&self) -> usize {
+    /// Bytes that are charged here.
+    #[must_use]
+    pub fn taken(&self) -> usize {
         self.taken.lock().charged
     }
 }

@@ -101,7 +101,7 @@ impl Line {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    table: BTreeMap<LineId, Line>,
+    table: BTreeMap<LineId, Box<Line>>,
     /// Those on which something waits to be looked at.
     stalled: BTreeSet<LineId>,
     accepted: u64,
@@ -134,7 +134,7 @@ impl Machine {
             self.timers.set(at_ns, Timer::Handshake(id));
         }
         let line = Line { session, peer, phase: Phase::Handshake, heard: false, held: None };
-        self.lines.table.insert(id, line);
+        self.lines.table.insert(id, Box::new(line));
         self.effects.push_move(id);
         Some(id)
     }
@@ -252,7 +252,8 @@ impl Machine {
     }
 
     fn hear(&mut self, id: LineId, request: Request, now: Now) -> Result<(), LineError> {
-        let Some(Line { phase: Phase::Ship(identity, connection), .. }) = self.lines.table.get(&id) else {
+        let Some(Line { phase: Phase::Ship(identity, connection), .. }) = self.lines.table.get(&id).map(Box::as_ref)
+        else {
             return Err(LineError::Message);
         };
         let later = self.request(*identity, *connection, request, now).map_err(|Nonsense| LineError::Message)?;
@@ -304,7 +305,8 @@ impl Machine {
     pub(super) fn heartbeat(&mut self, id: LineId, now: Now) {
         // Whoever is not listened to is not silent: it is the service node then that takes nothing.
         let is_unheard = self.lines.stalled.contains(&id);
-        let Some(Line { phase: Phase::Control(_, pulse), heard, .. }) = self.lines.table.get_mut(&id) else { return };
+        let line = self.lines.table.get_mut(&id).map(Box::as_mut);
+        let Some(Line { phase: Phase::Control(_, pulse), heard, .. }) = line else { return };
         let has_spoken = std::mem::take(heard) || is_unheard || pulse.sequence == 0;
         pulse.silent = if has_spoken { 0 } else { pulse.silent + 1 };
         if pulse.silent >= HEARTBEAT_DEAD_NS / HEARTBEAT_INTERVAL_NS {

@@ -79,16 +79,18 @@ pub(super) enum Readiness {
 /// All nodes that may connect.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    table: BTreeMap<NodeId, Node>,
+    table: BTreeMap<NodeId, Box<Node>>,
 }
 
 impl Nodes {
     fn get(&self, identity: Identity) -> Option<&Node> {
-        self.table.get(&identity.node).filter(|node| node.generation == identity.generation)
+        let node = self.table.get(&identity.node).map(Box::as_ref);
+        node.filter(|node| node.generation == identity.generation)
     }
 
     fn get_mut(&mut self, identity: Identity) -> Option<&mut Node> {
-        self.table.get_mut(&identity.node).filter(|node| node.generation == identity.generation)
+        let node = self.table.get_mut(&identity.node).map(Box::as_mut);
+        node.filter(|node| node.generation == identity.generation)
     }
 
     /// A new boot of a node may connect. Gives the connections of an earlier one, to be cut.
@@ -106,13 +108,13 @@ impl Nodes {
             losses: 0,
             reason: String::new(),
         };
-        self.table.insert(node, entry);
+        self.table.insert(node, Box::new(entry));
         earlier
     }
 
     /// A node is gone, and its key is forgotten. Gives its connections, to be cut.
     pub(super) fn remove(&mut self, node: NodeId) -> Vec<LineId> {
-        self.table.remove(&node).iter().flat_map(Node::lines).collect()
+        self.table.remove(&node).iter().flat_map(|node| node.lines()).collect()
     }
 
     /// The key of exactly that boot.

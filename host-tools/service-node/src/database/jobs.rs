@@ -149,7 +149,8 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
-        let mut statement = self.connection.prepare("SELECT job FROM jobs WHERE state != 'ended' ORDER BY job")?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT job FROM jobs WHERE state != 'ended' ORDER BY job")?;
         let rows = statement.query_map([], |row| row.get("job").map(|job| JobId(from_sql(job))))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

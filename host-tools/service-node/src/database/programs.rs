@@ -120,14 +120,14 @@ impl Database {
     fn trim_programs(&self, files_max: u64, programs_max: u64) -> Result<(), DatabaseError> {
         let sql = "DELETE FROM known_files WHERE (device, inode) IN
                    (SELECT device, inode FROM known_files ORDER BY used_at_ns DESC LIMIT -1 OFFSET ?1)";
-        self.connection.execute(sql, [to_sql(files_max)])?;
+        self.connection.prepare_cached(sql)?.execute([to_sql(files_max)])?;
         let sql = "DELETE FROM programs WHERE hash IN
                    (SELECT hash FROM programs AS p WHERE NOT stored
                     AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.program = p.hash)
                     AND NOT EXISTS (SELECT 1 FROM node_state WHERE node_state.program = p.hash)
                     AND NOT EXISTS (SELECT 1 FROM retained WHERE retained.program = p.hash)
                     ORDER BY used_at_ns LIMIT max(0, (SELECT count(*) FROM programs) - ?1))";
-        self.connection.execute(sql, [to_sql(programs_max)])?;
+        self.connection.prepare_cached(sql)?.execute([to_sql(programs_max)])?;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl Database {
         if self.events_since_trim >= ROWS_BETWEEN_TRIMS {
             self.events_since_trim = 0;
             let sql = "DELETE FROM ras_events WHERE event <= (SELECT max(event) FROM ras_events) - ?1";
-            self.connection.execute(sql, [to_sql(RAS_EVENTS_KEPT_MAX)])?;
+            self.connection.prepare_cached(sql)?.execute([to_sql(RAS_EVENTS_KEPT_MAX)])?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! bytes and themselves in JSON. A length of zero is the end. Writing over what is there needs no more room.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -25,13 +25,12 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Opens the file, or makes it, and gives what an earlier service node left in it.
     pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<Record>)> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        let mut bytes = Vec::with_capacity(RESERVE_BYTES);
-        file.by_ref().take(RESERVE_BYTES as u64).read_to_end(&mut bytes)?;
-        if bytes.len() < RESERVE_BYTES {
-            file.write_all_at(&vec![0; RESERVE_BYTES - bytes.len()], bytes.len() as u64)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        if bytes < RESERVE_BYTES {
+            file.write_all_at(&vec![0; RESERVE_BYTES - bytes], bytes as u64)?;
         }
-        let (records, end) = parse(&bytes);
+        let (records, end) = parse(&file)?;
         Ok((Self { file, end }, records))
     }
 
@@ -60,20 +59,23 @@ impl Reserve {
     }
 }
 
-/// The records in front, and where they end.
-fn parse(bytes: &[u8]) -> (Vec<Record>, usize) {
+/// The records in front, and where they end. Mostly there are none, and nothing more is read.
+fn parse(file: &File) -> io::Result<(Vec<Record>, usize)> {
     let (mut records, mut end) = (Vec::new(), 0);
-    while let Some(length) = bytes.get(end..).and_then(|rest| rest.first_chunk::<LENGTH_BYTES>()) {
-        let at = end + LENGTH_BYTES;
-        let length = u32::from_le_bytes(*length) as usize;
-        let Some(text) = bytes.get(at..).and_then(|rest| rest.get(..length)).filter(|text| !text.is_empty()) else {
+    while end + LENGTH_BYTES <= RESERVE_BYTES {
+        let (mut length, at) = ([0; LENGTH_BYTES], end + LENGTH_BYTES);
+        file.read_exact_at(&mut length, end as u64)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length == 0 || length > RESERVE_BYTES - at {
             break;
-        };
-        let Ok(record) = serde_json::from_slice(text) else { break };
+        }
+        let mut text = vec![0; length];
+        file.read_exact_at(&mut text, at as u64)?;
+        let Ok(record) = serde_json::from_slice(&text) else { break };
         records.push(record);
         end = at + length;
     }
-    (records, end)
+    Ok((records, end))
 }
 
 #[cfg(test)]

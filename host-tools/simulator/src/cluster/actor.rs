@@ -12,8 +12,9 @@ use coppice_protocol::syscalls as nr;
 
 use super::process::Observed;
 use super::programs::{self, ENTRY, Program, TEXT};
-use super::script::{SCRIPT_NUMBERS, Script};
+use super::script::Script;
 
+mod conversation;
 mod memory;
 
 /// What a process exits with whose call failed.
@@ -34,7 +35,7 @@ const STEP_BYTES: u64 = 16;
 const CALL_BYTES: u64 = 2;
 
 /// Where a thread is. Registers: `rbx` the line, `r12` its length, `rbp` the file's descriptor, `r13` bytes appended,
-/// `r14` how far the step is.
+/// `r14` how far the step is, `r15` what it has done at PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Step {
@@ -46,6 +47,12 @@ enum Step {
     Write,
     /// It may write to its instructions now.
     Spoil,
+    /// It does the next thing at PMI.
+    Talk,
+    /// A part of what it says was said.
+    Said,
+    /// A part of the answer has come.
+    Heard,
     /// It has opened its file.
     Opened,
     /// The next line is due, after a pause.
@@ -64,11 +71,14 @@ enum Step {
     Last,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 15] = [
     Step::Start,
     Step::Look,
     Step::Write,
     Step::Spoil,
+    Step::Talk,
+    Step::Said,
+    Step::Heard,
     Step::Opened,
     Step::Line,
     Step::Compose,
@@ -89,6 +99,8 @@ impl Step {
 #[derive(Clone, Copy)]
 struct Facts {
     rank: u32,
+    /// Ranks of its job.
+    size: u32,
     script: Script,
     program: &'static Program,
 }
@@ -145,13 +157,16 @@ impl Actor<'_> {
                 if facts.script.spoils {
                     return Ok(self.call(Step::Spoil, nr::MPROTECT, [TEXT, facts.program.text_bytes, ALL_RIGHTS, 0]));
                 }
-                self.open(&facts)
+                self.speak_or_open(&facts)
             }
             Step::Spoil => {
                 self.check_call("mprotect");
                 self.spoil(&facts)?;
-                self.open(&facts)
+                self.speak_or_open(&facts)
             }
+            Step::Talk => self.talk(&facts),
+            Step::Said => self.said(&facts),
+            Step::Heard => self.heard(&facts),
             Step::Opened => {
                 self.regs.rbp = self.regs.rax;
                 Ok(if self.has_failed() { self.exit(CALL_FAILED) } else { self.go(Step::Line) })
@@ -191,9 +206,14 @@ impl Actor<'_> {
             }),
             Step::Last => {
                 self.look_again(&facts)?;
+                self.ends(&facts);
                 Ok(self.exit(facts.script.status))
             }
         }
+    }
+
+    fn speak_or_open(&mut self, facts: &Facts) -> Stepped {
+        if facts.script.talk.rounds > 0 { Ok(self.go(Step::Talk)) } else { self.open(facts) }
     }
 
     fn open(&mut self, facts: &Facts) -> Stepped {
@@ -247,19 +267,19 @@ impl Actor<'_> {
     }
 
     fn start(&mut self) -> Result<(), UserExit> {
-        let (numbers, rank) = self.read_arguments()?;
-        self.put_facts(rank, numbers)
+        let (numbers, rank, size) = self.read_arguments()?;
+        self.put_facts(rank, size, numbers)
     }
 
     fn facts(&self) -> Result<Facts, UserExit> {
-        let (rank, numbers): (u32, [u64; SCRIPT_NUMBERS]) = self.read_facts()?;
+        let (rank, size, numbers) = self.read_facts()?;
         let script = Script::of(numbers);
         let program = usize::try_from(script.program).ok().and_then(|number| programs::all().get(number));
         let Some(program) = program else {
             self.observed.violate(format!("rank {rank} finds {numbers:?} where it put its arguments"));
             return Err(UserExit::Exception { vector: 6, error: 0 });
         };
-        Ok(Facts { rank, script, program })
+        Ok(Facts { rank, size, script, program })
     }
 }
 

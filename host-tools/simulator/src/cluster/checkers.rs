@@ -3,6 +3,7 @@
 mod given_up;
 mod jobs;
 mod limits;
+mod pmi;
 mod promises;
 mod rates;
 mod retention;
@@ -10,6 +11,7 @@ mod retention;
 pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
 pub(super) use self::limits::Limits;
+pub(super) use self::pmi::{Note, Pmi};
 pub(super) use self::promises::Promises;
 pub(super) use self::rates::Rates;
 pub(super) use self::retention::{Asked, Retention};
@@ -21,6 +23,7 @@ pub(super) struct Checkers {
     pub given_up: GivenUp,
     pub jobs: Jobs,
     pub limits: Limits,
+    pub pmi: Pmi,
     pub promises: Promises,
     pub rates: Rates,
     pub retention: Retention,
@@ -36,6 +39,7 @@ impl Checkers {
             ("given up", self.given_up.found()),
             ("jobs", self.jobs.found()),
             ("limits", self.limits.found()),
+            ("pmi", self.pmi.found()),
             ("promises", self.promises.found()),
             ("rates", self.rates.found()),
             ("retention", self.retention.found()),

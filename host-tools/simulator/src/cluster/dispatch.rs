@@ -13,7 +13,7 @@ use super::faults::AWAY_NS_MAX;
 use super::host::Order;
 use super::io_node::{IoNode, PIPE_MESSAGES_MAX};
 use super::machine::{LifeId, Machine};
-use super::network::End;
+use super::network::{Callee, ConnectionId, End};
 use super::queue::{Event, MILLISECOND_NS, Party, SECOND_NS};
 use super::world::World;
 
@@ -43,11 +43,8 @@ impl World {
         self.look_at_streams();
         self.look_at_forgets();
         let due_ns = self.host.due_ns();
-        if due_ns != self.host.planned_ns
-            && let Some(at_ns) = due_ns
-        {
-            self.host.planned_ns = Some(at_ns);
-            self.queue.plan(at_ns.max(self.now_ns), Event::HostDue);
+        if let Some(at_ns) = self.host.alarm.set(due_ns, self.now_ns) {
+            self.queue.plan(at_ns, Event::HostDue);
         }
     }
 
@@ -110,9 +107,11 @@ impl World {
         let pset = if let Order::KillMachine(node) = order { Some(self.pset_of(*node)) } else { None };
         let Checkers { given_up, rates, .. } = &mut self.checkers;
         match order {
-            Order::StartFabric(_) => rates.started(Who::Fabric, now_ns),
-            Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), now_ns),
-            Order::Boot(personality) => rates.started(Who::Machine(personality.node), now_ns),
+            Order::StartFabric(_) => rates.started(Who::Fabric, None, now_ns),
+            Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), None, now_ns),
+            Order::Boot(personality) => {
+                rates.started(Who::Machine(personality.node), Some(personality.pset), now_ns);
+            }
             Order::StopFabric if self.host.fabric.is_some() => given_up.given_up(Who::Fabric, None, now_ns),
             Order::KillIoNode(pset) if self.io_nodes.contains_key(pset) => {
                 given_up.given_up(Who::IoNode(*pset), None, now_ns);
@@ -129,7 +128,7 @@ impl World {
         self.lives += 1;
         let life = LifeId { node, number: self.lives };
         self.note("machine switched on", format_args!("node {node}, boot {generation}"));
-        self.machines.insert(node, Machine::new(life, personality, &self.observed));
+        self.machines.insert(node, Machine::new(life, personality, &self.observed, self.host.memory_bytes()));
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
         if self.faults.boot_never.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns) {
@@ -153,13 +152,10 @@ impl World {
         self.deferred.remove(&Party::Machine(life));
         let generation = machine.personality.generation;
         // Nobody says anything on its connections any more.
-        let mut connections = self.network.lock();
-        for id in connections.of(|connection| connection.life == life) {
-            connections.leave(id, End::Node);
-        }
-        drop(connections);
+        self.network.lock().leave_all(life);
         drop(machine);
         self.observed.over(life);
+        self.checkers.pmi.trouble(node, self.now_ns);
         let event = MachineEvent::Ended { reason: why.to_owned(), last_words: LastWords::None };
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Machine { node, generation, event });
@@ -170,9 +166,9 @@ impl World {
         let Some(io_node) = self.io_nodes.remove(&pset) else { return };
         self.deferred.remove(&Party::IoNode(pset));
         for id in io_node.connections.into_keys() {
-            self.network.lock().leave(id, End::IoNode);
+            self.network.lock().leave(id, End::Called);
             let in_ns = self.random.delay(UNHEARD_NS_MAX);
-            self.plan(in_ns, Event::Broke(id, End::Node));
+            self.plan(in_ns, Event::Broke(id, End::Caller));
         }
         let in_ns = io_node.said_ns.saturating_sub(self.now_ns) + self.random.delay(HOST_NS_MAX);
         let event = HelperEvent::Ended(why.to_owned());
@@ -181,6 +177,7 @@ impl World {
 
     pub(super) fn fabric_ends(&mut self, why: &str) {
         let Some(incarnation) = self.host.fabric.take() else { return };
+        self.trouble_all(self.now_ns);
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Ended(why.to_owned()) });
     }
@@ -222,12 +219,8 @@ impl World {
             break;
         }
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
-        let (due_ns, incarnation) = (io_node.machine.deadline(), io_node.incarnation);
-        if due_ns != io_node.planned_ns {
-            io_node.planned_ns = due_ns;
-            if let Some(at_ns) = due_ns {
-                self.queue.plan(at_ns.max(self.now_ns), Event::IoNodeDue(pset, incarnation));
-            }
+        if let Some(at_ns) = io_node.alarm.set(io_node.machine.deadline(), self.now_ns) {
+            self.queue.plan(at_ns, Event::IoNodeDue(pset, io_node.incarnation));
         }
     }
 
@@ -318,15 +311,23 @@ impl World {
             | Event::Done(pset, ..)
             | Event::Closed(pset, ..) => Some(Party::IoNode(*pset)),
             Event::Booted(life) | Event::NodeDue(life) => Some(Party::Machine(*life)),
-            Event::Dialled(id) => Some(Party::IoNode(self.network.lock().get(*id)?.pset)),
-            Event::Answered(id, _) | Event::Arrive(id, End::Node) | Event::Broke(id, End::Node) => {
-                Some(Party::Machine(self.network.lock().get(*id)?.life))
-            }
-            Event::Arrive(id, End::IoNode) | Event::Broke(id, End::IoNode) => {
-                Some(Party::IoNode(self.network.lock().get(*id)?.pset))
+            Event::Dialled(id) => match self.network.lock().get(*id)?.callee {
+                Callee::IoNode(pset, _) => Some(Party::IoNode(pset)),
+                Callee::Node(node, _) => self.machines.get(&node).map(|machine| Party::Machine(machine.life)),
+            },
+            Event::Answered(id, _) => self.party_at(*id, End::Caller),
+            Event::Arrive(id, end) | Event::Acknowledged(id, end, _) | Event::Broke(id, end) => {
+                self.party_at(*id, *end)
             }
             Event::HostStart | Event::Up | Event::Kill(_) | Event::Fault(_) | Event::Undo(_) | Event::Resume(_) => None,
         }
+    }
+
+    fn party_at(&self, id: ConnectionId, end: End) -> Option<Party> {
+        let mut connections = self.network.lock();
+        let connection = connections.get(id)?;
+        let io_node = connection.io_node().filter(|_| end == End::Called);
+        io_node.map(Party::IoNode).or_else(|| connection.life(end).map(Party::Machine))
     }
 
     /// Until when a party is stopped, ns.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coppice_protocol::ids::{NodeId, PsetId};
 
 use super::checkers::Who;
-use super::network::{Connection, End};
+use super::network::{Connection, ConnectionId, End};
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::storage::Health;
 use super::world::World;
@@ -26,21 +26,27 @@ const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
 /// How long somebody is stopped or cut off at least who may be given up for it, ns. A connection that is silent is not
 /// cut so soon.
 const MISSED_NS_MIN: u64 = SECOND_NS;
-/// How soon the node that has lost a connection learns of it, and how much later than it its I/O node, ns.
+/// How soon the node that made a connection learns that it is lost, and how much later than it who is at the other
+/// end, ns.
 const BROKEN_NS_MAX: u64 = SECOND_NS;
+/// How often a node's words are lost that another one was to hear, at most, each time this strikes.
+const LOST_MAX: u64 = 3;
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 /// Changes and orders that a service node still gets done at most before it dies.
 const STEPS_MAX: u64 = 40;
 
 /// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 21] = [
     (Kind::KillMachine, "fault: machine killed"),
     (Kind::StopMachine, "fault: machine stopped"),
     (Kind::CutNode, "fault: node cut off"),
+    (Kind::CutOneWay, "fault: node cut off one way"),
+    (Kind::CutNodes, "fault: nodes cut off from each other"),
     (Kind::BootNever, "fault: machine that does not boot"),
     (Kind::CutConnection, "fault: connection cut"),
     (Kind::CutBusy, "fault: busy connection cut"),
+    (Kind::LoseFrames, "fault: what nodes say to each other lost"),
     (Kind::KillIoNode, "fault: I/O node killed"),
     (Kind::StopIoNode, "fault: I/O node stopped"),
     (Kind::KillFabric, "fault: fabric killed"),
@@ -60,9 +66,12 @@ enum Kind {
     KillMachine,
     StopMachine,
     CutNode,
+    CutOneWay,
+    CutNodes,
     BootNever,
     CutConnection,
     CutBusy,
+    LoseFrames,
     KillIoNode,
     StopIoNode,
     KillFabric,
@@ -83,13 +92,15 @@ impl Kind {
         let is_missed = lasts_ns >= MISSED_NS_MIN;
         match self {
             Self::KillMachine => Some(Who::Machine(node)),
-            Self::StopMachine | Self::CutNode => is_missed.then_some(Who::Machine(node)),
+            Self::StopMachine | Self::CutNode | Self::CutOneWay => is_missed.then_some(Who::Machine(node)),
             Self::KillIoNode => Some(Who::IoNode(pset)),
             Self::StopIoNode => is_missed.then_some(Who::IoNode(pset)),
             Self::KillFabric => Some(Who::Fabric),
             Self::StopFabric => is_missed.then_some(Who::Fabric),
             // What these touch is known when it happens.
             Self::BootNever | Self::CutConnection | Self::CutBusy => None,
+            // What nodes have to say to each other the service node has no part in.
+            Self::CutNodes | Self::LoseFrames => None,
             // Nobody but the service node itself.
             Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
             Self::SlowDisk | Self::HungMount | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
@@ -97,11 +108,22 @@ impl Kind {
     }
 }
 
+/// What a link does not carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cut {
+    /// What a node sends.
+    From(NodeId),
+    /// What is sent to it.
+    To(NodeId),
+    /// What the first one sends to the second.
+    Between(NodeId, NodeId),
+}
+
 /// What mends a fault.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Undo {
-    /// The node's link carries again.
-    Connect(NodeId),
+    /// The link carries again.
+    Connect(Cut),
     /// The I/O node's disk answers.
     Answer(PsetId),
     /// The service node's disk is well.
@@ -115,13 +137,16 @@ pub(super) struct Faults {
     /// How often each kind strikes, beside the others.
     weights: [u64; KINDS.len()],
     pause_ns_max: u64,
-    is_calm: bool,
+    /// There are none.
+    pub is_calm: bool,
     /// Those that are planned.
     planned: u64,
     /// The only ones that strike, if not all do.
     only: Option<BTreeSet<u64>>,
     /// Those that struck.
     pub struck: Vec<u64>,
+    /// So many times what a node says to another one is lost, and the connection with it.
+    pub loses: u64,
     /// Machines that do not boot when they are switched on before then, ns.
     pub boot_never: BTreeMap<NodeId, u64>,
 }
@@ -141,6 +166,7 @@ impl Faults {
             planned: 0,
             only,
             struck: Vec::new(),
+            loses: 0,
             boot_never: BTreeMap::new(),
         }
     }
@@ -202,8 +228,19 @@ impl World {
         self.faults.struck.push(number);
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
+        match chosen {
+            Kind::StopMachine => self.checkers.pmi.trouble(node, until_ns),
+            // Launches come late.
+            Kind::SlowDisk | Kind::HungMount => {
+                let of_pset = |node: &NodeId| self.pset_of(*node) == pset;
+                let nodes: Vec<_> = (0..self.options.nodes).map(NodeId).filter(of_pset).collect();
+                nodes.into_iter().for_each(|node| self.checkers.pmi.trouble(node, until_ns));
+            }
+            _ => {}
+        }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
+            self.checkers.rates.struck(who, self.now_ns);
         }
         match chosen {
             Kind::KillMachine => self.machine_ends(node, "killed"),
@@ -212,12 +249,20 @@ impl World {
                     longer(&mut machine.stopped_until_ns, until_ns);
                 }
             }
-            Kind::CutNode => {
-                longer(self.cut_off.entry(node).or_default(), until_ns);
-                self.queue.plan(until_ns, Event::Undo(Undo::Connect(node)));
+            Kind::CutNode => self.cut(&[Cut::From(node), Cut::To(node)], until_ns),
+            Kind::CutOneWay => {
+                let cut = if random.chance(500) { Cut::From(node) } else { Cut::To(node) };
+                self.cut(&[cut], until_ns);
+            }
+            Kind::CutNodes => {
+                let other = NodeId(random.between(0, u64::from(self.options.nodes) - 1) as u32);
+                let cuts = [Cut::Between(node, other), Cut::Between(other, node)];
+                let ways = random.length(1, cuts.len());
+                self.cut(&cuts[..ways], until_ns);
             }
             Kind::BootNever => longer(self.faults.boot_never.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
+            Kind::LoseFrames => self.faults.loses += random.between(1, LOST_MAX),
             Kind::KillIoNode => self.io_node_ends(pset, "killed"),
             Kind::StopIoNode => {
                 if let Some(io_node) = self.io_nodes.get_mut(&pset) {
@@ -225,8 +270,15 @@ impl World {
                 }
             }
             Kind::KillFabric => self.fabric_ends("killed"),
-            Kind::StopFabric => longer(&mut self.host.fabric_stopped_until_ns, until_ns),
-            Kind::StopHost => longer(&mut self.host.stopped_until_ns, until_ns),
+            Kind::StopFabric => {
+                longer(&mut self.host.fabric_stopped_until_ns, until_ns);
+                self.trouble_all(until_ns);
+            }
+            Kind::StopHost if self.host.is_up() => {
+                longer(&mut self.host.stopped_until_ns, until_ns);
+                self.checkers.given_up.host_stops(self.now_ns, until_ns);
+            }
+            Kind::StopHost => {}
             Kind::KillHost => {
                 self.kill_host();
                 self.plan_start(random.delay(AWAY_NS_MAX));
@@ -248,6 +300,23 @@ impl World {
         }
     }
 
+    /// Nodes may not hear of each other until then.
+    pub(super) fn trouble_all(&mut self, until_ns: u64) {
+        (0..self.options.nodes).for_each(|node| self.checkers.pmi.trouble(NodeId(node), until_ns));
+    }
+
+    fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
+        for cut in cuts.iter().copied() {
+            match cut {
+                Cut::From(node) | Cut::To(node) | Cut::Between(node, _) => {
+                    self.checkers.pmi.trouble(node, until_ns);
+                }
+            }
+            longer(self.cut_off.entry(cut).or_default(), until_ns);
+            self.queue.plan(until_ns, Event::Undo(Undo::Connect(cut)));
+        }
+    }
+
     /// The disk is so for a while. Of two troubles the last one is had, for as long as the longer one lasts.
     fn strike_disk(&mut self, health: Health, until_ns: u64) {
         longer(&mut self.host.disk_until_ns, until_ns);
@@ -258,7 +327,7 @@ impl World {
     pub(super) fn undo(&mut self, undo: Undo) {
         let is_over = |until_ns: Option<&u64>| until_ns.is_some_and(|until_ns| *until_ns <= self.now_ns);
         match undo {
-            Undo::Connect(node) if is_over(self.cut_off.get(&node)) => drop(self.cut_off.remove(&node)),
+            Undo::Connect(cut) if is_over(self.cut_off.get(&cut)) => drop(self.cut_off.remove(&cut)),
             Undo::Heal if self.host.disk_until_ns <= self.now_ns => self.host.disk.set_health(Health::Sound),
             Undo::Answer(pset) if is_over(self.dead_disks.get(&pset)) => drop(self.dead_disks.remove(&pset)),
             _ => {}
@@ -272,22 +341,40 @@ impl World {
         let of_it = if is_busy {
             connections.of(Connection::is_busy)
         } else {
-            connections.of(|connection| connection.life.node == node)
+            connections.of(|connection| End::BOTH.iter().any(|end| connection.node(*end) == Some(node)))
         };
         let Some(last) = of_it.len().checked_sub(1) else { return };
         let Some(id) = of_it.get(random.length(0, last)).copied() else { return };
         let Some(connection) = connections.get(id) else { return };
         connection.is_cut = is_busy;
-        let node = connection.life.node;
+        let (node, has_io_node) = (connection.caller.node, connection.io_node().is_some());
         drop(connections);
         let node_ns = random.delay(BROKEN_NS_MAX);
-        let mut io_node_ns = node_ns + random.delay(BROKEN_NS_MAX);
+        let mut other_ns = node_ns + random.delay(BROKEN_NS_MAX);
         if random.chance(300) {
-            // The node may learn it too late to be back in time.
-            io_node_ns = random.delay(BROKEN_NS_MAX);
-            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + node_ns);
+            other_ns = random.delay(BROKEN_NS_MAX);
+            if has_io_node {
+                // The node may learn it too late to be back in time.
+                self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + node_ns);
+            }
         }
-        self.plan(node_ns, Event::Broke(id, End::Node));
-        self.plan(io_node_ns, Event::Broke(id, End::IoNode));
+        self.plan(node_ns, Event::Broke(id, End::Caller));
+        self.plan(other_ns, Event::Broke(id, End::Called));
+    }
+
+    /// What a node says to another one goes: maybe it is lost, and the connection with it.
+    pub(super) fn lose(&mut self, id: ConnectionId) {
+        if self.faults.loses == 0 {
+            return;
+        }
+        self.faults.loses -= 1;
+        if let Some(connection) = self.network.lock().get(id) {
+            connection.is_cut = true;
+        }
+        self.trace.count("words of nodes to each other lost", 1);
+        for end in End::BOTH {
+            let in_ns = self.random.delay(BROKEN_NS_MAX);
+            self.plan(in_ns, Event::Broke(id, end));
+        }
     }
 }

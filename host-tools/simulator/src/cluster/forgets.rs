@@ -51,7 +51,7 @@ impl World {
             if forgotten.silent.contains(&node.0) {
                 continue;
             }
-            let ran = |program| seen.programs.get(&(machine.life, program)).copied();
+            let ran = |program| seen.programs.get(&machine.life)?.get(&program).copied();
             self.checkers.retention.forgotten(*node, asked, &machine.retention.held(), ran);
         }
     }

@@ -20,7 +20,8 @@ use coppice_service_node::store::{Held, ProgramStore};
 use tokio::sync::oneshot;
 
 use super::Options;
-use super::machine::MEMORY_BYTES;
+use super::alarm::Alarm;
+use super::machine::{MEMORY_BYTES, MEMORY_BYTES_WHOLE};
 use super::programs;
 use super::storage::HostDisk;
 use crate::random::Random;
@@ -136,8 +137,8 @@ pub(super) struct Host {
     pub fabric_stopped_until_ns: u64,
     /// Somebody is about to start it.
     pub is_awaited: bool,
-    /// The time at which it is known to be due, ns.
-    pub planned_ns: Option<u64>,
+    /// When it is looked whether something is due.
+    pub alarm: Alarm,
 }
 
 impl Host {
@@ -152,7 +153,7 @@ impl Host {
             paths,
             nodes: options.nodes,
             cores: 1,
-            memory_bytes: MEMORY_BYTES,
+            memory_bytes: if options.is_whole { MEMORY_BYTES_WHOLE } else { MEMORY_BYTES },
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
@@ -172,12 +173,17 @@ impl Host {
             stopped_until_ns: 0,
             fabric_stopped_until_ns: 0,
             is_awaited: false,
-            planned_ns: None,
+            alarm: Alarm::default(),
         })
     }
 
     fn now(&self, now_ns: u64) -> Now {
         Now { instant: self.begin + Duration::from_nanos(now_ns), realtime_ns: BEGIN_NS + now_ns }
+    }
+
+    /// Memory of each node, bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.config.memory_bytes
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -199,7 +205,7 @@ impl Host {
         self.disk.revive()?;
         while self.plant.take().is_some() {}
         self.fabric = None;
-        (self.stopped_until_ns, self.planned_ns) = (0, None);
+        (self.stopped_until_ns, self.alarm) = (0, Alarm::default());
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use coppice_io_node::machine::{LineId, Machine};
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::Incarnation;
 
+use super::alarm::Alarm;
 use super::disk::Disk;
 use super::network::ConnectionId;
 
@@ -27,8 +28,8 @@ pub(super) struct IoNode {
     pub in_pipe: usize,
     /// It does nothing before then, ns.
     pub stopped_until_ns: u64,
-    /// The time at which it is known to be due, ns.
-    pub planned_ns: Option<u64>,
+    /// When it is looked whether something is due.
+    pub alarm: Alarm,
 }
 
 /// Messages that the pipe to the service node holds.
@@ -47,7 +48,7 @@ impl IoNode {
             said_ns: 0,
             in_pipe: 0,
             stopped_until_ns: 0,
-            planned_ns: None,
+            alarm: Alarm::default(),
         }
     }
 }

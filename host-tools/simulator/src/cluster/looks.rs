@@ -42,10 +42,21 @@ impl World {
                 other => self.checkers.promises.broken(job, &format!("{other:?}")),
             }
         }
+        for job in self.checkers.pmi.worked(LOOK_NS) {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.pmi.is_over(job),
+                other => self.checkers.pmi.is_stuck(job, &format!("{other:?}")),
+            }
+        }
     }
 
     /// What has not come right yet, if anything.
     pub(super) fn what_is_not_right(&mut self) -> Option<String> {
+        // Mostly it is this, which is soon found out.
+        if let Some(job) = self.host.disk.unfinished_job() {
+            let detail = self.host.ask(|answer| Request::Job(job, answer), self.now_ns);
+            return Some(format!("job {job} has not ended: {detail:?}"));
+        }
         let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };

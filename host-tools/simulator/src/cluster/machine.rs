@@ -21,9 +21,11 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::Identity;
 
+use super::alarm::Alarm;
+use super::neighbours::Neighbourhood;
 use super::network::Network;
 use super::process::{Observed, Watched, frames_held};
-use super::sockets::{Alone, NoSockets};
+use super::sockets::NoSockets;
 use super::wire::Dialler;
 
 /// A boot of a node; no two of a run have the same.
@@ -35,8 +37,11 @@ pub(super) struct LifeId {
     pub number: u64,
 }
 
-/// The memory of a node, bytes. The host has of it what was ever used.
+/// The memory of a node, bytes: three programs that take much leave no room for others in it. The host has of it what
+/// was ever used, and the records of all its frames.
 pub(super) const MEMORY_BYTES: u64 = 280 * PAGE_BYTES as u64;
+/// The memory of a node that runs only one small program, bytes.
+pub(super) const MEMORY_BYTES_WHOLE: u64 = 128 * PAGE_BYTES as u64;
 
 std::thread_local! {
     /// Queues of events and memory of boots that are over, for others: a node has its own for ever.
@@ -67,8 +72,10 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(observed: Observed) -> Self {
-        let frames = POOLS.with_borrow_mut(Vec::pop).unwrap_or_else(|| FramePool::lazily(MEMORY_BYTES as usize));
+    fn new(observed: Observed, bytes: u64) -> Self {
+        let is_it = |pool: &mut &FramePool| u64::from(pool.total_frames()) * PAGE_BYTES as u64 == bytes;
+        let free = POOLS.with_borrow_mut(|pools| pools.pop_if(is_it));
+        let frames = free.unwrap_or_else(|| FramePool::lazily(bytes as usize));
         Self { frames, observed }
     }
 }
@@ -101,13 +108,13 @@ pub(super) struct Machine {
     is_off: Arc<AtomicBool>,
     /// It does nothing before then, ns.
     pub stopped_until_ns: u64,
-    /// The time at which it is known to be due, ns.
-    pub planned_ns: Option<u64>,
+    /// When it is looked whether something is due.
+    pub alarm: Alarm,
 }
 
 impl Machine {
     /// One that was switched on.
-    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed) -> Self {
+    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed, memory_bytes: u64) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         Self {
             life,
@@ -115,11 +122,11 @@ impl Machine {
             core: None,
             retention,
             events: Events::new(),
-            memory: Memory::new(observed.clone()),
+            memory: Memory::new(observed.clone(), memory_bytes),
             booted_ns: 0,
             is_off,
             stopped_until_ns: 0,
-            planned_ns: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -127,6 +134,8 @@ impl Machine {
     pub(super) fn boot(&mut self, network: &Network, observed: &Observed, now_ns: u64) {
         let Personality { node, generation, pset, key, .. } = self.personality.clone();
         let credentials = Credentials { identity: Identity { node, generation }, key };
+        let neighbours = Neighbourhood { network: network.clone(), life: self.life };
+        let connections = network.clone();
         let dialler = Dialler { network: network.clone(), life: self.life, pset };
         let is_off = Arc::clone(&self.is_off);
         let (frames, ras) = (self.memory.frames, self.events.0);
@@ -142,9 +151,10 @@ impl Machine {
             let reaping = spawn_program(async move { reaped.reaper().run(frames).await });
             let retained = Arc::clone(&retention);
             let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-            let pmi = Pmi::new(node, Arc::new(Alone), Arc::clone(&quota));
+            let pmi = Pmi::new(node, Arc::new(neighbours), Arc::clone(&quota));
+            let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
-            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network };
+            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota: Arc::clone(&quota), network };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,
@@ -152,11 +162,26 @@ impl Machine {
                 ras,
                 memory: move || memory_status(frames, &retained),
                 power_off: move || is_off.store(true, Ordering::Relaxed),
-                processes: Watched { life, observed: observed.clone(), table, frames, retention, keeps_one },
+                processes: Watched {
+                    life,
+                    observed: observed.clone(),
+                    table,
+                    frames,
+                    retention,
+                    keeps_one,
+                    quota,
+                    network: connections,
+                },
             };
             let agent = spawn(agent::run(dialler, node));
-            debug_assert!(shipping.is_ok() && reaping.is_ok() && agent.is_ok(), "there are no other tasks");
+            let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), agent.is_ok()];
+            debug_assert_eq!(tasks, [true; 4], "there are no other tasks");
         });
+    }
+
+    /// Its kernel runs.
+    pub(super) fn is_booted(&self) -> bool {
+        self.core.is_some()
     }
 
     /// Frames that programs and their page tables have, and those of them that are retained.
@@ -177,6 +202,12 @@ impl Machine {
         Some(self.core.as_ref()?.deadline_ns()?.saturating_add(self.booted_ns))
     }
 
+    /// An alarm that was planned is there: whether something is due.
+    pub(super) fn rings(&mut self, now_ns: u64) -> bool {
+        let due_ns = self.due_ns();
+        self.alarm.rings(due_ns, now_ns)
+    }
+
     /// Its kernel has switched it off.
     pub(super) fn is_off(&self) -> bool {
         self.is_off.load(Ordering::Relaxed)
@@ -187,7 +218,7 @@ fn memory_status(frames: &FramePool, retention: &Retention) -> MemoryStatus {
     let usage = frames.usage();
     let bytes = |frames: u32| u64::from(frames) * PAGE_BYTES as u64;
     MemoryStatus {
-        total: MEMORY_BYTES,
+        total: bytes(usage.total),
         kernel: bytes(usage.kernel),
         free: bytes(usage.free),
         retained: retention.bytes(),

@@ -1,4 +1,5 @@
-//! Connections between nodes and I/O nodes: two streams of bytes each, in order and whole, that come after a time.
+//! Connections that nodes make, with their I/O node and with each other: two streams of bytes each, in order and whole,
+//! that come after a time.
 //!
 //! What a network loses, doubles or mixes up below them shows as what TCP makes of it: bytes that come late and in
 //! pieces, and ends that learn late or never that the other is gone. A stream holds a window's worth, sent or arrived,
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use coppice_endpoint::NetError;
-use coppice_protocol::ids::PsetId;
+use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::session::Channel;
 
 use super::machine::LifeId;
@@ -21,18 +22,40 @@ pub(super) struct ConnectionId(pub(super) u64);
 /// An end of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    Node,
-    IoNode,
+    /// The node that made it.
+    Caller,
+    /// Whom that called.
+    Called,
 }
 
-/// How far a connection is for its node.
+impl End {
+    pub(super) const BOTH: [Self; 2] = [Self::Caller, Self::Called];
+
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Called,
+            Self::Called => Self::Caller,
+        }
+    }
+}
+
+/// Whom a node calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Callee {
+    /// Its I/O node.
+    IoNode(PsetId, Channel),
+    /// A node, at a port.
+    Node(NodeId, u16),
+}
+
+/// How far a connection is for a node at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The I/O node has not answered.
+    /// Who is called has not answered.
     Dialling,
     /// It has.
     Open,
-    /// It turned the node down, or the connection broke.
+    /// It turned the node down, or the connection broke, or the node has closed it.
     Broken(NetError),
 }
 
@@ -49,6 +72,14 @@ pub(super) struct Stream {
     pub arrived: VecDeque<u8>,
     /// The end has arrived.
     pub has_ended: bool,
+    /// Bytes that were ever sent, that have arrived, and of which the sender knows that.
+    pub sent: u64,
+    pub reached: u64,
+    pub acknowledged: u64,
+    /// When the sender last heard of that, or began to wait for it, ns.
+    pub heard_ns: u64,
+    /// So much was taken at once that the sender may have waited for room.
+    pub has_room: bool,
 }
 
 impl Stream {
@@ -58,37 +89,81 @@ impl Stream {
         self.written.len() + under_way + self.arrived.len()
     }
 
-    /// Bytes that have not arrived.
+    /// Bytes of which the sender does not know that they have arrived.
     pub(super) fn unacknowledged(&self) -> usize {
-        self.written.len() + self.under_way.iter().flatten().map(Vec::len).sum::<usize>()
+        self.written.len() + usize::try_from(self.sent - self.acknowledged).unwrap_or(usize::MAX)
+    }
+
+    /// The sender hears that so many bytes have arrived.
+    pub(super) fn acknowledge(&mut self, reached: u64, now_ns: u64) {
+        self.acknowledged = reached.max(self.acknowledged);
+        self.heard_ns = now_ns;
+    }
+}
+
+/// What is at an end.
+#[derive(Debug)]
+pub(super) struct Side {
+    /// Towards it.
+    incoming: Stream,
+    /// Somebody is there.
+    pub is_there: bool,
+    /// If that is a node.
+    pub phase: Phase,
+    /// Its tasks that wait for anything here.
+    wakers: Vec<Waker>,
+}
+
+impl Side {
+    fn new(is_there: bool) -> Self {
+        Self { incoming: Stream::default(), is_there, phase: Phase::Dialling, wakers: Vec::new() }
     }
 }
 
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub life: LifeId,
-    pub pset: PsetId,
-    pub channel: Channel,
+    pub caller: LifeId,
+    pub callee: Callee,
+    /// The boot of the node that was called and has answered.
+    answered: Option<LifeId>,
     pub window: usize,
-    pub phase: Phase,
-    /// Towards each end.
-    to_node: Stream,
-    to_io_node: Stream,
-    /// Ends that are there.
-    pub has_node: bool,
-    pub has_io_node: bool,
+    sides: [Side; 2],
     /// Nothing that is sent arrives any more.
     pub is_cut: bool,
-    /// The node's task that waits for anything here.
-    wakers: Vec<Waker>,
 }
 
 impl Connection {
+    pub(super) fn at(&mut self, end: End) -> &mut Side {
+        &mut self.sides[end as usize]
+    }
+
     pub(super) fn towards(&mut self, end: End) -> &mut Stream {
+        &mut self.at(end).incoming
+    }
+
+    /// The boot of the node at an end, if it is one.
+    pub(super) fn life(&self, end: End) -> Option<LifeId> {
         match end {
-            End::Node => &mut self.to_node,
-            End::IoNode => &mut self.to_io_node,
+            End::Caller => Some(self.caller),
+            End::Called => self.answered,
+        }
+    }
+
+    /// The node at an end, if it is one.
+    pub(super) fn node(&self, end: End) -> Option<NodeId> {
+        match (end, self.callee) {
+            (End::Caller, _) => Some(self.caller.node),
+            (End::Called, Callee::Node(node, _)) => Some(node),
+            (End::Called, Callee::IoNode(..)) => None,
+        }
+    }
+
+    /// The I/O node that was called, if it is one.
+    pub(super) fn io_node(&self) -> Option<PsetId> {
+        match self.callee {
+            Callee::IoNode(pset, _) => Some(pset),
+            Callee::Node(..) => None,
         }
     }
 
@@ -99,49 +174,104 @@ impl Connection {
 
     /// Something is under way.
     pub(super) fn is_busy(&self) -> bool {
-        !self.to_node.under_way.is_empty() || !self.to_io_node.under_way.is_empty()
+        self.sides.iter().any(|side| !side.incoming.under_way.is_empty())
     }
 
-    /// Has whoever waits at the node look again.
-    pub(super) fn wake(&mut self) {
-        self.wakers.drain(..).for_each(Waker::wake);
+    /// Has whoever waits at an end look again.
+    pub(super) fn wake(&mut self, end: End) {
+        self.at(end).wakers.drain(..).for_each(Waker::wake);
     }
 
-    pub(super) fn register(&mut self, waker: &Waker) {
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
-        }
+    pub(super) fn register(&mut self, end: End, waker: &Waker) {
+        register(&mut self.at(end).wakers, waker);
     }
+}
+
+fn register(wakers: &mut Vec<Waker>, waker: &Waker) {
+    if !wakers.iter().any(|known| known.will_wake(waker)) {
+        wakers.push(waker.clone());
+    }
+}
+
+/// A port of a node that others may call.
+#[derive(Debug)]
+struct Port {
+    backlog: usize,
+    window: usize,
+    /// Connections that nobody has taken.
+    waiting: VecDeque<ConnectionId>,
+    wakers: Vec<Waker>,
 }
 
 /// All connections, and those at which a node did something since the world looked.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     table: BTreeMap<ConnectionId, Connection>,
+    ports: BTreeMap<(LifeId, u16), Port>,
     touched: VecDeque<ConnectionId>,
     opened: u64,
 }
 
 impl Connections {
-    pub(super) fn dial(&mut self, life: LifeId, pset: PsetId, channel: Channel, window: usize) -> ConnectionId {
+    pub(super) fn dial(&mut self, caller: LifeId, callee: Callee, window: usize) -> ConnectionId {
         self.opened += 1;
         let id = ConnectionId(self.opened);
-        let connection = Connection {
-            life,
-            pset,
-            channel,
-            window,
-            phase: Phase::Dialling,
-            to_node: Stream::default(),
-            to_io_node: Stream::default(),
-            has_node: true,
-            has_io_node: false,
-            is_cut: false,
-            wakers: Vec::new(),
-        };
+        let sides = [Side::new(true), Side::new(false)];
+        let connection = Connection { caller, callee, answered: None, window, sides, is_cut: false };
         self.table.insert(id, connection);
         self.touch(id);
         id
+    }
+
+    /// A call reaches a boot of a node. Whether there is room for it at that port.
+    pub(super) fn knock(&mut self, id: ConnectionId, life: LifeId) -> bool {
+        let Some(connection) = self.table.get_mut(&id) else { return false };
+        let Callee::Node(_, port) = connection.callee else { return false };
+        let Some(port) = self.ports.get_mut(&(life, port)) else { return false };
+        if port.waiting.len() >= port.backlog {
+            return false;
+        }
+        connection.answered = Some(life);
+        connection.window = connection.window.min(port.window);
+        let side = connection.at(End::Called);
+        (side.is_there, side.phase) = (true, Phase::Open);
+        port.waiting.push_back(id);
+        port.wakers.drain(..).for_each(Waker::wake);
+        true
+    }
+
+    /// Has a node be called at a port; false if it is already.
+    pub(super) fn listen(&mut self, at: (LifeId, u16), backlog: usize, window: usize) -> bool {
+        let port = Port { backlog, window, waiting: VecDeque::new(), wakers: Vec::new() };
+        let is_free = !self.ports.contains_key(&at);
+        if is_free {
+            self.ports.insert(at, port);
+        }
+        is_free
+    }
+
+    /// The next call at a port: the connection, and the node that made it. If there is none, `waker` is woken when
+    /// there is.
+    pub(super) fn accept(&mut self, at: (LifeId, u16), waker: &Waker) -> Option<(ConnectionId, NodeId)> {
+        let port = self.ports.get_mut(&at)?;
+        while let Some(id) = port.waiting.pop_front() {
+            if let Some(connection) = self.table.get(&id) {
+                return Some((id, connection.caller.node));
+            }
+        }
+        register(&mut port.wakers, waker);
+        None
+    }
+
+    /// Nobody listens at a port any more. Those that wait there nobody answers.
+    pub(super) fn unlisten(&mut self, at: (LifeId, u16)) {
+        let waiting = self.ports.remove(&at).map(|port| port.waiting).unwrap_or_default();
+        for id in waiting {
+            if let Some(connection) = self.table.get_mut(&id) {
+                connection.at(End::Called).phase = Phase::Broken(NetError::Reset);
+                self.touch(id);
+            }
+        }
     }
 
     pub(super) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
@@ -161,13 +291,34 @@ impl Connections {
     /// An end is gone. With the other the connection is.
     pub(super) fn leave(&mut self, id: ConnectionId, end: End) {
         let Some(connection) = self.table.get_mut(&id) else { return };
-        match end {
-            End::Node => connection.has_node = false,
-            End::IoNode => connection.has_io_node = false,
-        }
-        if !connection.has_node && !connection.has_io_node {
+        connection.at(end).is_there = false;
+        if !connection.at(end.other()).is_there {
             self.table.remove(&id);
         }
+    }
+
+    /// A boot of a node is gone: nobody says anything at its ends any more.
+    pub(super) fn leave_all(&mut self, life: LifeId) {
+        for end in End::BOTH {
+            for id in self.of(|connection| connection.life(end) == Some(life)) {
+                self.leave(id, end);
+            }
+        }
+    }
+
+    /// Connections with other nodes that a boot of a node made, or on which it has said something, and that it has not
+    /// closed.
+    pub(super) fn used_by(&mut self, life: LifeId) -> usize {
+        let mut used = 0;
+        for connection in self.table.values_mut().filter(|connection| connection.io_node().is_none()) {
+            for end in End::BOTH {
+                let is_used = end == End::Caller || connection.towards(End::Caller).sent > 0;
+                let is_its = connection.life(end) == Some(life) && connection.at(end).is_there;
+                let is_open = !matches!(connection.at(end).phase, Phase::Broken(_));
+                used += usize::from(is_its && is_open && is_used);
+            }
+        }
+        used
     }
 
     /// Those of a node's boot, or of an I/O node.

@@ -1,12 +1,14 @@
 //! The processes of a node: the kernel's own, with somebody beside them who notes what is to be seen of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coppice_core::agent::{Processes, Started};
 use coppice_core::memory::Retention;
 use coppice_core::net::BoxFuture;
 use coppice_core::process::ProcessTable;
+use coppice_core::quota::Quota;
 use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
@@ -15,7 +17,9 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
 
+use super::checkers::Note;
 use super::machine::LifeId;
+use super::network::Network;
 use super::script::{SCRIPT_NUMBERS, Script};
 
 /// What processes did, whoever wants to know. It is beside the world, as processes are deep inside their nodes.
@@ -36,9 +40,18 @@ pub(super) struct Seen {
     /// The boot that runs.
     pub running: Option<LifeId>,
     /// Processes of each program on each boot: how many are there, and the number of the last end of one.
-    pub programs: BTreeMap<(LifeId, ProgramId), (u64, u64)>,
+    pub programs: BTreeMap<LifeId, BTreeMap<ProgramId, (u64, u64)>>,
     /// Processes that have ended.
     pub ended: u64,
+    /// What ranks did and heard at PMI since somebody looked, by the marks of their scripts.
+    pub pmi: Vec<(u64, u32, Note)>,
+    /// Ranks whose processes are gone since somebody looked.
+    pub gone: Vec<(JobId, Rank)>,
+}
+
+/// Keys of all processes of a boot.
+fn all_of(life: LifeId) -> RangeInclusive<(LifeId, JobId, Rank)> {
+    (life, JobId(0), Rank(0))..=(life, JobId(u64::MAX), Rank(u32::MAX))
 }
 
 impl Observed {
@@ -49,9 +62,14 @@ impl Observed {
     /// A boot is over, and its processes with it.
     pub(super) fn over(&self, life: LifeId) {
         let mut seen = self.lock();
-        seen.alive.retain(|(of, ..), _| *of != life);
-        seen.begun.retain(|(of, ..)| *of != life);
-        seen.programs.retain(|(of, _), _| *of != life);
+        let Seen { alive, begun, programs, .. } = &mut *seen;
+        while let Some(key) = alive.range(all_of(life)).next().map(|(key, _)| *key) {
+            alive.remove(&key);
+        }
+        while let Some(key) = begun.range(all_of(life)).next().copied() {
+            begun.remove(&key);
+        }
+        programs.remove(&life);
     }
 
     /// What the boot that runs did, and must not do.
@@ -74,6 +92,9 @@ pub(super) struct Watched {
     pub retention: Arc<Retention>,
     /// It keeps the pages of one program.
     pub keeps_one: bool,
+    /// What the node's kernel keeps for programs.
+    pub quota: Arc<Quota>,
+    pub network: Network,
 }
 
 /// A process that is there.
@@ -88,7 +109,7 @@ impl Alive {
         let mut seen = observed.lock();
         let Seen { alive, begun, violations, launched, programs, .. } = &mut *seen;
         *launched += 1;
-        for (_, other, other_rank) in alive.keys().filter(|(of, ..)| *of == life) {
+        for ((_, other, other_rank), _) in alive.range(all_of(life)) {
             if *other != job || *other_rank == rank {
                 violations.push(format!(
                     "rank {rank} of job {job} begins on node {} beside rank {other_rank} of job {other}",
@@ -101,7 +122,7 @@ impl Alive {
         if !begun.insert(key) {
             violations.push(format!("rank {rank} of job {job} begins on node {} again", life.node));
         }
-        programs.entry((life, program)).or_default().0 += 1;
+        programs.entry(life).or_default().entry(program).or_default().0 += 1;
         drop(seen);
         Self { observed, key, program }
     }
@@ -109,7 +130,7 @@ impl Alive {
     /// Whether no other is on its node.
     fn is_last(&self) -> bool {
         let (life, ..) = self.key;
-        self.observed.lock().alive.keys().filter(|(of, ..)| *of == life).count() == 1
+        self.observed.lock().alive.range(all_of(life)).count() == 1
     }
 }
 
@@ -119,8 +140,9 @@ impl Drop for Alive {
         seen.ended += 1;
         let number = seen.ended;
         seen.alive.remove(&self.key);
-        let (life, ..) = self.key;
-        if let Some((count, last)) = seen.programs.get_mut(&(life, self.program)) {
+        let (life, job, rank) = self.key;
+        seen.gone.push((job, rank));
+        if let Some((count, last)) = seen.programs.get_mut(&life).and_then(|of| of.get_mut(&self.program)) {
             (*count, *last) = (count.saturating_sub(1), number);
         }
     }
@@ -142,6 +164,7 @@ impl Processes for Watched {
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let (observed, life) = (self.observed.clone(), self.life);
         let (frames, retention) = (self.frames, Arc::clone(&self.retention));
+        let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
         let pages = pages_of_job(&launch);
         let process = self.table.launch(launch, client, started);
@@ -153,6 +176,15 @@ impl Processes for Watched {
                 let what =
                     format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
                 observed.violate(what);
+            }
+            if alive.is_last() {
+                let (taken, connections) = (quota.taken(), network.lock().used_by(life));
+                if taken > 0 || connections > 0 {
+                    observed.violate(format!(
+                        "{taken} bytes of the kernel's memory and {connections} connections with other nodes are left \
+                         after the end of job {job}"
+                    ));
+                }
             }
             let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
             if is_out && pages <= for_programs(frames) {

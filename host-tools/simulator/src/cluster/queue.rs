@@ -1,7 +1,7 @@
 //! Events to come, in the order of their times; those of one time in the order in which they were planned.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use coppice_io_node::machine::{CallId, PlaceId};
 use coppice_protocol::ids::{JobId, PsetId, Rank};
@@ -49,12 +49,14 @@ pub(super) enum Event {
     Booted(LifeId),
     /// Something is due at a node.
     NodeDue(LifeId),
-    /// A node's call for a connection reaches its I/O node.
+    /// A node's call for a connection reaches whom it called.
     Dialled(ConnectionId),
-    /// The I/O node's answer to that reaches the node.
+    /// The answer to that reaches the node.
     Answered(ConnectionId, bool),
     /// Bytes, or the end, reach an end of a connection.
     Arrive(ConnectionId, End),
+    /// A node at an end of a connection hears how many of its bytes have reached the other.
+    Acknowledged(ConnectionId, End, u64),
     /// An end of a connection learns that it is broken.
     Broke(ConnectionId, End),
     /// Whoever brought the cluster up looks whether it came up.
@@ -76,8 +78,11 @@ pub(super) enum Event {
 /// See this module.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    order: BinaryHeap<Reverse<(u64, u64)>>,
-    events: BTreeMap<u64, Event>,
+    /// Times, numbers in the order of planning, and places of the events.
+    order: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    events: Vec<Option<Event>>,
+    /// Places where none is.
+    free: Vec<usize>,
     planned: u64,
 }
 
@@ -88,14 +93,31 @@ impl Queue {
             return;
         }
         self.planned += 1;
-        self.order.push(Reverse((at_ns, self.planned)));
-        self.events.insert(self.planned, event);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() - 1
+        });
+        self.events[place] = Some(event);
+        self.order.push(Reverse((at_ns, self.planned, place)));
     }
 
     /// The next event and its time.
     pub(super) fn take(&mut self) -> Option<(u64, Event)> {
-        let Reverse((at_ns, number)) = self.order.pop()?;
-        let event = self.events.remove(&number)?;
+        let Reverse((at_ns, _, place)) = self.order.pop()?;
+        self.free.push(place);
+        let event = self.events[place].take()?;
         Some((at_ns, event))
+    }
+
+    /// These do not happen any more.
+    pub(super) fn forget(&mut self, is_it: impl Fn(&Event) -> bool) {
+        let Self { order, events, free, .. } = self;
+        order.retain(|Reverse((.., place))| {
+            let is_forgotten = events[*place].take_if(|event| is_it(event)).is_some();
+            if is_forgotten {
+                free.push(*place);
+            }
+            !is_forgotten
+        });
     }
 }

@@ -3,6 +3,8 @@
 use coppice_api::job::Submission;
 use coppice_protocol::text::ByteString;
 
+use super::words::{TALK_NUMBERS, Talk};
+
 /// See this module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
@@ -24,16 +26,22 @@ pub(super) struct Script {
     pub touches: u64,
     /// It also writes to its instructions.
     pub spoils: bool,
+    /// What it says to PMI first.
+    pub talk: Talk,
 }
 
 /// Numbers that say all of it.
-pub(super) const SCRIPT_NUMBERS: usize = 9;
+pub(super) const SCRIPT_NUMBERS: usize = 9 + TALK_NUMBERS;
 
 impl Script {
     fn numbers(&self) -> [u64; SCRIPT_NUMBERS] {
         let (appends, spoils) = (self.appends.into(), self.spoils.into());
         let Self { program, lines, fewer, pause_ns, line_bytes, status, touches, .. } = *self;
-        [program, lines, pause_ns, line_bytes, appends, status.into(), touches, spoils, fewer]
+        let mut numbers = [0; SCRIPT_NUMBERS];
+        let (own, of_talk) = numbers.split_at_mut(SCRIPT_NUMBERS - TALK_NUMBERS);
+        own.copy_from_slice(&[program, lines, pause_ns, line_bytes, appends, status.into(), touches, spoils, fewer]);
+        of_talk.copy_from_slice(&self.talk.numbers());
+        numbers
     }
 
     pub(super) fn arguments(&self) -> Vec<ByteString> {
@@ -62,7 +70,7 @@ impl Script {
 
     /// What a program's arguments say.
     pub(super) fn of(numbers: [u64; SCRIPT_NUMBERS]) -> Self {
-        let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer] = numbers;
+        let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer, of_talk @ ..] = numbers;
         Self {
             program,
             lines,
@@ -73,6 +81,7 @@ impl Script {
             status: u8::try_from(status).unwrap_or(0),
             touches,
             spoils: spoils > 0,
+            talk: Talk::of(of_talk),
         }
     }
 
@@ -80,7 +89,8 @@ impl Script {
     pub(super) fn pages(&self, of_file: u64) -> u64 {
         /// Page tables, stack and notes.
         const OTHER_PAGES: u64 = 12;
-        of_file * 2 + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
+        // What it says to PMI lies where its lines do.
+        of_file * 2 + u64::from(self.talk.rounds > 0) + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
     }
 
     /// Lines that a rank prints.

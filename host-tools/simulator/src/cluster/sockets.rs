@@ -1,12 +1,9 @@
-//! Networks that a node's programs and its PMI find: none yet.
+//! The network that a node's programs find: none.
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
-
-use coppice_core::net::{BoxFuture, Door, Neighbours, Network, Tcp, Udp, Wire};
-use coppice_endpoint::{JobNetwork, NetError, SocketError};
-use coppice_protocol::ids::NodeId;
+use coppice_core::net::{Network, Tcp, Udp};
+use coppice_endpoint::{JobNetwork, SocketError};
 use coppice_protocol::world::NetworkTag;
+use std::net::Ipv4Addr;
 
 /// Scripts have no sockets.
 pub(super) struct NoSockets;
@@ -28,18 +25,5 @@ impl Network for NoSockets {
 
     fn udp(&self) -> Result<Box<dyn Udp>, SocketError> {
         Err(SocketError::TooMany)
-    }
-}
-
-/// Nodes do not reach each other.
-pub(super) struct Alone;
-
-impl Neighbours for Alone {
-    fn connect(&self, _: NodeId, _: u16, _: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
-        Box::pin(async { Err(NetError::Refused) })
-    }
-
-    fn listen(&self, _: u16, _: usize, _: usize) -> Result<Box<dyn Door>, NetError> {
-        Err(NetError::PortInUse)
     }
 }

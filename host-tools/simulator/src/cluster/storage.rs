@@ -1,6 +1,7 @@
 //! What the service node's records are kept in: the real database, on a disk that is full, fails or is locked by
 //! somebody else at times, and that the service node may be using when it dies.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{fs, io};
@@ -40,9 +41,33 @@ impl Health {
     }
 }
 
+std::thread_local! {
+    /// All databases that runs of this thread have, or had: what is over leaves its own to others, as a schema and
+    /// prepared statements take long to make.
+    static DATABASES: RefCell<Vec<Arc<Mutex<Database>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty database: one of a run that is over, or a new one.
+fn empty_database() -> Result<Arc<Mutex<Database>>, DatabaseError> {
+    DATABASES.with_borrow_mut(|all| {
+        let is_free = |database: &&Arc<Mutex<Database>>| Arc::strong_count(database) == 1;
+        if let Some(free) = all.iter().find(is_free) {
+            lock(free).empty()?;
+            return Ok(Arc::clone(free));
+        }
+        let made = Arc::new(Mutex::new(Database::in_memory()?));
+        all.push(Arc::clone(&made));
+        Ok(made)
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[derive(Debug)]
 struct Inner {
-    database: Database,
+    database: Arc<Mutex<Database>>,
     health: Health,
     /// Changes and orders that the service node still gets done before it dies.
     steps_left: Option<u64>,
@@ -63,7 +88,7 @@ pub(super) struct HostDisk(Arc<Mutex<Inner>>);
 impl HostDisk {
     /// One with an empty database, beside a reserve.
     pub(super) fn new(reserve: PathBuf) -> Result<Self, DatabaseError> {
-        let database = Database::in_memory()?;
+        let database = empty_database()?;
         let (health, steps_left, is_dead, refused) = (Health::Sound, None, false, 0);
         let (reserve, listeners) = ((reserve, None), Vec::new());
         let inner = Inner { database, health, steps_left, is_dead, refused, reserve, listeners };
@@ -71,7 +96,7 @@ impl HostDisk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(super) fn set_health(&self, health: Health) {
@@ -110,6 +135,11 @@ impl HostDisk {
         }
     }
 
+    /// A job whose end is not recorded.
+    pub(super) fn unfinished_job(&self) -> Option<JobId> {
+        self.look(Database::unfinished_jobs).ok()?.first().copied()
+    }
+
     /// Somebody listens to what the service node says.
     pub(super) fn overhear(&self, listener: &Arc<Listener>) {
         let listeners = &mut self.lock().listeners;
@@ -141,7 +171,7 @@ impl HostDisk {
             inner.refused += 1;
             return Err(inner.health.error());
         }
-        f(&mut inner.database)
+        f(&mut lock(&inner.database))
     }
 
     fn look<T>(&self, f: impl FnOnce(&Database) -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
@@ -149,7 +179,7 @@ impl HostDisk {
         if inner.is_dead || inner.health == Health::Failing {
             return Err(inner.health.error());
         }
-        f(&inner.database)
+        f(&lock(&inner.database))
     }
 }
 

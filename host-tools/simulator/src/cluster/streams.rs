@@ -1,13 +1,13 @@
-//! The bytes of connections, between nodes and I/O nodes.
+//! The bytes of connections: of nodes with each other, and with I/O nodes.
 
 use coppice_endpoint::NetError;
 use coppice_io_node::machine::Disconnected;
 use coppice_protocol::ids::{NodeId, PsetId};
 
 use super::dispatch::UNHEARD_NS_MAX;
-use super::machine::LifeId;
-use super::network::{ConnectionId, End, Phase};
-use super::queue::{Event, MILLISECOND_NS};
+use super::faults::Cut;
+use super::network::{Callee, ConnectionId, End, Phase};
+use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::world::World;
 
 /// Bytes at a time that an I/O node takes from a connection.
@@ -16,6 +16,9 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 const LATE_NS_MAX: u64 = 400 * MILLISECOND_NS;
 /// How soon what was lost is sent again, ns.
 const RETRANSMIT_NS_MIN: u64 = 50 * MILLISECOND_NS;
+/// How long a node waits for word that its bytes have come, ns; then it takes the connection for broken, as its network
+/// stack does.
+const UNACKNOWLEDGED_NS_MAX: u64 = 20 * SECOND_NS;
 /// What a link carries, ns per byte.
 const NS_PER_BYTE: u64 = 8;
 
@@ -29,20 +32,43 @@ impl World {
     /// What comes over the network comes later if that does not carry it now: it was lost, and is sent again. Gives it
     /// back if it does.
     pub(super) fn carried(&mut self, event: Event) -> Option<Event> {
-        let (Event::Arrive(id, _) | Event::Dialled(id) | Event::Answered(id, _)) = event else { return Some(event) };
-        let life = self.network.lock().get(id).map(|connection| connection.life);
-        let node = life.and_then(|life| self.node_of(life));
-        let is_cut_off = node.is_some_and(|node| self.cut_off.contains_key(&node));
-        if self.host.fabric.is_some() && self.host.fabric_stopped_until_ns <= self.now_ns && !is_cut_off {
+        let (id, to) = match event {
+            Event::Dialled(id) => (id, End::Called),
+            Event::Answered(id, _) => (id, End::Caller),
+            Event::Arrive(id, end) | Event::Acknowledged(id, end, _) => (id, end),
+            _ => return Some(event),
+        };
+        let nodes = self.network.lock().get(id).map(|connection| (connection.node(to.other()), connection.node(to)));
+        let Some((from_node, to_node)) = nodes else { return Some(event) };
+        let is_up = self.host.fabric.is_some() && self.host.fabric_stopped_until_ns <= self.now_ns;
+        if is_up && self.is_carried(from_node, to_node) {
             return Some(event);
+        }
+        let sender = if matches!(event, Event::Acknowledged(..)) { to } else { to.other() };
+        if self.is_given_up(id, sender) {
+            self.plan(0, Event::Broke(id, sender));
+            return None;
         }
         let in_ns = RETRANSMIT_NS_MIN + self.random.delay(LATE_NS_MAX);
         self.plan(in_ns, event);
         None
     }
 
-    fn node_of(&self, life: LifeId) -> Option<NodeId> {
-        self.machine(life).map(|_| life.node)
+    /// Whether what one sends reaches the other. Who is no node is in no link's way.
+    fn is_carried(&self, from: Option<NodeId>, to: Option<NodeId>) -> bool {
+        let cuts = [from.map(Cut::From), to.map(Cut::To), from.zip(to).map(|(from, to)| Cut::Between(from, to))];
+        !cuts.into_iter().flatten().any(|cut| self.cut_off.contains_key(&cut))
+    }
+
+    /// Whether a node that waits for word from another node has waited long enough. Nothing comes then any more.
+    fn is_given_up(&mut self, id: ConnectionId, sender: End) -> bool {
+        let mut connections = self.network.lock();
+        let of_nodes = connections.get(id).filter(|connection| connection.io_node().is_none());
+        let Some(connection) = of_nodes else { return false };
+        let stream = connection.towards(sender.other());
+        let is_given_up = stream.unacknowledged() > 0 && self.now_ns >= stream.heard_ns + UNACKNOWLEDGED_NS_MAX;
+        connection.is_cut |= is_given_up;
+        is_given_up
     }
 
     /// Puts bytes, or the end, on their way.
@@ -51,6 +77,10 @@ impl World {
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
         let stream = connection.towards(towards);
+        if stream.sent == stream.acknowledged {
+            stream.heard_ns = self.now_ns;
+        }
+        stream.sent += what.as_ref().map_or(0, Vec::len) as u64;
         stream.last_ns = stream.last_ns.max(arrives_ns);
         stream.under_way.push_back(what);
         let at_ns = stream.last_ns;
@@ -61,7 +91,7 @@ impl World {
     pub(super) fn move_from_io_node(&mut self, pset: PsetId, id: ConnectionId) {
         let now = self.io_node_now();
         loop {
-            let room = self.network.lock().get(id).map_or(0, |connection| connection.room(End::Node));
+            let room = self.network.lock().get(id).map_or(0, |connection| connection.room(End::Caller));
             let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
             let Some(line) = io_node.connections.get(&id).copied() else { return };
             let bytes = io_node.machine.transmit(line);
@@ -70,7 +100,7 @@ impl World {
                 return;
             }
             io_node.machine.consume(line, piece.len(), now);
-            self.send(id, End::Node, Some(piece));
+            self.send(id, End::Caller, Some(piece));
         }
     }
 
@@ -84,18 +114,18 @@ impl World {
         }
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
-        let stream = connection.towards(End::IoNode);
+        let stream = connection.towards(End::Called);
         let count = stream.arrived.len().min(READ_BYTES_MAX);
         if count > 0 {
-            let bytes = stream.arrived.make_contiguous()[..count].to_vec();
-            drop(stream.arrived.drain(..count));
-            connection.wake();
+            let rest = stream.arrived.split_off(count);
+            let bytes = Vec::from(std::mem::replace(&mut stream.arrived, rest));
+            connection.wake(End::Caller);
             drop(connections);
             io_node.machine.receive(line, &bytes);
             // What follows is among its effects: [`Effect::Move`], if it is to be read again.
             io_node.machine.listen(line, now);
         } else if stream.has_ended {
-            connection.has_io_node = false;
+            connection.at(End::Called).is_there = false;
             drop(connections);
             io_node.machine.disconnected(line, Disconnected::Closed, now);
         }
@@ -104,15 +134,15 @@ impl World {
     pub(super) fn end_from_io_node(&mut self, id: ConnectionId, last: Option<Vec<u8>>) {
         match last {
             Some(bytes) => {
-                self.send(id, End::Node, Some(bytes));
-                self.send(id, End::Node, None);
+                self.send(id, End::Caller, Some(bytes));
+                self.send(id, End::Caller, None);
             }
             None => {
                 let in_ns = self.random.delay(MILLISECOND_NS);
-                self.plan(in_ns, Event::Broke(id, End::Node));
+                self.plan(in_ns, Event::Broke(id, End::Caller));
             }
         }
-        self.network.lock().leave(id, End::IoNode);
+        self.network.lock().leave(id, End::Called);
     }
 
     /// What nodes did at their ends of connections.
@@ -120,75 +150,128 @@ impl World {
         loop {
             let touched = self.network.lock().take_touched();
             let Some(id) = touched else { return };
-            let mut connections = self.network.lock();
-            let Some(connection) = connections.get(id) else { continue };
-            let (pset, phase, has_io_node) = (connection.pset, connection.phase, connection.has_io_node);
-            let written = std::mem::take(&mut connection.towards(End::IoNode).written);
-            let is_over = matches!(phase, Phase::Broken(_));
-            if is_over {
-                connections.leave(id, End::Node);
+            End::BOTH.into_iter().for_each(|end| self.settle_end(id, end));
+        }
+    }
+
+    fn settle_end(&mut self, id: ConnectionId, end: End) {
+        let other = end.other();
+        let mut connections = self.network.lock();
+        let Some(connection) = connections.get(id) else { return };
+        if connection.life(end).is_none() || !connection.at(end).is_there {
+            return;
+        }
+        let (callee, phase, has_other) = (connection.callee, connection.at(end).phase, connection.at(other).is_there);
+        let written = std::mem::take(&mut connection.towards(other).written);
+        let has_room = std::mem::take(&mut connection.towards(end).has_room);
+        if matches!(phase, Phase::Broken(_)) {
+            connections.leave(id, end);
+        }
+        drop(connections);
+        let is_of_nodes = matches!(callee, Callee::Node(..));
+        let has_written = !written.is_empty();
+        if has_written && is_of_nodes {
+            self.lose(id);
+        }
+        if has_written && (has_other || is_of_nodes) {
+            self.send(id, other, Some(written));
+        }
+        match phase {
+            Phase::Dialling => {
+                let at_ns = self.arrives_ns(0);
+                self.queue.plan(at_ns, Event::Dialled(id));
             }
-            drop(connections);
-            match phase {
-                Phase::Dialling => {
-                    let at_ns = self.arrives_ns(0);
-                    self.queue.plan(at_ns, Event::Dialled(id));
-                }
-                Phase::Broken(_) if has_io_node => {
-                    let in_ns = self.random.delay(MILLISECOND_NS);
-                    self.plan(in_ns, Event::Broke(id, End::IoNode));
-                }
-                Phase::Open if !has_io_node && !written.is_empty() => {
-                    // Nobody acknowledges it.
-                    let in_ns = self.random.delay(UNHEARD_NS_MAX);
-                    self.plan(in_ns, Event::Broke(id, End::Node));
-                }
-                _ => {}
+            // The other one takes what is there, and then finds the end.
+            Phase::Broken(NetError::Closed) if has_other && is_of_nodes => self.send(id, other, None),
+            Phase::Broken(_) if has_other => {
+                let in_ns = self.random.delay(MILLISECOND_NS);
+                self.plan(in_ns, Event::Broke(id, other));
             }
-            if !written.is_empty() && has_io_node {
-                self.send(id, End::IoNode, Some(written));
+            Phase::Open if !has_other && has_written && !is_of_nodes => {
+                // Nobody acknowledges it.
+                let in_ns = self.random.delay(UNHEARD_NS_MAX);
+                self.plan(in_ns, Event::Broke(id, end));
             }
+            _ => {}
+        }
+        match callee {
             // A node that took something has made room.
-            if has_io_node {
+            Callee::IoNode(pset, _) if has_other => {
                 self.with_io_node(pset, |_, _| ());
                 self.move_from_io_node(pset, id);
                 self.settle_io_node(pset);
             }
+            Callee::Node(..) if has_room => self.acknowledge(id, end),
+            _ => {}
         }
+    }
+
+    /// A node lets the other one know what has come, and that there is room.
+    fn acknowledge(&mut self, id: ConnectionId, end: End) {
+        let reached = self.network.lock().get(id).map(|connection| connection.towards(end).reached);
+        if let Some(reached) = reached {
+            let at_ns = self.arrives_ns(0);
+            self.queue.plan(at_ns, Event::Acknowledged(id, end.other(), reached));
+        }
+    }
+
+    /// A node hears that so many of its bytes have come.
+    pub(super) fn acknowledged(&mut self, id: ConnectionId, end: End, reached: u64) {
+        let mut connections = self.network.lock();
+        let Some(connection) = connections.get(id).filter(|connection| !connection.is_cut) else { return };
+        connection.towards(end.other()).acknowledge(reached, self.now_ns);
+        connection.wake(end);
     }
 
     /// A node wants a connection.
     pub(super) fn dialled(&mut self, id: ConnectionId) {
-        let Some((pset, channel, life)) =
-            self.network.lock().get(id).map(|connection| (connection.pset, connection.channel, connection.life))
-        else {
-            return;
-        };
-        let Some(node) = self.node_of(life) else { return };
-        let nonce = self.random.bytes();
-        let now = self.io_node_now();
-        // If nobody answers the node gives up.
-        let Some(io_node) = self.io_nodes.get_mut(&pset).filter(|io_node| io_node.is_configured) else { return };
-        let line = io_node.machine.accept(channel, (node.address(), 40_000), nonce, now);
-        if let Some(line) = line {
-            io_node.lines.insert(line, id);
-            io_node.connections.insert(id, line);
-            if let Some(connection) = self.network.lock().get(id) {
-                connection.has_io_node = true;
+        let called = self.network.lock().get(id).map(|connection| (connection.callee, connection.caller));
+        match called {
+            Some((Callee::IoNode(pset, channel), caller)) => {
+                let nonce = self.random.bytes();
+                let now = self.io_node_now();
+                // If nobody answers the node gives up.
+                let Some(io_node) = self.io_nodes.get_mut(&pset).filter(|io_node| io_node.is_configured) else {
+                    return;
+                };
+                let line = io_node.machine.accept(channel, (caller.node.address(), 40_000), nonce, now);
+                if let Some(line) = line {
+                    io_node.lines.insert(line, id);
+                    io_node.connections.insert(id, line);
+                    if let Some(connection) = self.network.lock().get(id) {
+                        connection.at(End::Called).is_there = true;
+                    }
+                }
+                self.answer(id, line.is_some());
+                self.settle_io_node(pset);
             }
+            Some((Callee::Node(node, _), _)) => match self.machines.get(&node).filter(|machine| machine.is_booted()) {
+                Some(machine) => {
+                    let is_open = self.network.lock().knock(id, machine.life);
+                    self.answer(id, is_open);
+                }
+                // It is called again until somebody answers, or it is given up.
+                None => {
+                    let in_ns = RETRANSMIT_NS_MIN + self.random.delay(LATE_NS_MAX);
+                    self.plan(in_ns, Event::Dialled(id));
+                }
+            },
+            None => {}
         }
-        let at_ns = self.arrives_ns(0);
-        self.queue.plan(at_ns, Event::Answered(id, line.is_some()));
-        self.settle_io_node(pset);
     }
 
-    /// The I/O node's answer is there.
+    fn answer(&mut self, id: ConnectionId, is_open: bool) {
+        let at_ns = self.arrives_ns(0);
+        self.queue.plan(at_ns, Event::Answered(id, is_open));
+    }
+
+    /// The answer to a node's call is there.
     pub(super) fn answered(&mut self, id: ConnectionId, is_open: bool) {
         if let Some(connection) = self.network.lock().get(id)
-            && connection.phase == Phase::Dialling
+            && connection.at(End::Caller).phase == Phase::Dialling
         {
-            connection.phase = if is_open { Phase::Open } else { Phase::Broken(NetError::Refused) };
-            connection.wake();
+            connection.at(End::Caller).phase = if is_open { Phase::Open } else { Phase::Broken(NetError::Refused) };
+            connection.wake(End::Caller);
         }
     }
 
@@ -197,16 +280,16 @@ impl World {
         let now = self.io_node_now();
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
-        let pset = connection.pset;
-        match end {
-            End::Node => {
-                if !matches!(connection.phase, Phase::Broken(_)) {
-                    connection.phase = Phase::Broken(NetError::Reset);
-                    connection.wake();
+        match connection.io_node().filter(|_| end == End::Called) {
+            None => {
+                let phase = &mut connection.at(end).phase;
+                if !matches!(phase, Phase::Broken(_)) {
+                    *phase = Phase::Broken(NetError::Reset);
+                    connection.wake(end);
                 }
             }
-            End::IoNode => {
-                connections.leave(id, End::IoNode);
+            Some(pset) => {
+                connections.leave(id, End::Called);
                 drop(connections);
                 let line = self.io_nodes.get(&pset).and_then(|io_node| io_node.connections.get(&id)).copied();
                 if let Some(line) = line {
@@ -221,22 +304,55 @@ impl World {
     pub(super) fn arrive(&mut self, id: ConnectionId, end: End) {
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
+        let io_node = connection.io_node();
+        let nobody = connection.is_cut || !connection.at(end).is_there;
+        if io_node.is_none() && nobody {
+            let is_cut = connection.is_cut;
+            let life = connection.life(end);
+            drop(connections);
+            return self.arrive_nowhere(
+                id,
+                end.other(),
+                is_cut || life.is_some_and(|life| self.machine(life).is_some()),
+            );
+        }
         if connection.is_cut {
             return;
         }
-        let pset = connection.pset;
         let stream = connection.towards(end);
         match stream.under_way.pop_front() {
-            Some(Some(bytes)) => stream.arrived.extend(bytes),
+            Some(Some(bytes)) => {
+                stream.reached += bytes.len() as u64;
+                if stream.arrived.is_empty() {
+                    stream.arrived = bytes.into();
+                } else {
+                    stream.arrived.extend(bytes);
+                }
+            }
             Some(None) => stream.has_ended = true,
             None => {}
         }
-        // What has arrived is acknowledged.
-        connection.wake();
-        drop(connections);
-        if end == End::IoNode {
-            self.move_to_io_node(pset, id);
-            self.settle_io_node(pset);
+        if io_node.is_some() {
+            // That is known at once.
+            stream.acknowledge(stream.reached, self.now_ns);
+            connection.wake(End::Caller);
         }
+        connection.wake(end);
+        drop(connections);
+        match io_node {
+            Some(pset) if end == End::Called => {
+                self.move_to_io_node(pset, id);
+                self.settle_io_node(pset);
+            }
+            Some(_) => {}
+            None => self.acknowledge(id, end),
+        }
+    }
+
+    /// A node's bytes come where nobody has the connection any more: it is told so, or finds out by itself.
+    fn arrive_nowhere(&mut self, id: ConnectionId, sender: End, is_told: bool) {
+        let within_ns = if is_told { MILLISECOND_NS } else { UNHEARD_NS_MAX };
+        let in_ns = self.random.delay(within_ns);
+        self.plan(in_ns, Event::Broke(id, sender));
     }
 }

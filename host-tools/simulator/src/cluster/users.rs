@@ -5,6 +5,7 @@ use std::sync::Arc;
 use coppice_api::job::{JobView, Submission};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, PsetId};
+use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_SILENCE_NS};
 use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::feed::Piece;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -13,6 +14,7 @@ use super::listener::Listener;
 use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
+use super::words::{Desertion, Talk};
 use super::world::World;
 
 /// Longest pause between two jobs, or until a user does something to one, ns.
@@ -26,6 +28,16 @@ pub(super) const TOUCHES_MAX: u64 = 60;
 
 /// How often what a user does is to have programs forgotten.
 const FORGETS_PER_MILLE: u64 = 30;
+
+/// How often a job's ranks speak with PMI, and how often one of those goes away in the middle of it.
+const TALKS_PER_MILLE: u64 = 600;
+const DESERTS_PER_MILLE: u64 = 250;
+/// Barriers of a job, and keys that each of its ranks puts before each.
+const ROUNDS_MAX: u64 = 3;
+const KEYS_MAX: u64 = 3;
+
+/// A pause that is longer than a node may be silent, ns.
+const LONG_PAUSE_NS: u64 = PMI_SILENCE_NS + 5 * SECOND_NS;
 
 /// One of them.
 #[derive(Debug, Default)]
@@ -71,15 +83,49 @@ impl World {
             status: self.random.between(0, 3) as u8,
             touches: if self.random.chance(150) { TOUCHES_MAX } else { self.random.delay(TOUCHES_MAX) },
             spoils: self.random.chance(200),
+            talk: Talk::default(),
         };
         let is_warm = self.random.chance(800);
+        let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
+        let ranks_per_node = self.random.between(1, 3) as u32;
+        let talk = if self.random.chance(TALKS_PER_MILLE) { self.any_talk(ranks, ranks_per_node) } else { script.talk };
+        let script = Script { talk, ..script };
         let submission = Submission {
-            ranks: self.random.between(1, u64::from(self.options.nodes)) as u32,
-            ranks_per_node: self.random.between(1, 3) as u32,
+            ranks,
+            ranks_per_node,
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
             ..script.submission(is_warm)
         };
         self.submit(user, submission, script);
+    }
+
+    /// What so many ranks have to say to PMI, so many of them on a node.
+    fn any_talk(&mut self, ranks: u32, ranks_per_node: u32) -> Talk {
+        self.talks += 1;
+        let (rounds, keys) = (self.random.between(1, ROUNDS_MAX), self.random.between(1, KEYS_MAX));
+        // No node's ranks put more than they may.
+        let puts = rounds * (keys + 1) * u64::from(ranks_per_node);
+        let bytes_max = PMI_BYTES_PER_JOB_MAX as u64 / u64::from(ranks.div_ceil(ranks_per_node)) / puts;
+        let wanted = if self.random.chance(100) { 900 } else { 60 };
+        let talk = Talk {
+            rounds,
+            mark: self.talks,
+            keys,
+            value_bytes: self.random.delay(wanted.min(bytes_max.saturating_sub(PMI_KEY_BYTES_MAX as u64))),
+            // Who takes long is not taken for dead.
+            pause_ns: if self.random.chance(50) { LONG_PAUSE_NS } else { self.random.delay(SECOND_NS) },
+            ..Talk::default()
+        };
+        if !self.random.chance(DESERTS_PER_MILLE) {
+            return talk;
+        }
+        Talk {
+            deserter: self.random.between(1, u64::from(ranks)),
+            deserts_in: self.random.between(0, rounds - 1),
+            deserts_after: self.random.between(0, talk.in_round() - 1),
+            deserts_how: self.random.between(0, Desertion::ALL.len() as u64 - 1),
+            ..talk
+        }
     }
 
     /// Submits a job and watches it.
@@ -94,6 +140,7 @@ impl World {
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, script);
         self.checkers.retention.submitted(job, script.program, is_warm);
+        self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 let receiver = Arc::new(Listener::new(receiver));
@@ -117,6 +164,7 @@ impl World {
             let signal = if self.random.chance(500) { 9 } else { 15 };
             self.note("job killed", format_args!("{job} with {signal}"));
             let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
+            self.checkers.pmi.killed(job, self.now_ns);
             if let Some(Ok(_)) = answer {
                 self.checkers.promises.ends(job, "was killed", 0);
             }
@@ -171,6 +219,9 @@ impl World {
         self.note("job ended", format_args!("{job}: {:?} {reason}", view.exit_status));
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
         self.checkers.promises.kept(job);
+        self.look_at_processes();
+        let left = self.checkers.pmi.ended(job, view, self.now_ns);
+        self.trace.count("PMI barriers left in jobs whose end was heard", left);
         let lives = self.machines.values().map(|machine| machine.life).collect();
         self.checkers.jobs.ended(job, view, alive, &lives);
     }

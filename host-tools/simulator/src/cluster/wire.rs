@@ -1,4 +1,4 @@
-//! The node's end of a connection, as the kernel knows it.
+//! A node's end of a connection, as the kernel knows it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use coppice_protocol::limits::CONTROL_PORT;
 use coppice_protocol::session::Channel;
 
 use super::machine::LifeId;
-use super::network::{Connection, ConnectionId, End, Network, Phase};
+use super::network::{Callee, Connection, ConnectionId, End, Network, Phase};
 
 /// A boot's way to its I/O node.
 #[derive(Clone)]
@@ -21,30 +21,56 @@ pub(super) struct Dialler {
     pub pset: PsetId,
 }
 
-/// A connection that is being made, or was.
-struct NodeEnd {
-    network: Network,
-    id: ConnectionId,
+/// A connection that is being made, or was, and the node's end of it.
+pub(super) struct NodeEnd {
+    pub network: Network,
+    pub id: ConnectionId,
+    pub end: End,
 }
 
 impl Drop for NodeEnd {
     fn drop(&mut self) {
         let mut connections = self.network.lock();
-        if let Some(connection) = connections.get(self.id)
-            && connection.has_node
-        {
-            connection.phase = Phase::Broken(NetError::Closed);
-            connections.touch(self.id);
+        let Some(connection) = connections.get(self.id) else { return };
+        let side = connection.at(self.end);
+        if !side.is_there {
+            return;
         }
+        if !matches!(side.phase, Phase::Broken(_)) {
+            side.phase = Phase::Broken(NetError::Closed);
+        }
+        connections.touch(self.id);
     }
 }
 
 impl NodeEnd {
+    /// Calls somebody, and waits for the answer.
+    pub(super) async fn call(network: Network, life: LifeId, callee: Callee, window: usize) -> Result<Self, NetError> {
+        let id = network.lock().dial(life, callee, window);
+        let made = Self { network, id, end: End::Caller };
+        poll_fn(|context| {
+            let looked = made.with(|connection| {
+                let is_open = connection.at(End::Caller).phase == Phase::Open;
+                if !is_open {
+                    connection.register(End::Caller, context.waker());
+                }
+                is_open
+            });
+            match looked {
+                Ok(true) => Poll::Ready(Ok(())),
+                Ok(false) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            }
+        })
+        .await?;
+        Ok(made)
+    }
+
     /// Looks at the connection; broken if it is.
     fn with<R>(&self, f: impl FnOnce(&mut Connection) -> R) -> Result<R, NetError> {
         let mut connections = self.network.lock();
         let connection = connections.get(self.id).ok_or(NetError::Reset)?;
-        if let Phase::Broken(error) = connection.phase {
+        if let Phase::Broken(error) = connection.at(self.end).phase {
             return Err(error);
         }
         Ok(f(connection))
@@ -59,23 +85,8 @@ impl Dial for Dialler {
     fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
         Box::pin(async move {
             let channel = if port == CONTROL_PORT { Channel::Control } else { Channel::Ship };
-            let id = self.network.lock().dial(self.life, self.pset, channel, buffer_bytes);
-            let end = NodeEnd { network: self.network.clone(), id };
-            poll_fn(|context| {
-                let looked = end.with(|connection| {
-                    let is_open = connection.phase == Phase::Open;
-                    if !is_open {
-                        connection.register(context.waker());
-                    }
-                    is_open
-                });
-                match looked {
-                    Ok(true) => Poll::Ready(Ok(())),
-                    Ok(false) => Poll::Pending,
-                    Err(error) => Poll::Ready(Err(error)),
-                }
-            })
-            .await?;
+            let callee = Callee::IoNode(self.pset, channel);
+            let end = NodeEnd::call(self.network.clone(), self.life, callee, buffer_bytes).await?;
             Ok(Arc::new(end) as Arc<dyn Wire>)
         })
     }
@@ -96,10 +107,10 @@ impl Dial for Dialler {
 impl Wire for NodeEnd {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<Result<bool, NetError>> {
         let looked = self.with(|connection| {
-            let stream = connection.towards(End::Node);
+            let stream = connection.towards(self.end);
             let found = if stream.arrived.is_empty() { stream.has_ended.then_some(false) } else { Some(true) };
             if found.is_none() {
-                connection.register(context.waker());
+                connection.register(self.end, context.waker());
             }
             found
         });
@@ -111,7 +122,12 @@ impl Wire for NodeEnd {
     }
 
     fn take(&self, f: &mut dyn FnMut(&[u8])) -> Result<(), NetError> {
-        let bytes = self.with(|connection| Vec::from(std::mem::take(&mut connection.towards(End::Node).arrived)))?;
+        let bytes = self.with(|connection| {
+            let window = connection.window;
+            let stream = connection.towards(self.end);
+            stream.has_room |= stream.arrived.len() >= window / 2;
+            Vec::from(std::mem::take(&mut stream.arrived))
+        })?;
         self.touch();
         f(&bytes);
         Ok(())
@@ -120,7 +136,7 @@ impl Wire for NodeEnd {
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, NetError>> {
         match self.try_write(bytes) {
             Ok(0) => {
-                let registered = self.with(|connection| connection.register(context.waker()));
+                let registered = self.with(|connection| connection.register(self.end, context.waker()));
                 registered.map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
             }
             written => Poll::Ready(written),
@@ -129,8 +145,8 @@ impl Wire for NodeEnd {
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         let written = self.with(|connection| {
-            let count = connection.room(End::IoNode).min(bytes.len());
-            connection.towards(End::IoNode).written.extend_from_slice(&bytes[..count]);
+            let count = connection.room(self.end.other()).min(bytes.len());
+            connection.towards(self.end.other()).written.extend_from_slice(&bytes[..count]);
             count
         })?;
         if written > 0 {
@@ -141,9 +157,9 @@ impl Wire for NodeEnd {
 
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
         let looked = self.with(|connection| {
-            let is_flushed = connection.towards(End::IoNode).unacknowledged() == 0;
+            let is_flushed = connection.towards(self.end.other()).unacknowledged() == 0;
             if !is_flushed {
-                connection.register(context.waker());
+                connection.register(self.end, context.waker());
             }
             is_flushed
         });
@@ -155,7 +171,7 @@ impl Wire for NodeEnd {
     }
 
     fn unacknowledged(&self) -> usize {
-        self.with(|connection| connection.towards(End::IoNode).unacknowledged()).unwrap_or(0)
+        self.with(|connection| connection.towards(self.end.other()).unacknowledged()).unwrap_or(0)
     }
 
     /// The world has ends learn of each other's end by itself.
@@ -163,8 +179,8 @@ impl Wire for NodeEnd {
 
     fn abort(&self) {
         let broken = self.with(|connection| {
-            connection.phase = Phase::Broken(NetError::Reset);
-            connection.wake();
+            connection.at(self.end).phase = Phase::Broken(NetError::Reset);
+            connection.wake(self.end);
         });
         if broken.is_ok() {
             self.touch();

@@ -13,13 +13,13 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
 use super::actor;
-use super::checkers::Checkers;
-use super::faults::Faults;
+use super::checkers::{Checkers, Note};
+use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
 use super::machine::{LifeId, Machine};
-use super::network::{End, Network};
+use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
 use super::users::User;
@@ -53,10 +53,12 @@ pub(super) struct World {
     pub users: Vec<User>,
     pub faults: Faults,
     pub forgets: Vec<Forgetting>,
-    /// Nodes that are cut off, and I/O nodes whose disk does not answer, until then, ns.
-    pub cut_off: BTreeMap<NodeId, u64>,
+    /// Links that do not carry, and I/O nodes whose disk does not answer, until then, ns.
+    pub cut_off: BTreeMap<Cut, u64>,
     pub dead_disks: BTreeMap<PsetId, u64>,
     pub lives: u64,
+    /// Jobs that were to speak with PMI.
+    pub talks: u64,
     /// What waits for those who are stopped.
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
@@ -102,11 +104,13 @@ impl World {
             cut_off: BTreeMap::new(),
             dead_disks: BTreeMap::new(),
             lives: 0,
+            talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
             violations: Vec::new(),
             trouble: None,
         };
+        world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         if !options.is_whole {
@@ -185,7 +189,25 @@ impl World {
         Ok(())
     }
 
+    /// What processes did is for the checkers.
+    pub(super) fn look_at_processes(&mut self) {
+        let mut seen = self.observed.lock();
+        for (mark, rank, note) in seen.pmi.drain(..) {
+            match note {
+                Note::Done => self.trace.count("PMI conversations", 1),
+                Note::Leaves(_) => self.trace.count("PMI barriers left by ranks", 1),
+                Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
+                _ => {}
+            }
+            self.checkers.pmi.note(mark, rank, note, self.now_ns);
+        }
+        for (job, rank) in seen.gone.drain(..) {
+            self.checkers.pmi.gone(job, rank.0, self.now_ns);
+        }
+    }
+
     fn check(&mut self) -> Result<(), Violation> {
+        self.look_at_processes();
         if let Some(error) = self.trouble.take() {
             return Err(Violation::new(format!("{error:#}")));
         }
@@ -209,6 +231,9 @@ impl World {
             self.machine_ends(node, "killed");
         }
         self.ordered_ns.clear();
+        self.checkers.given_up.host_ends(self.now_ns);
+        // Nobody else hears what was said to it.
+        self.queue.forget(|event| matches!(event, Event::Plant(_)));
         // What users meant to say they say to the next one.
         for event in self.deferred.remove(&Party::Host).unwrap_or_default() {
             if matches!(event, Event::User(_)) {
@@ -241,7 +266,7 @@ impl World {
             self.trouble = self.host.kill().err();
             return self.plan_start(LOOK_NS);
         }
-        self.checkers.rates.host_starts(self.host.disk.refused());
+        self.checkers.rates.host_starts(self.host.disk.refused(), self.now_ns);
         self.settle_host();
     }
 
@@ -252,12 +277,15 @@ impl World {
         if machine.is_off() {
             return self.machine_ends(life.node, "off");
         }
+        self.plan_node(life);
+    }
+
+    fn plan_node(&mut self, life: LifeId) {
+        let now_ns = self.now_ns;
+        let Some(machine) = self.machine_mut(life) else { return };
         let due_ns = machine.due_ns();
-        if due_ns != machine.planned_ns {
-            machine.planned_ns = due_ns;
-            if let Some(at_ns) = due_ns {
-                self.queue.plan(at_ns.max(now_ns), Event::NodeDue(life));
-            }
+        if let Some(at_ns) = machine.alarm.set(due_ns, now_ns) {
+            self.queue.plan(at_ns, Event::NodeDue(life));
         }
     }
 
@@ -289,7 +317,8 @@ impl World {
         let mut woken = None;
         match event {
             Event::HostDue => {
-                if self.host.planned_ns.take().is_some() {
+                let due_ns = self.host.due_ns();
+                if self.host.alarm.rings(due_ns, self.now_ns) {
                     self.checkers.rates.host_due(self.host.disk.refused(), self.now_ns);
                     self.host.advance(self.now_ns);
                 }
@@ -309,8 +338,9 @@ impl World {
             }
             Event::IoNodeDue(pset, incarnation) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {
-                    io_node.planned_ns = None;
-                    io_node.machine.advance(now);
+                    if io_node.alarm.rings(io_node.machine.deadline(), now.ns) {
+                        io_node.machine.advance(now);
+                    }
                 });
             }
             Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
@@ -349,23 +379,33 @@ impl World {
                 woken = Some(life);
             }
             Event::NodeDue(life) => {
-                if let Some(machine) = self.machine_mut(life) {
-                    machine.planned_ns = None;
+                let now_ns = self.now_ns;
+                if self.machine_mut(life).is_some_and(|machine| machine.rings(now_ns)) {
+                    woken = Some(life);
+                } else {
+                    self.plan_node(life);
                 }
-                woken = Some(life);
             }
-            Event::Dialled(id) => self.dialled(id),
+            Event::Dialled(id) => {
+                self.dialled(id);
+                woken = self.life_at(id, End::Called);
+            }
             Event::Answered(id, is_open) => {
                 self.answered(id, is_open);
-                woken = self.life_of(id);
+                woken = self.life_at(id, End::Caller);
             }
             Event::Arrive(id, end) => {
                 self.arrive(id, end);
-                woken = self.life_of(id);
+                // What has reached an I/O node is acknowledged.
+                woken = self.life_at(id, end).or_else(|| self.life_at(id, End::Caller));
+            }
+            Event::Acknowledged(id, end, reached) => {
+                self.acknowledged(id, end, reached);
+                woken = self.life_at(id, end);
             }
             Event::Broke(id, end) => {
                 self.broke(id, end);
-                woken = self.life_of(id).filter(|_| end == End::Node);
+                woken = self.life_at(id, end);
             }
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
@@ -388,14 +428,19 @@ impl World {
         if until_ns > self.now_ns {
             return self.queue.plan(until_ns, Event::Resume(party));
         }
-        for event in self.deferred.remove(&party).unwrap_or_default() {
+        let waits = self.deferred.remove(&party).unwrap_or_default();
+        // A service node that goes on sees first, as chance has it, what was said to it or that something is due.
+        if party == Party::Host && self.random.chance(500) {
+            self.happen(Event::HostDue);
+        }
+        for event in waits {
             self.happen(event);
             self.settle_network();
         }
     }
 
-    fn life_of(&self, id: super::network::ConnectionId) -> Option<LifeId> {
-        self.network.lock().get(id).map(|connection| connection.life)
+    fn life_at(&self, id: ConnectionId, end: End) -> Option<LifeId> {
+        self.network.lock().get(id).and_then(|connection| connection.life(end))
     }
 
     fn plant_says(&mut self, event: PlantEvent) {

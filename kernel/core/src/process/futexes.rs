@@ -13,6 +13,7 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
 use coppice_hal::heap::block_bytes;
+use spin::Once;
 
 use crate::limits::FUTEX_QUEUES;
 use crate::sync::{LockLevel, Mutex, MutexGuard};
@@ -153,14 +154,10 @@ impl Queue {
     }
 }
 
-/// The queues of a job on a node. There are as many sleepers as threads at most.
-pub(crate) struct Futexes(Box<[Mutex<Queue>]>);
-
-impl Default for Futexes {
-    fn default() -> Self {
-        Self((0..FUTEX_QUEUES).map(|_| Mutex::new(LockLevel::Futexes, Queue::default())).collect())
-    }
-}
+/// The queues of a job on a node, which are made when somebody wants one: many programs never do. There are as many
+/// sleepers as threads at most.
+#[derive(Default)]
+pub(crate) struct Futexes(Once<Box<[Mutex<Queue>]>>);
 
 /// The locked queues of two words.
 enum Two<'a> {
@@ -183,6 +180,12 @@ impl Two<'_> {
 }
 
 impl Futexes {
+    /// A queue by its index.
+    fn queue(&self, index: usize) -> &Mutex<Queue> {
+        let make = || (0..FUTEX_QUEUES).map(|_| Mutex::new(LockLevel::Futexes, Queue::default())).collect();
+        &self.0.call_once(make)[index]
+    }
+
     /// What they take of the heap before anybody sleeps, bytes.
     pub(crate) const BYTES: usize = block_bytes(FUTEX_QUEUES * size_of::<Mutex<Queue>>());
 
@@ -199,7 +202,7 @@ impl Futexes {
         may: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let index = word.queue();
-        let mut queue = self.0[index].lock();
+        let mut queue = self.queue(index).lock();
         may()?;
         sleeper.queue.store(index, Ordering::Relaxed);
         sleeper.woken.store(false, Ordering::Relaxed);
@@ -218,7 +221,7 @@ impl Futexes {
     /// # Errors
     /// What `hand` says; then nobody is woken.
     pub(crate) fn hand_on<E>(&self, lock: Word, hand: impl FnOnce(Option<u32>) -> Result<bool, E>) -> Result<(), E> {
-        let mut queue = self.0[lock.queue()].lock();
+        let mut queue = self.queue(lock.queue()).lock();
         let at = queue.0.iter().position(|entry| entry.word == lock);
         let next = at.and_then(|at| queue.0.get(at)).map(|entry| entry.bits);
         if hand(next)?
@@ -231,7 +234,7 @@ impl Futexes {
 
     /// Wakes up to `count` threads that sleep at a word for one of these bits. Returns how many.
     pub(crate) fn wake(&self, word: Word, count: usize, bits: u32) -> usize {
-        self.0[word.queue()].lock().wake(word, count, bits)
+        self.queue(word.queue()).lock().wake(word, count, bits)
     }
 
     /// If it `may`, wakes up to `wakes` threads that sleep at a word and lets up to `moves` others sleep at another,
@@ -279,10 +282,10 @@ impl Futexes {
     fn lock_two(&self, first: Word, second: Word) -> Two<'_> {
         let (first, second) = (first.queue(), second.queue());
         if first == second {
-            return Two::One(self.0[first].lock());
+            return Two::One(self.queue(first).lock());
         }
-        let lower = self.0[first.min(second)].lock();
-        let upper = self.0[first.max(second)].lock_second();
+        let lower = self.queue(first.min(second)).lock();
+        let upper = self.queue(first.max(second)).lock_second();
         if first < second { Two::Both(lower, upper) } else { Two::Both(upper, lower) }
     }
 }
@@ -322,7 +325,7 @@ impl Asleep<'_> {
             if self.was_woken() {
                 return true;
             }
-            let mut queue = self.futexes.0[self.sleeper.queue.load(Ordering::Relaxed)].lock();
+            let mut queue = self.futexes.queue(self.sleeper.queue.load(Ordering::Relaxed)).lock();
             let at = queue.0.iter().position(|entry| Arc::ptr_eq(&entry.sleeper, self.sleeper));
             // If it is not there, it was woken or moved a moment ago.
             if let Some(entry) = at.and_then(|at| queue.0.remove(at)) {

@@ -16,11 +16,17 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const NOTES: u64 = DATA + 0x4000;
 const PAUSE: u64 = NOTES + 0x200;
 const PATH: u64 = NOTES + 0x300;
+/// The name of the job's key-value space: its length, and then itself.
+const NAME: u64 = NOTES + 0x400;
+const NAME_BYTES_MAX: usize = 256;
+/// Where PMI's answers are: at most so many bytes.
+pub(super) const ANSWER: u64 = NOTES + 0x600;
+pub(super) const ANSWER_BYTES: u64 = PAGE - 0x600;
 /// Where its lines are.
 pub(super) const LINE: u64 = NOTES + PAGE;
 /// The pages that it writes beyond: [`TOUCHES_MAX`](super::super::users::TOUCHES_MAX) of them at most.
 const TOUCHED: u64 = NOTES + 0x1_0000;
-/// Scripts write to no more of a page, but for their notes and lines.
+/// Scripts write to no more of a page, but for their notes and lines. Parts of pages that are looked at are as long.
 const WRITTEN_BYTES: usize = 0x400;
 /// Strings that it reads are shorter.
 const TEXT_BYTES_MAX: usize = 128;
@@ -62,10 +68,10 @@ impl Actor<'_> {
         let mut at = address;
         loop {
             let room = (PAGE - at % PAGE).min((TEXT_BYTES_MAX - text.len()) as u64);
-            let mut bytes = vec![0; room as usize];
-            self.read(at, &mut bytes)?;
+            let bytes = &mut [0; TEXT_BYTES_MAX][..room as usize];
+            self.read(at, bytes)?;
             let end = bytes.iter().position(|byte| *byte == 0);
-            text.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+            text.extend_from_slice(&bytes[..end.unwrap_or(room as usize)]);
             at += room;
             if end.is_some() || text.len() >= TEXT_BYTES_MAX {
                 return Ok(text);
@@ -73,8 +79,8 @@ impl Actor<'_> {
         }
     }
 
-    /// The script that the arguments say, and the rank that the environment does.
-    pub(super) fn read_arguments(&self) -> Result<([u64; SCRIPT_NUMBERS], u32), UserExit> {
+    /// The script that the arguments say, and the rank that the environment does, of so many.
+    pub(super) fn read_arguments(&self) -> Result<([u64; SCRIPT_NUMBERS], u32, u32), UserExit> {
         let stack = self.regs.rsp;
         let count = self.word(stack)?;
         let mut numbers = [0; SCRIPT_NUMBERS];
@@ -83,33 +89,57 @@ impl Actor<'_> {
             let text = self.text(self.word(stack + 8 + 8 * index)?)?;
             *slot = number(&text).unwrap_or_default();
         }
+        let (mut rank, mut size) = (None, None);
         let mut at = stack + 8 * (count + 2);
-        loop {
+        while rank.is_none() || size.is_none() {
             let variable = self.word(at)?;
             if variable == 0 {
                 self.observed.violate(format!("a process of program {} is not told its rank", numbers[0]));
-                return Ok((numbers, u32::MAX));
+                break;
             }
-            if let Some(rank) = self.text(variable)?.strip_prefix(b"PMI_RANK=").and_then(number) {
-                return Ok((numbers, u32::try_from(rank).unwrap_or(u32::MAX)));
-            }
+            let text = self.text(variable)?;
+            let says = |name: &[u8]| text.strip_prefix(name).and_then(number).and_then(|it| u32::try_from(it).ok());
+            rank = rank.or_else(|| says(b"PMI_RANK="));
+            size = size.or_else(|| says(b"PMI_SIZE="));
             at += 8;
         }
+        Ok((numbers, rank.unwrap_or(u32::MAX), size.unwrap_or(1).max(1)))
     }
 
-    pub(super) fn put_facts(&self, rank: u32, numbers: [u64; SCRIPT_NUMBERS]) -> Result<(), UserExit> {
-        let words = std::iter::once(u64::from(rank)).chain(numbers);
+    pub(super) fn put_facts(&self, rank: u32, size: u32, numbers: [u64; SCRIPT_NUMBERS]) -> Result<(), UserExit> {
+        let words = std::iter::once(u64::from(size) << 32 | u64::from(rank)).chain(numbers);
         self.put(NOTES, &words.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
     }
 
-    pub(super) fn read_facts(&self) -> Result<(u32, [u64; SCRIPT_NUMBERS]), UserExit> {
+    pub(super) fn read_facts(&self) -> Result<(u32, u32, [u64; SCRIPT_NUMBERS]), UserExit> {
         let mut bytes = [0; 8 * (SCRIPT_NUMBERS + 1)];
         self.read(NOTES, &mut bytes)?;
         let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        let rank = words.next().and_then(|rank| u32::try_from(rank).ok()).unwrap_or(u32::MAX);
+        let who = words.next().unwrap_or(u64::MAX);
         let mut numbers = [0; SCRIPT_NUMBERS];
         numbers.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
-        Ok((rank, numbers))
+        Ok((who as u32, (who >> 32) as u32, numbers))
+    }
+
+    pub(super) fn put_name(&self, name: &str) -> Result<(), UserExit> {
+        let bytes = name.as_bytes().get(..name.len().min(NAME_BYTES_MAX)).unwrap_or_default();
+        self.put(NAME + 8, bytes)?;
+        self.put(NAME, &(bytes.len() as u64).to_le_bytes())
+    }
+
+    /// The name that it was told, if it was told one.
+    pub(super) fn read_name(&self) -> Result<String, UserExit> {
+        let length = usize::try_from(self.word(NAME)?).unwrap_or(usize::MAX).min(NAME_BYTES_MAX);
+        let mut name = vec![0; length];
+        self.read(NAME + 8, &mut name)?;
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    /// The first bytes of what PMI has answered.
+    pub(super) fn read_answer(&self, length: u64) -> Result<Vec<u8>, UserExit> {
+        let mut answer = vec![0; length.min(ANSWER_BYTES) as usize];
+        self.read(ANSWER, &mut answer)?;
+        Ok(answer)
     }
 
     pub(super) fn put_pause(&self, pause_ns: u64) -> Result<u64, UserExit> {
@@ -137,21 +167,28 @@ impl Actor<'_> {
         let pages = text.chain(data).chain(self.touched(facts));
         // The first rank looks at all of them, the others at where scripts write.
         let looks_at = if facts.rank == 0 { PAGE_BYTES } else { WRITTEN_BYTES };
-        let mut page = [0; PAGE_BYTES];
-        let page = &mut page[..looks_at];
         for address in pages.skip(self.regs.r14 as usize) {
-            self.read(address, page)?;
-            self.regs.r14 += 1;
             let of_file = facts.program.page_at(address).unwrap_or_default();
-            let of_file = &of_file[..of_file.len().min(looks_at)];
-            let (same, zeros) = page.split_at(of_file.len());
-            if same != of_file || zeros != &[0; PAGE_BYTES][..zeros.len()] {
-                let expected = of_file.iter().chain(std::iter::repeat(&0));
-                let at = page.iter().zip(expected).position(|(is, must)| is != must).unwrap_or_default();
-                let (rank, number, at) = (facts.rank, facts.script.program, address + at as u64);
-                let what = format!("rank {rank} of program {number} begins with something else at {at:#x}");
-                self.observed.violate(what);
+            for offset in (0..looks_at).step_by(WRITTEN_BYTES) {
+                let of_file = of_file.get(offset..).unwrap_or_default();
+                self.look_at(facts, address + offset as u64, &of_file[..of_file.len().min(WRITTEN_BYTES)])?;
             }
+            self.regs.r14 += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a part of a page is as the file has it, and zeros behind that.
+    fn look_at(&self, facts: &Facts, address: u64, of_file: &[u8]) -> Result<(), UserExit> {
+        let mut found = [0; WRITTEN_BYTES];
+        self.read(address, &mut found)?;
+        let (same, zeros) = found.split_at(of_file.len());
+        if same != of_file || zeros != &[0; WRITTEN_BYTES][..zeros.len()] {
+            let expected = of_file.iter().chain(std::iter::repeat(&0));
+            let at = found.iter().zip(expected).position(|(is, must)| is != must).unwrap_or_default();
+            let (rank, number, at) = (facts.rank, facts.script.program, address + at as u64);
+            let what = format!("rank {rank} of program {number} begins with something else at {at:#x}");
+            self.observed.violate(what);
         }
         Ok(())
     }

@@ -15,10 +15,8 @@ use crate::cluster::script::Script;
 struct Job {
     script: Script,
     ranks: u32,
-    /// Lines of each rank that have come.
-    lines: BTreeMap<u32, u64>,
-    /// The beginning of each rank's next line.
-    begun: BTreeMap<u32, Vec<u8>>,
+    /// Of each rank the lines that have come, and how many bytes of the next.
+    lines: BTreeMap<u32, (u64, usize)>,
     ended: Option<JobView>,
 }
 
@@ -31,7 +29,7 @@ pub(in crate::cluster) struct Jobs {
 
 impl Jobs {
     pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: Script) {
-        let job = Job { script, ranks, lines: BTreeMap::new(), begun: BTreeMap::new(), ended: None };
+        let job = Job { script, ranks, lines: BTreeMap::new(), ended: None };
         if self.table.insert(id, job).is_some() {
             self.found.push(Violation::new(format!("two jobs have the number {id}")));
         }
@@ -39,17 +37,22 @@ impl Jobs {
 
     pub(in crate::cluster) fn output(&mut self, id: JobId, rank: u32, bytes: &[u8]) {
         let Some(job) = self.table.get_mut(&id) else { return };
-        let begun = job.begun.entry(rank).or_default();
-        begun.extend_from_slice(bytes);
-        while let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = begun.drain(..=end).collect();
-            let number = job.lines.entry(rank).or_default();
-            if line != job.script.line(rank, *number) {
-                let came = String::from_utf8_lossy(line.get(..line.len().min(40)).unwrap_or_default()).into_owned();
-                let what = format!("job {id}: where line {number} of rank {rank} should come, there came {came:?}");
+        let (number, begun) = job.lines.entry(rank).or_default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let line = job.script.line(rank, *number);
+            let (came, later) = rest.split_at(rest.len().min(line.len() - *begun));
+            if came != &line[*begun..*begun + came.len()] {
+                let came = String::from_utf8_lossy(came.get(..came.len().min(40)).unwrap_or_default()).into_owned();
+                let at = format!("byte {begun} of line {number} of rank {rank}");
+                let what = format!("job {id}: where {at} should come, there came {came:?}");
                 return self.found.push(Violation::new(what));
             }
-            *number += 1;
+            *begun += came.len();
+            if *begun == line.len() {
+                (*number, *begun) = (*number + 1, 0);
+            }
+            rest = later;
         }
     }
 
@@ -98,7 +101,7 @@ impl Jobs {
         if let Some(told) = &job.ended {
             ensure(told == recorded, || format!("job {id}: the user heard {told:?}, recorded is {recorded:?}"))?;
             for rank in &detail.rank_reports {
-                let came = job.lines.get(&rank.rank).copied().unwrap_or(0);
+                let came = job.lines.get(&rank.rank).map_or(0, |(lines, _)| *lines);
                 let is_whole = rank.exit == Some(job.script.status);
                 held += u64::from(is_whole);
                 let all = job.script.lines_of(rank.rank);

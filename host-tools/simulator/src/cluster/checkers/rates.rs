@@ -1,7 +1,9 @@
 //! Nobody goes round in circles: what is due is not due again at once for ever, and what does not work is not tried
 //! again without a pause.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_protocol::ids::PsetId;
 
 use super::given_up::Who;
 use crate::checkers::Violation;
@@ -9,8 +11,10 @@ use crate::cluster::queue::SECOND_NS;
 
 /// Times in a simulated second that something may be due at the service node.
 const DUE_MAX: u64 = 5_000;
-/// Starts of one machine or helper in a simulated minute. Faults that kill it one after the other make for some.
-const STARTS_MAX: u64 = 90;
+/// Starts of one machine or helper in a simulated minute, beside those that follow from something that happened to it
+/// or to what it rests on.
+const STARTS_MAX: u64 = 30;
+const MINUTE_NS: u64 = 60 * SECOND_NS;
 /// Changes of the database in a simulated second that may fail. Users and machines that are switched on make for some.
 const REFUSED_MAX: u64 = 200;
 
@@ -29,6 +33,10 @@ impl Count {
         self.count += by;
         self.count
     }
+
+    fn within(self, stretch: u64) -> u64 {
+        if self.stretch == stretch { self.count } else { 0 }
+    }
 }
 
 /// See this module.
@@ -38,6 +46,10 @@ pub(in crate::cluster) struct Rates {
     refused: Count,
     refused_before: u64,
     starts: BTreeMap<Who, Count>,
+    /// Reasons that each had to be started anew.
+    struck: BTreeMap<Who, Count>,
+    /// Starts of the service node.
+    hosts: Count,
     found: Vec<Violation>,
 }
 
@@ -55,17 +67,46 @@ impl Rates {
     }
 
     /// A service node starts, after so many refused changes of others.
-    pub(in crate::cluster) fn host_starts(&mut self, refused: u64) {
+    pub(in crate::cluster) fn host_starts(&mut self, refused: u64, now_ns: u64) {
         self.refused_before = refused;
+        self.hosts.add(now_ns / MINUTE_NS, 1);
     }
 
-    pub(in crate::cluster) fn started(&mut self, who: Who, now_ns: u64) {
-        if self.starts.entry(who).or_default().add(now_ns / (60 * SECOND_NS), 1) > STARTS_MAX {
+    /// A fault touches somebody, who may have to be started anew.
+    pub(in crate::cluster) fn struck(&mut self, who: Who, now_ns: u64) {
+        self.struck.entry(who).or_default().add(now_ns / MINUTE_NS, 1);
+    }
+
+    /// One that belongs to this pset, if to any, is started.
+    pub(in crate::cluster) fn started(&mut self, who: Who, pset: Option<PsetId>, now_ns: u64) {
+        let minute = now_ns / MINUTE_NS;
+        let rests_on: BTreeSet<Who> =
+            [Some(who), pset.map(Who::IoNode), Some(Who::Fabric)].into_iter().flatten().collect();
+        let struck = rests_on.iter().filter_map(|who| self.struck.get(who)).map(|count| count.within(minute));
+        let reasons = struck.sum::<u64>() + self.hosts.within(minute);
+        if self.starts.entry(who).or_default().add(minute, 1) > STARTS_MAX + reasons {
             self.found.push(Violation::new(format!("{who:?} is started again and again")));
         }
     }
 
     pub(in crate::cluster) fn found(&mut self) -> &mut Vec<Violation> {
         &mut self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rates, STARTS_MAX, Who};
+
+    #[test]
+    fn starts_that_follow_from_faults_are_no_circles() {
+        let is_found = |struck: u64| {
+            let mut rates = Rates::default();
+            (0..struck).for_each(|_| rates.struck(Who::Fabric, 1));
+            (0..STARTS_MAX + 5).for_each(|_| rates.started(Who::Fabric, None, 2));
+            rates.found().pop().is_some()
+        };
+        assert!(is_found(4));
+        assert!(!is_found(5));
     }
 }
