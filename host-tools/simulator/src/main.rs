@@ -1,5 +1,7 @@
 //! Tries seeds until something does not hold, or shows one.
 
+mod transfers;
+
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +51,8 @@ enum What {
         #[arg(long, value_name = "S", default_value_t = 60)]
         shrink: u64,
     },
+    /// One file to many members, in several ways
+    Distribution(transfers::Transfer),
 }
 
 #[derive(Args)]
@@ -76,6 +80,7 @@ fn main() -> anyhow::Result<()> {
             show(&failure, seeds.trace);
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
+        What::Distribution(transfer) => transfer.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");

@@ -32,12 +32,21 @@ impl Assemblies {
         self.all.iter().find(|assembly| assembly.piece == piece)
     }
 
-    /// Packets came; `whole` are all of their piece. Whether the piece is complete by that.
-    pub(super) fn add(&mut self, piece: u32, packets: PacketSet, whole: PacketSet, from: u32, now_ns: u64) -> bool {
+    /// Packets came; `whole` are all of their piece. Those of them that are taken, and whether the piece is complete by
+    /// that.
+    pub(super) fn add(
+        &mut self,
+        piece: u32,
+        packets: PacketSet,
+        whole: PacketSet,
+        from: u32,
+        now_ns: u64,
+    ) -> (PacketSet, bool) {
+        const NOTHING: (PacketSet, bool) = (PacketSet(0), false);
         let is_wary = self.is_wary;
         let index = match self.all.iter().position(|assembly| assembly.piece == piece) {
             Some(index) => index,
-            None if !self.make_room() => return false,
+            None if !self.make_room() => return NOTHING,
             None => {
                 self.all.push(Assembly {
                     piece,
@@ -52,13 +61,14 @@ impl Assemblies {
         };
         let assembly = &mut self.all[index];
         if assembly.is_complete || is_wary && assembly.from != from {
-            return false;
+            return NOTHING;
         }
-        assembly.is_mixed |= assembly.from != from;
-        assembly.packets = assembly.packets.with(packets.within(whole));
+        let taken = packets.within(whole).without(assembly.packets);
+        assembly.is_mixed |= assembly.from != from && !taken.is_empty();
+        assembly.packets = assembly.packets.with(taken);
         assembly.touched_ns = now_ns;
         assembly.is_complete = assembly.packets == whole;
-        assembly.is_complete
+        (taken, assembly.is_complete)
     }
 
     fn make_room(&mut self) -> bool {

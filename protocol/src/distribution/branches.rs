@@ -43,6 +43,13 @@ impl Machine {
         Some(tree.place(member)?.branch)
     }
 
+    /// The first of the pieces of a member's branch that is missing here.
+    fn lacked_of(&self, tree: Branches, member: u32) -> Option<u32> {
+        let branch = tree.place(member)?.branch;
+        let pieces = (branch..self.plan.pieces()).step_by(tree.branches() as usize);
+        pieces.into_iter().find(|piece| !self.have.has(*piece))
+    }
+
     pub(super) fn look_at_branches(&mut self, tree: Branches, now_ns: u64) {
         let piece_ns = self.estimate.piece_ns();
         if let Some(piece) = self.own_missing() {
@@ -62,13 +69,22 @@ impl Machine {
             return;
         }
         self.branch.low = self.plan.pieces();
+        let asked = self.asks.len();
         if self.is_branch_served() {
             match self.plan.scheme {
                 Scheme::Branches { ask: AskVariant::NodeFirst, .. } => self.ask_nodes(tree, now_ns),
                 _ => self.ask_for_pieces(now_ns),
             }
         }
-        self.look_ns = now_ns + piece_ns;
+        // Nobody is asked all the time who does not answer.
+        // All have the pieces of their branches by now, and there is nobody to ask for what is missing.
+        let late_ns = 4 * u64::from(self.plan.pieces()) * (piece_ns + u64::from(self.plan.link.latency_ns));
+        if self.asks.len() == 0 && self.elapsed_ns(now_ns) > late_ns {
+            self.miss();
+        }
+        let is_well = self.is_well() && self.asks.len() > asked;
+        let pause_ns = if is_well { 0 } else { self.asks.patience_ns() / 16 };
+        self.look_ns = now_ns + pause_ns.max(piece_ns + u64::from(self.plan.link.latency_ns));
     }
 
     fn ask_for_pieces(&mut self, now_ns: u64) {
@@ -81,20 +97,28 @@ impl Machine {
             let found = self.have.missing_from(start).find(|piece| !self.is_under_way(*piece));
             let found = found.or_else(|| self.have.missing_from(0).find(|piece| !self.is_under_way(*piece)));
             let Some(piece) = found else { return };
-            self.ask_holder(piece, now_ns);
+            if !self.is_home_wanted(piece) {
+                self.ask_holder(piece, now_ns);
+            } else if self.asks.count_of(HOME) == 0 {
+                self.ask_home(piece, now_ns);
+            }
         }
     }
 
     fn ask_nodes(&mut self, tree: Branches, now_ns: u64) {
+        if !self.is_well() {
+            // Answers do not come, or bring nothing: it is asked for what is missing.
+            return self.ask_for_pieces(now_ns);
+        }
         for _ in 0..ASKS_PER_MEMBER_MAX {
             if self.asks.len() >= ANY_ASKS_MAX {
                 return;
             }
             let member = self.choose(self.plan.members) + 1;
-            let Some(piece) = self.branch_piece_of(member) else { return };
+            let Some(piece) = self.lacked_of(tree, member) else { continue };
             let by_ns = self.estimate.serves_by(tree, member, piece);
             let has_some = by_ns.is_some_and(|by_ns| by_ns <= self.elapsed_ns(now_ns));
-            if member != self.me && has_some && !self.is_suspect(member) && !self.have.has(piece) {
+            if member != self.me && has_some && !self.is_suspect(member) {
                 let has = self.have.clone();
                 if self.asks.add(None, member, now_ns) {
                     self.say(member, Message::AskAny { has });

@@ -69,6 +69,8 @@ pub enum Outcome {
 const HOLDER_TRIES: u32 = 12;
 /// So many in a row that did not have it, for each step from home, then that is asked.
 const MISSES_MAX: u32 = 3;
+/// The same in a tree of branches, where all of a branch may be gone.
+const BRANCH_MISSES: u32 = 8;
 /// A member to which nothing comes for so long gives up, ns.
 const SILENCE_NS: u64 = 20_000_000_000;
 
@@ -202,10 +204,18 @@ impl Machine {
         let silence_ns = Some(self.heard_ns + SILENCE_NS).filter(|_| self.me != HOME && !self.is_over);
         let roll_ns = self.roll.as_ref().filter(|_| !self.is_over).and_then(Roll::due_ns);
         let look_ns = Some(self.look_ns).filter(|look_ns| *look_ns < u64::MAX);
-        [self.sender.due_ns(), self.asks.due_ns(), look_ns, self.reports.due_ns(), self.feeds.due_ns(), roll_ns, silence_ns]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.sender.due_ns(),
+            self.asks.due_ns(),
+            look_ns,
+            self.reports.due_ns(),
+            self.feeds.due_ns(),
+            roll_ns,
+            silence_ns,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Time has passed.
@@ -224,21 +234,26 @@ impl Machine {
         }
     }
 
-    /// Packets of a piece came, all from `from`, which stamped them with the time since home began.
-    pub fn arrived(&mut self, from: u32, piece: u32, packets: PacketSet, elapsed_ns: u64, now_ns: u64) {
+    /// Packets of a piece came, all from `from`, which stamped them with the time since home began. Those that are
+    /// given back are to be kept, before anything else is done; the others are there already, or nobody believes them.
+    pub fn arrived(&mut self, from: u32, piece: u32, packets: PacketSet, elapsed_ns: u64, now_ns: u64) -> PacketSet {
+        let mut kept = PacketSet::default();
         if self.me == HOME || piece >= self.plan.pieces() || from > self.plan.members {
-            return;
+            return kept;
         }
         self.heard_ns = now_ns;
         self.has_begun(elapsed_ns, now_ns);
         self.feeds.heard(piece, from, now_ns);
         if !self.have.has(piece) && !self.liars.contains(&from) {
             self.asks.heard(piece, from, now_ns);
-            if self.assemblies.add(piece, packets, self.plan.packets(piece), from, now_ns) {
+            let (taken, is_complete) = self.assemblies.add(piece, packets, self.plan.packets(piece), from, now_ns);
+            kept = taken;
+            if is_complete {
                 self.effects.push_back(Effect::Check { piece });
             }
         }
         self.look(now_ns);
+        kept
     }
 
     /// Home began so long before something was sent that came now: of all that say so the earliest is right, as others
@@ -534,19 +549,31 @@ impl Machine {
             return self.ask(piece, holder, now_ns);
         }
         // Where all should have it, and there is nobody to ask, home is.
+        // Perhaps one of those that did not answer does now.
+        let is_suspected = self.suspects.pop_front().is_some();
         let is_due = match self.shape {
             Shape::Two(trees) => self.estimate.all_have_by(trees, piece) <= elapsed_ns,
-            Shape::Branches(_) => false,
+            Shape::Branches(_) => is_suspected || !self.liars.is_empty(),
         };
         self.misses = self.misses.saturating_add(u8::from(is_due));
         false
+    }
+
+    /// There was nobody to ask.
+    pub(super) const fn miss(&mut self) {
+        self.misses = self.misses.saturating_add(1);
+    }
+
+    /// Whether the last that was asked had what it was asked for.
+    pub(super) const fn is_well(&self) -> bool {
+        self.misses == 0
     }
 
     /// Whether too many in a row did not have what they were asked for.
     pub(super) fn is_home_wanted(&self, piece: u32) -> bool {
         let depth = match self.shape {
             Shape::Two(trees) => trees.depth(super::estimate::tree_of(piece), self.me),
-            Shape::Branches(_) => 1,
+            Shape::Branches(_) => BRANCH_MISSES,
         };
         u32::from(self.misses) >= MISSES_MAX * depth
     }

@@ -179,8 +179,7 @@ pub fn decode<'a>(
     if header.version.get() != VERSION {
         return Err(PacketError::Version(header.version.get()));
     }
-    let envelope =
-        Envelope { from: header.from.get(), to: header.to.get(), elapsed_ns: header.elapsed_ns.get() };
+    let envelope = Envelope { from: header.from.get(), to: header.to.get(), elapsed_ns: header.elapsed_ns.get() };
     let transfer = (header.number.get(), header.generation.get());
     if transfer != (plan.transfer.number, plan.transfer.generation.0) || envelope.to != me {
         return Err(PacketError::Address);
@@ -298,7 +297,8 @@ fn ranges(body: &[u8]) -> Result<MemberRanges, PacketError> {
     for [a, b, c, d, e, f, g, h] in pairs {
         let (first, last) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
         // Each is a range of its own, in order.
-        let is_next = members.ranges().last().is_none_or(|(_, before)| before.checked_add(1).is_some_and(|at| at < first));
+        let is_next =
+            members.ranges().last().is_none_or(|(_, before)| before.checked_add(1).is_some_and(|at| at < first));
         if !is_next || !members.add(first, last) {
             return Err(WRONG);
         }

@@ -1,8 +1,8 @@
 //! What all members of a transfer know before it begins.
 
 use crate::ids::Generation;
-use crate::program::tree::NODE_BYTES;
 use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECES_PER_TRANSFER_MAX};
+use crate::program::tree::NODE_BYTES;
 use crate::trees::{Branches, TwoTrees};
 
 use super::pieces::PacketSet;

@@ -39,13 +39,7 @@ pub(super) struct Roll {
 
 impl Roll {
     pub(super) const fn new(members: u32) -> Self {
-        Self {
-            members,
-            settled: MemberRanges::none(),
-            lost: Vec::new(),
-            probes: Vec::new(),
-            quiet_until_ns: u64::MAX,
-        }
+        Self { members, settled: MemberRanges::none(), lost: Vec::new(), probes: Vec::new(), quiet_until_ns: u64::MAX }
     }
 
     /// These are whole. Whether that is news.

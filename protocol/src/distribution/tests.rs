@@ -127,8 +127,8 @@ impl World {
     /// Runs until home knows and everybody who can be is whole, or for a minute.
     fn run(mut self) -> Self {
         while let Some(((now_ns, _), event)) = self.queue.pop_first() {
-            let able = (1..=self.plan.members).filter(|member| self.is_able(*member)).count();
-            if now_ns > 60 * SECOND_NS || self.lost.is_some() && self.whole.len() >= able {
+            let is_done = |member| !self.is_able(member) || self.whole.contains(&member);
+            if now_ns > 60 * SECOND_NS || self.lost.is_some() && (1..=self.plan.members).all(is_done) {
                 break;
             }
             let member = match event {
@@ -184,11 +184,11 @@ impl World {
         match content {
             Content::Packet { piece, packet, bytes } => {
                 let at = (piece * self.plan.piece_bytes + packet * self.plan.packet_bytes) as usize;
-                if !self.plan.is_proof(piece, packet) && !machine.pieces().has(piece) {
+                let packets = super::PacketSet::one(packet);
+                let kept = machine.arrived(envelope.from, piece, packets, envelope.elapsed_ns, now_ns);
+                if !self.plan.is_proof(piece, packet) && !kept.is_empty() {
                     self.stores[member as usize][at..at + bytes.len()].copy_from_slice(bytes);
                 }
-                let packets = super::PacketSet::one(packet);
-                machine.arrived(envelope.from, piece, packets, envelope.elapsed_ns, now_ns);
             }
             Content::Message(message) => machine.heard(envelope.from, message, envelope.elapsed_ns, now_ns),
         }

@@ -221,7 +221,8 @@ impl Machine {
             Shape::Two(trees) => u64::from(trees.depth(tree, self.me)),
             Shape::Branches(_) => 0,
         };
-        let late_ns = (LATE_PIECES + depth * LATE_PIECES_MORE) * self.estimate.piece_ns() + 8 * u64::from(self.plan.link.latency_ns);
+        let late_ns = (LATE_PIECES + depth * LATE_PIECES_MORE) * self.estimate.piece_ns()
+            + 8 * u64::from(self.plan.link.latency_ns);
         let by_ns = self.estimate.has_by(self.shape, self.me, next);
         by_ns.is_some_and(|by_ns| by_ns.saturating_add(late_ns) < self.elapsed_ns(now_ns))
     }

@@ -151,7 +151,10 @@ mod tests {
                             (at, depth) = (tree.parent(at), depth + 1);
                         }
                         assert!(depth <= layers, "{member} of {members} in {branches} branches");
-                        assert_eq!(tree.place(member).and_then(|place| tree.member(place)), (member > 0).then_some(member));
+                        assert_eq!(
+                            tree.place(member).and_then(|place| tree.member(place)),
+                            (member > 0).then_some(member)
+                        );
                     }
                     assert!(below.into_iter().eq(1..=members));
                 }

@@ -5,6 +5,7 @@
 //! measured in the same run.
 
 pub(crate) mod cluster;
+mod distribution;
 mod guest;
 mod io;
 mod launch;
@@ -26,7 +27,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads or sections
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections or distribution (simulated)
     group: Option<String>,
 }
 
@@ -62,10 +63,13 @@ const GROUPS: &[(&str, Group)] = &[
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.group.as_deref() == Some(distribution::NAME) {
+        return distribution::show();
+    }
     let groups: Vec<_> =
         GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();
     if groups.is_empty() {
-        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).chain([distribution::NAME]).collect();
         bail!("no such group of figures; there are: {}", names.join(", "));
     }
     setup::everything()?;

@@ -2,7 +2,6 @@
 
 use coppice_protocol::distribution::Plan;
 
-use super::bound_ns;
 use crate::random::Random;
 
 /// How a file gets to many.
@@ -24,7 +23,6 @@ impl Model {
     #[must_use]
     pub fn whole_ns(self, plan: &Plan) -> f64 {
         let copy_ns = plan.link_ns(u64::from(plan.pieces()) * plan.wire_bytes(0, plan.packets(0))) as f64;
-        let copy_ns = copy_ns.min(bound_ns(plan) * 2.0);
         let (members, latency_ns) = (f64::from(plan.members), f64::from(plan.link.latency_ns));
         match self {
             Self::Sequential => members * copy_ns + latency_ns,
@@ -78,7 +76,8 @@ pub fn random_pull(plan: &Plan, seed: u64) -> f64 {
                     })
                 });
                 let start = random.next();
-                let rarest = wanted.min_by_key(|piece| (holders[*piece], start.rotate_left(*piece as u32 % 64) ^ *piece as u64));
+                let order = |piece: usize| start.rotate_left(piece as u32 % 64) ^ piece as u64;
+                let rarest = wanted.min_by_key(|piece| (holders[*piece], order(*piece)));
                 if let Some(piece) = rarest {
                     has[receiver * words + piece / 64] |= 1 << (piece % 64);
                     holders[piece] += 1;

@@ -1,0 +1,98 @@
+//! Transfers to some hundreds of members: simulated times against what they should be, which no machine's load changes.
+
+use coppice_protocol::distribution::{AskVariant, Link, Plan, Scheme, TransferId};
+use coppice_protocol::ids::Generation;
+use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, run};
+
+fn plan(members: u32, scheme: Scheme) -> Plan {
+    Plan {
+        transfer: TransferId { number: 1, generation: Generation(1) },
+        bytes: 6_000_000,
+        piece_bytes: 32_768,
+        packet_bytes: 8192,
+        overhead_bytes: 130,
+        members,
+        scheme,
+        link: Link { bytes_per_second: 1_250_000_000, latency_ns: 5_000 },
+    }
+}
+
+fn transfer(plan: Plan, seed: u64, faults: Faults) -> Transferred {
+    let options = Options { plan, seed, faults, buffer_bytes: 4_000_000, check_ns: 0, limit_ns: 60_000_000_000 };
+    run(&options).expect("a plan")
+}
+
+/// In units of the time that the bytes take on one link.
+fn bounds(ns: u64, plan: &Plan) -> f64 {
+    ns as f64 / bound_ns(plan)
+}
+
+#[test]
+fn two_trees_take_the_time_of_one_link_and_of_their_depth() {
+    for members in [1, 2, 3, 64, 300] {
+        let plan = plan(members, Scheme::TwoTrees);
+        let result = transfer(plan, 1, Faults::default());
+        let depth = plan.two_trees().depth_max();
+        let wire_ns: u64 =
+            (0..plan.pieces()).map(|piece| plan.link_ns(plan.wire_bytes(piece, plan.packets(piece)))).sum();
+        // One piece more, as home sends to both trees in turn.
+        let most_ns = wire_ns + (2 * u64::from(depth) + 1) * (plan.piece_ns() + u64::from(plan.link.latency_ns));
+        assert!(result.whole_ns <= most_ns, "{members} members: {} ns, of {most_ns}", result.whole_ns);
+        assert_eq!((result.incomplete, result.lost, result.asks, result.again), (0, 0, 0, 0), "{members} members");
+    }
+}
+
+#[test]
+fn each_link_carries_each_byte_about_once() {
+    let plan = plan(300, Scheme::TwoTrees);
+    let result = transfer(plan, 1, Faults::default());
+    let once = (plan.bytes as f64) * 1.03;
+    assert!(result.home_bytes as f64 <= once);
+    assert!(result.member_bytes as f64 <= once * 299.0);
+}
+
+#[test]
+fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
+    for seed in 0..6 {
+        let plan = plan(300, Scheme::TwoTrees);
+        let result = transfer(plan, seed, Faults { loss: 0.001, dying: 0.01, slow: 0.0 });
+        assert_eq!((result.incomplete, result.lost), (0, result.died), "seed {seed}");
+        // Short files feel the time to notice more: it is the same for all.
+        assert!(bounds(result.whole_ns, &plan) < 2.5, "seed {seed}: {}", bounds(result.whole_ns, &plan));
+        assert!(result.home_bytes < plan.bytes * 5 / 4, "seed {seed}: home sent {}", result.home_bytes);
+    }
+}
+
+#[test]
+fn the_published_scheme_takes_the_time_it_is_said_to() {
+    // As published, but with 64 branches of 64: after twice the bound the last leaf has its branch's piece.
+    let mut plan = plan(64 * 64, Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst });
+    plan.piece_bytes = u32::try_from(plan.bytes.div_ceil(64)).expect("small");
+    (plan.overhead_bytes, plan.link.latency_ns) = (0, 0);
+    let options = Options {
+        plan,
+        seed: 1,
+        faults: Faults::default(),
+        buffer_bytes: u64::MAX / 2,
+        check_ns: 0,
+        limit_ns: u64::MAX,
+    };
+    let result = run(&options).expect("a plan");
+    assert_eq!((result.incomplete, result.lost), (0, 0));
+    let first = bounds(result.first_piece_ns, &plan);
+    assert!((1.9..=2.1).contains(&first), "{first}");
+    let whole = bounds(result.whole_ns, &plan);
+    assert!((2.85..=3.4).contains(&whole), "{whole}");
+    // Whole files through the same tree.
+    let stored = Model::StoreAndForward(64).whole_ns(&plan) / bound_ns(&plan);
+    assert!((120.0..=130.0).contains(&stored), "{stored}");
+}
+
+#[test]
+fn a_run_is_the_same_again() {
+    let faults = Faults { loss: 0.01, dying: 0.02, slow: 0.02 };
+    let mut plan = plan(50, Scheme::TwoTrees);
+    plan.bytes = 1_000_000;
+    assert_eq!(transfer(plan, 7, faults), transfer(plan, 7, faults));
+    assert_ne!(transfer(plan, 7, faults), transfer(plan, 8, faults));
+}
