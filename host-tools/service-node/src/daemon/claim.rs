@@ -91,17 +91,29 @@ fn lock(paths: &ClusterPaths) -> anyhow::Result<File> {
 }
 
 /// Takes the lock at once, or while its holder is only on its way out: a service node that was killed keeps its lock
-/// until the last of its threads is gone, but answers no more on its socket.
+/// until the last of its threads is gone, but answers no more on its socket. Just before that its socket may still be
+/// there, and take calls that nobody will hear.
 fn try_lock(file: &File, paths: &ClusterPaths) -> rustix::io::Result<()> {
     let end = Instant::now() + LOCK_TIME_MAX;
     loop {
         let taken = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-        let answers = || UnixStream::connect(paths.api_socket()).is_ok();
+        let answers = || UnixStream::connect(paths.api_socket()).is_ok_and(|call| !is_ending(&call));
         if taken != Err(rustix::io::Errno::WOULDBLOCK) || answers() || Instant::now() >= end {
             return taken;
         }
         std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
+}
+
+/// Whether the process that was called has given its memory back already, and is about to close its descriptors.
+fn is_ending(call: &UnixStream) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(call);
+    peer.is_ok_and(|peer| has_no_memory(peer.pid))
+}
+
+fn has_no_memory(process: rustix::process::Pid) -> bool {
+    // Empty as soon as the memory is gone in which it was.
+    std::fs::read(format!("/proc/{}/cmdline", process.as_raw_pid())).is_ok_and(|command| command.is_empty())
 }
 
 /// Takes the cluster's name on this machine, at once or when a service node on its way out gives it up.
@@ -129,4 +141,27 @@ fn up_already(paths: &ClusterPaths, process: &str) -> anyhow::Error {
          --cluster name",
         paths.name()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::has_no_memory;
+
+    #[test]
+    fn a_process_that_ends_has_no_memory() {
+        assert!(!has_no_memory(rustix::process::getpid()));
+        let mut child = Command::new("true").spawn().expect("a process");
+        let process = rustix::process::Pid::from_child(&child);
+        // It stays there as long as nobody asks for its status.
+        rustix::process::waitid(
+            rustix::process::WaitId::Pid(process),
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT,
+        )
+        .expect("it ends");
+        assert!(has_no_memory(process));
+        child.wait().expect("it has ended");
+        assert!(!has_no_memory(process), "it is gone");
+    }
 }
