@@ -28,21 +28,6 @@ fn bounds(ns: u64, plan: &Plan) -> f64 {
 }
 
 #[test]
-fn two_trees_take_the_time_of_one_link_and_of_their_depth() {
-    for members in [1, 2, 3, 64, 300] {
-        let plan = plan(members, Scheme::TwoTrees);
-        let result = transfer(plan, 1, Faults::default());
-        let depth = plan.two_trees().depth_max();
-        let wire_ns: u64 =
-            (0..plan.pieces()).map(|piece| plan.link_ns(plan.wire_bytes(piece, plan.packets(piece)))).sum();
-        // One piece more, as home sends to both trees in turn.
-        let most_ns = wire_ns + (2 * u64::from(depth) + 1) * (plan.piece_ns() + u64::from(plan.link.latency_ns));
-        assert!(result.whole_ns <= most_ns, "{members} members: {} ns, of {most_ns}", result.whole_ns);
-        assert_eq!((result.incomplete, result.lost, result.asks, result.again), (0, 0, 0, 0), "{members} members");
-    }
-}
-
-#[test]
 fn each_link_carries_each_byte_about_once() {
     let plan = plan(300, Scheme::TwoTrees);
     let result = transfer(plan, 1, Faults::default());
