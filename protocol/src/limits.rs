@@ -159,6 +159,9 @@ pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
 /// Pieces of a distributed file, so that a set of them fits into a packet: refused before it begins.
 pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
 
+/// Time that a piece of a distributed file may take on a link, ns: refused before it begins.
+pub const PIECE_NS_MAX: u64 = 4_000_000_000;
+
 /// Members of a transfer: refused before it begins.
 pub const MEMBERS_PER_TRANSFER_MAX: u32 = 1 << 21;
 
@@ -174,7 +177,8 @@ pub const ANSWERS_PER_MEMBER_MAX: usize = 64;
 /// Members of a transfer that one does not ask because they did not answer; the first of them are asked again.
 pub const SUSPECTS_PER_MEMBER_MAX: usize = 16;
 
-/// Ranges of members in a report of who is whole; the others are reported later, or asked for.
+/// Ranges of members in a report of who is whole, and four times as many that a member keeps for its own; the others
+/// home asks for.
 pub const REPORT_RANGES_MAX: usize = 64;
 
 /// Members that home has asked for a sign of life and that have not answered; the others are asked later.

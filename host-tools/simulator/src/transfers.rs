@@ -1,5 +1,5 @@
-//! `coppice-simulator distribution`: one file to many members, in several ways, each beside the time that its bytes take
-//! on one link.
+//! `coppice-simulator distribution`: one file to many members, in several ways, each beside the time that its bytes
+//! take on one link.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -13,7 +13,7 @@ const OVERHEAD_BYTES: u32 = 38 + 20 + 8 + 64;
 const BUFFER_BYTES: u64 = 4_000_000;
 /// A transfer that takes longer is given up, simulated ns.
 const LIMIT_NS: u64 = 60_000_000_000;
-/// Members of more groups than this are too many for the model that looks at all of them at each step.
+/// More members are too many for the model that looks at all of them at each step.
 const RANDOM_PULL_MEMBERS_MAX: u32 = 4096;
 /// Pieces of the published scheme, and branches.
 const BRANCHES: u64 = 128;

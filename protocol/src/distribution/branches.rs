@@ -1,5 +1,5 @@
-//! What a member does in the published scheme: nothing for others, and nothing for itself, before its own branch has its
-//! piece; then it asks for the pieces of other branches.
+//! What a member does in the published scheme: nothing for others, and nothing for itself, before its own branch has
+//! its piece; then it asks for the pieces of other branches.
 
 use super::estimate::{HOME, Shape};
 use super::machine::Machine;
@@ -62,7 +62,7 @@ impl Machine {
                 return;
             }
             if !self.is_under_way(piece) {
-                let parent = self.shape.parent(self.me, piece).filter(|parent| !self.is_suspect(*parent));
+                let parent = self.shape.parent(self.me, piece).filter(|parent| !self.others.is_avoided(*parent));
                 self.ask(piece, parent.unwrap_or(HOME), now_ns);
             }
             self.look_ns = now_ns + piece_ns;
@@ -76,13 +76,13 @@ impl Machine {
                 _ => self.ask_for_pieces(now_ns),
             }
         }
-        // Nobody is asked all the time who does not answer.
         // All have the pieces of their branches by now, and there is nobody to ask for what is missing.
         let late_ns = 4 * u64::from(self.plan.pieces()) * (piece_ns + u64::from(self.plan.link.latency_ns));
         if self.asks.len() == 0 && self.elapsed_ns(now_ns) > late_ns {
-            self.miss();
+            self.others.miss();
         }
-        let is_well = self.is_well() && self.asks.len() > asked;
+        // Nobody is asked all the time who does not answer.
+        let is_well = self.others.misses() == 0 && self.asks.len() > asked;
         let pause_ns = if is_well { 0 } else { self.asks.patience_ns() / 16 };
         self.look_ns = now_ns + pause_ns.max(piece_ns + u64::from(self.plan.link.latency_ns));
     }
@@ -106,7 +106,7 @@ impl Machine {
     }
 
     fn ask_nodes(&mut self, tree: Branches, now_ns: u64) {
-        if !self.is_well() {
+        if self.others.misses() > 0 {
             // Answers do not come, or bring nothing: it is asked for what is missing.
             return self.ask_for_pieces(now_ns);
         }
@@ -118,7 +118,7 @@ impl Machine {
             let Some(piece) = self.lacked_of(tree, member) else { continue };
             let by_ns = self.estimate.serves_by(tree, member, piece);
             let has_some = by_ns.is_some_and(|by_ns| by_ns <= self.elapsed_ns(now_ns));
-            if member != self.me && has_some && !self.is_suspect(member) {
+            if member != self.me && has_some && !self.others.is_avoided(member) {
                 let has = self.have.clone();
                 if self.asks.add(None, member, now_ns) {
                     self.say(member, Message::AskAny { has });

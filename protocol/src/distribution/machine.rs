@@ -3,79 +3,27 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::asks::{Asked, Asks};
+use super::asks::Asks;
 use super::assembly::Assemblies;
 use super::branches::Branch;
+use super::effect::{Effect, Outcome};
 use super::estimate::{Estimate, HOME, Shape};
 use super::message::Message;
+use super::others::Others;
 use super::pieces::{PacketSet, PieceSet};
 use super::plan::Plan;
+use super::ranges::MemberRanges;
 use super::reports::Reports;
 use super::roll::Roll;
-use super::sender::{Burst, Sender};
+use super::sender::Sender;
 use super::two_trees::{Feeds, Orphan};
-use crate::limits::{ANSWERS_PER_MEMBER_MAX, SUSPECTS_PER_MEMBER_MAX};
+use crate::limits::ANSWERS_PER_MEMBER_MAX;
 
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Send these packets of a piece.
-    Send {
-        /// To whom.
-        to: u32,
-        /// Which piece.
-        piece: u32,
-        /// Which packets.
-        packets: PacketSet,
-    },
-    /// Say something.
-    Say {
-        /// To whom.
-        to: u32,
-        /// What.
-        message: Message,
-    },
-    /// Look whether a piece, all of whose packets are there, is right; then [`Machine::checked`].
-    Check {
-        /// Which piece.
-        piece: u32,
-    },
-    /// A piece was wrong.
-    Wrong {
-        /// Which piece.
-        piece: u32,
-        /// Who sent it, if it was one alone.
-        from: Option<u32>,
-    },
-    /// It is over, once: at home when all members are whole or lost, at a member when it is whole, or is to give up.
-    End(Outcome),
-}
-
-/// How it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The member has all pieces; it goes on serving others.
-    Whole,
-    /// At home: all have everything but these, which do not answer, or get no further.
-    All {
-        /// Members, in no order.
-        lost: Vec<u32>,
-    },
-    /// At a member: nothing came for too long.
-    Silence,
-}
-
-/// Of those that are asked at random, so many are tried until one may have what is wanted.
-const HOLDER_TRIES: u32 = 12;
-/// So many in a row that did not have it, for each step from home, then that is asked.
-const MISSES_MAX: u32 = 3;
-/// The same in a tree of branches, where all of a branch may be gone.
-const BRANCH_MISSES: u32 = 8;
-/// A member to which nothing comes for so long gives up, ns.
+/// A member that has got no further for so long gives up, ns.
 const SILENCE_NS: u64 = 20_000_000_000;
 
 /// A member to which nothing comes at first takes home to have begun after so long, ns.
-pub(super) const BEGIN_NS: u64 = 500_000_000;
+const BEGIN_NS: u64 = 500_000_000;
 
 /// See this module.
 #[derive(Debug)]
@@ -95,16 +43,15 @@ pub struct Machine {
     pub(super) branch: Branch,
     /// It is looked then whether something is missing, ns.
     pub(super) look_ns: u64,
-    /// Who did not answer, and who sent what was wrong.
-    suspects: VecDeque<u32>,
-    liars: VecDeque<u32>,
-    misses: u8,
+    pub(super) others: Others,
     reports: Reports,
-    roll: Option<Roll>,
+    pub(super) roll: Option<Roll>,
+    /// The state of the random choices, not 0.
     random: u64,
-    heard_ns: u64,
+    /// When it last got further, or home asked for it, ns.
+    progress_ns: u64,
     is_over: bool,
-    effects: VecDeque<Effect>,
+    pub(super) effects: VecDeque<Effect>,
 }
 
 impl Machine {
@@ -143,14 +90,12 @@ impl Machine {
             feeds: Feeds::new(shape, me, now_ns),
             branch: Branch::default(),
             look_ns: if is_home { u64::MAX } else { now_ns },
-            suspects: VecDeque::new(),
-            liars: VecDeque::new(),
-            misses: 0,
+            others: Others::default(),
             reports: Reports::new(span, above),
             roll: is_home.then(|| Roll::new(plan.members)),
             // Any number but 0 will do; those of neighbours shall differ.
             random: seed.wrapping_add(u64::from(me)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            heard_ns: now_ns,
+            progress_ns: now_ns,
             is_over: false,
             effects: VecDeque::new(),
         })
@@ -201,7 +146,7 @@ impl Machine {
     /// When [`Self::advance`] is to be called, if nothing comes before, ns.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
-        let silence_ns = Some(self.heard_ns + SILENCE_NS).filter(|_| self.me != HOME && !self.is_over);
+        let silence_ns = Some(self.progress_ns + SILENCE_NS).filter(|_| self.me != HOME && !self.is_over);
         let roll_ns = self.roll.as_ref().filter(|_| !self.is_over).and_then(Roll::due_ns);
         let look_ns = Some(self.look_ns).filter(|look_ns| *look_ns < u64::MAX);
         [
@@ -229,7 +174,7 @@ impl Machine {
         self.take_in(now_ns);
         self.send(now_ns);
         self.report(now_ns);
-        if self.me != HOME && !self.is_over && self.heard_ns + SILENCE_NS <= now_ns {
+        if self.me != HOME && !self.is_over && self.progress_ns + SILENCE_NS <= now_ns {
             self.end(Outcome::Silence);
         }
     }
@@ -241,10 +186,9 @@ impl Machine {
         if self.me == HOME || piece >= self.plan.pieces() || from > self.plan.members {
             return kept;
         }
-        self.heard_ns = now_ns;
         self.has_begun(elapsed_ns, now_ns);
         self.feeds.heard(piece, from, now_ns);
-        if !self.have.has(piece) && !self.liars.contains(&from) {
+        if !self.have.has(piece) && !self.others.is_liar(from) {
             self.asks.heard(piece, from, now_ns);
             let (taken, is_complete) = self.assemblies.add(piece, packets, self.plan.packets(piece), from, now_ns);
             kept = taken;
@@ -268,7 +212,7 @@ impl Machine {
     pub fn checked(&mut self, piece: u32, is_right: bool, now_ns: u64) {
         let Some(assembly) = self.assemblies.remove(piece).filter(|assembly| assembly.is_complete) else { return };
         if is_right {
-            self.misses = 0;
+            self.others.hit();
             self.asks.got(piece, assembly.from, now_ns);
             if self.feeds.got(piece, assembly.from) {
                 self.estimate.confirm(self.shape);
@@ -278,7 +222,7 @@ impl Machine {
         } else {
             let from = Some(assembly.from).filter(|_| !assembly.is_mixed);
             match from {
-                Some(from) => add(&mut self.liars, from),
+                Some(from) => self.others.lied(from),
                 None => self.assemblies.be_wary(),
             }
             self.effects.push_back(Effect::Wrong { piece, from });
@@ -296,7 +240,6 @@ impl Machine {
         if from > self.plan.members || from == self.me {
             return;
         }
-        self.heard_ns = now_ns;
         self.feeds.is_alive(from);
         if from == HOME {
             self.has_begun(elapsed_ns, now_ns);
@@ -304,25 +247,14 @@ impl Machine {
         }
         match message {
             Message::Ask { piece, packets } => self.asked(from, piece, packets),
-            Message::AskAny { has } => {
-                let first = self.choose(self.plan.pieces());
-                let wanted = |piece: &u32| !has.has(*piece) && self.have.has(*piece);
-                let pieces = self.plan.pieces();
-                let found = (0..pieces).map(|step| (first + step) % pieces).find(wanted);
-                match found.filter(|_| self.may_serve()) {
-                    Some(piece) => self.answer(from, piece, self.plan.packets(piece), None),
-                    None => self.say(from, Message::NotHere { piece: None }),
-                }
-            }
+            Message::AskAny { has } => self.asked_for_any(from, &has),
             Message::NotHere { piece } => self.not_here(from, piece, now_ns),
             Message::Busy { piece } => {
                 if self.asks.refused(piece, from).is_some() {
                     self.look_ns = self.look_ns.min(now_ns + self.estimate.piece_ns());
                 }
             }
-            Message::Leave { tree } => {
-                self.feeds.left(usize::from(tree), from, None);
-            }
+            Message::Leave { tree } => self.let_go(usize::from(tree), from),
             Message::Adopt { tree, instead_of, is_slow } => {
                 self.adopt(Orphan::new(tree, from, instead_of, now_ns), is_slow);
                 self.take_in(now_ns);
@@ -331,6 +263,7 @@ impl Machine {
             Message::Whole { members } => self.are_whole(from, &members, now_ns),
             Message::Heard { count } => self.reports.confirmed(from, count),
             Message::Probe => {
+                self.progress_ns = now_ns;
                 if self.have.is_whole() {
                     let members = self.reports.some();
                     self.say(from, Message::Whole { members });
@@ -348,7 +281,7 @@ impl Machine {
         self.report(now_ns);
     }
 
-    fn are_whole(&mut self, from: u32, members: &super::MemberRanges, now_ns: u64) {
+    fn are_whole(&mut self, from: u32, members: &MemberRanges, now_ns: u64) {
         for (first, last) in members.ranges() {
             match &mut self.roll {
                 Some(roll) => {
@@ -362,76 +295,12 @@ impl Machine {
         self.say(from, Message::Heard { count: members.count() });
     }
 
-    fn asked(&mut self, from: u32, piece: u32, packets: PacketSet) {
-        let has_begun = self.me != HOME || self.begun_ns.is_some();
-        if has_begun && self.have.has(piece) && self.may_serve() {
-            self.answer(from, piece, packets.within(self.plan.packets(piece)), Some(piece));
-        } else if has_begun && self.have.has(piece) {
-            self.say(from, Message::Busy { piece: Some(piece) });
-        } else {
-            self.say(from, Message::NotHere { piece: Some(piece) });
-        }
-    }
-
-    fn answer(&mut self, to: u32, piece: u32, packets: PacketSet, asked: Option<u32>) {
-        if packets.is_empty() {
-            return;
-        }
-        if !self.sender.answer(Burst { to, piece, packets }) {
-            self.say(to, Message::Busy { piece: asked });
-        }
-    }
-
-    fn may_serve(&self) -> bool {
-        match self.shape {
-            Shape::Two(_) => true,
-            Shape::Branches(_) => self.is_branch_served(),
-        }
-    }
-
-    fn not_here(&mut self, from: u32, piece: Option<u32>, now_ns: u64) {
-        let Some(_) = self.asks.refused(piece, from) else { return };
-        let is_to_come = |piece: &u32| {
-            self.shape.parent(self.me, *piece) == Some(from) && from != HOME && !self.feeds.is_left(*piece)
-        };
-        if let Some(piece) = piece.filter(is_to_come) {
-            self.asks.wait_for(piece, from, now_ns);
-        } else {
-            self.misses = self.misses.saturating_add(1);
-            let about = piece.or_else(|| self.branch_piece_of(from));
-            if let (Some(about), Some(begun_ns)) = (about, self.begun_ns) {
-                self.estimate.correct(self.shape, from, about, now_ns.saturating_sub(begun_ns));
-            }
-        }
-        self.look(now_ns);
-    }
-
-    fn not_answered(&mut self, asked: Asked, now_ns: u64) {
-        if asked.is_to_come {
-            // It does not come from there; whoever else has it is asked.
-            if let Some(piece) = asked.piece.filter(|piece| !self.have.has(*piece)) {
-                self.ask_holder(piece, now_ns);
-            }
-        } else {
-            self.misses = self.misses.saturating_add(1);
-            if let Some(piece) = asked.piece {
-                self.assemblies.give_up(piece);
-            }
-            if !self.feeds.not_answered(asked.of, asked.at_ns) && asked.of != HOME {
-                self.suspect(asked.of);
-            }
-            if self.feeds.is_given_up(asked.of) {
-                self.leave_parent(asked.of, now_ns);
-            }
-        }
-        self.look_ns = self.look_ns.min(now_ns);
-    }
-
     /// It has a piece now, and passes it on.
     fn keep(&mut self, piece: u32, now_ns: u64) {
         if !self.have.insert(piece) {
             return;
         }
+        self.progress_ns = now_ns;
         if self.passes_on(piece) {
             self.sender.push(piece);
         }
@@ -443,16 +312,7 @@ impl Machine {
         }
     }
 
-    fn passes_on(&self, piece: u32) -> bool {
-        match self.shape {
-            Shape::Two(trees) => trees.children(super::estimate::tree_of(piece), self.me) != [None; 2],
-            Shape::Branches(tree) => {
-                self.shape.parent(self.me, piece).is_some() && tree.children(self.me).next().is_some()
-            }
-        }
-    }
-
-    fn look(&mut self, now_ns: u64) {
+    pub(super) fn look(&mut self, now_ns: u64) {
         if self.me == HOME || self.have.is_whole() {
             self.look_ns = u64::MAX;
             return;
@@ -469,32 +329,6 @@ impl Machine {
         match self.shape {
             Shape::Two(_) => self.look_at_trees(now_ns),
             Shape::Branches(tree) => self.look_at_branches(tree, now_ns),
-        }
-    }
-
-    fn send(&mut self, now_ns: u64) {
-        let (shape, feeds, me) = (self.shape, &self.feeds, self.me);
-        let below = |piece, number| match shape {
-            Shape::Two(trees) => {
-                let tree = super::estimate::tree_of(piece);
-                let child = trees.children(tree, me).get(number as usize).copied().flatten()?;
-                Some(feeds.instead_of(tree, child))
-            }
-            Shape::Branches(tree) if me == HOME => {
-                let head = piece % tree.branches() + 1;
-                (number == 0).then_some(Some(head))
-            }
-            Shape::Branches(tree) => Some(Some(tree.children(me).nth(number as usize)?)),
-        };
-        while let Some(Burst { to, piece, packets }) = self.sender.next(&self.plan, me == HOME, now_ns, below) {
-            self.effects.push_back(Effect::Send { to, piece, packets });
-        }
-        if self.me == HOME && self.begun_ns.is_some() && self.sender.is_idle() {
-            // All is sent: whoever has not got it by then is asked.
-            let patience_ns = 16 * self.asks.patience_ns();
-            if let Some(roll) = self.roll.as_mut().filter(|roll| roll.quiet_until_ns == u64::MAX) {
-                roll.quiet_until_ns = now_ns.saturating_add(patience_ns);
-            }
         }
     }
 
@@ -530,93 +364,6 @@ impl Machine {
         self.effects.push_back(Effect::Say { to, message });
     }
 
-    /// Asks a member for what is missing of a piece, if there is room for that.
-    pub(super) fn ask(&mut self, piece: u32, of: u32, now_ns: u64) -> bool {
-        let assembly = self.assemblies.get(piece);
-        let whole = self.plan.packets(piece);
-        let packets = assembly.map_or(whole, |assembly| whole.without(assembly.packets));
-        let is_asked = !packets.is_empty() && self.asks.add(Some(piece), of, now_ns);
-        if is_asked {
-            self.say(of, Message::Ask { piece, packets });
-        }
-        is_asked
-    }
-
-    /// Asks somebody at random who by the estimate has a piece. Whether anybody was asked.
-    pub(super) fn ask_holder(&mut self, piece: u32, now_ns: u64) -> bool {
-        let elapsed_ns = self.elapsed_ns(now_ns);
-        if let Some(holder) = self.holder(piece, elapsed_ns) {
-            return self.ask(piece, holder, now_ns);
-        }
-        // Where all should have it, and there is nobody to ask, home is.
-        // Perhaps one of those that did not answer does now.
-        let is_suspected = self.suspects.pop_front().is_some();
-        let is_due = match self.shape {
-            Shape::Two(trees) => self.estimate.all_have_by(trees, piece) <= elapsed_ns,
-            Shape::Branches(_) => is_suspected || !self.liars.is_empty(),
-        };
-        self.misses = self.misses.saturating_add(u8::from(is_due));
-        false
-    }
-
-    /// There was nobody to ask.
-    pub(super) const fn miss(&mut self) {
-        self.misses = self.misses.saturating_add(1);
-    }
-
-    /// Whether the last that was asked had what it was asked for.
-    pub(super) const fn is_well(&self) -> bool {
-        self.misses == 0
-    }
-
-    /// Whether too many in a row did not have what they were asked for.
-    pub(super) fn is_home_wanted(&self, piece: u32) -> bool {
-        let depth = match self.shape {
-            Shape::Two(trees) => trees.depth(super::estimate::tree_of(piece), self.me),
-            Shape::Branches(_) => BRANCH_MISSES,
-        };
-        u32::from(self.misses) >= MISSES_MAX * depth
-    }
-
-    /// Asks home, which has all.
-    pub(super) fn ask_home(&mut self, piece: u32, now_ns: u64) -> bool {
-        self.misses = 0;
-        self.ask(piece, HOME, now_ns)
-    }
-
-    fn holder(&mut self, piece: u32, elapsed_ns: u64) -> Option<u32> {
-        for _ in 0..HOLDER_TRIES {
-            let member = self.random_member(piece)?;
-            let is_likely = match self.shape {
-                // What is late at a member is late below it.
-                Shape::Two(trees) => {
-                    !trees.is_below(super::estimate::tree_of(piece), member, self.me)
-                        && self.estimate.all_have_by(trees, piece) <= elapsed_ns
-                }
-                Shape::Branches(tree) => {
-                    let by_ns = self.estimate.serves_by(tree, member, piece);
-                    by_ns.is_some_and(|by_ns| by_ns <= elapsed_ns)
-                }
-            };
-            if member != self.me && is_likely && !self.is_suspect(member) {
-                return Some(member);
-            }
-        }
-        None
-    }
-
-    fn random_member(&mut self, piece: u32) -> Option<u32> {
-        match self.shape {
-            Shape::Two(_) => Some(self.choose(self.plan.members) + 1),
-            Shape::Branches(tree) => {
-                let branch = piece % tree.branches();
-                let numbers = (self.plan.members - branch).div_ceil(tree.branches());
-                let number = self.choose(numbers);
-                tree.member(crate::trees::Place { branch, number })
-            }
-        }
-    }
-
     /// A number below `count`, which is not 0 (xorshift64*, Vigna 2016).
     pub(super) fn choose(&mut self, count: u32) -> u32 {
         self.random ^= self.random >> 12;
@@ -624,26 +371,5 @@ impl Machine {
         self.random ^= self.random >> 27;
         let high = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
         ((high * u64::from(count)) >> 32) as u32
-    }
-
-    fn suspect(&mut self, member: u32) {
-        add(&mut self.suspects, member);
-    }
-
-    pub(super) fn is_suspect(&self, member: u32) -> bool {
-        self.suspects.contains(&member) || self.liars.contains(&member)
-    }
-}
-
-/// Adds a member to a list of at most [`SUSPECTS_PER_MEMBER_MAX`], from which the first goes.
-fn add(list: &mut VecDeque<u32>, member: u32) {
-    if list.contains(&member) {
-        return;
-    }
-    if list.len() >= SUSPECTS_PER_MEMBER_MAX {
-        list.pop_front();
-    }
-    if list.try_reserve(1).is_ok() {
-        list.push_back(member);
     }
 }

@@ -6,40 +6,46 @@
 //! it ([`crate::trees`]).
 //!
 //! **Two trees** ([`Scheme::TwoTrees`]). Every other piece goes down one binary tree, the rest down another; a member
-//! passes pieces on in one of them only, so that its link is busy in both directions all the time and nowhere longer than
-//! the file takes. With depth *d*, a piece's time *t* and latency *a* the last member is whole after about
+//! passes pieces on in one of them only, so that its link is busy in both directions all the time and nowhere longer
+//! than the file takes. With depth *d*, a piece's time *t* and latency *a* the last member is whole after about
 //! *S/B* + 2 *d* (*t* + *a*).
 //!
-//! **Branches** ([`Scheme::Branches`]). The published scheme: each piece goes down a branch of its own, then members ask
-//! others for what they lack, of whom they only estimate what they have.
+//! **Branches** ([`Scheme::Branches`]). The published scheme: each piece goes down a branch of its own, then members
+//! ask others for what they lack, of whom they only estimate what they have.
 //!
-//! **What goes wrong.** Packets that are lost are asked for again, first of whoever sent the rest. A member whose parent
-//! is silent, or falls behind, leaves it and asks those that by the estimate have what it lacks, chosen at random; those
-//! below it notice nothing but that pieces come later. An answer of "not here" corrects the estimate. Nobody passes on
-//! what has not been checked; who sent what was wrong is not asked again.
+//! **What goes wrong.** Packets that are lost are asked for again, first of whoever sent the rest. A member whose
+//! parent is silent, or much slower than others, leaves it, and the one above that sends to it instead; what it missed,
+//! and what its neighbour misses that was not taken in, it asks of those that by the estimate have it, chosen at
+//! random. Those below it notice nothing but that pieces come later. An answer of "not here" corrects the estimate.
+//! Nobody passes on what has not been checked; from who sent what was wrong nothing is taken any more.
 //!
-//! **The end.** Members tell those above them who is whole ([`Reports`](reports)); home asks those of whom it hears
-//! nothing, until each is whole or lost ([`Roll`](roll)).
+//! **The end.** Members tell those above them who is whole; home asks those of whom it hears nothing, until each is
+//! whole or lost.
 
 mod asks;
 mod assembly;
 mod branches;
+mod effect;
 mod estimate;
 mod machine;
 mod message;
+mod others;
 pub mod packet;
 mod pieces;
 mod plan;
 mod ranges;
 mod reports;
 mod roll;
+mod seek;
 mod sender;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod two_trees;
 
+pub use self::effect::{Effect, Outcome};
 pub use self::estimate::HOME;
-pub use self::machine::{Effect, Machine, Outcome};
+pub use self::machine::Machine;
 pub use self::message::Message;
 pub use self::pieces::{PacketSet, PieceSet};
 pub use self::plan::{AskVariant, Link, Plan, PlanError, Scheme, TransferId};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! All numbers are little-endian. The MAC is the first half of a BLAKE3 over the header before it and the body, keyed
-//! with the transfer's key, which its members alone have. There is no handshake and no order: a datagram says whose it is,
-//! and to hear it again changes nothing that matters. `elapsed` is the time since home began in ns, as the sender knows
+//! with the transfer's key, which its members alone have. There is no handshake and no order: a datagram says whose it
+//! is, and to hear it again changes nothing that matters. `elapsed` is the time since home began in ns, as the sender knows
 //! it; `piece` is all ones where there is none.
 
 use alloc::vec::Vec;
@@ -235,7 +235,7 @@ fn content<'a>(plan: &Plan, header: &WireHeader, body: &'a [u8]) -> Result<Conte
             Message::Adopt { tree: tree()?, instead_of, is_slow: detail >> 8 & 1 == 1 }
         }
         kind::ADOPTED => Message::Adopted { tree: tree()? },
-        kind::WHOLE => Message::Whole { members: ranges(body)? },
+        kind::WHOLE => Message::Whole { members: ranges(plan, body)? },
         kind::HEARD => Message::Heard { count: detail as u32 },
         kind::PROBE => Message::Probe,
         kind::PRESENT => Message::Present { pieces: detail as u32 },
@@ -287,7 +287,7 @@ fn words(plan: &Plan, body: &[u8]) -> Result<PieceSet, PacketError> {
     set.filter(|_| rest.is_empty()).ok_or(PacketError::Nonsense("a set of other pieces"))
 }
 
-fn ranges(body: &[u8]) -> Result<MemberRanges, PacketError> {
+fn ranges(plan: &Plan, body: &[u8]) -> Result<MemberRanges, PacketError> {
     const WRONG: PacketError = PacketError::Nonsense("no ranges of members");
     let (pairs, rest) = body.as_chunks::<8>();
     if !rest.is_empty() || pairs.len() > REPORT_RANGES_MAX {
@@ -299,7 +299,8 @@ fn ranges(body: &[u8]) -> Result<MemberRanges, PacketError> {
         // Each is a range of its own, in order.
         let is_next =
             members.ranges().last().is_none_or(|(_, before)| before.checked_add(1).is_some_and(|at| at < first));
-        if !is_next || !members.add(first, last) {
+        let are_members = first > 0 && last <= plan.members;
+        if !is_next || !are_members || !members.add(first, last) {
             return Err(WRONG);
         }
     }

@@ -1,11 +1,10 @@
 //! What all members of a transfer know before it begins.
 
+use super::pieces::PacketSet;
 use crate::ids::Generation;
-use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECES_PER_TRANSFER_MAX};
+use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECE_NS_MAX, PIECES_PER_TRANSFER_MAX};
 use crate::program::tree::NODE_BYTES;
 use crate::trees::{Branches, TwoTrees};
-
-use super::pieces::PacketSet;
 
 /// A transfer, unlike any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +80,12 @@ pub enum PlanError {
     /// More than a [`PacketSet`] has room for.
     #[error("{0} packets of a piece are more than {max}", max = PacketSet::PACKETS_MAX)]
     Packets(u32),
+    /// A packet that no datagram can carry.
+    #[error("packets of {0} bytes are longer than a datagram")]
+    Packet(u64),
+    /// A piece takes longer than [`PIECE_NS_MAX`].
+    #[error("a piece takes {0} ns on the link, more than {PIECE_NS_MAX}")]
+    Slow(u64),
     /// None, or more than [`MEMBERS_PER_TRANSFER_MAX`].
     #[error("{0} members, of 1 to {MEMBERS_PER_TRANSFER_MAX}")]
     Members(u32),
@@ -103,6 +108,14 @@ impl Plan {
         let packets = self.piece_bytes.div_ceil(self.packet_bytes).saturating_add(1);
         if packets > PacketSet::PACKETS_MAX {
             return Err(PlanError::Packets(packets));
+        }
+        let packet = u64::from(self.packet_bytes) + u64::from(self.overhead_bytes);
+        if packet > u16::MAX.into() {
+            return Err(PlanError::Packet(packet));
+        }
+        let piece_ns = self.piece_ns().max(self.link.latency_ns.into());
+        if piece_ns > PIECE_NS_MAX {
+            return Err(PlanError::Slow(piece_ns));
         }
         if !(1..=MEMBERS_PER_TRANSFER_MAX).contains(&self.members) {
             return Err(PlanError::Members(self.members));

@@ -25,7 +25,8 @@ impl MemberRanges {
     /// How many members there are.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.ranges.iter().map(|(first, last)| last - first + 1).sum()
+        let counts = self.ranges.iter().map(|(first, last)| (last - first).saturating_add(1));
+        counts.fold(0, u32::saturating_add)
     }
 
     /// Whether all from `first` to `last` are there.
@@ -94,5 +95,8 @@ mod tests {
         assert!(ranges.add(u32::MAX, u32::MAX) && ranges.add(0, 0) && !ranges.add(5, 4));
         assert!(ranges.covers(u32::MAX, u32::MAX));
         assert_eq!(ranges.first_missing(u32::MAX, u32::MAX), None);
+        assert_eq!(ranges.count(), 2);
+        assert!(ranges.add(0, u32::MAX));
+        assert_eq!(ranges.count(), u32::MAX, "one more than there are numbers for");
     }
 }

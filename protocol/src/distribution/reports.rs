@@ -7,6 +7,8 @@ use crate::limits::REPORT_RANGES_MAX;
 
 /// How often somebody is told before the next one above is.
 const TRIES: u8 = 3;
+/// Ranges that a member keeps.
+const RANGES_KEPT_MAX: usize = 4 * REPORT_RANGES_MAX;
 
 /// What a member knows of itself and those below it, and whom it has told.
 #[derive(Debug)]
@@ -40,7 +42,9 @@ impl Reports {
     /// These are whole. What is not below the member is nobody's business here.
     pub(super) fn add(&mut self, first: u32, last: u32, now_ns: u64) {
         let (low, high) = self.span;
-        if !self.whole.add(first.max(low), last.min(high)) {
+        // Home asks for those of whom it does not hear.
+        let is_full = self.whole.ranges().len() >= RANGES_KEPT_MAX;
+        if is_full || !self.whole.add(first.max(low), last.min(high)) {
             return;
         }
         let at_ns = if self.whole.covers(low, high) { now_ns } else { self.patient_until_ns.max(now_ns) };

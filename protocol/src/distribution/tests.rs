@@ -10,7 +10,8 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use super::packet::{Content, Envelope, TransferKey, decode, encode};
-use super::{AskVariant, Effect, HOME, Link, Machine, Outcome, PieceSet, Plan, Scheme, TransferId};
+use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message, Outcome};
+use super::{PacketSet, PieceSet, Plan, PlanError, Scheme, TransferId};
 use crate::ids::Generation;
 
 /// A plan of 1,000-byte pieces of up to 10 packets.
@@ -184,7 +185,7 @@ impl World {
         match content {
             Content::Packet { piece, packet, bytes } => {
                 let at = (piece * self.plan.piece_bytes + packet * self.plan.packet_bytes) as usize;
-                let packets = super::PacketSet::one(packet);
+                let packets = PacketSet::one(packet);
                 let kept = machine.arrived(envelope.from, piece, packets, envelope.elapsed_ns, now_ns);
                 if !self.plan.is_proof(piece, packet) && !kept.is_empty() {
                     self.stores[member as usize][at..at + bytes.len()].copy_from_slice(bytes);
@@ -299,6 +300,37 @@ fn troubles() -> impl Strategy<Value = BTreeMap<u32, Trouble>> {
     btree_map(1..24_u32, trouble, 0..5)
 }
 
+fn messages() -> impl Strategy<Value = Message> {
+    let piece = || proptest::option::of(0..30_u32);
+    let members = proptest::collection::vec((1..=9_u32, 1..=9_u32), 0..4).prop_map(|ranges| {
+        let mut members = MemberRanges::none();
+        ranges.into_iter().for_each(|(first, last)| {
+            members.add(first, last);
+        });
+        members
+    });
+    prop_oneof![
+        (0..30_u32, any::<u64>()).prop_map(|(piece, packets)| Message::Ask { piece, packets: PacketSet(packets) }),
+        any::<u64>().prop_map(|word| {
+            let has = PieceSet::of_words(30, [word].into_iter()).expect("memory");
+            Message::AskAny { has }
+        }),
+        piece().prop_map(|piece| Message::NotHere { piece }),
+        piece().prop_map(|piece| Message::Busy { piece }),
+        (0..2_u8).prop_map(|tree| Message::Leave { tree }),
+        (0..2_u8, any::<(u32, bool)>()).prop_map(|(tree, (instead_of, is_slow))| Message::Adopt {
+            tree,
+            instead_of,
+            is_slow
+        }),
+        (0..2_u8).prop_map(|tree| Message::Adopted { tree }),
+        members.prop_map(|members| Message::Whole { members }),
+        any::<u32>().prop_map(|count| Message::Heard { count }),
+        Just(Message::Probe),
+        any::<u32>().prop_map(|pieces| Message::Present { pieces }),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -313,6 +345,19 @@ proptest! {
         World::new(plan(bytes, members, scheme), Network { lost, doubled, changed, late_ns }, troubles, seed)
             .run()
             .check()?;
+    }
+
+    #[test]
+    fn messages_come_as_they_were_sent(message in messages(), elapsed_ns: u64, flip: proptest::sample::Index) {
+        let plan = plan(30_000, 9, Scheme::TwoTrees);
+        let envelope = Envelope { from: 1, to: 3, elapsed_ns };
+        let mut datagram = encode(plan.transfer, &KEY, envelope, &Content::Message(message.clone())).expect("memory");
+        prop_assert_eq!(decode(&plan, &KEY, 3, &datagram), Ok((envelope, Content::Message(message))));
+        prop_assert!(decode(&plan, &TransferKey([8; 32]), 3, &datagram).is_err(), "with another key");
+        prop_assert!(decode(&plan, &KEY, 4, &datagram).is_err(), "to somebody else");
+        let at = flip.index(datagram.len());
+        datagram[at] ^= 1;
+        prop_assert!(decode(&plan, &KEY, 3, &datagram).is_err(), "changed at {}", at);
     }
 
     #[test]
@@ -378,4 +423,39 @@ fn what_a_member_has_is_not_sent_to_it() {
     let all = 15 * u64::from(plan.pieces() * plan.packets(0).count());
     // What was sent before they could say so.
     assert!(world.sent < all / 8, "{} datagrams", world.sent);
+}
+
+#[test]
+fn plans_that_cannot_be_carried_out_are_refused() {
+    let good = plan(30_000, 9, Scheme::TwoTrees);
+    assert_eq!(good.check(), Ok(()));
+    assert_eq!(Plan { bytes: 0, ..good }.check(), Err(PlanError::Empty));
+    assert_eq!(Plan { bytes: 8_193_000, ..good }.check(), Err(PlanError::Pieces(8193)));
+    // With the proof one more.
+    assert_eq!(Plan { piece_bytes: 6301, ..good }.check(), Err(PlanError::Packets(65)));
+    assert_eq!(Plan { packet_bytes: 65_526, ..good }.check(), Err(PlanError::Packet(65_536)));
+    assert_eq!(Plan { members: 0, ..good }.check(), Err(PlanError::Members(0)));
+    let slow = Link { bytes_per_second: 1, latency_ns: 0 };
+    assert!(matches!(Plan { link: slow, ..good }.check(), Err(PlanError::Slow(_))));
+    assert!(Machine::new(&Plan { link: slow, ..good }, 1, 1, 0).is_none());
+}
+
+#[test]
+fn nobody_but_who_is_below_can_leave() {
+    let plan = plan(30_000, 15, Scheme::TwoTrees);
+    let mut machine = Machine::new(&plan, 8, 1, 0).expect("memory");
+    let sent = |machine: &mut Machine| {
+        machine.advance(1_000_000);
+        core::iter::from_fn(|| machine.take()).filter(|effect| matches!(effect, Effect::Send { .. })).count()
+    };
+    for stranger in [1, 2, 3, 5, 15] {
+        machine.heard(stranger, Message::Leave { tree: 0 }, 0, 0);
+    }
+    machine.arrived(0, 0, plan.packets(0), 0, 0);
+    machine.checked(0, true, 0);
+    assert_eq!(sent(&mut machine), 2, "both that are below it get it");
+    machine.heard(4, Message::Leave { tree: 0 }, 0, 1_000_000);
+    machine.arrived(0, 2, plan.packets(2), 0, 1_000_000);
+    machine.checked(2, true, 1_000_000);
+    assert_eq!(sent(&mut machine), 1);
 }

@@ -145,6 +145,12 @@ impl Feeds {
         is_news
     }
 
+    /// Somebody that was taken in wants no more of a tree. Whether it was.
+    pub(super) fn is_let_go(&mut self, tree: usize, who: u32) -> bool {
+        let taken_in = self.gone.iter_mut().flatten().find(|(of, _, instead)| (*of, *instead) == (tree, Some(who)));
+        taken_in.map(|(_, _, instead)| *instead = None).is_some()
+    }
+
     /// Who gets the pieces of a tree that somebody below would: mostly that one.
     pub(super) fn instead_of(&self, tree: usize, who: u32) -> Option<u32> {
         let gone = self.gone.iter().flatten().find(|(of, gone, _)| (*of, *gone) == (tree, who));
@@ -354,6 +360,14 @@ impl Machine {
         self.feeds.orphan = Some(Orphan { until_ns: orphan.until_ns.saturating_add(patience_ns), ..orphan });
         if !is_slow {
             self.say(parent, Message::Probe);
+        }
+    }
+
+    /// Somebody that is sent the pieces of a tree wants no more of them.
+    pub(super) fn let_go(&mut self, tree: usize, who: u32) {
+        let Shape::Two(trees) = self.shape else { return };
+        if !self.feeds.is_let_go(tree, who) && tree < 2 && trees.children(tree, self.me).contains(&Some(who)) {
+            self.feeds.left(tree, who, None);
         }
     }
 

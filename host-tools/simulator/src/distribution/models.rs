@@ -44,8 +44,8 @@ impl Model {
     }
 }
 
-/// As BitTorrent at its best: in each piece's time everybody sends one piece to somebody at random who lacks one that it
-/// has, the rarest of those; everybody knows at once who has what. When the last is whole, ns.
+/// As BitTorrent at its best: in each piece's time everybody sends one piece to somebody at random who lacks one that
+/// it has, the rarest of those; everybody knows at once who has what. When the last is whole, ns.
 #[must_use]
 pub fn random_pull(plan: &Plan, seed: u64) -> f64 {
     let (members, pieces) = (plan.members as usize + 1, plan.pieces() as usize);

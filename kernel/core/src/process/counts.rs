@@ -4,7 +4,7 @@
 //! core writes. Threads find their core's counts when they come to it.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,22 +23,27 @@ const OTHERS: i32 = -1;
 /// The counts of a process.
 pub(crate) struct Counts {
     cores: Mutex<BTreeMap<usize, Arc<CoreCounts>>>,
-    /// How often each of the unknown numbers was called, which is rare.
-    unknown: Mutex<BTreeMap<i32, u64>>,
+    /// Unknown numbers that were told.
+    told: Mutex<BTreeSet<i32>>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        let (cores, unknown) = (BTreeMap::new(), BTreeMap::new());
-        Self { cores: Mutex::new(LockLevel::Fact, cores), unknown: Mutex::new(LockLevel::Fact, unknown) }
+        Self { cores: Mutex::new(LockLevel::Fact, BTreeMap::new()), told: Mutex::new(LockLevel::Fact, BTreeSet::new()) }
     }
 }
 
 /// What a process's threads on one core have counted. Only that core writes to it.
 pub(crate) struct CoreCounts {
-    by_number: Box<[AtomicU64]>,
+    by_number: Box<[Count]>,
     /// All numbers beyond those.
-    others: AtomicU64,
+    others: Count,
+}
+
+#[derive(Default)]
+struct Count {
+    calls: AtomicU64,
+    unknown: AtomicU64,
 }
 
 /// Adds to a number that no other core writes to.
@@ -49,23 +54,28 @@ fn add(to: &AtomicU64, count: u64) {
 
 impl CoreCounts {
     fn new() -> Self {
-        Self { by_number: (0..SYSCALL_NUMBERS_MAX).map(|_| AtomicU64::new(0)).collect(), others: AtomicU64::new(0) }
+        Self { by_number: (0..SYSCALL_NUMBERS_MAX).map(|_| Count::default()).collect(), others: Count::default() }
     }
 
     #[inline]
-    fn of(&self, number: u64) -> &AtomicU64 {
+    fn of(&self, number: u64) -> &Count {
         usize::try_from(number).ok().and_then(|number| self.by_number.get(number)).unwrap_or(&self.others)
     }
 
     /// A call was made.
     #[inline]
     pub(crate) fn made(&self, number: u64) {
-        add(self.of(number), 1);
+        add(&self.of(number).calls, 1);
     }
 
     /// The call that was counted last will be made, and counted, again.
     pub(crate) fn undo(&self, number: u64) {
-        add(self.of(number), 1_u64.wrapping_neg());
+        add(&self.of(number).calls, 1_u64.wrapping_neg());
+    }
+
+    /// The call is none that Coppice has.
+    fn unknown(&self, number: u64) {
+        add(&self.of(number).unknown, 1);
     }
 }
 
@@ -75,29 +85,30 @@ impl Counts {
         Arc::clone(self.cores.lock().entry(core).or_insert_with(|| Arc::new(CoreCounts::new())))
     }
 
-    /// A call is none that Coppice has. Returns whether that is news: the first by that number, and one of the first
-    /// [`UNKNOWN_TOLD_MAX`] numbers.
-    pub(crate) fn unknown(&self, number: u64) -> bool {
+    /// A call on the core of `counts` is none that Coppice has. Returns whether that is news: the first by that number,
+    /// and one of the first [`UNKNOWN_TOLD_MAX`] numbers.
+    pub(crate) fn unknown(&self, counts: &CoreCounts, number: u64) -> bool {
+        counts.unknown(number);
         let number = i32::try_from(number).ok().filter(|number| (*number as usize) < SYSCALL_NUMBERS_MAX);
-        let mut unknown = self.unknown.lock();
-        let before = unknown.len();
-        let count = unknown.entry(number.unwrap_or(OTHERS)).or_default();
-        *count += 1;
-        before < UNKNOWN_TOLD_MAX && *count == 1
+        let mut told = self.told.lock();
+        told.len() < UNKNOWN_TOLD_MAX && told.insert(number.unwrap_or(OTHERS))
     }
 
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
-        let unknown = self.unknown.lock().clone();
         let cores = self.cores.lock();
-        let count = |number, of: &dyn Fn(&CoreCounts) -> u64| {
-            let calls = cores.values().map(|core| of(core)).fold(0, u64::wrapping_add);
-            SyscallCount { number, calls, unknown: unknown.get(&number).copied().unwrap_or(0) }
+        let count = |number, of: &dyn Fn(&CoreCounts) -> [u64; 2]| {
+            let [calls, unknown] = cores.values().fold([0, 0], |sum, core| {
+                let [calls, unknown] = of(core);
+                [sum[0] + calls, sum[1] + unknown]
+            });
+            SyscallCount { number, calls, unknown }
         };
+        let read = |count: &Count| [count.calls.load(Ordering::Relaxed), count.unknown.load(Ordering::Relaxed)];
         let by_number = (0..SYSCALL_NUMBERS_MAX)
             .zip(0..)
-            .map(|(index, number)| count(number, &|core: &CoreCounts| core.by_number[index].load(Ordering::Relaxed)));
-        let others = count(OTHERS, &|core: &CoreCounts| core.others.load(Ordering::Relaxed));
+            .map(|(index, number)| count(number, &|core: &CoreCounts| read(&core.by_number[index])));
+        let others = count(OTHERS, &|core: &CoreCounts| read(&core.others));
         by_number.chain([others]).filter(|count| count.calls > 0).collect()
     }
 }
@@ -117,8 +128,8 @@ mod tests {
         }
         there.made(1);
         here.undo(39);
-        assert!(counts.unknown(512));
-        assert!(!counts.unknown(u64::MAX));
+        assert!(counts.unknown(&here, 512));
+        assert!(!counts.unknown(&there, u64::MAX));
         let report = counts.report();
         assert_eq!(
             report,
@@ -129,8 +140,9 @@ mod tests {
     #[test]
     fn unknown_calls_are_told_once_and_not_for_ever() {
         let counts = Counts::default();
-        assert!(counts.unknown(400) && !counts.unknown(400) && !counts.unknown(400));
-        let told = (401..500).filter(|number| counts.unknown(*number)).count();
+        let (here, there) = (counts.on(0), counts.on(1));
+        assert!(counts.unknown(&here, 400) && !counts.unknown(&here, 400) && !counts.unknown(&there, 400));
+        let told = (401..500).filter(|number| counts.unknown(&there, *number)).count();
         assert_eq!(told, super::UNKNOWN_TOLD_MAX - 1);
     }
 }

@@ -234,7 +234,8 @@ impl Futexes {
 
     /// Wakes up to `count` threads that sleep at a word for one of these bits. Returns how many.
     pub(crate) fn wake(&self, word: Word, count: usize, bits: u32) -> usize {
-        self.queue(word.queue()).lock().wake(word, count, bits)
+        // Where nobody ever wanted a queue nobody sleeps.
+        self.0.get().map_or(0, |queues| queues[word.queue()].lock().wake(word, count, bits))
     }
 
     /// If it `may`, wakes up to `wakes` threads that sleep at a word and lets up to `moves` others sleep at another,

@@ -447,7 +447,7 @@ impl Thread {
             Ok(value) => value,
             Err(Failure::Errno(errno)) => errno.to_rax(),
             Err(Failure::Unknown) => {
-                if self.process.counts.unknown(number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
+                if self.process.counts.unknown(&self.counts, number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
                     self.process.unknown_call(number, self.user.regs.rip);
                 }
                 Errno::ENOSYS.to_rax()

@@ -1,0 +1,135 @@
+//! Whom a member asks for what it lacks, and what it makes of no answer.
+
+use super::asks::Asked;
+use super::estimate::{HOME, Shape, tree_of};
+use super::machine::Machine;
+use super::message::Message;
+use crate::trees::Place;
+
+/// Of those that are asked at random, so many are tried until one may have what is wanted.
+const HOLDER_TRIES: u32 = 12;
+/// So many in a row that did not have it, for each step from home, then that is asked.
+const MISSES_MAX: u32 = 3;
+/// As many steps everybody is taken to be from home in a tree of branches, where all of a branch may be gone.
+const BRANCH_STEPS: u32 = 8;
+
+impl Machine {
+    /// Asks a member for what is missing of a piece, if there is room for that.
+    pub(super) fn ask(&mut self, piece: u32, of: u32, now_ns: u64) -> bool {
+        let assembly = self.assemblies.get(piece);
+        let whole = self.plan.packets(piece);
+        let packets = assembly.map_or(whole, |assembly| whole.without(assembly.packets));
+        let is_asked = !packets.is_empty() && self.asks.add(Some(piece), of, now_ns);
+        if is_asked {
+            self.say(of, Message::Ask { piece, packets });
+        }
+        is_asked
+    }
+
+    /// Asks somebody at random who by the estimate has a piece. Whether anybody was asked.
+    pub(super) fn ask_holder(&mut self, piece: u32, now_ns: u64) -> bool {
+        let elapsed_ns = self.elapsed_ns(now_ns);
+        if let Some(holder) = self.holder(piece, elapsed_ns) {
+            return self.ask(piece, holder, now_ns);
+        }
+        // Perhaps one of those that did not answer does now.
+        let had_suspects = self.others.forgive();
+        // Where all should have it, and there is nobody to ask, home is.
+        let is_due = match self.shape {
+            Shape::Two(trees) => self.estimate.all_have_by(trees, piece) <= elapsed_ns,
+            Shape::Branches(_) => had_suspects || self.others.has_liars(),
+        };
+        if is_due {
+            self.others.miss();
+        }
+        false
+    }
+
+    /// Whether too many in a row did not have what they were asked for.
+    pub(super) fn is_home_wanted(&self, piece: u32) -> bool {
+        let steps = match self.shape {
+            Shape::Two(trees) => trees.depth(tree_of(piece), self.me),
+            Shape::Branches(_) => BRANCH_STEPS,
+        };
+        self.others.misses() >= MISSES_MAX * steps
+    }
+
+    /// Asks home, which has all.
+    pub(super) fn ask_home(&mut self, piece: u32, now_ns: u64) -> bool {
+        self.others.hit();
+        self.ask(piece, HOME, now_ns)
+    }
+
+    fn holder(&mut self, piece: u32, elapsed_ns: u64) -> Option<u32> {
+        for _ in 0..HOLDER_TRIES {
+            let member = self.random_member(piece)?;
+            let is_likely = match self.shape {
+                // What is late at a member is late below it.
+                Shape::Two(trees) => {
+                    !trees.is_below(tree_of(piece), member, self.me)
+                        && self.estimate.all_have_by(trees, piece) <= elapsed_ns
+                }
+                Shape::Branches(tree) => {
+                    let by_ns = self.estimate.serves_by(tree, member, piece);
+                    by_ns.is_some_and(|by_ns| by_ns <= elapsed_ns)
+                }
+            };
+            if member != self.me && is_likely && !self.others.is_avoided(member) {
+                return Some(member);
+            }
+        }
+        None
+    }
+
+    fn random_member(&mut self, piece: u32) -> Option<u32> {
+        match self.shape {
+            Shape::Two(_) => Some(self.choose(self.plan.members) + 1),
+            Shape::Branches(tree) => {
+                let branch = piece % tree.branches();
+                let numbers = (self.plan.members - branch).div_ceil(tree.branches());
+                let number = self.choose(numbers);
+                tree.member(Place { branch, number })
+            }
+        }
+    }
+
+    /// Somebody does not have what it was asked for.
+    pub(super) fn not_here(&mut self, from: u32, piece: Option<u32>, now_ns: u64) {
+        let Some(_) = self.asks.refused(piece, from) else { return };
+        let is_to_come = |piece: &u32| {
+            self.shape.parent(self.me, *piece) == Some(from) && from != HOME && !self.feeds.is_left(*piece)
+        };
+        if let Some(piece) = piece.filter(is_to_come) {
+            self.asks.wait_for(piece, from, now_ns);
+        } else {
+            self.others.miss();
+            let about = piece.or_else(|| self.branch_piece_of(from));
+            if let (Some(about), Some(begun_ns)) = (about, self.begun_ns) {
+                self.estimate.correct(self.shape, from, about, now_ns.saturating_sub(begun_ns));
+            }
+        }
+        self.look(now_ns);
+    }
+
+    /// What was asked for did not come in time.
+    pub(super) fn not_answered(&mut self, asked: Asked, now_ns: u64) {
+        if asked.is_to_come {
+            // It does not come from there; whoever else has it is asked.
+            if let Some(piece) = asked.piece.filter(|piece| !self.have.has(*piece)) {
+                self.ask_holder(piece, now_ns);
+            }
+        } else {
+            self.others.miss();
+            if let Some(piece) = asked.piece {
+                self.assemblies.give_up(piece);
+            }
+            if !self.feeds.not_answered(asked.of, asked.at_ns) && asked.of != HOME {
+                self.others.suspect(asked.of);
+            }
+            if self.feeds.is_given_up(asked.of) {
+                self.leave_parent(asked.of, now_ns);
+            }
+        }
+        self.look_ns = self.look_ns.min(now_ns);
+    }
+}
