@@ -1,5 +1,6 @@
 //! What inputs are tried on.
 
+mod distribution;
 mod messages;
 mod personality;
 mod pmi;
@@ -37,12 +38,18 @@ macro_rules! kept {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "control",
         run: messages::control,
         texts: &[snapshot!("control"), kept!("control")],
         examples: Vec::new,
+    },
+    Target {
+        name: "distribution",
+        run: distribution::run,
+        texts: &[kept!("distribution")],
+        examples: distribution::examples,
     },
     Target {
         name: "personality",

@@ -141,7 +141,7 @@ pub fn encode(transfer: TransferId, key: &TransferKey, envelope: Envelope, conte
         }
         Content::Message(message) => put_message(message, &mut body)?,
     };
-    let mut header = WireHeader {
+    let header = WireHeader {
         magic: MAGIC,
         version: VERSION.into(),
         kind,
@@ -155,11 +155,19 @@ pub fn encode(transfer: TransferId, key: &TransferKey, envelope: Envelope, conte
         detail: detail.into(),
         mac: [0; MAC_BYTES],
     };
-    header.mac = mac(key, header.as_bytes(), &body);
     let mut datagram = Vec::new();
-    put(&mut datagram, header.as_bytes())?;
-    put(&mut datagram, &body)?;
+    datagram.try_reserve_exact(HEADER_BYTES + body.len()).ok()?;
+    datagram.extend_from_slice(header.as_bytes());
+    datagram.extend_from_slice(&body);
+    seal(key, &mut datagram);
     Some(datagram)
+}
+
+/// Writes its MAC into a datagram, whatever else is in it. What is too short for one is left alone.
+pub fn seal(key: &TransferKey, datagram: &mut [u8]) {
+    if let Ok((header, body)) = WireHeader::mut_from_prefix(datagram) {
+        header.mac = mac(key, header.as_bytes(), body);
+    }
 }
 
 /// What a datagram to member `me` brings.
