@@ -28,6 +28,21 @@ fn bounds(ns: u64, plan: &Plan) -> f64 {
 }
 
 #[test]
+fn two_trees_take_the_time_of_one_link_and_of_their_depth() {
+    for members in [1, 2, 3, 7, 64, 300] {
+        let plan = plan(members, Scheme::TwoTrees);
+        let result = transfer(plan, 1, Faults::default());
+        let wire = |piece| plan.link_ns(plan.wire_bytes(piece, plan.packets(piece)));
+        let wire_ns: u64 = (0..plan.pieces()).map(wire).sum();
+        let step_ns = plan.piece_ns() + u64::from(plan.link.latency_ns);
+        // Two steps for each level, and what a piece waits for one of the other tree that comes at the same time.
+        let most_ns = wire_ns + u64::from(plan.two_trees().depth_max()) * step_ns * 9 / 4;
+        assert!(result.whole_ns <= most_ns, "{members} members: {} ns, of {most_ns}", result.whole_ns);
+        assert_eq!((result.incomplete, result.lost, result.asks, result.again), (0, 0, 0, 0), "{members} members");
+    }
+}
+
+#[test]
 fn each_link_carries_each_byte_about_once() {
     let plan = plan(300, Scheme::TwoTrees);
     let result = transfer(plan, 1, Faults::default());

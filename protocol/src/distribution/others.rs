@@ -1,5 +1,5 @@
-//! What a member thinks of the others: who does not answer, who sends what is wrong, and whether any of them has what it
-//! looks for.
+//! What a member thinks of the others: who does not answer, who sends what is wrong, and whether any of them has what
+//! it looks for.
 
 use alloc::collections::VecDeque;
 

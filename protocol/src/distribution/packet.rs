@@ -7,8 +7,8 @@
 //!
 //! All numbers are little-endian. The MAC is the first half of a BLAKE3 over the header before it and the body, keyed
 //! with the transfer's key, which its members alone have. There is no handshake and no order: a datagram says whose it
-//! is, and to hear it again changes nothing that matters. `elapsed` is the time since home began in ns, as the sender knows
-//! it; `piece` is all ones where there is none.
+//! is, and to hear it again changes nothing that matters. `elapsed` is the time since home began in ns, as the sender
+//! knows it; `piece` is all ones where there is none.
 
 use alloc::vec::Vec;
 

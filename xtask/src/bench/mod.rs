@@ -27,8 +27,8 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, or, simulated and only
-    /// if it is named, distribution
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, or, simulated and
+    /// only if it is named, distribution
     group: Option<String>,
 }
 

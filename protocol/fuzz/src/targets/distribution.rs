@@ -1,6 +1,6 @@
 //! What members of a transfer send each other. Each datagram comes behind the time since the one before, in pieces'
-//! times, and its length; it gets the MAC that it should have, so that what it says is looked at. The first byte chooses
-//! who hears it.
+//! times, and its length; it gets the MAC that it should have, so that what it says is looked at. The first byte
+//! chooses who hears it.
 
 use coppice_protocol::distribution::packet::{Content, Envelope, TransferKey, decode, encode, seal};
 use coppice_protocol::distribution::{
