@@ -15,6 +15,7 @@ pub use self::counters::RankCounters;
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
+use crate::staging::Staging;
 use crate::text::ByteString;
 use crate::world::World;
 
@@ -173,6 +174,8 @@ pub struct Launch {
     pub use_retained: bool,
     /// Where all ranks of the job are.
     pub world: World,
+    /// Files that are to be in the node's memory before the process starts.
+    pub staging: Option<Staging>,
 }
 
 /// How a process ended.

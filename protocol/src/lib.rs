@@ -35,6 +35,7 @@ pub mod retain;
 pub mod session;
 pub mod ship;
 pub mod signal;
+pub mod staging;
 pub mod syscalls;
 pub mod text;
 pub mod trees;

@@ -156,6 +156,12 @@ pub const PMI_ASK_NS: u64 = 2_000_000_000;
 /// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns.
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
 
+/// UDP port of nodes and I/O nodes where transfers of staged files go.
+pub const DISTRIBUTION_PORT: u16 = 7005;
+
+/// Files that a job may have staged, its program included. More are refused at submission.
+pub const STAGED_FILES_MAX: usize = 16;
+
 /// Pieces of a distributed file, so that a set of them fits into a packet: refused before it begins.
 pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
 

@@ -15,11 +15,12 @@ use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
+use crate::staging::Staging;
 use crate::text::ByteString;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -138,6 +139,10 @@ pub struct StartJob {
     pub members: Vec<Member>,
     /// Where all ranks are.
     pub world: World,
+    /// Files that every node of the job has before its ranks start.
+    pub staging: Option<Staging>,
+    /// The files of the host that have the bytes of the staged ones and do not change, in the same order.
+    pub staged_files: Vec<ByteString>,
 }
 
 /// One rank of a job, and where it is to run.

@@ -44,6 +44,8 @@ pub enum RasKind {
     Recovery,
     /// Pages of a program arrived that are not those its hash says.
     DamagedProgram,
+    /// A piece of a file that is being staged is not the file's.
+    DamagedPiece,
     /// What a job's ranks sent to others before they ended is not read: their end waits for it, or it is lost.
     Undelivered,
 }

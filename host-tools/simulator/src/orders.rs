@@ -151,5 +151,6 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
             1,
             [coppice_protocol::ids::NodeId(0)],
         ),
+        staging: None,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Home has the file, cut into pieces. A [`Machine`] at home and at every member is told what arrives and what time it
 //! is, and says what is to be sent; it has no bytes, no sockets and no clock, so that nodes, host daemons and the
-//! simulator drive the same one. What all of them know beforehand is the [`Plan`]; the shape of the trees follows from
+//! simulator drive the same one; a [`Party`] is one that speaks in datagrams ([`packet`]). What all of them know beforehand is the [`Plan`]; the shape of the trees follows from
 //! it ([`crate::trees`]).
 //!
 //! **Two trees** ([`Scheme::TwoTrees`]). Every other piece goes down one binary tree, the rest down another; a member
@@ -31,6 +31,7 @@ mod machine;
 mod message;
 mod others;
 pub mod packet;
+mod party;
 mod pieces;
 mod plan;
 mod ranges;
@@ -47,6 +48,7 @@ pub use self::effect::{Effect, Outcome};
 pub use self::estimate::HOME;
 pub use self::machine::Machine;
 pub use self::message::Message;
+pub use self::party::{Party, Step, Tally};
 pub use self::pieces::{PacketSet, PieceSet};
 pub use self::plan::{AskVariant, Link, Plan, PlanError, Scheme, TransferId};
 pub use self::ranges::MemberRanges;

@@ -6,12 +6,15 @@
 //! ```
 //!
 //! All numbers are little-endian. The MAC is the first half of a BLAKE3 over the header before it and the body, keyed
-//! with the transfer's key, which its members alone have. There is no handshake and no order: a datagram says whose it
+//! with the transfer's key, which its members alone have. Of a packet of a piece, whose bytes are held against the
+//! file's hash tree before anybody uses them, it covers a digest instead of the body: XXH3 with a seed made of the key.
+//! There is no handshake and no order: a datagram says whose it
 //! is, and to hear it again changes nothing that matters. `elapsed` is the time since home began in ns, as the sender
 //! knows it; `piece` is all ones where there is none.
 
 use alloc::vec::Vec;
 
+use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -39,7 +42,24 @@ const NO_PIECE: u32 = u32::MAX;
 
 /// What the members of a transfer know each other by.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TransferKey(pub [u8; 32]);
+pub struct TransferKey {
+    mac: [u8; 32],
+    /// For digests of packets.
+    seed: u64,
+}
+
+/// Separates the seed of digests from what else is made of a transfer's key.
+const DIGEST_CONTEXT: &[u8] = b"Coppice digests of a transfer's packets, version 1";
+
+impl TransferKey {
+    /// The key that is made of these secret bytes.
+    #[must_use]
+    pub fn new(secret: [u8; 32]) -> Self {
+        let mut seed = [0; 8];
+        blake3::Hasher::new_keyed(&secret).update(DIGEST_CONTEXT).finalize_xof().fill(&mut seed);
+        Self { mac: secret, seed: u64::from_le_bytes(seed) }
+    }
+}
 
 impl core::fmt::Debug for TransferKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -166,7 +186,7 @@ pub fn encode(transfer: TransferId, key: &TransferKey, envelope: Envelope, conte
 /// Writes its MAC into a datagram, whatever else is in it. What is too short for one is left alone.
 pub fn seal(key: &TransferKey, datagram: &mut [u8]) {
     if let Ok((header, body)) = WireHeader::mut_from_prefix(datagram) {
-        header.mac = mac(key, header.as_bytes(), body);
+        header.mac = mac(key, header.kind, header.as_bytes(), body);
     }
 }
 
@@ -192,7 +212,7 @@ pub fn decode<'a>(
     if transfer != (plan.transfer.number, plan.transfer.generation.0) || envelope.to != me {
         return Err(PacketError::Address);
     }
-    if !same_mac(&header.mac, &mac(key, header.as_bytes(), body)) {
+    if !same_mac(&header.mac, &mac(key, header.kind, header.as_bytes(), body)) {
         return Err(PacketError::Authentication);
     }
     if envelope.from > plan.members || envelope.from == me || header.reserved != 0 {
@@ -315,9 +335,14 @@ fn ranges(plan: &Plan, body: &[u8]) -> Result<MemberRanges, PacketError> {
     Ok(members)
 }
 
-fn mac(key: &TransferKey, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
-    let mut hasher = blake3::Hasher::new_keyed(&key.0);
-    hasher.update(&header[..COVERED_BYTES]).update(body);
+fn mac(key: &TransferKey, kind: u8, header: &[u8], body: &[u8]) -> [u8; MAC_BYTES] {
+    let mut hasher = blake3::Hasher::new_keyed(&key.mac);
+    hasher.update(&header[..COVERED_BYTES]);
+    if kind == kind::PACKET {
+        hasher.update(&XxHash3_64::oneshot_with_seed(key.seed, body).to_le_bytes());
+    } else {
+        hasher.update(body);
+    }
     let mut mac = [0; MAC_BYTES];
     hasher.finalize_xof().fill(&mut mac);
     mac

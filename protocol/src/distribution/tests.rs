@@ -28,7 +28,9 @@ pub(super) fn plan(bytes: u64, members: u32, scheme: Scheme) -> Plan {
     }
 }
 
-const KEY: TransferKey = TransferKey([7; 32]);
+fn key() -> TransferKey {
+    TransferKey::new([7; 32])
+}
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What is wrong with a member.
@@ -181,7 +183,7 @@ impl World {
 
     fn arrived(&mut self, member: u32, datagram: &[u8], now_ns: u64) {
         let Some(machine) = &mut self.machines[member as usize] else { return };
-        let Ok((envelope, content)) = decode(&self.plan, &KEY, member, datagram) else { return };
+        let Ok((envelope, content)) = decode(&self.plan, &key(), member, datagram) else { return };
         match content {
             Content::Packet { piece, packet, bytes } => {
                 let at = (piece * self.plan.piece_bytes + packet * self.plan.packet_bytes) as usize;
@@ -248,7 +250,7 @@ impl World {
 
     fn send(&mut self, from: u32, to: u32, elapsed_ns: u64, content: &Content<'_>, now_ns: u64) {
         let envelope = Envelope { from, to, elapsed_ns };
-        let mut datagram = encode(self.plan.transfer, &KEY, envelope, content).expect("memory");
+        let mut datagram = encode(self.plan.transfer, &key(), envelope, content).expect("memory");
         self.sent += 1;
         let Network { lost, doubled, changed, late_ns } = self.network;
         if self.choose(1000) < lost {
@@ -351,24 +353,24 @@ proptest! {
     fn messages_come_as_they_were_sent(message in messages(), elapsed_ns: u64, flip: proptest::sample::Index) {
         let plan = plan(30_000, 9, Scheme::TwoTrees);
         let envelope = Envelope { from: 1, to: 3, elapsed_ns };
-        let mut datagram = encode(plan.transfer, &KEY, envelope, &Content::Message(message.clone())).expect("memory");
-        prop_assert_eq!(decode(&plan, &KEY, 3, &datagram), Ok((envelope, Content::Message(message))));
-        prop_assert!(decode(&plan, &TransferKey([8; 32]), 3, &datagram).is_err(), "with another key");
-        prop_assert!(decode(&plan, &KEY, 4, &datagram).is_err(), "to somebody else");
+        let mut datagram = encode(plan.transfer, &key(), envelope, &Content::Message(message.clone())).expect("memory");
+        prop_assert_eq!(decode(&plan, &key(), 3, &datagram), Ok((envelope, Content::Message(message))));
+        prop_assert!(decode(&plan, &TransferKey::new([8; 32]), 3, &datagram).is_err(), "with another key");
+        prop_assert!(decode(&plan, &key(), 4, &datagram).is_err(), "to somebody else");
         let at = flip.index(datagram.len());
         datagram[at] ^= 1;
-        prop_assert!(decode(&plan, &KEY, 3, &datagram).is_err(), "changed at {}", at);
+        prop_assert!(decode(&plan, &key(), 3, &datagram).is_err(), "changed at {}", at);
     }
 
     #[test]
     fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..14_u8) {
         let plan = plan(30_000, 9, Scheme::TwoTrees);
-        prop_assert!(decode(&plan, &KEY, 3, &bytes).is_err());
+        prop_assert!(decode(&plan, &key(), 3, &bytes).is_err());
         // With a MAC that is right, whatever else it says.
         let envelope = Envelope { from: 1, to: 3, elapsed_ns: 5 };
         let content = Content::Packet { piece: 31, packet: kind.into(), bytes: &bytes };
-        let datagram = encode(plan.transfer, &KEY, envelope, &content).expect("memory");
-        prop_assert!(decode(&plan, &KEY, 3, &datagram).is_err(), "there is no piece 31");
+        let datagram = encode(plan.transfer, &key(), envelope, &content).expect("memory");
+        prop_assert!(decode(&plan, &key(), 3, &datagram).is_err(), "there is no piece 31");
     }
 }
 

@@ -169,6 +169,7 @@ impl Job {
             umask: spec.umask,
             use_retained: rank.use_retained,
             world: spec.world.clone(),
+            staging: spec.staging.clone(),
         }
     }
 

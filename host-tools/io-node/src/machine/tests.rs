@@ -138,6 +138,8 @@ fn job() -> StartJob {
         input_rank: None,
         members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false }],
         world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
+        staging: None,
+        staged_files: Vec::new(),
     }
 }
 

@@ -233,6 +233,8 @@ impl Pset {
             input_rank: Some(RANK),
             members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
+            staging: None,
+            staged_files: Vec::new(),
         }
     }
 }

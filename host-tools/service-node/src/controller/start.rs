@@ -157,5 +157,7 @@ fn start_message(job: &Job, program_file: &Path) -> StartJob {
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
         world: World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node)),
+        staging: None,
+        staged_files: Vec::new(),
     }
 }

@@ -87,6 +87,7 @@ fn kind_name(kind: RasKind) -> &'static str {
         RasKind::BadPeer => "bad-peer",
         RasKind::EventsLost => "events-lost",
         RasKind::Recovery => "recovery",
+        RasKind::DamagedPiece => "damaged-piece",
         RasKind::DamagedProgram => "damaged-program",
         RasKind::Undelivered => "undelivered",
     }

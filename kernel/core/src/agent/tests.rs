@@ -116,6 +116,7 @@ fn launch_rank(job: u64, rank: u32) -> ToNode {
         umask: 0o22,
         use_retained: false,
         world: World::new(JobKey([9; 32]), 1, (0..4).map(coppice_protocol::ids::NodeId)),
+        staging: None,
     })
 }
 

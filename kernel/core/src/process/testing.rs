@@ -92,6 +92,7 @@ pub(crate) fn order(size: u32) -> Launch {
         umask: 0o22,
         use_retained: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
+        staging: None,
     }
 }
 

@@ -10,7 +10,9 @@ use coppice_protocol::ids::Generation;
 
 use super::shape;
 
-const KEY: TransferKey = TransferKey([7; 32]);
+fn key() -> TransferKey {
+    TransferKey::new([7; 32])
+}
 const PIECES: u32 = 12;
 const MEMBERS: u32 = 6;
 /// What a machine wants done after each datagram, at most: a question or an answer for each piece, and some more.
@@ -47,8 +49,8 @@ pub(super) fn run(data: &[u8]) -> u64 {
         rest = others;
         now_ns += u64::from(pause) * plan.piece_ns();
         let mut datagram = datagram.to_vec();
-        seal(&KEY, &mut datagram);
-        match decode(&plan, &KEY, me, &datagram) {
+        seal(&key(), &mut datagram);
+        match decode(&plan, &key(), me, &datagram) {
             Ok((Envelope { from, elapsed_ns, .. }, Content::Packet { piece, packet, .. })) => {
                 machine.arrived(from, piece, PacketSet::one(packet), elapsed_ns, now_ns);
             }
@@ -96,7 +98,7 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     let contents: Vec<Content<'_>> = packets.chain(messages.into_iter().map(Content::Message)).collect();
     let plan = plan(Scheme::TwoTrees);
     let front = |from, to, content| {
-        let datagram = encode(plan.transfer, &KEY, Envelope { from, to, elapsed_ns: 50 }, content).expect("memory");
+        let datagram = encode(plan.transfer, &key(), Envelope { from, to, elapsed_ns: 50 }, content).expect("memory");
         [&[1, datagram.len() as u8], datagram.as_slice()].concat()
     };
     let mut examples = Vec::new();

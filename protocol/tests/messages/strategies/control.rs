@@ -4,8 +4,9 @@ use coppice_protocol::control::{
     Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
     ToNode, Waiting,
 };
-use coppice_protocol::ids::NodeId;
+use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 use proptest::collection::vec;
@@ -47,6 +48,7 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::EventsLost,
         RasKind::Recovery,
         RasKind::DamagedProgram,
+        RasKind::DamagedPiece,
         RasKind::Undelivered,
     ])
 }
@@ -83,11 +85,20 @@ pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
     failure.prop_map(|(job, rank, code, reason)| JobFailure { job, rank, code, reason })
 }
 
+fn staging() -> impl Strategy<Value = Staging> {
+    let file = (program(), any::<u64>(), option::of(bytes()));
+    let file = file.prop_map(|(content, bytes, path)| StagedFile { content, bytes, path });
+    (any::<(u32, u16, u64, u32)>(), vec(file, 0..4)).prop_map(|(numbers, files)| {
+        let (home, mtu, bytes_per_second, latency_ns) = numbers;
+        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, files }
+    })
+}
+
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
     let what = (bytes(), texts(), texts(), bytes());
-    let how = (any::<(u32, u32, u32, bool)>(), world());
-    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained), world))| {
+    let how = (any::<(u32, u32, u32, bool)>(), world(), option::of(staging()));
+    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained), world, staging))| {
         let (job, rank, size, program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
@@ -105,6 +116,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             umask,
             use_retained,
             world,
+            staging,
         }
     })
 }

@@ -1,0 +1,207 @@
+//! Staging: files that every node of a job has in its memory before the job's ranks start.
+//!
+//! A launch names the files; with the job's own key, its nodes and its pset's links that says everything about the
+//! [transfers](crate::distribution) which bring them, so that nobody exchanges anything beforehand. Home is the I/O
+//! node of one pset; member *i* + 1 is the job's *i*-th node.
+
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::{HOME, Link, Plan, PlanError, Scheme, TransferId, packet};
+use crate::ids::{Generation, JobId, JobNode, NodeId, ProgramId, PsetId};
+use crate::limits::{PIECES_PER_TRANSFER_MAX, STAGED_FILES_MAX};
+use crate::text::ByteString;
+use crate::world::{JobKey, NodeRange, World};
+
+/// A file that is staged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedFile {
+    /// The BLAKE3 of its bytes.
+    pub content: ProgramId,
+    /// Its length, bytes; not 0.
+    pub bytes: u64,
+    /// Where ranks of the job find it, an absolute path. `None`: it is the job's program, of which pages are taken from
+    /// there.
+    pub path: Option<ByteString>,
+}
+
+/// What a job has staged, and over what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Staging {
+    /// The pset whose I/O node has the files for all.
+    pub home: PsetId,
+    /// Largest IP packet on the links, bytes.
+    pub mtu: u16,
+    /// Bandwidth of each link, bytes/s.
+    pub bytes_per_second: u64,
+    /// Latency from one node to another, ns.
+    pub latency_ns: u32,
+    /// The files, at most [`STAGED_FILES_MAX`].
+    pub files: Vec<StagedFile>,
+}
+
+/// Headers of a packet on the link beside a datagram's own: Ethernet, IPv4 and UDP, bytes.
+const LINK_HEADERS_BYTES: u32 = 14 + IP_HEADERS_BYTES;
+const IP_HEADERS_BYTES: u32 = 20 + 8;
+
+/// Length of pieces, unless there would be too many of them, bytes: short enough to be hashed in one go.
+const PIECE_BYTES: u32 = 32 * 1024;
+
+/// Packets of bytes that a piece may have.
+const PACKETS_PER_PIECE: u32 = 32;
+
+/// Separates the keys of transfers from everything else that may ever be made of a job's key.
+const KEY_CONTEXT: &[u8] = b"Coppice key of a job's transfer, version 1";
+
+impl Staging {
+    /// The transfer of one of the files: files of a job are numbered, and no job has another's number.
+    #[must_use]
+    pub fn transfer(job: JobId, file: usize) -> TransferId {
+        let number = job.0.wrapping_mul(STAGED_FILES_MAX as u64).wrapping_add(file as u64);
+        TransferId { number, generation: Generation(1) }
+    }
+
+    /// What the members of a file's transfer know each other by.
+    #[must_use]
+    pub fn key(key: &JobKey, job: JobId, file: usize) -> packet::TransferKey {
+        let mut secret = [0; 32];
+        let mut hasher = blake3::Hasher::new_keyed(&key.0);
+        hasher.update(KEY_CONTEXT).update(&Self::transfer(job, file).number.to_le_bytes());
+        hasher.finalize_xof().fill(&mut secret);
+        packet::TransferKey::new(secret)
+    }
+
+    /// The plan of a file's transfer to so many nodes.
+    ///
+    /// # Errors
+    /// [`PlanError`], also if there is no such file.
+    pub fn plan(&self, job: JobId, file: usize, nodes: u32) -> Result<Plan, PlanError> {
+        let bytes = self.files.get(file).ok_or(PlanError::Empty)?.bytes;
+        let room = u32::from(self.mtu).saturating_sub(IP_HEADERS_BYTES + packet::HEADER_BYTES as u32);
+        let packet_bytes = 1 << room.checked_ilog2().ok_or(PlanError::Empty)?;
+        let most = packet_bytes * PACKETS_PER_PIECE;
+        let mut piece_bytes = PIECE_BYTES.min(most);
+        while bytes.div_ceil(piece_bytes.into()) > PIECES_PER_TRANSFER_MAX.into() && piece_bytes < most {
+            piece_bytes *= 2;
+        }
+        let plan = Plan {
+            transfer: Self::transfer(job, file),
+            bytes,
+            piece_bytes,
+            packet_bytes,
+            overhead_bytes: LINK_HEADERS_BYTES + packet::HEADER_BYTES as u32,
+            members: nodes,
+            scheme: Scheme::TwoTrees,
+            link: Link { bytes_per_second: self.bytes_per_second, latency_ns: self.latency_ns },
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Length of all files together, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// Which node of a job is which member of its transfers, 0 being home.
+#[must_use]
+pub const fn member_of(node: JobNode) -> u32 {
+    node.0 + 1
+}
+
+/// Where the members of a job's transfers are.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    home: Ipv4Addr,
+    nodes: Vec<NodeRange>,
+}
+
+impl Roster {
+    /// Home, and the nodes of a job. `None` if there is no memory for it.
+    #[must_use]
+    pub fn new(home: PsetId, world: &World) -> Option<Self> {
+        let mut nodes = Vec::new();
+        nodes.try_reserve_exact(world.nodes.len()).ok()?;
+        nodes.extend_from_slice(&world.nodes);
+        Some(Self { home: home.address(), nodes })
+    }
+
+    /// Where a member is, if there is such.
+    #[must_use]
+    pub fn address(&self, member: u32) -> Option<Ipv4Addr> {
+        if member == HOME {
+            return Some(self.home);
+        }
+        let mut left = member - 1;
+        for NodeRange { first, count } in &self.nodes {
+            if left < *count {
+                return Some(NodeId(first.0.wrapping_add(left)).address());
+            }
+            left -= count;
+        }
+        None
+    }
+
+    /// What it takes of the heap for the nodes of a job, bytes.
+    #[must_use]
+    pub fn memory_bytes(world: &World) -> usize {
+        size_of_val(&*world.nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use core::net::Ipv4Addr;
+
+    use super::{Roster, StagedFile, Staging, member_of};
+    use crate::distribution::PlanError;
+    use crate::ids::{JobId, JobNode, NodeId, ProgramId, PsetId};
+    use crate::limits::{MTU_BYTES_MIN, STAGED_FILES_MAX};
+    use crate::world::{JobKey, World};
+
+    fn staging(bytes: u64, mtu: u16) -> Staging {
+        let file = StagedFile { content: ProgramId([1; 32]), bytes, path: None };
+        Staging { home: PsetId(1), mtu, bytes_per_second: 100_000_000, latency_ns: 1000, files: vec![file] }
+    }
+
+    #[test]
+    fn files_of_all_lengths_have_plans_on_all_links() {
+        for mtu in [MTU_BYTES_MIN, 1500, 9000] {
+            for bytes in [1, 4096, 32 * 1024, 64 << 20, 128 << 20] {
+                let plan = staging(bytes, mtu).plan(JobId(3), 0, 32).expect("a plan");
+                assert!(plan.packet_bytes + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
+                assert!(plan.proof_bytes() + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
+            }
+        }
+        let long = staging(4 << 30, 9000).plan(JobId(3), 0, 32);
+        assert!(long.is_err() || long.is_ok_and(|plan| plan.pieces() <= 8192));
+        assert_eq!(staging(0, 9000).plan(JobId(3), 0, 32), Err(PlanError::Empty));
+        assert_eq!(staging(1, 9000).plan(JobId(3), 1, 32), Err(PlanError::Empty), "there is no such file");
+    }
+
+    #[test]
+    fn no_two_transfers_have_a_number_or_a_key_in_common() {
+        let last = STAGED_FILES_MAX - 1;
+        assert_ne!(Staging::transfer(JobId(1), last), Staging::transfer(JobId(2), 0));
+        let key = |job, file| Staging::key(&JobKey([5; 32]), JobId(job), file);
+        assert!(key(1, 0) != key(1, 1) && key(1, 0) != key(2, 0) && key(1, 0) == key(1, 0));
+        assert!(key(1, 0) != Staging::key(&JobKey([6; 32]), JobId(1), 0));
+    }
+
+    #[test]
+    fn members_are_home_and_the_nodes_in_their_order() {
+        let world = World::new(JobKey([1; 32]), 2, [3, 4, 9].map(NodeId));
+        let roster = Roster::new(PsetId(1), &world).expect("memory");
+        assert_eq!(roster.address(0), Some(Ipv4Addr::new(10, 0, 0, 2)));
+        let places = [(0, 3), (1, 4), (2, 9)];
+        for (node, id) in places {
+            assert_eq!(roster.address(member_of(JobNode(node))), Some(NodeId(id).address()));
+        }
+        assert_eq!(roster.address(4), None);
+    }
+}
