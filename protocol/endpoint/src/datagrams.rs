@@ -27,7 +27,7 @@ use crate::stack::ports::Claim;
 pub(crate) const HEADERS_BYTES: usize = 28;
 
 /// Hops a datagram may take; there are none on one wire.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 
 /// A datagram and whom it is from or for.
 pub(crate) struct Datagram {

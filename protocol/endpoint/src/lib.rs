@@ -11,6 +11,8 @@
 //! in the cluster's, and programs' sockets ([`TcpSocket`], [`UdpSocket`]) in that of the job that is on the node
 //! ([`Stack::enter_job`]). Without a job they reach the node itself alone.
 //!
+//! Both have small ports for datagrams of their own, too ([`DatagramPort`]).
+//!
 //! Two things differ from an everyday stack. Ethernet addresses are computed from IPv4 addresses
 //! ([`coppice_protocol::ids::MacAddress::of`]), so there is no address resolution and nothing to wait for before the
 //! first packet. And all of TCP's clocks run [`limits::TIME_SCALE`] times faster than the standard's, whose one-second
@@ -28,6 +30,7 @@ mod job;
 pub mod limits;
 mod listener;
 mod local;
+mod own_datagrams;
 mod reset;
 mod stack;
 mod stream;
@@ -42,6 +45,7 @@ pub use error::{NetError, SocketError};
 pub use ethernet::ETHERNET_HEADER_BYTES;
 pub use job::JobNetwork;
 pub use listener::{Peer, TcpListener};
+pub use own_datagrams::DatagramPort;
 pub use stack::{BufferSizes, Config, Stack, UserConfig};
 pub use stream::TcpStream;
 pub use tcp_socket::TcpSocket;

@@ -298,7 +298,8 @@ impl<D: Device> State<D> {
             return Some(now_ns);
         }
         // Who is still in the queue waits for room in the device.
-        let retry_ns = (!net.table.is_idle() || !net.datagrams.is_idle()).then_some(now_ns + DEVICE_RETRY_NS);
+        let retry_ns = (!net.table.is_idle() || !net.datagrams.is_idle() || !net.own_datagrams.is_idle())
+            .then_some(now_ns + DEVICE_RETRY_NS);
         let timer_ns = net.table.first_timer().map(clock_time);
         retry_ns.into_iter().chain(timer_ns).min()
     }

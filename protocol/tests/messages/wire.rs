@@ -17,6 +17,7 @@ use coppice_protocol::retain::{
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
+use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::world::{JobKey, World};
 use serde::Serialize;
 
@@ -111,6 +112,11 @@ fn failure() -> JobFailure {
     JobFailure { job: JOB, rank: RANK, code: 7, reason: "w".into() }
 }
 
+fn staging() -> Staging {
+    let file = StagedFile { content: PROGRAM, bytes: 5000, path: Some("/f".into()) };
+    Staging { home: PsetId(1), mtu: 9000, bytes_per_second: 1000, latency_ns: 7, files: vec![file] }
+}
+
 #[test]
 fn control() {
     let mut table = String::new();
@@ -129,6 +135,7 @@ fn control() {
         umask: 0o22,
         use_retained: true,
         world: world(),
+        staging: Some(staging()),
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -255,6 +262,8 @@ fn pset() {
         input_rank: Some(Rank(0)),
         members: vec![Member { rank: RANK, node, use_retained: true }],
         world: world(),
+        staging: Some(staging()),
+        staged_files: vec!["s".into()],
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,

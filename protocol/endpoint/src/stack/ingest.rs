@@ -115,8 +115,7 @@ impl Net {
                 }
             }
             IpProtocol::Tcp => {}
-            // No station of the cluster waits for datagrams.
-            IpProtocol::Udp if realm == Realm::Cluster => {}
+            IpProtocol::Udp if realm == Realm::Cluster => self.own_datagrams.take(own, &parsed),
             IpProtocol::Udp => match self.take_datagram(own, &parsed) {
                 Taken::Nobodys => self.refuse(now, realm, packet, transmit),
                 Taken::Done => {}

@@ -22,6 +22,7 @@ use crate::accounts::{Accounts, zeroed};
 use crate::datagrams::Datagrams;
 use crate::ethernet::{Framed, Realm};
 use crate::limits::{ACKNOWLEDGE_DELAY_NS, CLOSING_MAX, DEVICE_RETRY_NS, SOCKETS_MAX};
+use crate::own_datagrams::OwnDatagrams;
 
 /// Connections, listeners and ports.
 pub(crate) struct Net {
@@ -31,6 +32,7 @@ pub(crate) struct Net {
     pub(crate) ports: Ports,
     pub(crate) datagrams: Datagrams,
     pub(crate) datagram_ports: Ports,
+    pub(crate) own_datagrams: OwnDatagrams,
     pub(crate) accounts: Arc<Accounts>,
     /// For packets that no socket wants: they get what the protocol has for that.
     pub(crate) nobody: SocketSet<'static>,
@@ -54,6 +56,7 @@ impl Net {
             ports: Ports::new((config.seed >> 16) as u16),
             datagrams: Datagrams::default(),
             datagram_ports: Ports::new((config.seed >> 32) as u16),
+            own_datagrams: OwnDatagrams::default(),
             accounts: Arc::default(),
             nobody: SocketSet::new(Vec::new()),
             wipe: |bytes| bytes.fill(0),
@@ -152,8 +155,8 @@ impl Net {
         oldest.is_some()
     }
 
-    /// Sends the datagrams there are, then what the sockets in the queue have to send, one packet of each in turn,
-    /// until they have nothing more, the device has no room, or `budget` frames have gone. Returns what is left of
+    /// Sends the datagrams there are of programs, then what the sockets in the queue have to send, one packet of each in
+    /// turn, and then the node's own datagrams, until they have nothing more, the device has no room, or `budget` frames have gone. Returns what is left of
     /// that.
     pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>, mut budget: usize) -> usize {
         if let Some(job) = &self.sides.job {
@@ -189,7 +192,8 @@ impl Net {
                 Some(_) => self.table.set_timer(key, Some(now + stack_duration(DEVICE_RETRY_NS))),
             }
         }
-        budget
+        let address = self.address();
+        self.own_datagrams.transmit(now, device, address, self.wipe, budget)
     }
 
     /// A program's socket has outlived its job: nobody hears of it any more.

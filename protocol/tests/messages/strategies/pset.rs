@@ -37,6 +37,13 @@ fn start_job() -> impl Strategy<Value = StartJob> {
             input_rank,
             members,
             world: launch.world,
+            staged_files: launch
+                .staging
+                .iter()
+                .flat_map(|staging| &staging.files)
+                .filter_map(|file| file.path.clone())
+                .collect(),
+            staging: launch.staging,
         }
     })
 }
