@@ -10,6 +10,8 @@ mod job;
 mod member;
 mod room;
 mod service;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::job::OfJob;
 pub use self::service::Staging;
