@@ -45,6 +45,7 @@ mod shared_memory;
 mod signals;
 mod signals_sent;
 mod sockets;
+mod staging;
 mod storm;
 mod streams;
 mod surroundings;

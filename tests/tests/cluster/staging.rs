@@ -1,0 +1,121 @@
+//! Files and programs that are staged: on every node of a job, byte for byte, before its ranks start, and gone with it.
+
+use std::process::Command;
+
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::physical::{Pattern, memory_of};
+use coppice_tests::{Cluster, Waiting};
+
+/// Where jobs find the staged file.
+const PATH: &str = "/data/of/the job";
+
+/// A file in the cluster's root, of a seed's bytes.
+fn file(cluster: &Cluster, bytes: usize, seed: u64) -> String {
+    let path = cluster.root().join(format!("file{seed}"));
+    let content: Vec<u8> =
+        (0..bytes as u64).map(|at| ((at + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as u8).collect();
+    std::fs::write(&path, content).expect("written");
+    path.to_str().expect("a path").to_owned()
+}
+
+/// What `sha256sum` says of a file of the host.
+fn sum(path: &str) -> String {
+    let output = Command::new(BUSYBOX).args(["sha256sum", path]).output().expect("run");
+    String::from_utf8(output.stdout).expect("text").split(' ').next().expect("a sum").to_owned()
+}
+
+/// A job of so many nodes, with these arguments, whose ranks all say that they have the file.
+#[track_caller]
+fn all_have_it(cluster: &Cluster, nodes: u32, file: &str, arguments: &[&str]) {
+    let (count, stage) = (nodes.to_string(), format!("{file}={PATH}"));
+    let run = ["-n", &count, "--stage", &stage];
+    let ran = cluster.run(&[&run, arguments, &[BUSYBOX, "sha256sum", PATH]].concat()).success();
+    let expected = format!("{}  {PATH}\n", sum(file));
+    assert_eq!(ran.text(), expected.repeat(nodes as usize));
+}
+
+#[test]
+fn a_file_is_on_every_node_byte_for_byte() {
+    let cluster = Cluster::up(5);
+    for (seed, bytes) in [(1, 1), (2, 4096), (3, 3 * 1024 * 1024 + 77), (4, 12 * 1024 * 1024)] {
+        let file = file(&cluster, bytes, seed);
+        all_have_it(&cluster, 5, &file, &[]);
+        // Nobody else sees it.
+        let other = cluster.run(&[BUSYBOX, "cat", PATH]);
+        assert_eq!((other.status, other.text()), (1, String::new()), "{}", other.stderr);
+    }
+}
+
+#[test]
+fn packets_that_get_lost_are_sent_again() {
+    let cluster = Cluster::up_with(&["--nodes", "6", "--accel", "tcg", "--loss", "1%", "--bandwidth", "100M"]);
+    let file = file(&cluster, 4 * 1024 * 1024, 7);
+    for _ in 0..3 {
+        all_have_it(&cluster, 6, &file, &["--stage-program"]);
+    }
+}
+
+#[test]
+fn a_staged_file_is_read_and_nothing_else() {
+    let cluster = Cluster::up(2);
+    let file = file(&cluster, 100_000, 9);
+    let script = "echo x >> \"$0\" || echo append; rm \"$0\" || echo remove; mv \"$0\" /y || echo move; \
+                  dd if=/dev/zero of=\"$0\" conv=notrunc count=1 || echo overwrite; wc -c < \"$0\"; \
+                  stat -c '%s %a' /data//of/./'the job'; tail -c 5 \"$0\" | wc -c";
+    let stage = format!("{file}={PATH}");
+    let ran = cluster.run(&["-n", "2", "--stage", &stage, BUSYBOX, "sh", "-c", script, PATH]).success();
+    let expected = "append\nremove\nmove\noverwrite\n100000\n100000 444\n5\n";
+    assert_eq!(ran.text().matches("append\n").count(), 2, "{}", ran.text());
+    assert_eq!(ran.text().len(), 2 * expected.len(), "{}", ran.text());
+    assert!(!cluster.root().join("data").exists() && !cluster.root().join("y").exists());
+}
+
+#[test]
+fn nothing_is_left_of_it_when_the_job_has_ended() {
+    let cluster = Cluster::up(3);
+    let pattern = Pattern::of_seed(77_001);
+    let path = cluster.root().join("secret");
+    std::fs::write(&path, pattern.repeated(2 * 1024 * 1024)).expect("written");
+    let path = path.to_str().expect("a path");
+    let waits = program("waits_and_exits", Toolchain::Musl);
+    let stage = format!("{path}={PATH}");
+    for how in ["exit", "kill"] {
+        let arguments = ["-n", "3", "--stage", &stage, waits.to_str().expect("a path"), "0"];
+        let job = Waiting::start(&cluster, &arguments, "waiting");
+        for node in 0..3 {
+            let there = memory_of(&cluster, node).pages_with(&pattern).len();
+            assert!(there >= 512, "{there} pages on node {node}");
+        }
+        match how {
+            "kill" => {
+                let job_number = cluster.json(&["jobs"])[0]["job"].to_string();
+                let _ = cluster.coppice(&["kill", &job_number]).success();
+                assert!(job.end().status > 128);
+            }
+            _ => drop(job.go_on().success()),
+        }
+        for node in 0..3 {
+            memory_of(&cluster, node).assert_none(&pattern, how);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_staged_is_refused_in_one_line() {
+    let cluster = Cluster::up(2);
+    let long = file(&cluster, 80 * 1024 * 1024, 5);
+    let missing = cluster.root().join("missing");
+    let refusals = [
+        (format!("{}={PATH}", missing.display()), "missing"),
+        (format!("{long}={PATH}"), "MiB"),
+        (format!("{long}=relative"), "relative"),
+        (format!("{}=/d", cluster.root().display()), "directory"),
+    ];
+    for (stage, says) in refusals {
+        let ran = cluster.run(&["-n", "2", "--stage", &stage, BUSYBOX, "true"]);
+        assert_ne!(ran.status, 0, "{stage}");
+        let errors = &ran.stderr;
+        assert!(errors.contains(says) && errors.trim().lines().count() == 1, "{stage}: {errors}");
+    }
+    let _ = cluster.run(&["-n", "2", BUSYBOX, "true"]).success();
+}
