@@ -7,6 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
+use crate::staging::Staged;
 
 /// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
 pub const EXIT_COPPICE: u8 = 125;
@@ -47,6 +48,12 @@ pub struct Submission {
     pub retain: bool,
     /// The nodes to run on, in order of the ranks; empty: any.
     pub nodes: Vec<u32>,
+    /// Files that its nodes have in their memory before it starts.
+    #[serde(default)]
+    pub staged: Vec<Staged>,
+    /// They have its program there too, unless all of them have retained pages of it.
+    #[serde(default)]
+    pub stage_program: bool,
 }
 
 impl Submission {
@@ -272,6 +279,8 @@ mod tests {
             estimate_ms: None,
             retain: true,
             nodes: Vec::new(),
+            staged: Vec::new(),
+            stage_program: false,
         }
     }
 

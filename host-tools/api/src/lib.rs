@@ -24,6 +24,7 @@ pub mod presence;
 pub mod program;
 pub mod ras;
 pub mod retain;
+pub mod staging;
 pub mod stream;
 
 pub use client::Client;

@@ -4,6 +4,7 @@ mod input;
 mod labels;
 mod output;
 pub(crate) mod program;
+mod stage;
 mod warm;
 
 use std::cell::Cell;
@@ -82,13 +83,16 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
     let program = program::find(name.as_ref())?;
     let (ranks, nodes) = run.ranks_and_nodes().map_err(|wrong| anyhow!(wrong))?;
     let root = std::path::absolute(&run.root).context("cannot find the working directory")?;
+    // Without links and dots, if it is there; if not, the service node says so.
+    let root = root.canonicalize().unwrap_or(root);
     Ok(Submission {
+        staged: run.stage.iter().map(|text| stage::parse(text, &root)).collect::<anyhow::Result<_>>()?,
+        stage_program: run.stage_program,
         name: bytes(name),
         program,
         arguments: arguments.iter().map(bytes).collect(),
         environment: run.environment.iter().map(|pair| variable(pair)).collect::<anyhow::Result<_>>()?,
-        // Without links and dots, if it is there; if not, the service node says so.
-        root: root.canonicalize().unwrap_or(root),
+        root,
         // Takes `cwd` alone if that is absolute.
         directory: bytes(Path::new("/").join(&run.cwd)),
         ranks,

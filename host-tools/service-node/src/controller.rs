@@ -22,6 +22,7 @@ mod reports;
 mod requests;
 mod retention;
 mod shutdown;
+mod staging;
 mod start;
 mod submit;
 #[cfg(test)]
@@ -74,6 +75,17 @@ pub struct Config {
     pub retention: RetentionPolicy,
     /// Nodes that are booted at a time.
     pub boots_max: usize,
+    /// What its links are like.
+    pub link: LinkConfig,
+}
+
+/// What every link of a cluster is said to be like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits per second, each way; `None`: as fast as the host can.
+    pub bandwidth_bits_per_s: Option<u64>,
+    /// How long a frame takes, each way, ns.
+    pub latency_ns: u64,
 }
 
 /// The time as the controller is told it.

@@ -27,7 +27,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::claim::Claim;
 use crate::connections::{Connections, within};
-use crate::controller::{Config, Controller, Event, Now, Request};
+use crate::controller::{Config, Controller, Event, LinkConfig, Now, Request};
 use crate::database::{Database, DatabaseError};
 use crate::http::Api;
 use crate::limits::EVENTS_MAX;
@@ -105,6 +105,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             pset_size: options.pset_size,
             retention: options.retention.into(),
             boots_max: boots_at_once(),
+            link: LinkConfig { bandwidth_bits_per_s: options.bandwidth_bits_per_s, latency_ns: options.latency_ns },
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;

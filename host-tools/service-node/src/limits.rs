@@ -141,6 +141,12 @@ pub const HOST_FILE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long it may take to read and hash a program.
 pub const IMPORT_TIME_MAX: Duration = Duration::from_secs(600);
 
+/// Bandwidth that transfers of staged files begin with on links of which nobody said how fast they are, bytes/s.
+pub const LINK_BYTES_PER_SECOND_DEFAULT: u64 = 40_000_000;
+
+/// What a frame takes from node to node at least besides its links, ns: the switch, and those who send and receive.
+pub const HOP_NS: u64 = 50_000;
+
 /// Programs that are read and hashed at the same time; further submissions wait.
 pub const IMPORTS_MAX: usize = 2;
 

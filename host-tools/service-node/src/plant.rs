@@ -1,14 +1,12 @@
 //! The processes a cluster consists of, as the controller sees them: orders go in, events come out.
 
-use std::path::PathBuf;
-
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
-use crate::store::{Found, Held};
+use crate::store::{Found, Held, Source};
 
 /// Largest IP packet on the cluster's network, bytes.
 pub const MTU: u16 = 9000;
@@ -69,8 +67,9 @@ pub trait Plant {
     /// If the system has none, one line.
     fn job_key(&mut self) -> Result<JobKey, String>;
 
-    /// Makes sure of the stored copy of a job's program, from its file if need be → [`PlantEvent::Program`].
-    fn check_program(&mut self, job: JobId, program: Held, file: PathBuf);
+    /// Makes sure of the stored copy of a job's program or of a file that it has staged, from its file if need be →
+    /// [`PlantEvent::Program`].
+    fn check_program(&mut self, job: JobId, copy: Held, source: Source);
 
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);

@@ -35,7 +35,7 @@ use crate::host_files::HostFiles;
 use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESSAGES_MAX};
 use crate::options::AcceleratorChoice;
 use crate::plant::{HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
-use crate::store::{Held, ProgramStore};
+use crate::store::{Held, ProgramStore, Source};
 
 /// The programs a cluster is made of.
 #[derive(Clone, Debug)]
@@ -209,14 +209,14 @@ impl Plant for Processes {
         random().map(JobKey)
     }
 
-    fn check_program(&mut self, job: JobId, program: Held, file: PathBuf) {
+    fn check_program(&mut self, job: JobId, copy: Held, source: Source) {
         let (store, files) = (self.store.clone(), self.files.clone());
         let (checks, events) = (Arc::clone(&self.checks), self.events.clone());
         tokio::spawn(async move {
             // The semaphore is never closed; were it, going on without it does no harm.
             let _permit = checks.acquire_owned().await;
-            let what = format!("program '{}'", coppice_api::shown(&file));
-            let looked = files.work(&what, IMPORT_TIME_MAX, move || store.ensure(&program, &file)).await;
+            let what = format!("{} '{}'", source.kind, coppice_api::shown(&source.path));
+            let looked = files.work(&what, IMPORT_TIME_MAX, move || store.ensure(&copy, &source)).await;
             let found = match looked {
                 Ok(found) => found.map_err(|error| error.to_string()),
                 Err(refused) => Err(refused.message),

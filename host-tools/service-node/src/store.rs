@@ -4,6 +4,9 @@
 //! I/O nodes serve pages from here, so that a program may be rebuilt on the host while it runs on the nodes. A program
 //! is copied and hashed in one go, so that what is stored is what was hashed even if the file changes meanwhile.
 //!
+//! Files that jobs have staged are kept likewise, without being looked into. Nothing is recorded of them: such a copy
+//! goes when the last job that holds it ends, unless it is also a program's.
+//!
 //! Whoever needs a copy – from the look whether it is there to the end of its job – has it [`Held`], and what is held
 //! is not removed. What a copy was when it was hashed is remembered as long as this process lives; one that was not
 //! hashed by it, or that anybody touched since, is hashed before a job runs it ([`ProgramStore::check`]).
@@ -11,6 +14,7 @@
 mod copies;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -33,23 +37,48 @@ const COPY_BYTES: usize = 64 * PAGE_BYTES as usize;
 /// End of the names of files that are not whole yet.
 const PARTIAL: &str = ".partial";
 
-/// Why a file is no program that can be run.
+/// What a file is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// To be run: it must be a program for this machine.
+    Program,
+    /// To be staged: it may hold anything, but not nothing.
+    Data,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Program => "program",
+            Self::Data => "staged file",
+        })
+    }
+}
+
+/// Why a file is no program that can be run, or cannot be staged.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be read.
-    #[error("cannot read program '{}': {error}", shown(path))]
+    #[error("cannot read {kind} '{}': {error}", shown(path))]
     Read {
+        /// What it is wanted for.
+        kind: Kind,
         /// The file.
         path: PathBuf,
         /// What the system said.
         error: String,
     },
     /// It is a directory or a device.
-    #[error("'{}' is not a file; name a program", shown(.0))]
-    NotAFile(PathBuf),
+    #[error("'{}' is not a file; name a {}", shown(.0), if *.1 == Kind::Program { "program" } else { "file to stage" })]
+    NotAFile(PathBuf, Kind),
+    /// There is nothing to stage.
+    #[error("staged file '{}' is empty; name one with something in it", shown(.0))]
+    Empty(PathBuf),
     /// Longer than [`STORED_PROGRAM_BYTES_MAX`].
-    #[error("program '{}' is too long: {bytes} bytes, at most {STORED_PROGRAM_BYTES_MAX}", shown(path))]
+    #[error("{kind} '{}' is too long: {bytes} bytes, at most {STORED_PROGRAM_BYTES_MAX}", shown(path))]
     TooLong {
+        /// What it is wanted for.
+        kind: Kind,
         /// The file.
         path: PathBuf,
         /// Its length, bytes.
@@ -64,10 +93,15 @@ pub enum StoreError {
         error: program::ProgramError,
     },
     /// Somebody wrote to it while it was read.
-    #[error("program '{}' changed while it was read; run it again", shown(.0))]
-    Changed(PathBuf),
-    /// The copy of a program that waits to be started is bad, and cannot be made anew.
-    #[error("the stored copy of '{0}' was damaged, and the file is another program by now; run it again")]
+    #[error("{kind} '{}' changed while it was read; run it again", shown(path))]
+    Changed {
+        /// What it is wanted for.
+        kind: Kind,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The copy of what a job needs that waits to be started is bad, and cannot be made anew.
+    #[error("the stored copy of '{}' was damaged, and the file is another one by now; run it again", shown(.0))]
     Lost(PathBuf),
     /// The store cannot be written.
     #[error("cannot keep a copy in '{}': {error}", shown(directory))]
@@ -79,7 +113,16 @@ pub enum StoreError {
     },
 }
 
-/// The directory of programs.
+/// A file that a copy was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What it is wanted for.
+    pub kind: Kind,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The directory of programs and of what else jobs need.
 #[derive(Clone, Debug)]
 pub struct ProgramStore {
     directory: PathBuf,
@@ -150,39 +193,62 @@ impl ProgramStore {
     /// # Errors
     /// [`StoreError`].
     pub fn import(&self, path: &Path) -> Result<(Held, FileKey), StoreError> {
-        let read_error = |error: io::Error| StoreError::Read { path: path.to_owned(), error: plain(&error) };
-        let (file, key) = open_file(path)?;
-        let mut header = vec![0; program::HEADER_BYTES.min(usize::try_from(key.bytes).unwrap_or(usize::MAX))];
-        file.read_exact_at(&mut header, 0).map_err(read_error)?;
-        let program_error = |error| StoreError::Program { path: path.to_owned(), error };
-        let image = program::parse(&header, key.bytes).map_err(program_error)?;
+        self.import_as(Kind::Program, path)
+    }
+
+    /// Stores the bytes of a file, if it can be used for that. Takes as long as reading them does.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn import_as(&self, kind: Kind, path: &Path) -> Result<(Held, FileKey), StoreError> {
+        let read_error = |error: io::Error| StoreError::Read { kind, path: path.to_owned(), error: plain(&error) };
+        let (file, key) = open_file(kind, path)?;
+        let memory_bytes = match kind {
+            Kind::Program => memory_bytes(path, &file, key)?,
+            Kind::Data => 0,
+        };
 
         let partial = Partial::create(&self.directory)?;
         let nodes = read_tree(&file, key.bytes, read_error, |piece| partial.write(piece, &self.directory))?;
         let (Some(root), true) = (nodes.first(), key_of(&file.metadata().map_err(read_error)?) == key) else {
-            return Err(StoreError::Changed(path.to_owned()));
+            return Err(StoreError::Changed { kind, path: path.to_owned() });
         };
         let partial_tree = Partial::create(&self.directory)?;
         partial_tree.write(nodes.as_flattened(), &self.directory)?;
-        let program = ProgramRow { id: ProgramId(*root), bytes: key.bytes, memory_bytes: image.memory_bytes() };
+        let program = ProgramRow { id: ProgramId(*root), bytes: key.bytes, memory_bytes };
         let whole = partial.whole().and_then(|partial| Ok((partial, partial_tree.whole()?)));
         let placed = whole.and_then(|(partial, tree)| self.place(partial, tree, program));
         Ok((placed.map_err(|error| write_error(&self.directory, &error))?, key))
     }
 
-    /// Makes sure of a copy that a job is about to run: hashes it if need be, and makes it anew from the program's file
+    /// Makes sure of a copy that a job is about to use: hashes it if need be, and makes it anew from the file it is of
     /// if it is bad. Takes as long as reading the two.
     ///
     /// # Errors
     /// [`StoreError`], if it is not there in the end.
-    pub fn ensure(&self, held: &Held, source: &Path) -> Result<Found, StoreError> {
-        let read_error = |error: io::Error| StoreError::Read { path: self.path(held.id), error: plain(&error) };
+    pub fn ensure(&self, held: &Held, source: &Source) -> Result<Found, StoreError> {
+        let Source { kind, path } = source;
+        let read_error =
+            |error: io::Error| StoreError::Read { kind: *kind, path: self.path(held.id), error: plain(&error) };
         let found = self.check(held).map_err(read_error)?;
-        if found != Found::Sound && self.import(source)?.0.id != held.id {
-            return Err(StoreError::Lost(source.to_owned()));
+        if found != Found::Sound && self.import_as(*kind, path)?.0.id != held.id {
+            return Err(StoreError::Lost(path.clone()));
         }
         Ok(found)
     }
+}
+
+/// What a program takes in memory.
+fn memory_bytes(path: &Path, file: &File, key: FileKey) -> Result<u64, StoreError> {
+    let mut header = vec![0; program::HEADER_BYTES.min(usize::try_from(key.bytes).unwrap_or(usize::MAX))];
+    file.read_exact_at(&mut header, 0).map_err(|error| StoreError::Read {
+        kind: Kind::Program,
+        path: path.to_owned(),
+        error: plain(&error),
+    })?;
+    let image = program::parse(&header, key.bytes);
+    let image = image.map_err(|error| StoreError::Program { path: path.to_owned(), error })?;
+    Ok(image.memory_bytes())
 }
 
 /// What a program of so many bytes takes in the store with its tree, bytes.
@@ -217,23 +283,26 @@ fn read_tree<E>(
 /// What a file is known by, without reading it.
 ///
 /// # Errors
-/// [`StoreError::Read`], [`StoreError::NotAFile`], [`StoreError::TooLong`].
-pub fn file_key(path: &Path) -> Result<FileKey, StoreError> {
-    open_file(path).map(|(_, key)| key)
+/// [`StoreError::Read`], [`StoreError::NotAFile`], [`StoreError::TooLong`], [`StoreError::Empty`].
+pub fn file_key(kind: Kind, path: &Path) -> Result<FileKey, StoreError> {
+    open_file(kind, path).map(|(_, key)| key)
 }
 
-fn open_file(path: &Path) -> Result<(File, FileKey), StoreError> {
-    let read_error = |error: io::Error| StoreError::Read { path: path.to_owned(), error: plain(&error) };
+fn open_file(kind: Kind, path: &Path) -> Result<(File, FileKey), StoreError> {
+    let read_error = |error: io::Error| StoreError::Read { kind, path: path.to_owned(), error: plain(&error) };
     // Not to wait for the other end of a pipe somebody names as a program.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(read_error)?;
     let metadata = file.metadata().map_err(read_error)?;
     if !metadata.is_file() {
-        return Err(StoreError::NotAFile(path.to_owned()));
+        return Err(StoreError::NotAFile(path.to_owned(), kind));
     }
     let key = key_of(&metadata);
     if key.bytes > STORED_PROGRAM_BYTES_MAX {
-        return Err(StoreError::TooLong { path: path.to_owned(), bytes: key.bytes });
+        return Err(StoreError::TooLong { kind, path: path.to_owned(), bytes: key.bytes });
+    }
+    if kind == Kind::Data && key.bytes == 0 {
+        return Err(StoreError::Empty(path.to_owned()));
     }
     Ok((file, key))
 }

@@ -16,7 +16,7 @@ use coppice_protocol::pset::ToPset;
 use coppice_service_node::controller::{Event, Refused, Request};
 use coppice_service_node::database::FileKey;
 use coppice_service_node::plant::PlantEvent;
-use coppice_service_node::store::{Found, Held, ProgramStore, StoreError, file_key};
+use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, StoreError, file_key};
 use support::{Cluster, Order, job, program_file};
 
 /// Files of programs that differ.
@@ -36,9 +36,14 @@ impl Files {
     }
 }
 
+/// What a program's copy is made from.
+fn source(path: &Path) -> Source {
+    Source { kind: Kind::Program, path: path.to_owned() }
+}
+
 /// As a submission has its program: known or read now.
 fn find(cluster: &mut Cluster, path: &Path) -> (Held, FileKey) {
-    let file = file_key(path).expect("a file");
+    let file = file_key(Kind::Program, path).expect("a file");
     match cluster.ask(|answer| Request::KnownProgram(file, answer)).expect("asked") {
         Some(held) => (held, file),
         None => cluster.store.import(path).expect("read"),
@@ -47,7 +52,7 @@ fn find(cluster: &mut Cluster, path: &Path) -> (Held, FileKey) {
 
 fn submit_found(cluster: &mut Cluster, path: &Path, (held, file): (Held, FileKey)) -> Result<JobId, Refused> {
     let job = Submission { program: path.to_owned(), ..job(1) };
-    cluster.ask(|answer| Request::Submit(Box::new(job), held, file, answer))
+    cluster.ask(|answer| Request::Submit(Box::new(job), held, file, Vec::new(), answer))
 }
 
 fn submit(cluster: &mut Cluster, path: &Path) -> JobId {
@@ -215,7 +220,7 @@ fn a_copy_is_hashed_again_only_if_somebody_touched_it() {
     assert!(later.is_unaltered(held.id));
     alter(&copy);
     assert!(!store.is_unaltered(held.id));
-    assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
+    assert_eq!(store.ensure(&held, &source(&a)).expect("made anew"), Found::Altered);
     assert_eq!(fs::read(&copy).expect("there"), fs::read(&a).expect("there"));
     assert!(store.is_unaltered(held.id));
     // Its tree counts like itself.
@@ -224,24 +229,24 @@ fn a_copy_is_hashed_again_only_if_somebody_touched_it() {
         fs::remove_file(&tree).expect("removed");
         altered.iter().for_each(|altered| fs::write(&tree, altered).expect("written"));
         assert!(!store.is_unaltered(held.id));
-        assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
+        assert_eq!(store.ensure(&held, &source(&a)).expect("made anew"), Found::Altered);
         assert_eq!(fs::read(&tree).expect("there"), sound);
     }
     // Longer, shorter, gone, or another kind of file.
     for bytes in [vec![0; 5000], vec![0; 10]] {
         fs::remove_file(&copy).expect("removed");
         fs::write(&copy, bytes).expect("written");
-        assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
+        assert_eq!(store.ensure(&held, &source(&a)).expect("made anew"), Found::Altered);
     }
     fs::remove_file(&copy).expect("removed");
-    assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Absent);
+    assert_eq!(store.ensure(&held, &source(&a)).expect("made anew"), Found::Absent);
     fs::remove_file(&copy).expect("removed");
     std::os::unix::fs::symlink(&a, &copy).expect("linked");
-    assert_eq!(store.ensure(&held, &a).expect("made anew"), Found::Altered);
+    assert_eq!(store.ensure(&held, &source(&a)).expect("made anew"), Found::Altered);
     // The program is another one by now.
     alter(&copy);
     fs::write(&a, fs::read(files.program("b")).expect("read")).expect("written");
-    assert!(matches!(store.ensure(&held, &a), Err(StoreError::Lost(path)) if path == a));
+    assert!(matches!(store.ensure(&held, &source(&a)), Err(StoreError::Lost(path)) if path == a));
     assert!(!copy.exists());
 }
 
@@ -261,7 +266,7 @@ fn about_to_start(cluster: &mut Cluster, program: &Path, other: &Path) -> (JobId
 }
 
 fn looked(cluster: &mut Cluster, job: JobId, held: &Held, source: &Path) {
-    let found = cluster.store.ensure(held, source).map_err(|error| error.to_string());
+    let found = cluster.store.ensure(held, &self::source(source)).map_err(|error| error.to_string());
     cluster.event(Event::Plant(PlantEvent::Program { job, found }));
 }
 

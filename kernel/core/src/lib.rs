@@ -19,6 +19,7 @@ pub mod quota;
 pub mod random;
 pub mod ras;
 pub mod ship;
+pub mod staging;
 mod start;
 mod sync;
 mod syscall;

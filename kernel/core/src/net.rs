@@ -19,6 +19,6 @@ pub use datagrams::Udp;
 pub use dial::{BoxFuture, Dial, IoNode, Wire};
 pub use driver::drive;
 pub use link::{Credentials, Link, LinkError};
-pub use neighbours::{Caller, Door, Neighbours};
+pub use neighbours::{Caller, Datagrams, Door, Neighbours};
 pub use network::{Network, Tcp};
 pub use nic::{Card, NicDevice};

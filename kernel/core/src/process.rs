@@ -46,9 +46,11 @@ mod thread_state;
 mod threads;
 pub(crate) mod timers;
 
+pub(crate) use self::job::JobOnNode;
+#[cfg(test)]
+pub(crate) use self::job::JobsOnNode;
 pub(crate) use caller::Caller;
 pub use end::End;
-pub(crate) use job::JobOnNode;
 pub use kill::KillSwitch;
 pub(crate) use launch::{launch, taken_apart};
 pub(crate) use memory::Unfinished;

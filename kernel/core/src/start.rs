@@ -19,6 +19,7 @@ use crate::pmi::Pmi;
 use crate::process::{NodeFacts, ProcessTable};
 use crate::quota::{Quota, Store};
 use crate::ship::Ship;
+use crate::staging::Staging;
 use crate::{agent, clock, random, ras};
 
 /// Why a machine cannot become a node.
@@ -88,7 +89,10 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let store = Store::new(frames, Arc::clone(&retention));
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));
-    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network: Arc::new(stack.clone()) };
+    let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota));
+    executor::spawn(staging.clone().serve())?;
+    let network = Arc::new(stack.clone());
+    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network, staging };
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;

@@ -190,6 +190,12 @@ impl<D: Device> DatagramPort<D> {
         self.stack.kick();
     }
 
+    /// Whether a datagram came that nobody has taken.
+    #[must_use]
+    pub fn has_received(&self) -> bool {
+        self.with(|port| !port.received.datagrams.is_empty()).unwrap_or(false)
+    }
+
     /// Whether there is room for datagrams of so many bytes together to be sent.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {

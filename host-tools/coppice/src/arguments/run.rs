@@ -21,6 +21,10 @@ ended by a signal the others keep running; the job is over when all are. When a 
 started, the others are ended by SIGKILL.\n\n\
 Nodes keep the pages of the programs that they ran, and start such a program again without loading it. Nodes that \
 hold pages of the program are chosen first; at the end a line on standard error says what that saved.\n\n\
+Staging: FILE is sent to all nodes of the job at once, from node to node, as it is when the job is submitted, and the \
+ranks find it at PATH, an absolute path inside the root that is not below /dev, /proc or /sys; without =PATH, where \
+it lies in the root. FILE ends at the first '='. At most 16 files, the program included if --stage-program says so; \
+together they must fit into the memory of a node.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
 Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \
@@ -31,6 +35,7 @@ at once, and the job is killed.\n\nExamples:\n  \
     coppice run --root ~/data --cwd /in --env LANG=C ./convert *.txt\n  \
     seq 9 | coppice run -n 2 --stdin-rank 1 ./sum\n  \
     coppice run --nodes-list 0,4-6 ./hello\n  \
+    coppice run -n 4 --stage table.bin --stage ~/model=/in/model ./solve\n  \
     coppice run --timeout 10 ./loops-forever")]
 pub(crate) struct Run {
     /// Ranks [default: 1, or as many as the nodes of --nodes-list take]
@@ -57,6 +62,12 @@ pub(crate) struct Run {
     /// Kill the job after that many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<u64>,
+    /// File that every node has in its memory, read only, before the job starts; may be repeated
+    #[arg(long = "stage", value_name = "FILE[=PATH]", help_heading = "Staging")]
+    pub(crate) stage: Vec<OsString>,
+    /// Send the program to all nodes before the job starts, rather than page by page as they need it
+    #[arg(long, help_heading = "Staging")]
+    pub(crate) stage_program: bool,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
     pub(crate) json: bool,

@@ -16,7 +16,7 @@ use super::Now;
 use super::ranks::{RankState, Ranks};
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
-use crate::store::Held;
+use crate::store::{Held, Kind, Source};
 
 /// A rank that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +26,24 @@ pub(super) struct Missing {
     pub(super) how: Departure,
 }
 
+/// Copies in the store that a job needs.
+#[derive(Debug)]
+pub(super) struct Needs {
+    pub(super) program: Held,
+    /// As the submission names them.
+    pub(super) staged: Vec<Held>,
+}
+
 /// A job from its submission to its end.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) submission: Submission,
     pub(super) program: Held,
-    /// It has nodes, which wait until its program was looked at.
-    pub(super) awaits_program: bool,
+    /// The files it has staged, in the submission's order.
+    pub(super) staged: Vec<Held>,
+    /// It has nodes, which wait until this copy that it needs was looked at: 0 is its program, then those it has staged.
+    pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
     pub(super) key: JobKey,
     /// Empty while the job is queued.
@@ -86,12 +96,13 @@ pub(super) enum Due {
 }
 
 impl Job {
-    pub(super) fn new(id: JobId, submission: Submission, program: Held, key: JobKey, now: Now) -> Self {
+    pub(super) fn new(id: JobId, submission: Submission, needs: Needs, key: JobKey, now: Now) -> Self {
         Self {
             id,
             submission,
-            program,
-            awaits_program: false,
+            program: needs.program,
+            staged: needs.staged,
+            awaits_copy: None,
             key,
             ranks: Ranks::default(),
             placement: None,
@@ -111,6 +122,16 @@ impl Job {
             run_deadline: None,
             kill_deadline: None,
         }
+    }
+
+    /// A copy that it needs, and what that was made from: 0 is its program, then come the files that it has staged.
+    pub(super) fn needed(&self, number: usize) -> Option<(&Held, Source)> {
+        let Some(staged) = number.checked_sub(1) else {
+            let path = self.submission.program.clone();
+            return Some((&self.program, Source { kind: Kind::Program, path }));
+        };
+        let path = self.submission.staged.get(staged)?.file.clone();
+        Some((self.staged.get(staged)?, Source { kind: Kind::Data, path }))
     }
 
     /// The job was given its block.
@@ -153,7 +174,7 @@ impl Job {
 
     /// Whether no I/O node knows of it yet.
     pub(super) fn is_waiting(&self) -> bool {
-        self.is_queued() || self.awaits_program
+        self.is_queued() || self.awaits_copy.is_some()
     }
 
     /// Ranks are being killed from now on.

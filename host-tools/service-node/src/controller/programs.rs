@@ -1,6 +1,6 @@
 //! The programs of jobs: which are stored, and that nothing else runs than what was submitted.
 //!
-//! A job has its program held from its submission to its end, so that the store keeps it. When the job has its nodes,
+//! A job has its program and what it has staged held from its submission to its end, so that the store keeps that. When the job has its nodes,
 //! and somebody has touched the copy since its bytes were last hashed, it is hashed first; its nodes wait for that.
 
 use std::path::Path;
@@ -56,16 +56,31 @@ impl<P: Plant> Controller<P> {
         self.record_ras(None, &ras(Severity::Warn, RasKind::Recovery, None, text), now);
     }
 
-    /// The copy of a program whose job has its nodes was looked at.
+    /// A copy that a job needs, which has its nodes, was looked at.
     pub(super) fn program_checked(&mut self, id: JobId, found: Result<Found, String>, now: Now) {
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.awaits_program) else { return };
-        if found == Ok(Found::Altered) {
-            let (program, path) = (job.program.id, job.submission.program.clone());
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(number) = job.awaits_copy else { return };
+        let needed = job.needed(number).map(|(copy, source)| (copy.id, source.path));
+        if let (Ok(Found::Altered), Some((program, path))) = (&found, needed) {
             self.program_altered(program, &path, now);
         }
         match found {
-            Ok(_) => self.tell_start(id),
+            Ok(_) => self.start_from(id, number + 1),
             Err(reason) => self.end_unstarted(id, EXIT_COPPICE, Some(reason), now),
         }
+    }
+
+    /// Has a job's ranks started when all that it needs, from this copy on, is as it should be.
+    pub(super) fn start_from(&mut self, id: JobId, mut number: usize) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        while let Some((copy, source)) = job.needed(number) {
+            if !self.store.is_unaltered(copy.id) {
+                let copy = copy.clone();
+                job.awaits_copy = Some(number);
+                return self.plant.check_program(id, copy, source);
+            }
+            number += 1;
+        }
+        self.tell_start(id);
     }
 }

@@ -96,8 +96,8 @@ pub enum Request {
     KnownProgram(FileKey, Answer<Option<Held>>),
     /// The stored copy of the program in this file was not what it should be, and is removed.
     ProgramAltered(Held, PathBuf),
-    /// Take a job.
-    Submit(Box<Submission>, Held, FileKey, Answer<JobId>),
+    /// Take a job with its program, the file that is in, and the files that it has staged.
+    Submit(Box<Submission>, Held, FileKey, Vec<Held>, Answer<JobId>),
     /// Take a job's stream, once.
     Attach(JobId, Answer<mpsc::UnboundedReceiver<Piece>>),
     /// Whoever had a job's stream is gone.
@@ -143,10 +143,10 @@ impl<P: Plant> Controller<P> {
                 reply(answer, known.map(|known| known.map(|program| self.store.hold(program))));
             }
             Request::ProgramAltered(program, path) => self.program_altered(program.id, &path, now),
-            Request::Submit(job, program, file, answer) => {
+            Request::Submit(job, program, file, staged, answer) => {
                 let recordable = self.records.check().map_err(|why| Refused::unavailable(&why));
                 let kept = recordable.and_then(|()| self.keep_program(&program, file, &job, now));
-                let result = kept.and_then(|()| self.submit(*job, program, now));
+                let result = kept.and_then(|()| self.submit(*job, program, staged, now));
                 reply(answer, result);
             }
             Request::Attach(job, answer) => self.attach(job, answer, now),

@@ -1,7 +1,6 @@
 //! Giving jobs their nodes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
@@ -14,11 +13,12 @@ use coppice_protocol::world::World;
 use super::job::Job;
 use super::node::{Nodes, Phase};
 use super::ranks::{RankState, Ranks};
-use super::{Controller, Now};
+use super::{Controller, LinkConfig, Now, staging};
 use crate::plant::Plant;
 use crate::records::What;
 use crate::scheduler::placement::{self, Candidate};
 use crate::scheduler::{Pool, Running, Start};
+use crate::store::ProgramStore;
 
 impl<P: Plant> Controller<P> {
     /// Starts the jobs that have become possible.
@@ -86,18 +86,14 @@ impl<P: Plant> Controller<P> {
         job.start(Ranks::new(ranks), placement, now);
         job.feed.event(JobEvent::Started { nodes });
         self.changed = true;
-        if self.store.is_unaltered(job.program.id) {
-            return self.tell_start(id);
-        }
-        job.awaits_program = true;
-        self.plant.check_program(id, job.program.clone(), job.submission.program.clone());
+        self.start_from(id, 0);
     }
 
-    /// Has the ranks of a job started, whose program is as it should be.
+    /// Has the ranks of a job started; its program and what it has staged are as they should be.
     pub(super) fn tell_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.awaits_program = false;
-        tell_start(job, &self.store.path(job.program.id), &mut self.plant);
+        job.awaits_copy = None;
+        tell_start(job, &self.store, &self.config.link, &mut self.plant);
     }
 }
 
@@ -118,8 +114,8 @@ fn place(job: &Job, start: &Start, nodes: &Nodes) -> Placement {
 }
 
 /// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
-fn tell_start(job: &mut Job, program_file: &Path, plant: &mut impl Plant) {
-    let message = start_message(job, program_file);
+fn tell_start(job: &mut Job, store: &ProgramStore, link: &LinkConfig, plant: &mut impl Plant) {
+    let message = start_message(job, store, link);
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
     for (rank, state) in job.ranks.iter() {
         let member = Member { rank, node: state.node, use_retained: state.use_retained };
@@ -137,7 +133,8 @@ fn tell_start(job: &mut Job, program_file: &Path, plant: &mut impl Plant) {
     }
 }
 
-fn start_message(job: &Job, program_file: &Path) -> StartJob {
+fn start_message(job: &Job, store: &ProgramStore, link: &LinkConfig) -> StartJob {
+    let (staging, staged_files) = staging::of_job(job, store, link);
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {
@@ -146,7 +143,7 @@ fn start_message(job: &Job, program_file: &Path) -> StartJob {
         root: path::bytes(&submission.root),
         program: job.program.id,
         program_bytes: job.program.bytes,
-        program_file: path::bytes(program_file),
+        program_file: path::bytes(store.path(job.program.id)),
         path: submission.name.clone(),
         arguments,
         environment: submission.environment.clone(),
@@ -157,7 +154,7 @@ fn start_message(job: &Job, program_file: &Path) -> StartJob {
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
         world: World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node)),
-        staging: None,
-        staged_files: Vec::new(),
+        staging,
+        staged_files,
     }
 }

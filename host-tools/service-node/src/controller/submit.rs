@@ -8,7 +8,7 @@ use coppice_api::stream::JobEvent;
 use coppice_api::{counted, shown};
 use coppice_protocol::ids::{JobId, NodeId};
 
-use super::job::Job;
+use super::job::{Job, Needs};
 use super::node::Phase;
 use super::requests::Refused;
 use super::{Controller, Now};
@@ -18,17 +18,24 @@ use crate::scheduler::Wish;
 use crate::store::Held;
 
 impl<P: Plant> Controller<P> {
-    /// Takes a job whose program has been read and checked.
-    pub(super) fn submit(&mut self, job: Submission, program: Held, now: Now) -> Result<JobId, Refused> {
+    /// Takes a job whose program has been read and checked, and the files it has staged with it.
+    pub(super) fn submit(
+        &mut self,
+        job: Submission,
+        program: Held,
+        staged: Vec<Held>,
+        now: Now,
+    ) -> Result<JobId, Refused> {
         if self.state == ClusterState::Stopping {
             return Err(Refused::conflict("the cluster is going down"));
         }
         self.check_size(&job, &program)?;
+        self.check_staging(&job, &program, &staged)?;
         self.check_list(&job)?;
         self.scheduler.check_room().map_err(|full| Refused::conflict(&full.to_string()))?;
         let key = self.plant.job_key().map_err(|error| Refused::conflict(&error))?;
         let id = self.records.storage_mut().add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
-        let job = Job::new(id, job, program, key, now);
+        let job = Job::new(id, job, Needs { program, staged }, key, now);
         let listed = job.submission.nodes.iter().copied().map(NodeId).collect();
         let ahead = self.scheduler.submit(Wish {
             job: id,
@@ -66,9 +73,7 @@ impl<P: Plant> Controller<P> {
                 "{wants} the {usable} nodes that work; see `coppice nodes`, `coppice reboot NODE`"
             )));
         }
-        // What the smallest node had free when it got ready; before that, all it has.
-        let free = self.nodes.iter().filter_map(|node| node.status.as_ref()).map(|status| status.memory.free).min();
-        let free = free.unwrap_or(u64::MAX).min(self.config.memory_bytes);
+        let free = self.smallest_free();
         let on_a_node = job.ranks.min(job.ranks_per_node);
         if program.memory_bytes.saturating_mul(on_a_node.into()) > free {
             let each = program.memory_bytes.div_ceil(1 << 20);
@@ -85,6 +90,12 @@ impl<P: Plant> Controller<P> {
             )));
         }
         Ok(())
+    }
+
+    /// What the smallest node had free when it got ready; before that, all it has. Bytes.
+    pub(super) fn smallest_free(&self) -> u64 {
+        let free = self.nodes.iter().filter_map(|node| node.status.as_ref()).map(|status| status.memory.free).min();
+        free.unwrap_or(u64::MAX).min(self.config.memory_bytes)
     }
 
     /// The nodes a user named must be as many as the ranks need, different, and able to take a job some time.

@@ -1,6 +1,5 @@
 //! Reports of ranks are taken in without a look at the other ranks and nodes.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use coppice_api::job::{JobState, Submission};
@@ -14,11 +13,11 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
 use super::node::Phase;
-use super::{Config, Controller, Event, Now, walks};
+use super::{Config, Controller, Event, LinkConfig, Now, walks};
 use crate::database::{Database, ProgramRow};
 use crate::plant::{HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
 use crate::records::Records;
-use crate::store::{Found, Held, ProgramStore};
+use crate::store::{Found, Held, ProgramStore, Source};
 
 const RANKS_PER_NODE: u32 = 64;
 const PSET_NODES: u32 = 10;
@@ -45,7 +44,7 @@ impl Plant for Idle {
     fn job_key(&mut self) -> Result<JobKey, String> {
         Ok(JobKey([9; 32]))
     }
-    fn check_program(&mut self, _job: JobId, _program: Held, _file: PathBuf) {}
+    fn check_program(&mut self, _job: JobId, _copy: Held, _source: Source) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}
     fn forget_personality(&mut self, _node: NodeId) {}
     fn kill_machine(&mut self, _node: NodeId) {}
@@ -68,8 +67,16 @@ impl World {
         paths.create().expect("directories");
         let store = ProgramStore::open(paths.programs()).expect("store");
         let retention = RetentionPolicy::One;
-        let config =
-            Config { paths, nodes, cores: 2, memory_bytes: 1 << 30, pset_size: PSET_NODES, retention, boots_max: 4 };
+        let config = Config {
+            paths,
+            nodes,
+            cores: 2,
+            memory_bytes: 1 << 30,
+            pset_size: PSET_NODES,
+            retention,
+            boots_max: 4,
+            link: LinkConfig::default(),
+        };
         let records = Records::new(Box::new(Database::in_memory().expect("database")));
         let now = Now { instant: Instant::now(), realtime_ns: 1 };
         let mut controller = Controller::new(config, records, store, Idle::default(), now).expect("controller");
@@ -100,10 +107,12 @@ impl World {
             estimate_ms: None,
             retain: true,
             nodes: vec![],
+            staged: Vec::new(),
+            stage_program: false,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);
-        let id = self.controller.submit(job, program, self.now).expect("accepted");
+        let id = self.controller.submit(job, program, Vec::new(), self.now).expect("accepted");
         self.controller.settle(self.now);
         id
     }

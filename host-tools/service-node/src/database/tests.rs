@@ -30,6 +30,8 @@ fn submission() -> Submission {
         estimate_ms: Some(4),
         retain: true,
         nodes: Vec::new(),
+        staged: Vec::new(),
+        stage_program: false,
     }
 }
 

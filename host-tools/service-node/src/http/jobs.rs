@@ -1,5 +1,6 @@
 //! Jobs: submitted, listed, killed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use axum::Json;
@@ -8,14 +9,15 @@ use axum::extract::{Query, State};
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
 use coppice_api::shown;
+use coppice_api::staging::{Staged, staged_path};
 use coppice_protocol::ids::JobId;
-use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX};
+use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX, STAGED_FILES_MAX};
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
 use crate::database::FileKey;
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
-use crate::store::{Found, Held, StoreError, file_key, plain};
+use crate::store::{Found, Held, Kind, StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
     let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
@@ -39,14 +41,19 @@ pub(super) async fn submit(
     State(api): State<Api>,
     submission: Result<Json<Submission>, JsonRejection>,
 ) -> Answered<Submitted> {
-    let Json(submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
     let root = submission.root.clone();
     let what = format!("root '{}'", shown(&root));
     api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
-    let (program, file) = find_program(&api, &submission.program).await?;
-    let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, answer)).await?;
+    let (program, file) = find(&api, Kind::Program, &submission.program).await?;
+    let mut staged = Vec::new();
+    for Staged { file, .. } in &submission.staged {
+        staged.push(find(&api, Kind::Data, file).await?.0);
+    }
+    let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, staged, answer)).await?;
     expected.until_attached(job);
     Ok(Json(Submitted { job: job.0 }))
 }
@@ -95,6 +102,37 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if !job.directory.starts_with(b"/") || job.directory.len() >= PATH_BYTES_MAX {
         return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
     }
+    check_staged(job)
+}
+
+/// Makes the paths of files to be staged plain, so that they can be compared.
+fn make_plain(staged: &mut [Staged]) -> Result<(), Refused> {
+    for Staged { file, path } in staged {
+        let refuse = |error| Refused::bad(format!("--stage '{}': {error}", shown(file)));
+        *path = staged_path(path).map_err(refuse)?;
+    }
+    Ok(())
+}
+
+/// What can be checked of the files to be staged without looking at them.
+fn check_staged(job: &Submission) -> Result<(), Refused> {
+    let files = job.staged.len() + usize::from(job.stage_program);
+    if files > STAGED_FILES_MAX {
+        let program = if job.stage_program { ", the program being one of them" } else { "" };
+        return Err(Refused::bad(format!(
+            "--stage: a job can have {STAGED_FILES_MAX} files staged and this has {files}{program}; put several into one"
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    for Staged { file, path } in &job.staged {
+        let show = shown(file);
+        if !file.is_absolute() {
+            return Err(Refused::bad(format!("--stage: '{show}' is not an absolute path of a file; give one")));
+        }
+        if !seen.insert(path) {
+            return Err(Refused::bad(format!("--stage: two files are to be '{path}'; give one of them another PATH")));
+        }
+    }
     Ok(())
 }
 
@@ -111,11 +149,11 @@ fn check_root(root: &Path) -> Result<(), Refused> {
         .map_err(|errno| Refused::bad(format!("cannot use root '{show}': {}", plain(&errno.into()))))
 }
 
-/// The program in a file: from memory if the file has not changed, else by reading it. It is held from here on.
-async fn find_program(api: &Api, path: &Path) -> Result<(Held, FileKey), Refused> {
-    let what = format!("program '{}'", shown(path));
+/// What is in a file: from memory if the file has not changed, else by reading it. It is held from here on.
+async fn find(api: &Api, kind: Kind, path: &Path) -> Result<(Held, FileKey), Refused> {
+    let what = format!("{kind} '{}'", shown(path));
     let named = path.to_owned();
-    let file = api.files.work(&what, HOST_FILE_TIME_MAX, move || file_key(&named)).await?.map_err(refuse)?;
+    let file = api.files.work(&what, HOST_FILE_TIME_MAX, move || file_key(kind, &named)).await?.map_err(refuse)?;
     let known = api.ask(|answer| Request::KnownProgram(file, answer)).await?;
     if let Some(program) = &known
         && api.store.is_unaltered(program.id)
@@ -134,7 +172,7 @@ async fn find_program(api: &Api, path: &Path) -> Result<(Held, FileKey), Refused
         }
     }
     let (store, path) = (api.store.clone(), path.to_owned());
-    api.files.work(&what, IMPORT_TIME_MAX, move || store.import(&path)).await?.map_err(refuse)
+    api.files.work(&what, IMPORT_TIME_MAX, move || store.import_as(kind, &path)).await?.map_err(refuse)
 }
 
 fn refuse(error: StoreError) -> Refused {
@@ -165,6 +203,8 @@ mod tests {
             estimate_ms: None,
             retain: true,
             nodes: Vec::new(),
+            staged: Vec::new(),
+            stage_program: false,
         }
     }
 

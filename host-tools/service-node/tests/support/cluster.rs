@@ -10,7 +10,7 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::retain::RetentionPolicy;
-use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
+use coppice_service_node::controller::{Config, Controller, Event, LinkConfig, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
 use coppice_service_node::plant::{LastWords, MachineEvent};
 use coppice_service_node::records::Records;
@@ -81,7 +81,16 @@ impl Cluster {
         let database = Database::open(&paths.database()).expect("database");
         let records = Records::with_reserve(Box::new(database), &paths.reserve()).expect("records");
         let store = change(ProgramStore::open(paths.programs()).expect("store"));
-        let config = Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention, boots_max: 4 };
+        let config = Config {
+            paths,
+            nodes,
+            cores: 2,
+            memory_bytes: 64 << 20,
+            pset_size,
+            retention,
+            boots_max: 4,
+            link: LinkConfig::default(),
+        };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };
@@ -202,7 +211,7 @@ impl Cluster {
 
     pub(crate) fn submit_program(&mut self, program: ProgramRow, job: Submission) -> Result<JobId, Refused> {
         let program = self.store.hold(program);
-        self.ask(|answer| Request::Submit(Box::new(job), program, FILE, answer))
+        self.ask(|answer| Request::Submit(Box::new(job), program, FILE, Vec::new(), answer))
     }
 
     /// A job as it is recorded.

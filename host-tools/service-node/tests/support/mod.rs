@@ -8,7 +8,7 @@ pub(crate) mod cluster;
 pub(crate) mod memory;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use coppice_api::ClusterPaths;
@@ -20,7 +20,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
-use coppice_service_node::store::Held;
+use coppice_service_node::store::{Held, Source};
 
 pub(crate) use self::cluster::Cluster;
 
@@ -77,7 +77,7 @@ impl Plant for NotingPlant {
     fn job_key(&mut self) -> Result<JobKey, String> {
         Ok(JobKey([9; 32]))
     }
-    fn check_program(&mut self, job: JobId, _program: Held, _file: PathBuf) {
+    fn check_program(&mut self, job: JobId, _copy: Held, _source: Source) {
         self.note(Order::CheckProgram(job));
     }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
@@ -107,6 +107,8 @@ pub(crate) fn job(ranks: u32) -> Submission {
         estimate_ms: None,
         retain: true,
         nodes: Vec::new(),
+        staged: Vec::new(),
+        stage_program: false,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The service node: the real controller, whose database outlives it, and a plant that notes what it orders.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,11 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
-use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
+use coppice_service_node::controller::{Config, Controller, Event, LinkConfig, Now, Refused, Request};
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
-use coppice_service_node::store::{Held, ProgramStore};
+use coppice_service_node::store::{Held, ProgramStore, Source};
 use tokio::sync::oneshot;
 
 use super::Options;
@@ -104,7 +103,7 @@ impl Plant for NotingPlant {
     fn job_key(&mut self) -> Result<JobKey, String> {
         Ok(JobKey(self.bytes()))
     }
-    fn check_program(&mut self, job: JobId, _program: Held, _file: PathBuf) {
+    fn check_program(&mut self, job: JobId, _copy: Held, _source: Source) {
         self.note(Order::CheckProgram(job));
     }
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
@@ -157,6 +156,7 @@ impl Host {
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
+            link: LinkConfig::default(),
         };
         let disk = HostDisk::new(config.paths.reserve())?;
         let noted = Noted { orders: VecDeque::new(), random, disk: disk.clone() };
@@ -257,6 +257,6 @@ impl Host {
         let (bytes, memory_bytes) = (program.bytes(), program.memory_bytes());
         let held = self.store.hold(ProgramRow { id: program.id, bytes, memory_bytes });
         let file = FileKey { device: 1, inode: number, bytes, modified_ns: 4, changed_ns: 5 };
-        self.ask(|answer| Request::Submit(Box::new(submission), held, file, answer), now_ns)
+        self.ask(|answer| Request::Submit(Box::new(submission), held, file, Vec::new(), answer), now_ns)
     }
 }

@@ -13,6 +13,7 @@ use coppice_core::process::{NodeFacts, ProcessTable};
 use coppice_core::quota::{Quota, Store};
 use coppice_core::ras::RasQueue;
 use coppice_core::ship::Ship;
+use coppice_core::staging::Staging;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_protocol::control::MemoryStatus;
@@ -151,10 +152,13 @@ impl Machine {
             let reaping = spawn_program(async move { reaped.reaper().run(frames).await });
             let retained = Arc::clone(&retention);
             let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-            let pmi = Pmi::new(node, Arc::new(neighbours), Arc::clone(&quota));
+            let neighbours = Arc::new(neighbours);
+            let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota));
+            let pmi = Pmi::new(node, neighbours, Arc::clone(&quota));
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
-            let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota: Arc::clone(&quota), network };
+            let (retention_of, quota_of) = (Arc::clone(&retention), Arc::clone(&quota));
+            let facts = NodeFacts { frames, retention: retention_of, quota: quota_of, network, staging };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use coppice_core::net::{BoxFuture, Caller, Door, Neighbours, Wire};
+use coppice_core::net::{BoxFuture, Caller, Datagrams, Door, Neighbours, Wire};
 use coppice_endpoint::NetError;
 use coppice_protocol::ids::NodeId;
 
@@ -33,6 +33,11 @@ impl Neighbours for Neighbourhood {
             return Err(NetError::PortInUse);
         }
         Ok(Box::new(OpenPort { network: self.network.clone(), at }))
+    }
+
+    /// There are none in this world: its jobs have nothing staged.
+    fn datagrams(&self, _: u16, _: usize) -> Result<Arc<dyn Datagrams>, NetError> {
+        Err(NetError::Address)
     }
 }
 

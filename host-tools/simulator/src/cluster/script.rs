@@ -65,6 +65,8 @@ impl Script {
             estimate_ms: None,
             retain: is_warm,
             nodes: Vec::new(),
+            staged: Vec::new(),
+            stage_program: false,
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! They are a job's own and lie in this node's memory: other nodes of the job have others by the same names. There are
 //! no directories and no symbolic links; link(2) gives a file a second name, and those of memfd_create(2) have none.
+//! A job's staged files ([`crate::staging`]) are like them, sealed, but that their names are absolute paths, anywhere.
+//!
 //! What no name, descriptor or mapping refers to any more is zeroed and free, and so is all of it at the end of the
 //! job's last rank on the node.
 
@@ -9,9 +11,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
+use coppice_protocol::control::Launch;
 use coppice_protocol::limits::NAME_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 use coppice_protocol::text::ByteString;
@@ -271,6 +275,13 @@ struct Named {
 pub(crate) struct SharedFiles {
     names: Mutex<BTreeMap<Vec<u8>, Named>>,
     budget: Arc<Budget>,
+    /// Some of the names are paths of staged files.
+    has_staged: AtomicBool,
+}
+
+/// Whether a name is that of a staged file: such are absolute paths.
+fn is_staged(name: &[u8]) -> bool {
+    name.starts_with(b"/")
 }
 
 impl SharedFiles {
@@ -279,6 +290,7 @@ impl SharedFiles {
         Self {
             names: Mutex::new(LockLevel::Job, BTreeMap::new()),
             budget: Arc::new(Budget::new(u64::from(frames / SHARED_MEMORY_SHARE))),
+            has_staged: AtomicBool::new(false),
         }
     }
 
@@ -316,6 +328,52 @@ impl SharedFiles {
         facts.seals = if sealable { 0 } else { seals::SEAL };
         drop(facts);
         Ok(file)
+    }
+
+    /// Adds a file that is staged at an absolute path: it is read, and nothing else. No name in `/dev/shm` is like it.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOSPC`, `ENOMEM`.
+    pub(crate) fn add_staged(
+        &self,
+        path: &[u8],
+        memory: Arc<SharedMemory>,
+        order: &Launch,
+        quota: &Arc<Quota>,
+    ) -> Result<(), Errno> {
+        let charge = quota.charge(shared_bytes::<SharedFile>() + SharedMemory::BYTES)?;
+        let name = quota.charge(block_bytes(path.len()) + NAME_PLACE_BYTES)?;
+        let now = now();
+        let facts = Facts { mode: 0o444, links: 1, accessed: now, modified: now, changed: now, seals: seals::ALL };
+        let file = SharedFile {
+            memory,
+            inode: serial(),
+            user: order.user,
+            group: order.group,
+            facts: Mutex::new(LockLevel::Fact, facts),
+            label: None,
+            _charge: charge,
+        };
+        let mut names = self.names.lock();
+        if names.contains_key(path) {
+            return Err(Errno::EEXIST);
+        }
+        names.insert(path.to_vec(), Named { file: Arc::new(file), _charge: name });
+        self.has_staged.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The name of the file that is staged at an absolute path, if one is.
+    pub(crate) fn staged(&self, path: &[u8]) -> Option<ByteString> {
+        if !self.has_staged.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut name = Vec::new();
+        for part in path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+            name.push(b'/');
+            name.extend_from_slice(part);
+        }
+        self.names.lock().contains_key(&name).then(|| name.into())
     }
 
     fn file(&self, mode: u32, process: &Process, label: Option<ByteString>) -> Result<Arc<SharedFile>, Errno> {
@@ -358,6 +416,9 @@ impl SharedFiles {
     /// # Errors
     /// `ENOENT`.
     pub(crate) fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        if is_staged(name) {
+            return Err(Errno::EROFS);
+        }
         let named = self.names.lock().remove(name).ok_or(Errno::ENOENT)?;
         named.file.count_links(-1);
         Ok(())
@@ -369,6 +430,9 @@ impl SharedFiles {
     /// `ENOENT`, `EEXIST`, `ENOSPC`, `ENAMETOOLONG`, `ENOMEM`.
     pub(crate) fn link(&self, from: &[u8], to: &[u8], quota: &Arc<Quota>) -> Result<(), Errno> {
         let file = self.find(from)?;
+        if is_staged(from) || is_staged(to) {
+            return Err(Errno::EROFS);
+        }
         self.insert(to, Arc::clone(&file), quota)?;
         file.count_links(1);
         Ok(())
@@ -383,6 +447,9 @@ impl SharedFiles {
         const EXCHANGE: u32 = 2;
         if !matches!(flags, 0 | NO_REPLACE | EXCHANGE) {
             return Err(Errno::EINVAL);
+        }
+        if is_staged(from) || is_staged(to) {
+            return Err(Errno::EROFS);
         }
         check_name(to)?;
         let charge = quota.charge(block_bytes(to.len()) + NAME_PLACE_BYTES)?;
@@ -421,7 +488,9 @@ impl SharedFiles {
 
     /// Calls `each` with names and inodes, in order.
     pub(crate) fn list(&self, mut each: impl FnMut(&[u8], u64)) {
-        self.names.lock().iter().for_each(|(name, named)| each(name, named.file.inode));
+        let names = self.names.lock();
+        let own = names.iter().filter(|(name, _)| !is_staged(name));
+        own.for_each(|(name, named)| each(name, named.file.inode));
     }
 
     /// What statfs(2) says.

@@ -21,7 +21,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use spin::Mutex;
 
-use super::{BoxFuture, Card, Credentials, Door, IoNode, Neighbours, Network, Wire, drive};
+use super::{BoxFuture, Card, Credentials, Datagrams, Door, IoNode, Neighbours, Network, Wire, drive};
 use crate::executor::{self, Notify};
 
 const IO_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -273,6 +273,10 @@ impl Neighbours for Nowhere {
     }
 
     fn listen(&self, _: u16, _: usize, _: usize) -> Result<Box<dyn Door>, NetError> {
+        Err(NetError::PortInUse)
+    }
+
+    fn datagrams(&self, _: u16, _: usize) -> Result<Arc<dyn Datagrams>, NetError> {
         Err(NetError::PortInUse)
     }
 }

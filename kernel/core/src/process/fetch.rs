@@ -145,7 +145,7 @@ impl Process {
     async fn read_program_pages(&self, program: ProgramId, fetch: &Fetch) -> Result<Vec<u8>, Errno> {
         let first = u32::try_from(fetch.first_page).map_err(|_| Errno::EIO)?;
         let file = ProgramFile { program, bytes: self.identity.program_bytes };
-        let mut bytes = self.client.program_pages(file, first, fetch.pages).await?;
+        let mut bytes = self.job.program_pages(&self.client, file, first, fetch.pages).await?;
         bytes.truncate(fetch.length());
         Ok(bytes)
     }

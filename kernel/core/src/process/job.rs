@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
@@ -19,11 +20,14 @@ use coppice_protocol::world::World;
 
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
+use crate::files::buffer;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
 use crate::process::futexes::Futexes;
 use crate::quota::{Charge, Quota, shared_bytes};
+use crate::ship::{Client, ProgramFile};
+use crate::staging::OfJob;
 use crate::sync::{LockLevel, Mutex};
 
 /// A job as far as it is on this node.
@@ -38,6 +42,8 @@ pub(crate) struct JobOnNode {
     jobs: Weak<JobsOnNode>,
     /// Its `/dev/shm`.
     pub(crate) shared: SharedFiles,
+    /// What it has staged.
+    pub(crate) staging: OfJob,
     /// Its threads that sleep at words of memory.
     pub(crate) futexes: Futexes,
     /// A rank of it was launched.
@@ -134,6 +140,7 @@ impl JobOnNode {
             node: order.world.node_of(order.rank),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
+            staging: OfJob::default(),
             futexes: Futexes::default(),
             begun: AtomicBool::new(false),
             maps_files: AtomicBool::new(false),
@@ -166,6 +173,26 @@ impl JobOnNode {
     /// The layout of the program, if a rank that runs here has it.
     pub(super) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
         self.processes().iter().find_map(|process| process.space.lock().layout_of(program).cloned())
+    }
+
+    /// Pages of its program: from where it is staged, or from the I/O node.
+    ///
+    /// # Errors
+    /// As [`Client::program_pages`].
+    pub(super) async fn program_pages(
+        &self,
+        client: &Client,
+        file: ProgramFile,
+        first: u32,
+        count: u16,
+    ) -> Result<Vec<u8>, Errno> {
+        let Some(staged) = self.staging.program() else { return client.program_pages(file, first, count).await };
+        let offset = u64::from(first) * PAGE_BYTES as u64;
+        let length = (u64::from(count) * PAGE_BYTES as u64).min(staged.length().saturating_sub(offset));
+        // At most PAGES_PER_REQUEST_MAX pages.
+        let mut bytes = buffer(length as usize)?;
+        staged.read(offset, &mut bytes);
+        Ok(bytes)
     }
 
     /// Waits until no other thread fetches the run of a file that `first_page` is in. The program's file is 0, others

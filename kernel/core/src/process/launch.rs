@@ -56,6 +56,7 @@ pub(crate) fn launch(
         let facts = Facts { client, job, node, ordered_ns };
         let starting = async {
             entered.map_err(End::not_started)?;
+            facts.job.staging.ready(&order, &facts.job, &facts.node).await.map_err(End::not_started)?;
             life.start(&order, facts, &switch, started).await
         };
         let begun = executor::race(switch.killed(), starting).await;

@@ -46,7 +46,7 @@ pub(super) async fn prepare(
     let mut calls = Pipeline::new();
     if known.is_none() {
         let file = ProgramFile { program: order.program, bytes: order.program_bytes };
-        calls.push(async move { Ok((Reply::Data, client.program_pages(file, 0, 1).await?)) });
+        calls.push(async move { Ok((Reply::Data, job.program_pages(client, file, 0, 1).await?)) });
     }
     let directory = match special::locate(b"/", &order.directory, 0) {
         // The root needs no asking, nor does what the kernel makes itself.

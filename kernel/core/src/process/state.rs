@@ -28,6 +28,7 @@ use crate::process::timers::Timers;
 use crate::process::{End, JobOnNode};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
+use crate::staging::Staging;
 use crate::sync::Mutex;
 
 /// What processes are told of the node they run on.
@@ -41,6 +42,8 @@ pub struct NodeFacts {
     pub quota: Arc<Quota>,
     /// The node's network.
     pub network: Arc<dyn Network>,
+    /// What is staged on the node.
+    pub staging: Staging,
 }
 
 /// Process id of rank 0. Those of the ranks of a job differ, so that names made from them do.

@@ -32,6 +32,7 @@ use crate::pmi::Pmi;
 use crate::process::resources::ResourceLimits;
 use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
+use crate::staging::Staging;
 use crate::sync::{self, LockLevel};
 use crate::syscall::INSTRUCTION_BYTES;
 
@@ -57,7 +58,8 @@ pub(crate) fn pool() -> &'static FramePool {
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::default();
     let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-    NodeFacts { frames, retention, quota, network }
+    let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota));
+    NodeFacts { frames, retention, quota, network, staging }
 }
 
 /// A process and its I/O node.

@@ -30,7 +30,7 @@ pub(super) enum Target {
     Shipped(Location),
     /// Something the kernel makes.
     Special(Node),
-    /// A name in `/dev/shm`, whether there is such a file or not.
+    /// A name in `/dev/shm`, whether there is such a file or not; or the path of a staged file.
     Shared(ByteString),
 }
 
@@ -67,7 +67,10 @@ pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: ByteString) -> R
         }
     };
     Ok(match place {
-        Place::Shipped(path) => Target::Shipped(Location { directory: None, path }),
+        Place::Shipped(path) => match process.job.shared.staged(&path) {
+            Some(name) => Target::Shared(name),
+            None => Target::Shipped(Location { directory: None, path }),
+        },
         Place::Special(node) if node.thread().is_some_and(|id| process.threads.find(id).is_none()) => {
             return Err(Errno::ENOENT);
         }

@@ -1,0 +1,79 @@
+//! Staging: which files the nodes of a job get before it starts, and over what.
+
+use coppice_api::job::Submission;
+use coppice_api::path;
+use coppice_protocol::ids::{JobId, PsetId};
+use coppice_protocol::staging::{StagedFile, Staging};
+use coppice_protocol::text::ByteString;
+
+use super::job::Job;
+use super::requests::Refused;
+use super::{Controller, LinkConfig};
+use crate::database::ProgramRow;
+use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT};
+use crate::plant::{MTU, Plant};
+use crate::store::{Held, ProgramStore};
+
+impl<P: Plant> Controller<P> {
+    /// Whether nodes have room for what a job has staged, and it can be sent to so many.
+    pub(super) fn check_staging(&self, job: &Submission, program: &ProgramRow, staged: &[Held]) -> Result<(), Refused> {
+        if job.staged.len() != staged.len() {
+            return Err(Refused::bad("the files to be staged are not those of the job; submit it again".to_owned()));
+        }
+        let program = job.stage_program.then_some(program);
+        // Where they come from makes no difference to whether they can.
+        let Some(staging) = staging(job, program, staged, PsetId(0), &self.config.link) else { return Ok(()) };
+        let (bytes, free) = (staging.bytes(), self.smallest_free());
+        if bytes > free {
+            return Err(Refused::bad(format!(
+                "cannot stage {bytes} bytes: a node has {free} bytes of memory free; stage less, or use \
+                 `coppice up --memory` with more"
+            )));
+        }
+        for (number, file) in staging.files.iter().enumerate() {
+            staging.plan(JobId(0), number, job.nodes_wanted()).map_err(|error| {
+                let name = file.path.clone().unwrap_or_else(|| job.name.clone());
+                Refused::bad(format!("cannot stage '{name}' of {} bytes: {error}; stage less", file.bytes))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a job that has nodes has staged, and the files of the store with that, in the same order.
+pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Option<Staging>, Vec<ByteString>) {
+    let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
+    let is_held = job.ranks.by_node().all(|(_, ranks)| ranks.iter().all(|state| state.use_retained));
+    let program = (job.submission.stage_program && !is_held).then_some(&*job.program);
+    let staging = staging(&job.submission, program, &job.staged, first.pset, link);
+    let files = staging.iter().flat_map(|staging| &staging.files);
+    let files = files.map(|file| path::bytes(store.path(file.content))).collect();
+    (staging, files)
+}
+
+/// The program first, if it is to be; nothing if there is nothing to stage.
+fn staging(
+    job: &Submission,
+    program: Option<&ProgramRow>,
+    staged: &[Held],
+    home: PsetId,
+    link: &LinkConfig,
+) -> Option<Staging> {
+    let program = program.map(|row| StagedFile { content: row.id, bytes: row.bytes, path: None });
+    let files = job.staged.iter().zip(staged);
+    let files = files.map(|(asked, held)| {
+        let path = Some(asked.path.clone());
+        StagedFile { content: held.id, bytes: held.bytes, path }
+    });
+    let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
+    let bandwidth = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
+    // One link to the switch, one from it.
+    let latency_ns = link.latency_ns.saturating_mul(2).saturating_add(HOP_NS);
+    (!files.is_empty()).then(|| Staging {
+        home,
+        mtu: MTU,
+        bytes_per_second: bandwidth,
+        latency_ns: u32::try_from(latency_ns).unwrap_or(u32::MAX),
+        files,
+    })
+}

@@ -1,0 +1,145 @@
+//! What a job has staged on the node: made by the first of its ranks here, for all of them.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use coppice_protocol::control::Launch;
+use coppice_protocol::distribution::Party;
+use coppice_protocol::limits::STAGED_FILES_MAX;
+use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
+
+use super::member::{Member, Membership, State};
+use super::room::Room;
+use crate::executor::{self, WaitQueue};
+use crate::memory::SharedMemory;
+use crate::process::{JobOnNode, NodeFacts};
+use crate::random;
+use crate::sync::{LockLevel, Mutex};
+
+/// See this module.
+pub(crate) struct OfJob {
+    begun: AtomicBool,
+    done: Mutex<Option<Result<(), String>>>,
+    waiters: WaitQueue,
+    /// The transfers, in which the node stays.
+    memberships: Mutex<Vec<Membership>>,
+    /// The bytes of the job's program.
+    program: Mutex<Option<Arc<SharedMemory>>>,
+}
+
+impl Default for OfJob {
+    fn default() -> Self {
+        Self {
+            begun: AtomicBool::new(false),
+            done: Mutex::new(LockLevel::Fact, None),
+            waiters: WaitQueue::new(),
+            memberships: Mutex::new(LockLevel::Agent, Vec::new()),
+            program: Mutex::new(LockLevel::Fact, None),
+        }
+    }
+}
+
+/// Tells the other ranks if the one that has the files staged is gone before they are.
+struct Owed<'a>(&'a OfJob);
+
+impl Owed<'_> {
+    fn pay(&self, result: Result<(), String>) {
+        self.0.done.lock().get_or_insert(result);
+        self.0.waiters.wake_all();
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        self.pay(Err(String::from("the rank that waited for the job's staged files was ended")));
+    }
+}
+
+impl OfJob {
+    /// Waits until all that the job has staged is there, and has that begin if no rank has yet.
+    ///
+    /// # Errors
+    /// One line that says what is not there, and why.
+    pub(crate) async fn ready(&self, order: &Launch, job: &JobOnNode, node: &NodeFacts) -> Result<(), String> {
+        let Some(staging) = &order.staging else { return Ok(()) };
+        if !self.begun.swap(true, Ordering::AcqRel) {
+            let owed = Owed(self);
+            let result = self.stage(staging, order, job, node).await;
+            owed.pay(result);
+        }
+        self.waiters.wait_until(|| self.done.lock().clone()).await
+    }
+
+    async fn stage(&self, staging: &Staging, order: &Launch, job: &JobOnNode, node: &NodeFacts) -> Result<(), String> {
+        if staging.files.len() > STAGED_FILES_MAX {
+            return Err(format!("{} staged files are more than {STAGED_FILES_MAX}", staging.files.len()));
+        }
+        for (number, file) in staging.files.iter().enumerate() {
+            let membership = join(staging, number, order, job, node).await?;
+            self.memberships.lock().push(membership);
+            executor::yield_now().await;
+            log::debug!("staging {} of {} bytes", name(file, order), file.bytes);
+        }
+        for (number, file) in staging.files.iter().enumerate() {
+            let Some(member) = self.memberships.lock().get(number).map(|there| Arc::clone(&there.member)) else {
+                break;
+            };
+            let ended = node.staging.until(|| Some(member.state()).filter(|state| *state != State::Receives)).await;
+            if let State::Failed(reason) = ended {
+                return Err(format!("cannot stage {}: {reason}", name(file, order)));
+            }
+            let bytes = Arc::clone(&member.room.bytes);
+            match &file.path {
+                None => *self.program.lock() = Some(bytes),
+                Some(path) => job
+                    .shared
+                    .add_staged(path, bytes, order, &node.quota)
+                    .map_err(|errno| format!("cannot stage {path}: {errno}"))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the job's program, if that was staged.
+    pub(crate) fn program(&self) -> Option<Arc<SharedMemory>> {
+        self.program.lock().clone()
+    }
+}
+
+fn name(file: &StagedFile, order: &Launch) -> String {
+    file.path.as_ref().unwrap_or(&order.path).to_string()
+}
+
+/// Makes room for a file and joins its transfer.
+async fn join(
+    staging: &Staging,
+    number: usize,
+    order: &Launch,
+    job: &JobOnNode,
+    node: &NodeFacts,
+) -> Result<Membership, String> {
+    let Some(file) = staging.files.get(number) else { return Err(String::from("there is no such staged file")) };
+    let name = || name(file, order);
+    let plan = staging
+        .plan(order.job, number, job.world.node_count())
+        .map_err(|error| format!("cannot stage {}: {error}", name()))?;
+    let room = Room::reserve(&plan, file.content, node).await.ok_or_else(|| {
+        let free = u64::from(node.frames.available_frames()) * coppice_hal::addr::PAGE_BYTES as u64;
+        format!(
+            "cannot stage {}: it has {} MiB and the node has no memory left for it ({} MiB are free); use \
+             `coppice up --memory` with more",
+            name(),
+            file.bytes.div_ceil(1 << 20),
+            free >> 20
+        )
+    })?;
+    let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
+    let roster = Roster::new(staging.home, &job.world).ok_or_else(no_memory)?;
+    let key = Staging::key(&job.world.key, order.job, number);
+    let seed = u64::from_le_bytes(random::bytes());
+    let party = Party::new(&plan, key, roster, member_of(job.node), seed, executor::now_ns()).ok_or_else(no_memory)?;
+    node.staging.join(Member::new(order.job, party, room)).map_err(|errno| format!("cannot stage {}: {errno}", name()))
+}
