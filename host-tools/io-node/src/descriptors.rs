@@ -169,7 +169,10 @@ mod tests {
             let mut jobs: [Option<(Arc<JobDescriptors>, Vec<Descriptor>)>; 4] = Default::default();
             for (what, which, count) in steps {
                 match &mut jobs[which] {
-                    None => jobs[which] = pool.for_job(usize::from(count % 8), 0).ok().map(|job| (Arc::new(job), vec![])),
+                    None => {
+                        let job = pool.for_job(usize::from(count % 6), usize::from(count % 3)).ok();
+                        jobs[which] = job.map(|job| (Arc::new(job), vec![]));
+                    }
                     slot if what < 10 => *slot = None,
                     Some((_, taken)) if what < 60 => taken.truncate(taken.len().saturating_sub(count.into())),
                     Some((job, taken)) => {

@@ -1,5 +1,5 @@
-//! Opening the roots, programs and staged files of jobs, any of which may lie on a mount that does not answer: each job on a
-//! thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
+//! Opening the roots, programs and staged files of jobs, any of which may lie on a mount that does not answer: each
+//! job on a thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -78,7 +78,8 @@ fn start_thread(order: Order) {
     }
 }
 
-/// A job's first thread: opens its root, program and staged files, and then starts the threads of its nodes, in the root alone.
+/// A job's first thread: opens its root, program and staged files, and then starts the threads of its nodes, in
+/// the root alone.
 fn work_for_job(Order { spec, descriptors, staging, place, owed }: Order) {
     let (root, program) = match open(&spec) {
         Ok(opened) => opened,

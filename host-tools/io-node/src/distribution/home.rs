@@ -95,7 +95,7 @@ impl Home {
         }
     }
 
-    /// A datagram came. If it has got far behind with what is to be done, the datagram is lost, as it may be on the way.
+    /// A datagram came. If there is much to be done that waits, the datagram is lost, as it may be on the way.
     pub(super) fn receive(&mut self, source: Ipv4Addr, datagram: &[u8], now_ns: u64) {
         if self.heard >= HEARD_PER_TRANSFER_MAX {
             return;
