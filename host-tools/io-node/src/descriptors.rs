@@ -13,7 +13,7 @@ use coppice_protocol::limits::HANDLES_PER_RANK_KEPT;
 use rustix::io::Errno;
 
 use crate::files::Result;
-use crate::limits::{DESCRIPTORS_OWN, DESCRIPTORS_PER_JOB};
+use crate::limits::{DESCRIPTORS_OWN, DESCRIPTORS_PER_JOB, DESCRIPTORS_PER_STAGED_FILE};
 
 /// All that there are for jobs.
 #[derive(Debug)]
@@ -50,9 +50,16 @@ impl Descriptors {
         Arc::new(Self { all, free: Mutex::new(all) })
     }
 
-    /// What a job of so many ranks has of its own; the reason why it cannot have that, if it cannot.
-    pub(crate) fn for_job(self: &Arc<Self>, ranks: usize) -> core::result::Result<JobDescriptors, String> {
-        let own = DESCRIPTORS_PER_JOB.saturating_add(ranks.saturating_mul(HANDLES_PER_RANK_KEPT));
+    /// What a job of so many ranks and files that are staged from here has of its own; the reason why it cannot have
+    /// that, if it cannot.
+    pub(crate) fn for_job(
+        self: &Arc<Self>,
+        ranks: usize,
+        staged: usize,
+    ) -> core::result::Result<JobDescriptors, String> {
+        let own = DESCRIPTORS_PER_JOB
+            .saturating_add(ranks.saturating_mul(HANDLES_PER_RANK_KEPT))
+            .saturating_add(staged.saturating_mul(DESCRIPTORS_PER_STAGED_FILE));
         let mut free = lock(&self.free);
         if *free < own {
             return Err(format!(
@@ -126,15 +133,15 @@ mod tests {
     #[test]
     fn no_job_can_take_them_all() {
         let pool = Descriptors::of_limit(DESCRIPTORS_OWN + 8000);
-        let first = Arc::new(pool.for_job(1).expect("room"));
+        let first = Arc::new(pool.for_job(1, 0).expect("room"));
         let of_first = fill(&first);
         assert!((3400..4000).contains(&of_first.len()), "{}", of_first.len());
         assert_eq!(first.take(of_first.len()).map(drop), Err(Errno::NFILE));
         // Others get their share, and jobs start after it.
-        let second = Arc::new(pool.for_job(1).expect("room"));
+        let second = Arc::new(pool.for_job(1, 0).expect("room"));
         let of_second = fill(&second);
         assert!(of_second.len() > 1000, "{}", of_second.len());
-        let third = Arc::new(pool.for_job(50).expect("an eighth is kept for jobs that start"));
+        let third = Arc::new(pool.for_job(50, 0).expect("an eighth is kept for jobs that start"));
         assert_eq!(third.take(0).map(drop), Ok(()));
         // As soon as the first has closed its files, the others may have more.
         drop(of_first);
@@ -146,10 +153,10 @@ mod tests {
     #[test]
     fn a_job_that_cannot_have_its_own_does_not_start() {
         let pool = Descriptors::of_limit(DESCRIPTORS_OWN + 100);
-        let refused = pool.for_job(64).map(drop).expect_err("too many ranks");
+        let refused = pool.for_job(64, 0).map(drop).expect_err("too many ranks");
         assert!(refused.contains("64 ranks need") && refused.contains("ulimit"), "{refused}");
         assert_eq!(*lock(&pool.free), 100);
-        assert!(Descriptors::of_limit(3).for_job(1).is_err());
+        assert!(Descriptors::of_limit(3).for_job(1, 0).is_err());
     }
 
     proptest! {
@@ -162,7 +169,10 @@ mod tests {
             let mut jobs: [Option<(Arc<JobDescriptors>, Vec<Descriptor>)>; 4] = Default::default();
             for (what, which, count) in steps {
                 match &mut jobs[which] {
-                    None => jobs[which] = pool.for_job(usize::from(count % 8)).ok().map(|job| (Arc::new(job), vec![])),
+                    None => {
+                        let job = pool.for_job(usize::from(count % 6), usize::from(count % 3)).ok();
+                        jobs[which] = job.map(|job| (Arc::new(job), vec![]));
+                    }
                     slot if what < 10 => *slot = None,
                     Some((_, taken)) if what < 60 => taken.truncate(taken.len().saturating_sub(count.into())),
                     Some((job, taken)) => {

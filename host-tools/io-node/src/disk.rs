@@ -9,6 +9,7 @@ mod place;
 mod program;
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use coppice_protocol::ids::{NodeId, Rank};
@@ -19,12 +20,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use self::opening::{Opened, Opener};
 pub(crate) use self::place::JobPlace;
-pub(crate) use self::program::Program;
+pub(crate) use self::program::{PagesStart, Program};
 
 use self::data::{Prepared, Tried};
 use self::opening::Order;
 use self::place::{Owed, OwedClose, OwedOpen};
 use crate::descriptors::Descriptors;
+use crate::distribution::{Held, Homes};
 use crate::files::{Files, Porter, Result, Root};
 use crate::machine::{Answer, CallId, PlaceId};
 
@@ -50,6 +52,8 @@ struct Job {
     place: JobPlace,
     root: Arc<Root>,
     program: Program,
+    /// The homes of its staged files, if they are here.
+    homes: Option<Held>,
     /// The threads of its nodes.
     porters: BTreeMap<NodeId, Porter>,
     /// The files of its ranks, until they end.
@@ -60,6 +64,7 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct Disk {
     opener: Opener,
+    homes: Rc<Homes>,
     /// The files that jobs may have open.
     descriptors: Arc<Descriptors>,
     jobs: HashMap<PlaceId, Job>,
@@ -70,10 +75,14 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// No jobs yet. Also gives where completions come out.
-    pub(crate) fn new(opener: Opener, descriptors: Arc<Descriptors>) -> (Self, UnboundedReceiver<Completion>) {
+    pub(crate) fn new(
+        opener: Opener,
+        descriptors: Arc<Descriptors>,
+        homes: Rc<Homes>,
+    ) -> (Self, UnboundedReceiver<Completion>) {
         let (completions, queue) = unbounded_channel();
         let (jobs, prepared) = (HashMap::new(), HashMap::new());
-        (Self { opener, descriptors, jobs, prepared, completions }, queue)
+        (Self { opener, homes, descriptors, jobs, prepared, completions }, queue)
     }
 
     /// As [`crate::machine::Effect::Open`]. What is opened comes in [`Completion::Opened`], for [`Disk::take`].
@@ -81,26 +90,44 @@ impl Disk {
         // Said by the last that goes of what is made here.
         let held = JobPlace::new(place, self.completions.clone());
         let owed = OwedOpen::new(place, self.completions.clone());
-        match self.descriptors.for_job(spec.members.len()) {
-            Ok(descriptors) => self.opener.open(Order { spec, descriptors, place: held, owed }),
+        let granted = self.homes.permit(&spec).and_then(|staging| {
+            let descriptors = self.descriptors.for_job(spec.members.len(), self.homes.files(&spec))?;
+            Ok((staging, descriptors))
+        });
+        match granted {
+            Ok((staging, descriptors)) => self.opener.open(Order { spec, descriptors, staging, place: held, owed }),
             Err(reason) => owed.pay(Err(reason)),
         }
     }
 
-    /// Takes what was opened.
-    pub(crate) fn take(&mut self, opened: Opened) {
-        let Opened { spec, root, program, descriptors, porters, place } = opened;
+    /// Takes what was opened. The nodes get the staged files from now on.
+    ///
+    /// # Errors
+    /// Why the job cannot start; it is forgotten then.
+    pub(crate) fn take(&mut self, opened: Opened) -> std::result::Result<(), String> {
+        let Opened { spec, root, program, staged, descriptors, porters, place } = opened;
         let (root, descriptors) = (Arc::new(root), Arc::new(descriptors));
         let files = |&Member { rank, node, .. }: &Member| {
             (rank, (node, Arc::new(Files::new(Arc::clone(&root), Arc::clone(&descriptors)))))
         };
         let ranks = spec.members.iter().map(files).collect();
-        self.jobs.insert(place.id(), Job { place, root, program, porters, ranks });
+        let id = place.id();
+        let homes = staged.map(|(files, permit)| self.homes.add(&spec, files, permit, &place)).transpose();
+        let (homes, result) = match homes {
+            Ok(homes) => (homes, Ok(())),
+            Err(reason) => (None, Err(reason)),
+        };
+        self.jobs.insert(id, Job { place, root, program, homes, porters, ranks });
+        if result.is_err() {
+            self.forget(id);
+        }
+        result
     }
 
     /// As [`crate::machine::Effect::Drop`].
     pub(crate) fn forget(&mut self, place: PlaceId) {
-        let Some(Job { place, root, program, porters, ranks }) = self.jobs.remove(&place) else { return };
+        let Some(Job { place, root, program, homes, porters, ranks }) = self.jobs.remove(&place) else { return };
+        drop(homes);
         // Closing the root may wait, too.
         if let Some(porter) = porters.values().next() {
             porter.leave(move || drop((root, ranks, place)));

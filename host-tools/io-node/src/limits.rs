@@ -51,8 +51,9 @@ pub const BLOCKING_THREADS_PER_JOB_MAX: usize = 16;
 /// Those of one rank; its further calls wait, and no others with them.
 pub const BLOCKING_THREADS_PER_RANK_MAX: usize = 4;
 
-/// All of them: as many as all jobs may have, so that none waits for another's.
-pub const BLOCKING_THREADS_MAX: usize = JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX;
+/// All of them: as many as all jobs and transfers may have, so that none waits for another's.
+pub const BLOCKING_THREADS_MAX: usize =
+    JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX + TRANSFERS_MAX * READS_PER_TRANSFER_MAX;
 
 /// How long a rank's end waits until its files are closed. All ranks of a node together are far from a node's silence.
 pub const CLOSE_TIME_MAX: Duration = Duration::from_millis(100);
@@ -63,6 +64,28 @@ pub const DESCRIPTORS_OWN: usize = 512;
 
 /// Open files of a job beside those of its ranks: its root, its program, the program's tree, and one to open them by.
 pub const DESCRIPTORS_PER_JOB: usize = 4;
+
+/// Open files of a staged file that has its home here: itself, and its tree.
+pub const DESCRIPTORS_PER_STAGED_FILE: usize = 2;
+
+/// Staged files that have their home here at once, until their jobs end; jobs with more are refused.
+pub const TRANSFERS_MAX: usize = 64;
+
+/// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
+/// not answer, and so at most the threads that read; until then nothing else is sent in it.
+pub const READS_PER_TRANSFER_MAX: usize = 4;
+
+/// Pieces of a transfer kept in memory, since each goes to several nodes.
+pub const PIECES_KEPT_PER_TRANSFER: usize = 8;
+
+/// Datagrams taken in a transfer that does not get to send; further ones are lost.
+pub const HEARD_PER_TRANSFER_MAX: usize = 1024;
+
+/// Datagrams of transfers taken before others have their turn.
+pub const DATAGRAMS_PER_WAKE_MAX: usize = 64;
+
+/// Queues of the port for transfers, bytes each way: what comes beyond is lost, what is to go beyond waits.
+pub const DISTRIBUTION_QUEUE_BYTES: usize = 4 << 20;
 
 /// RAS events about peers that failed to authenticate, per [`BAD_PEER_WINDOW`]; further ones are counted only.
 pub const BAD_PEER_EVENTS_MAX: u32 = 4;

@@ -98,7 +98,7 @@ fn configure(
     let opener = Opener::start().context("cannot start a thread")?;
     confine(path(&socket));
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    let shell = Shell::start(&stack, clock, (opener, limit.unwrap_or(usize::MAX)), writer, tasks)?;
+    let shell = Shell::start(&stack, pset, clock, (opener, limit.unwrap_or(usize::MAX)), writer, tasks)?;
     tasks.spawn_local(drive(stack, port, clock));
     tracing::info!(%pset, %address, "listening");
     shell.begin();

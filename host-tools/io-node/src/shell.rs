@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use coppice_endpoint::Stack;
+use coppice_protocol::ids::PsetId;
+use coppice_protocol::limits::DISTRIBUTION_PORT;
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::session::Channel;
 use tokio::io::AsyncWrite;
@@ -21,6 +23,8 @@ use self::wire::Wire;
 use crate::clock::{Clock, realtime_ns};
 use crate::descriptors::Descriptors;
 use crate::disk::{Completion, Disk, Opener};
+use crate::distribution::{Alarm, Homes};
+use crate::limits::DISTRIBUTION_QUEUE_BYTES;
 use crate::link::Device;
 use crate::machine::{Effect, LineId, Machine, Now, OrderError};
 
@@ -44,15 +48,18 @@ impl Shell {
     /// Starts all tasks. They end with `tasks`, except for those of connections.
     ///
     /// # Errors
-    /// As [`Stack::listen`].
+    /// As [`Stack::listen`] and [`Stack::open_port`], or if the host has no timer.
     pub(crate) fn start(
         stack: &Stack<Device>,
+        pset: PsetId,
         clock: Clock,
         (opener, files_max): (Opener, usize),
         writer: impl AsyncWrite + Unpin + 'static,
         tasks: &mut JoinSet<()>,
     ) -> anyhow::Result<Rc<Self>> {
-        let (disk, completions) = Disk::new(opener, Descriptors::of_limit(files_max));
+        let port = stack.open_port(DISTRIBUTION_PORT, DISTRIBUTION_QUEUE_BYTES)?;
+        let (homes, staging) = Homes::start(pset, clock, port, Alarm::new()?);
+        let (disk, completions) = Disk::new(opener, Descriptors::of_limit(files_max), homes);
         let shell = Rc::new(Self {
             machine: RefCell::default(),
             disk: RefCell::new(disk),
@@ -66,6 +73,7 @@ impl Shell {
         for channel in [Channel::Control, Channel::Ship] {
             tasks.spawn_local(accept::Port::listen(stack, channel)?.accept(Rc::clone(&shell)));
         }
+        tasks.spawn_local(staging.run());
         tasks.spawn_local(Rc::clone(&shell).complete_all(completions));
         tasks.spawn_local(Rc::clone(&shell).keep_time());
         tasks.spawn_local(Rc::clone(&shell).write_messages(writer));
@@ -159,7 +167,7 @@ impl Shell {
         while let Some(completion) = completions.recv().await {
             match completion {
                 Completion::Opened(place, opened) => {
-                    let opened = opened.map(|opened| self.disk.borrow_mut().take(*opened));
+                    let opened = opened.and_then(|opened| self.disk.borrow_mut().take(*opened));
                     self.with(|machine, now| machine.opened(place, opened, now));
                 }
                 Completion::Left(place) => self.with(|machine, _| machine.left(place)),

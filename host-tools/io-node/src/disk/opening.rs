@@ -1,5 +1,5 @@
-//! Opening the roots and programs of jobs, either of which may lie on a mount that does not answer: each job on a
-//! thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
+//! Opening the roots, programs and staged files of jobs, any of which may lie on a mount that does not answer: each
+//! job on a thread of its own, which then starts those that work on the job's files ([`crate::wall`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,6 +13,7 @@ use coppice_protocol::pset::StartJob;
 use super::place::{JobPlace, OwedOpen};
 use super::program::Program;
 use crate::descriptors::JobDescriptors;
+use crate::distribution::{self, Permit, StagedFile};
 use crate::files::{Porter, Root};
 
 /// A job to be opened.
@@ -20,6 +21,8 @@ use crate::files::{Porter, Root};
 pub(super) struct Order {
     pub spec: StartJob,
     pub descriptors: JobDescriptors,
+    /// Its staged files have their home here.
+    pub staging: Option<Permit>,
     pub place: JobPlace,
     pub owed: OwedOpen,
 }
@@ -33,6 +36,8 @@ pub(crate) struct Opened {
     pub root: Root,
     /// Its program.
     pub program: Program,
+    /// Its staged files, if they have their home here.
+    pub staged: Option<(Vec<StagedFile>, Permit)>,
     /// The files that it may have open.
     pub descriptors: JobDescriptors,
     /// The threads of its nodes.
@@ -73,10 +78,15 @@ fn start_thread(order: Order) {
     }
 }
 
-/// A job's first thread: opens its root and program, and then starts the threads of its nodes, in the root alone.
-fn work_for_job(Order { spec, descriptors, place, owed }: Order) {
+/// A job's first thread: opens its root, program and staged files, and then starts the threads of its nodes, in
+/// the root alone.
+fn work_for_job(Order { spec, descriptors, staging, place, owed }: Order) {
     let (root, program) = match open(&spec) {
         Ok(opened) => opened,
+        Err(reason) => return owed.pay(Err(reason)),
+    };
+    let staged = match staging.map(|permit| Ok((distribution::open(&spec)?, permit))).transpose() {
+        Ok(staged) => staged,
         Err(reason) => return owed.pay(Err(reason)),
     };
     let (root, duty) = root.guard(Some(place.clone()));
@@ -86,7 +96,7 @@ fn work_for_job(Order { spec, descriptors, place, owed }: Order) {
         Some((node, root.porter()?.another(name, Some(place.clone()))))
     };
     let porters = nodes.into_iter().filter_map(thread).collect();
-    owed.pay(Ok(Box::new(Opened { spec, root, program, descriptors, porters, place })));
+    owed.pay(Ok(Box::new(Opened { spec, root, program, staged, descriptors, porters, place })));
     duty.serve();
 }
 

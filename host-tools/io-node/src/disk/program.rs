@@ -2,6 +2,7 @@
 
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::PAGES_PER_REQUEST_MAX;
+use coppice_protocol::program::tree::TreeNode;
 use coppice_protocol::program::{PAGE_BYTES, tree};
 use coppice_protocol::ship::Reply;
 use rustix::io::Errno;
@@ -29,16 +30,24 @@ pub(crate) struct PagesStart {
 
 impl PagesStart {
     /// Whether all of it is there.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         std::iter::once(&self.pages).chain(&self.beside).all(|read| matches!(read, ReadStart::Done(_)))
     }
 
     /// Reads what is missing.
     pub(super) fn finish(self) -> Result<Answer> {
+        let (pages, beside) = self.wait()?;
+        Ok((Reply::Pages { beside }, pages))
+    }
+
+    /// Reads what is missing, for other uses.
+    ///
+    /// # Errors
+    /// As pread(2).
+    pub(crate) fn wait(self) -> Result<(Vec<u8>, Vec<TreeNode>)> {
         let pages = self.pages.finish()?;
         let node = |read: ReadStart| read.finish()?.try_into().map_err(|_| Errno::IO);
-        let beside = self.beside.into_iter().map(node).collect::<Result<_>>()?;
-        Ok((Reply::Pages { beside }, pages))
+        Ok((pages, self.beside.into_iter().map(node).collect::<Result<_>>()?))
     }
 }
 
@@ -70,11 +79,18 @@ impl Program {
         if count == 0 || count > PAGES_PER_REQUEST_MAX {
             return Err(Errno::INVAL);
         }
-        let offset = u64::from(first) * PAGE_BYTES;
-        let length = (u64::from(count) * PAGE_BYTES).min(self.bytes.saturating_sub(offset));
-        // At most PAGES_PER_REQUEST_MAX pages.
+        self.part(first.into(), count.into())
+    }
+
+    /// Reads any number of pages. Beyond the end there are none; the last may be short.
+    ///
+    /// # Errors
+    /// As pread(2); `EINVAL` for more than there can be.
+    pub(crate) fn part(&self, first: u64, count: u64) -> Result<PagesStart> {
+        let offset = first.checked_mul(PAGE_BYTES).ok_or(Errno::INVAL)?;
+        let length = count.saturating_mul(PAGE_BYTES).min(self.bytes.saturating_sub(offset));
         let pages = self.source.read(offset, usize::try_from(length).map_err(|_| Errno::INVAL)?)?;
-        let places = if length == 0 { Vec::new() } else { tree::beside(self.bytes, first.into(), count.into()) };
+        let places = if length == 0 { Vec::new() } else { tree::beside(self.bytes, first, count) };
         let node = |place: u64| self.tree.read(place * tree::NODE_BYTES as u64, tree::NODE_BYTES);
         Ok(PagesStart { pages, beside: places.into_iter().map(node).collect::<Result<_>>()? })
     }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use coppice_endpoint::{BufferSizes, Config, Stack};
+use coppice_endpoint::{BufferSizes, Config, DatagramPort, Stack};
 use coppice_io_node::clock::{Clock, random};
 use coppice_io_node::link::{Device, Port, drive};
 use coppice_protocol::control::{MemoryStatus, NodeStatus, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, MacAddress, NETWORK_PREFIX, NodeId, ProgramId, PsetId, Rank};
-use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
+use coppice_protocol::limits::{CONTROL_PORT, DISTRIBUTION_PORT, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::program::tree;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset, VERSION, decode, encode};
@@ -97,6 +97,11 @@ impl Pset {
         pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric }).await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
         pset
+    }
+
+    /// The node's end of the transfers of staged files, and its clock.
+    pub(crate) fn open_distribution(&self) -> (DatagramPort<Device>, Clock) {
+        (self.stack.open_port(DISTRIBUTION_PORT, 1 << 20).expect("a port"), self.clock)
     }
 
     /// Its number on the host.

@@ -8,6 +8,7 @@ mod node;
 mod once;
 mod ranks;
 mod retain;
+mod staging;
 
 use common::{JOB, KEY, NODE, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};
 use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};

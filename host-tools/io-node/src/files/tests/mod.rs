@@ -83,7 +83,7 @@ fn guarded(root: Root) -> Root {
 
 /// The files of the only rank of a job with this root.
 fn files_in(root: Root) -> Files {
-    let job = Descriptors::of_limit(100_000).for_job(1).unwrap();
+    let job = Descriptors::of_limit(100_000).for_job(1, 0).unwrap();
     Files::new(Arc::new(root), Arc::new(job))
 }
 

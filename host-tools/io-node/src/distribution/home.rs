@@ -1,0 +1,228 @@
+//! The home of one transfer: carries out what its machine says, with the bytes of the file.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use coppice_endpoint::DatagramPort;
+use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
+use coppice_protocol::distribution::packet::HEADER_BYTES;
+use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
+use coppice_protocol::ids::JobId;
+use rustix::io::Errno;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::piece::{Kept, Piece};
+use crate::disk::{JobPlace, Program};
+use crate::files::Result;
+use crate::limits::{HEARD_PER_TRANSFER_MAX, READS_PER_TRANSFER_MAX};
+use crate::link::Device;
+
+/// A piece that was read, or was not, on a thread.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) transfer: TransferId,
+    pub(super) piece: u32,
+    pub(super) result: Result<Piece>,
+}
+
+/// Where datagrams and reads go.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    pub(super) port: &'a DatagramPort<Device>,
+    pub(super) reads: &'a UnboundedSender<Read>,
+}
+
+/// What a home waits for, beside datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// This time, ns, if any.
+    Until(Option<u64>),
+    /// Room in the port.
+    Room,
+    /// Reads.
+    Disk,
+}
+
+/// Packets of a piece for a member that wait until the piece is read, and are sent when it is.
+#[derive(Debug)]
+struct Burst {
+    to: u32,
+    piece: u32,
+    packets: PacketSet,
+    content: Option<Rc<Piece>>,
+}
+
+/// See this module.
+#[derive(Debug)]
+pub(super) struct Home {
+    job: JobId,
+    file_number: usize,
+    party: Party,
+    file: Arc<Program>,
+    /// Held by whatever reads for it, too.
+    place: JobPlace,
+    kept: Kept,
+    /// At most [`READS_PER_TRANSFER_MAX`].
+    bursts: Vec<Burst>,
+    /// Datagrams that came since it had done all that there was to do.
+    heard: usize,
+    begun_ns: u64,
+    has_failed: bool,
+}
+
+impl Home {
+    /// The home of a job's file, which begins.
+    pub(super) fn begin(
+        (job, file_number): (JobId, usize),
+        mut party: Party,
+        file: Program,
+        place: JobPlace,
+        now_ns: u64,
+    ) -> Self {
+        party.machine().begin(now_ns);
+        Self {
+            job,
+            file_number,
+            party,
+            file: Arc::new(file),
+            place,
+            kept: Kept::default(),
+            bursts: Vec::new(),
+            heard: 0,
+            begun_ns: now_ns,
+            has_failed: false,
+        }
+    }
+
+    /// A datagram came. If there is much to be done that waits, the datagram is lost, as it may be on the way.
+    pub(super) fn receive(&mut self, source: Ipv4Addr, datagram: &[u8], now_ns: u64) {
+        if self.heard >= HEARD_PER_TRANSFER_MAX {
+            return;
+        }
+        self.heard += 1;
+        // Nobody needs to send bytes to where they come from, and none are kept.
+        if let Err(error) = self.party.receive(source, datagram, now_ns, |_, _, _| {}) {
+            tracing::debug!(job = %self.job, file = self.file_number, %source, %error, "datagram of no use");
+        }
+    }
+
+    /// A piece was read.
+    pub(super) fn read(&mut self, piece: u32, result: Result<Piece>) {
+        match result {
+            Ok(content) => {
+                let content = Rc::new(content);
+                for burst in self.bursts.iter_mut().filter(|burst| burst.piece == piece) {
+                    burst.content = Some(Rc::clone(&content));
+                }
+                self.kept.keep(piece, content);
+            }
+            Err(error) => {
+                self.bursts.retain(|burst| burst.piece != piece);
+                self.fail(piece, error);
+            }
+        }
+    }
+
+    /// Does what there is to do, as far as there is room for it.
+    pub(super) fn work(&mut self, ways: Ways<'_>, now_ns: u64) -> Pause {
+        let room_bytes = piece_room(self.party.plan());
+        let mut has_advanced = false;
+        loop {
+            if !ways.port.has_room(room_bytes) {
+                return Pause::Room;
+            }
+            if let Some(index) = self.bursts.iter().position(|burst| burst.content.is_some()) {
+                let burst = self.bursts.remove(index);
+                self.send(ways.port, &burst, now_ns);
+                continue;
+            }
+            if self.bursts.len() >= READS_PER_TRANSFER_MAX {
+                return Pause::Disk;
+            }
+            if let Some(step) = self.party.next(now_ns) {
+                self.take(step, ways, now_ns);
+                continue;
+            }
+            self.heard = 0;
+            let due_ns = self.party.machine().due_ns();
+            if has_advanced || due_ns.is_none_or(|due_ns| due_ns > now_ns) {
+                return Pause::Until(due_ns);
+            }
+            self.party.machine().advance(now_ns);
+            has_advanced = true;
+        }
+    }
+
+    fn take(&mut self, step: Step, ways: Ways<'_>, now_ns: u64) {
+        match step {
+            Step::Datagram { to, bytes } => ways.port.send(to, bytes),
+            Step::Packets { to, piece, packets } => {
+                let content = self.kept.get(piece);
+                let is_new = content.is_none() && self.bursts.iter().all(|burst| burst.piece != piece);
+                self.bursts.push(Burst { to, piece, packets, content });
+                if is_new {
+                    self.start_reading(piece, ways);
+                }
+            }
+            Step::End(outcome) => self.say_end(&outcome, now_ns),
+            // Home puts no pieces together.
+            Step::Check { .. } | Step::Wrong { .. } => {}
+        }
+    }
+
+    /// Reads a piece now if the host has it in memory, else on a thread.
+    fn start_reading(&mut self, piece: u32, ways: Ways<'_>) {
+        let plan = *self.party.plan();
+        let start = match Piece::start(&plan, &self.file, piece) {
+            Ok(start) if start.is_done() => return self.read(piece, Piece::finish(&plan, piece, start)),
+            Ok(start) => start,
+            Err(error) => return self.read(piece, Err(error)),
+        };
+        let (reads, place) = (ways.reads.clone(), self.place.clone());
+        tokio::task::spawn_blocking(move || {
+            let result = Piece::finish(&plan, piece, start);
+            drop(place);
+            // Without an event loop nobody wants it.
+            drop(reads.send(Read { transfer: plan.transfer, piece, result }));
+        });
+    }
+
+    fn send(&mut self, port: &DatagramPort<Device>, burst: &Burst, now_ns: u64) {
+        let plan = *self.party.plan();
+        let Burst { to, piece, packets, content: Some(content) } = burst else { return };
+        for packet in packets.numbers() {
+            let Some(bytes) = content.packet(&plan, *piece, packet) else { continue };
+            if let Some((address, datagram)) = self.party.packet(*to, *piece, packet, bytes, now_ns) {
+                port.send(address, datagram);
+            }
+        }
+    }
+
+    /// Says so once: of a disk that fails, more is not to be said.
+    fn fail(&mut self, piece: u32, error: Errno) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            tracing::error!(job = %self.job, file = self.file_number, piece, %error, "cannot read staged file");
+        }
+    }
+
+    fn say_end(&self, outcome: &Outcome, now_ns: u64) {
+        let Outcome::All { lost } = outcome else { return };
+        let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
+        let (job, file, bytes) = (self.job, self.file_number, self.party.plan().bytes);
+        if lost.is_empty() {
+            tracing::info!(%job, file, bytes, ms, ?tally, "every node has the staged file");
+        } else {
+            tracing::warn!(%job, file, bytes, ms, ?tally, ?lost, "nodes are without the staged file");
+        }
+    }
+}
+
+/// Room that all packets of a piece take in the port, bytes.
+fn piece_room(plan: &Plan) -> usize {
+    let packets = usize::try_from(plan.packets(0).count()).unwrap_or(usize::MAX);
+    let bytes = plan.piece_length(0).saturating_add(plan.proof_bytes());
+    packets
+        .saturating_mul(HEADER_BYTES + DATAGRAM_OVERHEAD_BYTES)
+        .saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX))
+}

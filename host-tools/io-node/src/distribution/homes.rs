@@ -1,0 +1,215 @@
+//! The homes of all transfers, and the task that drives them: datagrams in, what is due, pieces out, then wait for
+//! whichever comes first of a datagram or room in the port, a time that a machine asked for, a piece that was read, and
+//! a transfer more.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use coppice_endpoint::DatagramPort;
+use coppice_protocol::distribution::{HOME, Party, TransferId, packet};
+use coppice_protocol::ids::PsetId;
+use coppice_protocol::pset::StartJob;
+use coppice_protocol::staging::{Roster, Staging};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::alarm::Alarm;
+use super::home::{Home, Pause, Read, Ways};
+use super::staged::StagedFile;
+use crate::clock::{Clock, random};
+use crate::disk::JobPlace;
+use crate::limits::{DATAGRAMS_PER_WAKE_MAX, TRANSFERS_MAX};
+use crate::link::Device;
+
+/// See this module. No borrow of it lives across an await.
+#[derive(Debug)]
+pub(crate) struct Homes {
+    pset: PsetId,
+    clock: Clock,
+    table: RefCell<BTreeMap<TransferId, Home>>,
+    /// There is one more.
+    changed: Notify,
+    /// How many there may still be.
+    free: Arc<Semaphore>,
+    reads: UnboundedSender<Read>,
+}
+
+/// That a job's files may have homes here, which it is for them to have before they are opened.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    _homes: OwnedSemaphorePermit,
+}
+
+/// The homes of a job's files. They go with it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    homes: Rc<Homes>,
+    transfers: Vec<TransferId>,
+    _permit: Permit,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut table = self.homes.table.borrow_mut();
+        self.transfers.iter().for_each(|transfer| drop(table.remove(transfer)));
+    }
+}
+
+impl Homes {
+    /// None yet, on that pset. Its task is to be started.
+    pub(crate) fn start(pset: PsetId, clock: Clock, port: DatagramPort<Device>, alarm: Alarm) -> (Rc<Self>, Task) {
+        // There are at most as many in it as homes may have reads under way.
+        let (reads, results) = unbounded_channel();
+        let (table, changed) = (RefCell::default(), Notify::new());
+        let homes = Rc::new(Self { pset, clock, table, changed, free: Arc::new(Semaphore::new(TRANSFERS_MAX)), reads });
+        (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 })
+    }
+
+    /// How many files of a job have their home here.
+    pub(crate) fn files(&self, spec: &StartJob) -> usize {
+        let staging = spec.staging.as_ref().filter(|staging| staging.home == self.pset);
+        staging.map_or(0, |staging| staging.files.len())
+    }
+
+    /// Whether a job's files may have their homes here; `None` if they have none here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn permit(&self, spec: &StartJob) -> Result<Option<Permit>, String> {
+        let files = self.files(spec);
+        if files == 0 {
+            return Ok(None);
+        }
+        let permit =
+            u32::try_from(files).ok().and_then(|files| Arc::clone(&self.free).try_acquire_many_owned(files).ok());
+        let homes = permit.ok_or_else(|| {
+            let free = self.free.available_permits();
+            format!(
+                "pset {} stages at most {TRANSFERS_MAX} files at once, {free} more of them now, and the job has \
+                 {files}; wait for other jobs",
+                self.pset
+            )
+        })?;
+        Ok(Some(Permit { _homes: homes }))
+    }
+
+    /// Gives a job's files their homes, which begin at once.
+    ///
+    /// # Errors
+    /// Why the job cannot start.
+    pub(crate) fn add(
+        self: &Rc<Self>,
+        spec: &StartJob,
+        files: Vec<StagedFile>,
+        permit: Permit,
+        place: &JobPlace,
+    ) -> Result<Held, String> {
+        let mut held = Held { homes: Rc::clone(self), transfers: Vec::new(), _permit: permit };
+        let now_ns = self.clock.now_ns();
+        for (index, StagedFile { plan, file }) in files.into_iter().enumerate() {
+            let key = Staging::key(&spec.world.key, spec.job, index);
+            let seed = random().map_err(|error| format!("cannot stage files: {error}"))?;
+            let party = Roster::new(self.pset, &spec.world)
+                .and_then(|roster| Party::new(&plan, key, roster, HOME, u64::from_le_bytes(seed), now_ns))
+                .ok_or("no memory to stage files")?;
+            let mut table = self.table.borrow_mut();
+            if table.contains_key(&plan.transfer) {
+                return Err(format!("files of job {} are being staged already", spec.job));
+            }
+            let home = Home::begin((spec.job, index), party, file, place.clone(), now_ns);
+            table.insert(plan.transfer, home);
+            held.transfers.push(plan.transfer);
+        }
+        self.changed.notify_one();
+        Ok(held)
+    }
+}
+
+/// What drives the homes.
+pub(crate) struct Task {
+    homes: Rc<Homes>,
+    port: DatagramPort<Device>,
+    alarm: Alarm,
+    results: UnboundedReceiver<Read>,
+    /// Counts rounds, so that another is the first to find room each time.
+    turn: usize,
+}
+
+impl Task {
+    /// Drives them for ever.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let has_more = self.receive();
+            while let Ok(read) = self.results.try_recv() {
+                self.take(read);
+            }
+            let due_ns = self.work();
+            if has_more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let wait_ns = due_ns.map(|due_ns| due_ns.saturating_sub(self.homes.clock.now_ns()));
+            let read = tokio::select! {
+                read = self.results.recv() => read,
+                () = self.homes.changed.notified() => None,
+                () = woken(&self.port) => None,
+                () = self.alarm.after(wait_ns) => None,
+            };
+            read.into_iter().for_each(|read| self.take(read));
+        }
+    }
+
+    /// Takes datagrams that came. Whether there may be more.
+    fn receive(&self) -> bool {
+        let mut table = self.homes.table.borrow_mut();
+        for _ in 0..DATAGRAMS_PER_WAKE_MAX {
+            let Some((source, datagram)) = self.port.receive() else { return false };
+            let transfer = packet::address(&datagram).filter(|(_, to)| *to == HOME);
+            if let Some(home) = transfer.and_then(|(transfer, _)| table.get_mut(&transfer)) {
+                home.receive(source, &datagram, self.homes.clock.now_ns());
+            }
+        }
+        true
+    }
+
+    /// A piece was read; nobody wants those of a job that is no more.
+    fn take(&self, Read { transfer, piece, result }: Read) {
+        if let Some(home) = self.homes.table.borrow_mut().get_mut(&transfer) {
+            home.read(piece, result);
+        }
+    }
+
+    /// Has each do what it has to do. Gives when the next of them has to do more by itself, ns.
+    fn work(&mut self) -> Option<u64> {
+        let ways = Ways { port: &self.port, reads: &self.homes.reads };
+        let mut table = self.homes.table.borrow_mut();
+        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn.checked_rem(table.len()).unwrap_or(0);
+        let mut due_ns: Option<u64> = None;
+        let mut go_on = |home: &mut Home| match home.work(ways, self.homes.clock.now_ns()) {
+            Pause::Until(Some(at_ns)) => due_ns = Some(due_ns.map_or(at_ns, |due_ns| due_ns.min(at_ns))),
+            Pause::Until(None) | Pause::Room | Pause::Disk => {}
+        };
+        table.values_mut().skip(first).for_each(&mut go_on);
+        table.values_mut().take(first).for_each(&mut go_on);
+        due_ns
+    }
+}
+
+/// Waits until something came to the port or has gone from it, or any other event woke this task.
+async fn woken(port: &DatagramPort<Device>) {
+    let mut registered = false;
+    poll_fn(|context| {
+        if registered {
+            return Poll::Ready(());
+        }
+        registered = true;
+        port.register(context.waker());
+        Poll::Pending
+    })
+    .await;
+}
