@@ -2,8 +2,8 @@
 //!
 //! Home has the file, cut into pieces. A [`Machine`] at home and at every member is told what arrives and what time it
 //! is, and says what is to be sent; it has no bytes, no sockets and no clock, so that nodes, host daemons and the
-//! simulator drive the same one; a [`Party`] is one that speaks in datagrams ([`packet`]). What all of them know beforehand is the [`Plan`]; the shape of the trees follows from
-//! it ([`crate::trees`]).
+//! simulator drive the same one; a [`Party`] is one that speaks in datagrams ([`packet`]). What all of them know
+//! beforehand is the [`Plan`]; the shape of the trees follows from it ([`crate::trees`]).
 //!
 //! **Two trees** ([`Scheme::TwoTrees`]). Every other piece goes down one binary tree, the rest down another; a member
 //! passes pieces on in one of them only, so that its link is busy in both directions all the time and nowhere longer

@@ -120,7 +120,8 @@ fn check_staged(job: &Submission) -> Result<(), Refused> {
     if files > STAGED_FILES_MAX {
         let program = if job.stage_program { ", the program being one of them" } else { "" };
         return Err(Refused::bad(format!(
-            "--stage: a job can have {STAGED_FILES_MAX} files staged and this has {files}{program}; put several into one"
+            "--stage: a job can have {STAGED_FILES_MAX} files staged and this has {files}{program}; put several into \
+             one"
         )));
     }
     let mut seen = BTreeSet::new();

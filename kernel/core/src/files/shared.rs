@@ -7,19 +7,21 @@
 //! What no name, descriptor or mapping refers to any more is zeroed and free, and so is all of it at the end of the
 //! job's last rank on the node.
 
+mod staged;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::AtomicBool;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
-use coppice_protocol::control::Launch;
 use coppice_protocol::limits::NAME_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 use coppice_protocol::text::ByteString;
 
+use self::staged::is_staged;
 use super::{S_IFREG, serial};
 use crate::clock;
 use crate::errno::Errno;
@@ -279,11 +281,6 @@ pub(crate) struct SharedFiles {
     has_staged: AtomicBool,
 }
 
-/// Whether a name is that of a staged file: such are absolute paths.
-fn is_staged(name: &[u8]) -> bool {
-    name.starts_with(b"/")
-}
-
 impl SharedFiles {
     /// Nothing in it yet, on a node with that many frames.
     pub(crate) fn new(frames: u32) -> Self {
@@ -328,52 +325,6 @@ impl SharedFiles {
         facts.seals = if sealable { 0 } else { seals::SEAL };
         drop(facts);
         Ok(file)
-    }
-
-    /// Adds a file that is staged at an absolute path: it is read, and nothing else. No name in `/dev/shm` is like it.
-    ///
-    /// # Errors
-    /// `EEXIST`, `ENOSPC`, `ENOMEM`.
-    pub(crate) fn add_staged(
-        &self,
-        path: &[u8],
-        memory: Arc<SharedMemory>,
-        order: &Launch,
-        quota: &Arc<Quota>,
-    ) -> Result<(), Errno> {
-        let charge = quota.charge(shared_bytes::<SharedFile>() + SharedMemory::BYTES)?;
-        let name = quota.charge(block_bytes(path.len()) + NAME_PLACE_BYTES)?;
-        let now = now();
-        let facts = Facts { mode: 0o444, links: 1, accessed: now, modified: now, changed: now, seals: seals::ALL };
-        let file = SharedFile {
-            memory,
-            inode: serial(),
-            user: order.user,
-            group: order.group,
-            facts: Mutex::new(LockLevel::Fact, facts),
-            label: None,
-            _charge: charge,
-        };
-        let mut names = self.names.lock();
-        if names.contains_key(path) {
-            return Err(Errno::EEXIST);
-        }
-        names.insert(path.to_vec(), Named { file: Arc::new(file), _charge: name });
-        self.has_staged.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// The name of the file that is staged at an absolute path, if one is.
-    pub(crate) fn staged(&self, path: &[u8]) -> Option<ByteString> {
-        if !self.has_staged.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut name = Vec::new();
-        for part in path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
-            name.push(b'/');
-            name.extend_from_slice(part);
-        }
-        self.names.lock().contains_key(&name).then(|| name.into())
     }
 
     fn file(&self, mode: u32, process: &Process, label: Option<ByteString>) -> Result<Arc<SharedFile>, Errno> {

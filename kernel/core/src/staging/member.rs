@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
+use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_hal::scrub;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
 use coppice_protocol::ids::JobId;
@@ -14,6 +15,7 @@ use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use super::Staging;
 use super::room::Room;
 use crate::executor;
+use crate::limits::STAGING_QUEUE_BYTES;
 use crate::ras;
 use crate::sync::{LockLevel, Mutex};
 
@@ -82,8 +84,11 @@ impl Member {
             }
         }
         let before = self.state();
-        let piece_bytes = self.plan.wire_bytes(0, self.plan.packets(0)) as usize;
-        while port.has_room(2 * piece_bytes) {
+        // With what a datagram counts in the queue beside its bytes. What a longer piece has no room for is lost.
+        let packets = self.plan.packets(0);
+        let piece_bytes =
+            self.plan.wire_bytes(0, packets) as usize + packets.count() as usize * DATAGRAM_OVERHEAD_BYTES;
+        while port.has_room(piece_bytes.min(STAGING_QUEUE_BYTES / 2)) {
             let step = self.party.lock().next(executor::now_ns());
             let Some(step) = step else { break };
             match step {
