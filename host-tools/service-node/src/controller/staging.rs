@@ -2,6 +2,7 @@
 
 use coppice_api::job::Submission;
 use coppice_api::path;
+use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -49,6 +50,14 @@ pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Opt
     let files = staging.iter().flat_map(|staging| &staging.files);
     let files = files.map(|file| path::bytes(store.path(file.content))).collect();
     (staging, files)
+}
+
+/// What a job asked to have staged, as it is recorded.
+pub(super) fn asked(job: &Submission, program: &ProgramRow, staged: &[Held]) -> Vec<StagedView> {
+    let program = job.stage_program.then_some(StagedView { path: None, bytes: program.bytes });
+    let files = job.staged.iter().zip(staged);
+    let files = files.map(|(asked, held)| StagedView { path: Some(asked.path.clone()), bytes: held.bytes });
+    program.into_iter().chain(files).collect()
 }
 
 /// The program first, if it is to be; nothing if there is nothing to stage.
