@@ -75,14 +75,27 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
-    let bandwidth = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
+    let (bytes_per_second, latency_ns) = speed(link);
+    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, files })
+}
+
+/// Bandwidth of each link, bytes/s, and latency from node to node, ns.
+fn speed(link: &LinkConfig) -> (u64, u32) {
+    let bytes_per_second = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
     // One link to the switch, one from it.
     let latency_ns = link.latency_ns.saturating_mul(2).saturating_add(HOP_NS);
-    (!files.is_empty()).then(|| Staging {
-        home,
-        mtu: MTU,
-        bytes_per_second: bandwidth,
-        latency_ns: u32::try_from(latency_ns).unwrap_or(u32::MAX),
-        files,
-    })
+    (bytes_per_second, u32::try_from(latency_ns).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, LinkConfig, speed};
+
+    #[test]
+    fn links_are_as_the_cluster_was_told() {
+        assert_eq!(speed(&LinkConfig::default()), (LINK_BYTES_PER_SECOND_DEFAULT, HOP_NS as u32));
+        let told = |bits, latency_ns| speed(&LinkConfig { bandwidth_bits_per_s: Some(bits), latency_ns });
+        assert_eq!(told(1_000_000_000, 2_000_000), (125_000_000, 4_050_000));
+        assert_eq!(told(1, u64::MAX), (1, u32::MAX));
+    }
 }
