@@ -7,7 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
-use crate::staging::Staged;
+use crate::staging::{Staged, StagedView};
 
 /// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
 pub const EXIT_COPPICE: u8 = 125;
@@ -115,6 +115,9 @@ pub struct JobView {
     pub ranks_per_node: u32,
     /// Its block, once it has nodes: the first has the first `ranks_per_node` ranks, and so on.
     pub nodes: Vec<u32>,
+    /// What it asked its nodes to have in their memory before it starts.
+    #[serde(default)]
+    pub staged: Vec<StagedView>,
     /// When it was submitted, ns since 1970.
     pub submitted_at_ns: u64,
     /// When it was given nodes, ns since 1970.

@@ -16,6 +16,15 @@ pub struct Staged {
     pub path: ByteString,
 }
 
+/// What a job asked to have staged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedView {
+    /// Where its ranks find the file; nothing for its program.
+    pub path: Option<ByteString>,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
 /// Why nothing can be staged at a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StagedPathError {

@@ -207,7 +207,7 @@ fn from_sql(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-fn to_json<T: serde::Serialize>(value: &T) -> String {
+fn to_json<T: serde::Serialize + ?Sized>(value: &T) -> String {
     // Lists of texts and numbers: serialising them cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }

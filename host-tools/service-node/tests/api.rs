@@ -8,6 +8,7 @@ use std::time::Duration;
 use coppice_api::job::{JobState, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::ras::RasQuery;
 use coppice_api::retain::ForgetOrder;
+use coppice_api::staging::{Staged, StagedView};
 use coppice_api::stream::{JobEvent, StreamFrame};
 use coppice_api::{ApiError, Client};
 use coppice_protocol::control::Exit;
@@ -200,6 +201,37 @@ async fn a_stored_program_that_was_altered_does_not_run() {
         }
     }
     served.down().await;
+}
+
+#[tokio::test]
+async fn files_are_staged_and_forgotten_with_their_job() {
+    let served = Served::new(Cluster::up(1, 1));
+    let data = served.files.path().join("data");
+    let staged = |path: &str| vec![Staged { file: data.clone(), path: path.into() }];
+    let submission = Submission { staged: staged("/in//data"), ..served.job(1) };
+    let message = refusal(served.client.submit(&submission).await);
+    assert!(message.contains("cannot read staged file") && message.contains("No such file"), "{message}");
+    std::fs::write(&data, "").expect("written");
+    let message = refusal(served.client.submit(&submission).await);
+    assert!(message.contains("is empty") && !message.contains('\n'), "{message}");
+    std::fs::write(&data, "no program").expect("written");
+    let message = refusal(served.client.submit(&Submission { staged: staged("in"), ..served.job(1) }).await);
+    assert!(message.contains("not an absolute path"), "{message}");
+    let job = served.client.submit(&submission).await.expect("accepted").job;
+    let listed = served.client.job(job).await.expect("job").job.staged;
+    assert_eq!(listed, [StagedView { path: Some("/in/data".into()), bytes: 10 }]);
+    served.end(job, 0).await;
+    // It is not known as a program for having been staged, and the program is not forgotten for that either.
+    let submission = Submission { program: data.clone(), ..served.job(1) };
+    assert!(refusal(served.client.submit(&submission).await).contains("cannot run"));
+    let submission =
+        Submission { staged: vec![Staged { file: served.program.clone(), path: "/prog".into() }], ..served.job(1) };
+    let job = served.client.submit(&submission).await.expect("accepted").job;
+    served.end(job, 0).await;
+    assert_eq!(served.client.programs().await.expect("programs").len(), 1);
+    let cluster = served.down().await;
+    let stored = std::fs::read_dir(support::paths(cluster.home.path()).programs()).expect("directory").count();
+    assert_eq!(stored, 2, "the program and its tree");
 }
 
 #[tokio::test]

@@ -65,7 +65,8 @@ pub(crate) struct Run {
     /// File that every node has in its memory, read only, before the job starts; may be repeated
     #[arg(long = "stage", value_name = "FILE[=PATH]", help_heading = "Staging")]
     pub(crate) stage: Vec<OsString>,
-    /// Send the program to all nodes before the job starts, rather than page by page as they need it
+    /// Send the program to all nodes before the job starts, unless all hold pages of it, rather than page by page as
+    /// they need it
     #[arg(long, help_heading = "Staging")]
     pub(crate) stage_program: bool,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
@@ -202,6 +203,13 @@ mod tests {
         assert_eq!((run.ranks_and_nodes(), run.root.to_str()), (Ok((1, vec![])), Some(".")));
         assert_eq!((run.cwd.to_str(), run.stdin_rank, run.timeout), (Some("/"), StdinRank(Some(0)), None));
         assert_eq!((run.no_retain, run.quiet, run.estimate), (false, false, None));
+    }
+
+    #[test]
+    fn files_are_staged_in_the_order_they_are_named() {
+        let run = run(&["--stage", "a=/b=c", "--stage", "d", "--stage-program", "./p", "--stage", "e"]);
+        assert_eq!((run.stage, run.stage_program), (vec!["a=/b=c".into(), "d".into()], true));
+        assert!(!self::run(&["p"]).stage_program);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coppice_api::job::{JobDetail, RankOutcome, RankView};
+use coppice_api::staging::StagedView;
 use coppice_api::{Client, shown, signal};
 
 use super::listings::{command, job_state, run_time};
@@ -34,6 +35,13 @@ fn describe(detail: &JobDetail) -> String {
         let _ = write!(text, " (estimate {})", show_ns(ms.saturating_mul(1_000_000)));
     }
     let _ = writeln!(text, "\nprogram {}, root {}, directory {}", job.program, shown(&job.root), job.directory);
+    if !job.staged.is_empty() {
+        let show = |file: &StagedView| match &file.path {
+            Some(path) => format!("{path} ({})", show_bytes(file.bytes)),
+            None => format!("the program ({})", show_bytes(file.bytes)),
+        };
+        let _ = writeln!(text, "staged {}", job.staged.iter().map(show).collect::<Vec<_>>().join(", "));
+    }
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
     }
@@ -105,6 +113,8 @@ pub(crate) mod tests {
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
+    use coppice_api::staging::StagedView;
+
     use super::describe;
 
     /// A job of two ranks that has ended well.
@@ -120,6 +130,7 @@ pub(crate) mod tests {
             ranks: 2,
             ranks_per_node: 1,
             nodes: vec![4, 1],
+            staged: vec![],
             submitted_at_ns: 0,
             started_at_ns: Some(1_000_000),
             running_at_ns: Some(31_000_000),
@@ -165,25 +176,28 @@ pub(crate) mod tests {
         let placed = |node| PlacedNode { node, reason: PlacementReason::Retained, pages: 13 };
         let summary = "2 nodes hold pages of the program".to_owned();
         let placement = Some(Placement { summary, nodes: vec![placed(4), placed(1)] });
-        let job = JobView { placement, estimate_ms: Some(90_000), ..view() };
+        let staged = |path: Option<&str>| StagedView { path: path.map(Into::into), bytes: 2048 };
+        let staged = vec![staged(None), staged(Some("/in/a"))];
+        let job = JobView { placement, estimate_ms: Some(90_000), staged, ..view() };
         let text = describe(&JobDetail { job, rank_reports: vec![rank(0), rank(1)] });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[..5],
+            lines[..6],
             [
                 "job 7: ./hello world",
                 "ended, exit status 0",
                 "submitted 1970-01-01 00:00:00Z, all ranks running after 31 ms, time 2000 ms (estimate 90.0 s)",
                 "program 0123, root /r, directory /",
+                "staged the program (2.0 KiB), /in/a (2.0 KiB)",
                 "placement: 2 nodes hold pages of the program",
             ]
         );
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
-            words(lines[6]),
+            words(lines[7]),
             "RANK NODE END LAUNCH RUN RETAINED FETCHED ZEROED FAULTS MEMORY READ WRITTEN SYSCALLS"
         );
-        assert_eq!(words(lines[7]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
+        assert_eq!(words(lines[8]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
         assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
     }
 

@@ -42,8 +42,7 @@ pub(super) struct Job {
     pub(super) program: Held,
     /// The files it has staged, in the submission's order.
     pub(super) staged: Vec<Held>,
-    /// It has nodes, which wait until this copy that it needs was looked at: 0 is its program, then those it has
-    /// staged.
+    /// It has nodes, which wait until this copy was looked at, as [`Job::needed`] counts.
     pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
     pub(super) key: JobKey,

@@ -9,7 +9,7 @@ use coppice_protocol::pset::ToPset;
 use super::job::{Due, Job};
 use super::node::Phase;
 use super::ranks::RankState;
-use super::{Controller, Now, Refused};
+use super::{Controller, Now, Refused, staging};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
 use crate::plant::Plant;
@@ -188,6 +188,7 @@ pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reaso
 /// The view of a job that the database cannot show.
 fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
     JobView {
+        staged: staging::asked(&job.submission, &job.program, &job.staged),
         job: job.id.0,
         state: coppice_api::job::JobState::Ended,
         name: job.submission.name.clone(),

@@ -1,7 +1,8 @@
 //! The programs of jobs: which are stored, and that nothing else runs than what was submitted.
 //!
 //! A job has its program and what it has staged held from its submission to its end, so that the store keeps that. When
-//! the job has its nodes, and somebody has touched the copy since its bytes were last hashed, it is hashed first; its nodes wait for that.
+//! the job has its nodes, and somebody has touched a copy since its bytes were last hashed, that is hashed first; its
+//! nodes wait for that.
 
 use std::path::Path;
 

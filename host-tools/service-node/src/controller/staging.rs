@@ -2,6 +2,7 @@
 
 use coppice_api::job::Submission;
 use coppice_api::path;
+use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -51,6 +52,14 @@ pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Opt
     (staging, files)
 }
 
+/// What a job asked to have staged, as it is recorded.
+pub(super) fn asked(job: &Submission, program: &ProgramRow, staged: &[Held]) -> Vec<StagedView> {
+    let program = job.stage_program.then_some(StagedView { path: None, bytes: program.bytes });
+    let files = job.staged.iter().zip(staged);
+    let files = files.map(|(asked, held)| StagedView { path: Some(asked.path.clone()), bytes: held.bytes });
+    program.into_iter().chain(files).collect()
+}
+
 /// The program first, if it is to be; nothing if there is nothing to stage.
 fn staging(
     job: &Submission,
@@ -66,14 +75,27 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
-    let bandwidth = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
+    let (bytes_per_second, latency_ns) = speed(link);
+    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, files })
+}
+
+/// Bandwidth of each link, bytes/s, and latency from node to node, ns.
+fn speed(link: &LinkConfig) -> (u64, u32) {
+    let bytes_per_second = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
     // One link to the switch, one from it.
     let latency_ns = link.latency_ns.saturating_mul(2).saturating_add(HOP_NS);
-    (!files.is_empty()).then(|| Staging {
-        home,
-        mtu: MTU,
-        bytes_per_second: bandwidth,
-        latency_ns: u32::try_from(latency_ns).unwrap_or(u32::MAX),
-        files,
-    })
+    (bytes_per_second, u32::try_from(latency_ns).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, LinkConfig, speed};
+
+    #[test]
+    fn links_are_as_the_cluster_was_told() {
+        assert_eq!(speed(&LinkConfig::default()), (LINK_BYTES_PER_SECOND_DEFAULT, HOP_NS as u32));
+        let told = |bits, latency_ns| speed(&LinkConfig { bandwidth_bits_per_s: Some(bits), latency_ns });
+        assert_eq!(told(1_000_000_000, 2_000_000), (125_000_000, 4_050_000));
+        assert_eq!(told(1, u64::MAX), (1, u32::MAX));
+    }
 }

@@ -11,7 +11,7 @@ use coppice_protocol::ids::{JobId, NodeId};
 use super::job::{Job, Needs};
 use super::node::Phase;
 use super::requests::Refused;
-use super::{Controller, Now};
+use super::{Controller, Now, staging};
 use crate::database::ProgramRow;
 use crate::plant::Plant;
 use crate::scheduler::Wish;
@@ -34,7 +34,8 @@ impl<P: Plant> Controller<P> {
         self.check_list(&job)?;
         self.scheduler.check_room().map_err(|full| Refused::conflict(&full.to_string()))?;
         let key = self.plant.job_key().map_err(|error| Refused::conflict(&error))?;
-        let id = self.records.storage_mut().add_job(&job, program.id, now.realtime_ns).map_err(Refused::from)?;
+        let asked = staging::asked(&job, &program, &staged);
+        let id = self.records.storage_mut().add_job(&job, program.id, &asked, now.realtime_ns)?;
         let job = Job::new(id, job, Needs { program, staged }, key, now);
         let listed = job.submission.nodes.iter().copied().map(NodeId).collect();
         let ahead = self.scheduler.submit(Wish {

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
+use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node,
+                       retention, ranks_per_node, staged,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -49,11 +50,17 @@ impl Database {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn add_job(&self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError> {
+    pub fn add_job(
+        &self,
+        job: &Submission,
+        program: ProgramId,
+        staged: &[StagedView],
+        at_ns: u64,
+    ) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
                    (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
-                    ranks_per_node)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING job";
+                    ranks_per_node, staged)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             Bytes(&job.name),
@@ -66,6 +73,7 @@ impl Database {
             to_sql(at_ns),
             job.estimate_ms.map(to_sql),
             job.ranks_per_node,
+            to_json(staged),
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
@@ -220,6 +228,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         ranks: row.get("ranks")?,
         ranks_per_node: row.get("ranks_per_node")?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
+        staged: from_json(&row.get::<_, String>("staged")?, "staged files of a job")?,
         submitted_at_ns: from_sql(row.get("submitted_at_ns")?),
         started_at_ns: number("started_at_ns")?,
         running_at_ns: number("running_at_ns")?,

@@ -5,13 +5,14 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
     include_str!("schema-5.sql"),
     include_str!("schema-6.sql"),
+    include_str!("schema-7.sql"),
 ];
 
 /// Brings the file up to date, all or nothing.
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!((detail.job.ranks, detail.job.ranks_per_node), (1, 1));
         assert_eq!((detail.job.name, detail.job.arguments), ("./prog".into(), vec!["a".into()]));
         assert_eq!((detail.job.root.to_str(), detail.job.directory), (Some("/"), "/".into()));
+        assert_eq!(detail.job.staged, []);
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
         assert_eq!((detail.rank_reports[0].counters.pages_fetched, detail.rank_reports[0].retain), (5, None));
         let programs = database.programs().expect("programs");

@@ -88,11 +88,11 @@ fn what_cannot_be_committed_has_no_number() {
     let mut database = Database::open(&directory.path().join("db")).expect("open");
     // As a disk that is full when the log of changes is written.
     database.connection.commit_hook(Some(|| true)).expect("hooked");
-    assert!(database.add_job(&submission(), PROGRAM, 10).is_err());
+    assert!(database.add_job(&submission(), PROGRAM, &[], 10).is_err());
     assert!(database.next_generation(NodeId(4)).is_err());
     database.connection.commit_hook(None::<fn() -> bool>).expect("unhooked");
     assert_eq!(database.next_generation(NodeId(4)).expect("counted"), Generation(1));
-    assert_eq!(database.add_job(&submission(), PROGRAM, 10).expect("added"), JobId(1));
+    assert_eq!(database.add_job(&submission(), PROGRAM, &[], 10).expect("added"), JobId(1));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_job_is_followed_from_queue_to_end() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("db");
     let mut database = Database::open(&file).expect("open");
-    let job = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let job = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     let queued = database.job(job).expect("query").expect("there").job;
     assert_eq!((queued.state, queued.estimate_ms, queued.placement), (JobState::Queued, Some(4), None));
     let placement = start(&mut database, job, &[4, 5]);
@@ -139,11 +139,11 @@ fn a_job_is_followed_from_queue_to_end() {
 #[test]
 fn numbers_are_never_reused_and_the_newest_come_last() {
     let database = Database::in_memory().expect("open");
-    let first = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let first = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     database.connection.execute("DELETE FROM jobs", []).expect("deleted");
-    let second = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let second = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     assert!(second > first);
-    let third = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let third = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     let listed: Vec<u64> = database.jobs(10).expect("jobs").iter().map(|job| job.job).collect();
     assert_eq!(listed, [second.0, third.0]);
     assert_eq!(database.jobs(1).expect("jobs")[0].job, third.0);
@@ -155,7 +155,7 @@ fn the_node_state_table_survives_and_is_void_after_a_boot() {
     let file = directory.path().join("db");
     let held = |program, pages| RetainedProgram { program: ProgramId([program; 32]), pages, bytes: u64::MAX };
     let mut database = Database::open(&file).expect("open");
-    let job = database.add_job(&submission(), PROGRAM, 10).expect("added");
+    let job = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     start(&mut database, job, &[4, 5, 6]);
     // In the order they ran, which is not that of their hashes.
     let table = [held(9, 3), held(1, 2)];
@@ -190,7 +190,7 @@ fn value(database: &Database, sql: &str) -> rusqlite::types::Value {
 fn what_is_text_is_stored_as_text_and_what_is_not_as_bytes() {
     let mut database = Database::in_memory().expect("open");
     let odd = Submission { name: b"./x\xff"[..].into(), directory: "/ü".into(), ..submission() };
-    let job = database.add_job(&odd, PROGRAM, 10).expect("added");
+    let job = database.add_job(&odd, PROGRAM, &[], 10).expect("added");
     assert_eq!(value(&database, "SELECT name FROM jobs"), b"./x\xff".to_vec().into());
     assert_eq!(value(&database, "SELECT directory FROM jobs"), "/ü".to_owned().into());
     let run = LastProgram { path: odd.name.clone(), ..run(job) };
@@ -221,7 +221,7 @@ proptest! {
             arguments: vec![argument.into()],
             ..submission()
         };
-        let id = database.add_job(&job, PROGRAM, 10).expect("added");
+        let id = database.add_job(&job, PROGRAM, &[], 10).expect("added");
         let found = database.job(id).expect("query").expect("there").job;
         prop_assert_eq!((found.name, found.arguments), (job.name, job.arguments));
         prop_assert_eq!((found.root, found.directory), (job.root, job.directory));

@@ -120,8 +120,7 @@ fn check_staged(job: &Submission) -> Result<(), Refused> {
     if files > STAGED_FILES_MAX {
         let program = if job.stage_program { ", the program being one of them" } else { "" };
         return Err(Refused::bad(format!(
-            "--stage: a job can have {STAGED_FILES_MAX} files staged and this has {files}{program}; put several into \
-             one"
+            "--stage: a job can have {STAGED_FILES_MAX} files staged, this has {files}{program}; put several into one"
         )));
     }
     let mut seen = BTreeSet::new();
@@ -186,7 +185,10 @@ mod tests {
     use coppice_api::ByteString;
     use coppice_api::job::Submission;
 
-    use super::{check, check_root};
+    use coppice_api::staging::Staged;
+    use coppice_protocol::limits::STAGED_FILES_MAX;
+
+    use super::{check, check_root, make_plain};
 
     fn job() -> Submission {
         Submission {
@@ -209,9 +211,29 @@ mod tests {
         }
     }
 
+    fn staged(file: &str, path: &str) -> Staged {
+        Staged { file: file.into(), path: path.into() }
+    }
+
+    fn many(files: usize) -> Vec<Staged> {
+        (0..files).map(|number| staged("/x", &format!("/{number}"))).collect()
+    }
+
+    #[test]
+    fn paths_of_staged_files_are_made_plain_or_refused() {
+        let mut files = [staged("/x", "//in/../a/./b"), staged("/y", "/c")];
+        make_plain(&mut files).expect("possible");
+        assert_eq!(files, [staged("/x", "/a/b"), staged("/y", "/c")]);
+        for (path, words) in [("in", "absolute"), ("/dev/x", "/dev"), ("/", "root directory")] {
+            let refused = make_plain(&mut [staged("/x", path)]).expect_err(words);
+            assert!(refused.message.contains(words) && refused.status == 400, "{}", refused.message);
+        }
+    }
+
     #[test]
     fn what_makes_no_sense_is_refused_in_one_line() {
         check(&job()).expect("fine");
+        check(&Submission { staged: many(STAGED_FILES_MAX), ..job() }).expect("fine");
         let file = tempfile::NamedTempFile::new().expect("file");
         let cases = [
             (Submission { ranks: 0, ..job() }, "-n 0"),
@@ -230,6 +252,10 @@ mod tests {
             (Submission { arguments: vec![b"a\xff\0b"[..].into()], ..job() }, "zero byte"),
             (Submission { environment: vec![b"\xff\n"[..].into()], ..job() }, "'\\xff\\n' is no"),
             (Submission { directory: b"\xff\x1b"[..].into(), ..job() }, "'\\xff\\u{1b}' is not an absolute"),
+            (Submission { staged: vec![staged("x", "/x")], ..job() }, "'x' is not an absolute path"),
+            (Submission { staged: vec![staged("/x", "/y"), staged("/z", "/y")], ..job() }, "two files are to be '/y'"),
+            (Submission { staged: many(STAGED_FILES_MAX + 1), ..job() }, "this has 17; put"),
+            (Submission { staged: many(STAGED_FILES_MAX), stage_program: true, ..job() }, "the program being one"),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];

@@ -10,6 +10,7 @@ use std::path::Path;
 use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 
 use super::Record;
@@ -27,7 +28,13 @@ pub trait Storage: Debug + Send {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    fn add_job(&mut self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError>;
+    fn add_job(
+        &mut self,
+        job: &Submission,
+        program: ProgramId,
+        staged: &[StagedView],
+        at_ns: u64,
+    ) -> Result<JobId, DatabaseError>;
 
     /// The number of a node's next boot. None is given twice.
     ///
@@ -118,8 +125,14 @@ impl Storage for Database {
     fn write(&mut self, record: &Record) -> Result<(), DatabaseError> {
         record.write(self)
     }
-    fn add_job(&mut self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError> {
-        Self::add_job(self, job, program, at_ns)
+    fn add_job(
+        &mut self,
+        job: &Submission,
+        program: ProgramId,
+        staged: &[StagedView],
+        at_ns: u64,
+    ) -> Result<JobId, DatabaseError> {
+        Self::add_job(self, job, program, staged, at_ns)
     }
     fn next_generation(&mut self, node: NodeId) -> Result<Generation, DatabaseError> {
         Self::next_generation(self, node)

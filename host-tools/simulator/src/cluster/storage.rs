@@ -9,6 +9,7 @@ use std::{fs, io};
 use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_service_node::database::{Database, DatabaseError, FileKey, NodeRow, ProgramRow};
 use coppice_service_node::records::{Record, Storage};
@@ -187,8 +188,14 @@ impl Storage for HostDisk {
     fn write(&mut self, record: &Record) -> Result<(), DatabaseError> {
         self.change(|database| Storage::write(database, record))
     }
-    fn add_job(&mut self, job: &Submission, program: ProgramId, at_ns: u64) -> Result<JobId, DatabaseError> {
-        self.change(|database| database.add_job(job, program, at_ns))
+    fn add_job(
+        &mut self,
+        job: &Submission,
+        program: ProgramId,
+        staged: &[StagedView],
+        at_ns: u64,
+    ) -> Result<JobId, DatabaseError> {
+        self.change(|database| database.add_job(job, program, staged, at_ns))
     }
     fn next_generation(&mut self, node: NodeId) -> Result<Generation, DatabaseError> {
         self.change(|database| database.next_generation(node))
