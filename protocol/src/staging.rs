@@ -73,12 +73,13 @@ impl Staging {
         packet::TransferKey::new(secret)
     }
 
-    /// The plan of a file's transfer to so many nodes.
+    /// The plan of a file's transfer to so many nodes. Files of a job share the links evenly.
     ///
     /// # Errors
     /// [`PlanError`], also if there is no such file.
     pub fn plan(&self, job: JobId, file: usize, nodes: u32) -> Result<Plan, PlanError> {
         let bytes = self.files.get(file).ok_or(PlanError::Empty)?.bytes;
+        let share = self.files.len() as u64;
         let room = u32::from(self.mtu).saturating_sub(IP_HEADERS_BYTES + packet::HEADER_BYTES as u32);
         let packet_bytes = 1 << room.checked_ilog2().ok_or(PlanError::Empty)?;
         let most = packet_bytes * PACKETS_PER_PIECE;
@@ -94,7 +95,7 @@ impl Staging {
             overhead_bytes: LINK_HEADERS_BYTES + packet::HEADER_BYTES as u32,
             members: nodes,
             scheme: Scheme::TwoTrees,
-            link: Link { bytes_per_second: self.bytes_per_second, latency_ns: self.latency_ns },
+            link: Link { bytes_per_second: (self.bytes_per_second / share).max(1), latency_ns: self.latency_ns },
         };
         plan.check()?;
         Ok(plan)

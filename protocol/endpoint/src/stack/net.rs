@@ -155,9 +155,9 @@ impl Net {
         oldest.is_some()
     }
 
-    /// Sends the datagrams there are of programs, then what the sockets in the queue have to send, one packet of each in
-    /// turn, and then the node's own datagrams, until they have nothing more, the device has no room, or `budget` frames
-    /// have gone. Returns what is left of that.
+    /// Sends programs' datagrams, then what the sockets in the queue have to send, one packet of each in turn, and then
+    /// the node's own datagrams, until there is nothing more, the device has no room, or `budget` frames have gone.
+    /// Returns what is left of that.
     pub(crate) fn send<D: Device>(&mut self, now: Instant, device: &mut Framed<D>, mut budget: usize) -> usize {
         if let Some(job) = &self.sides.job {
             budget = self.datagrams.transmit(now, device, &job.network, budget);
