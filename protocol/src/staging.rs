@@ -172,15 +172,15 @@ mod tests {
 
     #[test]
     fn files_of_all_lengths_have_plans_on_all_links() {
-        for mtu in [MTU_BYTES_MIN, 1500, 9000] {
-            for bytes in [1, 4096, 32 * 1024, 64 << 20, 128 << 20] {
+        for (mtu, most) in [(MTU_BYTES_MIN, 64 << 20), (1500, 256 << 20), (9000, 2 << 30)] {
+            for bytes in [1, 4096, 32 * 1024, 63 << 20, most] {
                 let plan = staging(bytes, mtu).plan(JobId(3), 0, 32).expect("a plan");
                 assert!(plan.packet_bytes + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
                 assert!(plan.proof_bytes() + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
             }
         }
-        let long = staging(4 << 30, 9000).plan(JobId(3), 0, 32);
-        assert!(long.is_err() || long.is_ok_and(|plan| plan.pieces() <= 8192));
+        let longer = staging((2 << 30) + 1, 9000).plan(JobId(3), 0, 32);
+        assert_eq!(longer, Err(PlanError::Pieces(8193)));
         assert_eq!(staging(0, 9000).plan(JobId(3), 0, 32), Err(PlanError::Empty));
         assert_eq!(staging(1, 9000).plan(JobId(3), 1, 32), Err(PlanError::Empty), "there is no such file");
     }

@@ -250,7 +250,7 @@ fn all_right(files: Vec<Vec<u8>>, fault: Fault) {
 
 /// A number that a datagram always gives, below 100.
 fn draw(datagram: &[u8], to: Ipv4Addr) -> u32 {
-    let hash = blake3::hash(&[&datagram[..], &to.octets()].concat());
+    let hash = blake3::hash(&[datagram, &to.octets()].concat());
     u32::from(hash.as_bytes()[0]) * 100 / 256
 }
 
