@@ -163,6 +163,13 @@ impl Machine {
         .min()
     }
 
+    /// Whether others still wait for something of a member that is whole: pieces that it passes on, answers, or word
+    /// that it is whole. One that is not may go; who lacks something then asks others.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        !self.effects.is_empty() || !self.sender.is_idle() || self.reports.due_ns().is_some()
+    }
+
     /// Time has passed.
     pub fn advance(&mut self, now_ns: u64) {
         while let Some(asked) = self.asks.overdue(now_ns) {

@@ -14,6 +14,7 @@ use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
 use super::member::{Member, Membership, State};
 use super::room::Room;
 use crate::executor::{self, WaitQueue};
+use crate::limits::STAGING_SETTLE_NS_MAX;
 use crate::memory::SharedMemory;
 use crate::process::{JobOnNode, NodeFacts};
 use crate::random;
@@ -101,6 +102,15 @@ impl OfJob {
             }
         }
         Ok(())
+    }
+
+    /// Waits until no other node waits for anything of this one, but not for long: its job ends here, and with it the
+    /// node leaves the transfers.
+    pub(crate) async fn settle(&self, node: &NodeFacts) {
+        let members: Vec<Arc<Member>> =
+            self.memberships.lock().iter().map(|membership| Arc::clone(&membership.member)).collect();
+        let settled = node.staging.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
+        let _ = executor::timeout(STAGING_SETTLE_NS_MAX, settled).await;
     }
 
     /// The bytes of the job's program, if that was staged.

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_hal::scrub;
@@ -37,6 +38,8 @@ pub(super) struct Member {
     party: Mutex<Party>,
     pub(super) room: Room,
     state: Mutex<State>,
+    /// Others were told that it is needed.
+    was_needed: AtomicBool,
 }
 
 impl Member {
@@ -48,6 +51,7 @@ impl Member {
             party: Mutex::new(LockLevel::Job, party),
             room,
             state: Mutex::new(LockLevel::Fact, State::Receives),
+            was_needed: AtomicBool::new(false),
         }
     }
 
@@ -74,7 +78,13 @@ impl Member {
         }
     }
 
-    /// Does what is to be done now, as long as the port takes what is sent. Returns whether its state has changed.
+    /// Whether others still wait for something of it; not if it will never be whole.
+    pub(super) fn is_needed(&self) -> bool {
+        self.state() == State::Whole && self.party.lock().machine().is_needed()
+    }
+
+    /// Does what is to be done now, as long as the port takes what is sent. Returns whether its state has changed, or
+    /// whether it is needed, since the last time.
     pub(super) async fn go_on(&self, port: &Staging) -> bool {
         let now_ns = executor::now_ns();
         {
@@ -108,7 +118,8 @@ impl Member {
                 Step::End(_) => *self.state.lock() = State::Whole,
             }
         }
-        self.state() != before
+        let is_needed = self.is_needed();
+        self.was_needed.swap(is_needed, Ordering::Relaxed) != is_needed || self.state() != before
     }
 
     fn send(&self, port: &Staging, to: u32, piece: u32, packets: PacketSet) {
