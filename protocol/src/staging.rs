@@ -149,8 +149,8 @@ impl Roster {
 
     /// What it takes of the heap for the nodes of a job, bytes.
     #[must_use]
-    pub fn memory_bytes(world: &World) -> usize {
-        size_of_val(&*world.nodes)
+    pub const fn memory_bytes(world: &World) -> usize {
+        world.nodes.len() * size_of::<NodeRange>()
     }
 }
 

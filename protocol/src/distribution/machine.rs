@@ -8,6 +8,7 @@ use super::assembly::Assemblies;
 use super::branches::Branch;
 use super::effect::{Effect, Outcome};
 use super::estimate::{Estimate, HOME, Shape};
+use super::farewell::Farewell;
 use super::message::Message;
 use super::others::Others;
 use super::pieces::{PacketSet, PieceSet};
@@ -24,6 +25,9 @@ const SILENCE_NS: u64 = 20_000_000_000;
 
 /// A member to which nothing comes at first takes home to have begun after so long, ns.
 const BEGIN_NS: u64 = 500_000_000;
+
+/// How long home has been sending, over this, is how long it waits for an answer at least.
+const ANSWERS_PER_TRANSFER: u64 = 8;
 
 /// See this module.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub struct Machine {
     pub(super) look_ns: u64,
     pub(super) others: Others,
     reports: Reports,
+    pub(super) farewell: Farewell,
     pub(super) roll: Option<Roll>,
     /// The state of the random choices, not 0.
     random: u64,
@@ -92,6 +97,7 @@ impl Machine {
             look_ns: if is_home { u64::MAX } else { now_ns },
             others: Others::default(),
             reports: Reports::new(span, above),
+            farewell: Farewell::default(),
             roll: is_home.then(|| Roll::new(plan.members)),
             // Any number but 0 will do; those of neighbours shall differ.
             random: seed.wrapping_add(u64::from(me)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -155,19 +161,13 @@ impl Machine {
             look_ns,
             self.reports.due_ns(),
             self.feeds.due_ns(),
+            self.farewell.due_ns(),
             roll_ns,
             silence_ns,
         ]
         .into_iter()
         .flatten()
         .min()
-    }
-
-    /// Whether others still wait for something of a member that is whole: pieces that it passes on, answers, or word
-    /// that it is whole. One that is not may go; who lacks something then asks others.
-    #[must_use]
-    pub fn is_needed(&self) -> bool {
-        !self.effects.is_empty() || !self.sender.is_idle() || self.reports.due_ns().is_some()
     }
 
     /// Time has passed.
@@ -181,6 +181,7 @@ impl Machine {
         self.take_in(now_ns);
         self.send(now_ns);
         self.report(now_ns);
+        self.ask_whether_over(now_ns);
         if self.me != HOME && !self.is_over && self.progress_ns + SILENCE_NS <= now_ns {
             self.end(Outcome::Silence);
         }
@@ -248,7 +249,11 @@ impl Machine {
             return;
         }
         self.feeds.is_alive(from);
+        if let Some(roll) = &mut self.roll {
+            roll.is_alive(from);
+        }
         if from == HOME {
+            self.farewell.heard_home();
             self.has_begun(elapsed_ns, now_ns);
             self.look_ns = self.look_ns.min(now_ns);
         }
@@ -268,6 +273,7 @@ impl Machine {
             }
             Message::Adopted { tree } => self.feeds.adopted(usize::from(tree), from, now_ns),
             Message::Whole { members } => self.are_whole(from, &members, now_ns),
+            Message::Over => self.over(from),
             Message::Heard { count } => self.reports.confirmed(from, count),
             Message::Probe => {
                 self.progress_ns = now_ns;
@@ -299,7 +305,8 @@ impl Machine {
                 None => self.reports.add(*first, *last, now_ns),
             }
         }
-        self.say(from, Message::Heard { count: members.count() });
+        let is_end = self.me == HOME && self.is_over;
+        self.say(from, if is_end { Message::Over } else { Message::Heard { count: members.count() } });
     }
 
     /// It has a piece now, and passes it on.
@@ -341,12 +348,18 @@ impl Machine {
 
     fn report(&mut self, now_ns: u64) {
         let patience_ns = self.asks.patience_ns();
+        let elapsed_ns = self.elapsed_ns(now_ns);
         if let Some(roll) = &mut self.roll {
+            // Where all takes longer than its links say, so do answers.
+            let patience_ns = patience_ns.max(elapsed_ns / ANSWERS_PER_TRANSFER);
             let probed = if self.begun_ns.is_some() { roll.probe(now_ns, patience_ns) } else { Vec::new() };
             let is_complete = roll.is_complete();
             let lost = if is_complete { roll.lost().to_vec() } else { Vec::new() };
             probed.into_iter().for_each(|member| self.say(member, Message::Probe));
             if is_complete {
+                if !self.is_over {
+                    self.say_over();
+                }
                 self.end(Outcome::All { lost });
             }
             return;

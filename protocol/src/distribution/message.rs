@@ -57,6 +57,8 @@ pub enum Message {
         /// How many of those that were named.
         count: u32,
     },
+    /// All are whole or lost: who wants to leave may.
+    Over,
     /// Are you there?
     Probe,
     /// I am, with so many pieces.

@@ -20,13 +20,14 @@
 //! Nobody passes on what has not been checked; from who sent what was wrong nothing is taken any more.
 //!
 //! **The end.** Members tell those above them who is whole; home asks those of whom it hears nothing, until each is
-//! whole or lost.
+//! whole or lost. Then it says that all is over, and members may leave.
 
 mod asks;
 mod assembly;
 mod branches;
 mod effect;
 mod estimate;
+mod farewell;
 mod machine;
 mod message;
 mod others;

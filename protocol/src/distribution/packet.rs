@@ -30,7 +30,7 @@ use crate::program::tree::NODE_BYTES;
 const MAGIC: [u8; 4] = *b"CpDi";
 
 /// Version of datagrams and what is in them.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Length of a datagram's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -148,18 +148,22 @@ mod kind {
     pub(super) const HEARD: u8 = 10;
     pub(super) const PROBE: u8 = 11;
     pub(super) const PRESENT: u8 = 12;
+    pub(super) const OVER: u8 = 13;
 }
 
 /// The datagram that brings something to a member. `None` if there is no memory for it.
 #[must_use]
 pub fn encode(transfer: TransferId, key: &TransferKey, envelope: Envelope, content: &Content<'_>) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
+    let mut datagram = Vec::new();
+    let body_bytes = if let Content::Packet { bytes, .. } = content { bytes.len() } else { 0 };
+    datagram.try_reserve_exact(HEADER_BYTES + body_bytes).ok()?;
+    datagram.resize(HEADER_BYTES, 0);
     let (kind, piece, detail) = match content {
         Content::Packet { piece, packet, bytes } => {
-            put(&mut body, bytes)?;
+            put(&mut datagram, bytes)?;
             (kind::PACKET, *piece, u64::from(*packet))
         }
-        Content::Message(message) => put_message(message, &mut body)?,
+        Content::Message(message) => put_message(message, &mut datagram)?,
     };
     let header = WireHeader {
         magic: MAGIC,
@@ -175,10 +179,7 @@ pub fn encode(transfer: TransferId, key: &TransferKey, envelope: Envelope, conte
         detail: detail.into(),
         mac: [0; MAC_BYTES],
     };
-    let mut datagram = Vec::new();
-    datagram.try_reserve_exact(HEADER_BYTES + body.len()).ok()?;
-    datagram.extend_from_slice(header.as_bytes());
-    datagram.extend_from_slice(&body);
+    datagram[..HEADER_BYTES].copy_from_slice(header.as_bytes());
     seal(key, &mut datagram);
     Some(datagram)
 }
@@ -266,6 +267,7 @@ fn content<'a>(plan: &Plan, header: &WireHeader, body: &'a [u8]) -> Result<Conte
         kind::WHOLE => Message::Whole { members: ranges(plan, body)? },
         kind::HEARD => Message::Heard { count: detail as u32 },
         kind::PROBE => Message::Probe,
+        kind::OVER => Message::Over,
         kind::PRESENT => Message::Present { pieces: detail as u32 },
         _ => return Err(PacketError::Nonsense("no such kind")),
     };
@@ -299,6 +301,7 @@ fn put_message(message: &Message, body: &mut Vec<u8>) -> Option<(u8, u32, u64)> 
         }
         Message::Heard { count } => (kind::HEARD, NO_PIECE, u64::from(*count)),
         Message::Probe => (kind::PROBE, NO_PIECE, 0),
+        Message::Over => (kind::OVER, NO_PIECE, 0),
         Message::Present { pieces } => (kind::PRESENT, NO_PIECE, u64::from(*pieces)),
     })
 }

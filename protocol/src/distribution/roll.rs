@@ -60,6 +60,11 @@ impl Roll {
         &self.lost
     }
 
+    /// A member said something, whatever it is.
+    pub(super) fn is_alive(&mut self, member: u32) {
+        self.probes.iter_mut().filter(|probe| probe.member == member).for_each(|probe| probe.unanswered = 0);
+    }
+
     /// A member that was asked has so many pieces.
     pub(super) fn answered(&mut self, member: u32, pieces: u32, now_ns: u64) {
         let Some(probe) = self.probes.iter_mut().find(|probe| probe.member == member) else { return };

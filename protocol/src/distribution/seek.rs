@@ -51,12 +51,16 @@ impl Machine {
             Shape::Two(trees) => trees.depth(tree_of(piece), self.me),
             Shape::Branches(_) => BRANCH_STEPS,
         };
-        self.others.misses() >= MISSES_MAX * steps
+        let most = if self.farewell.is_over() { 1 } else { MISSES_MAX * steps };
+        self.others.misses() >= most
     }
 
     /// Asks home, which has all.
     pub(super) fn ask_home(&mut self, piece: u32, now_ns: u64) -> bool {
-        self.others.hit();
+        // When all is over, others are not asked again before one of them has had something.
+        if !self.farewell.is_over() {
+            self.others.hit();
+        }
         self.ask(piece, HOME, now_ns)
     }
 

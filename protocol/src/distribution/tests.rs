@@ -81,6 +81,9 @@ struct World {
     lost: Option<BTreeSet<u32>>,
     accused: BTreeSet<u32>,
     sent: u64,
+    /// Members leave as soon as they may, and all is to go on until they have.
+    all_leave: bool,
+    ended_ns: u64,
 }
 
 impl World {
@@ -105,6 +108,8 @@ impl World {
             lost: None,
             accused: BTreeSet::new(),
             sent: 0,
+            all_leave: false,
+            ended_ns: 0,
         };
         for member in 0..=plan.members {
             let trouble = world.troubles.get(&member).copied();
@@ -131,7 +136,10 @@ impl World {
     fn run(mut self) -> Self {
         while let Some(((now_ns, _), event)) = self.queue.pop_first() {
             let is_done = |member| !self.is_able(member) || self.whole.contains(&member);
-            if now_ns > 60 * SECOND_NS || self.lost.is_some() && (1..=self.plan.members).all(is_done) {
+            let have_left = !self.all_leave || self.machines.iter().skip(1).all(Option::is_none);
+            let is_over = self.lost.is_some() && have_left;
+            if now_ns > 60 * SECOND_NS || is_over && (1..=self.plan.members).all(is_done) {
+                self.ended_ns = now_ns;
                 break;
             }
             let member = match event {
@@ -155,8 +163,23 @@ impl World {
                 }
             };
             self.settle(member, now_ns);
+            if self.all_leave && self.whole.contains(&member) {
+                self.withdraw(member, now_ns);
+            }
         }
         self
+    }
+
+    /// A member that is whole leaves, if it may.
+    fn withdraw(&mut self, member: u32, now_ns: u64) {
+        let place = &mut self.machines[member as usize];
+        if let Some(machine) = place {
+            machine.withdraw(now_ns);
+            if !machine.is_needed() {
+                *place = None;
+            }
+        }
+        self.settle(member, now_ns);
     }
 
     /// Whether a member can come to have all.
@@ -329,6 +352,7 @@ fn messages() -> impl Strategy<Value = Message> {
         members.prop_map(|members| Message::Whole { members }),
         any::<u32>().prop_map(|count| Message::Heard { count }),
         Just(Message::Probe),
+        Just(Message::Over),
         any::<u32>().prop_map(|pieces| Message::Present { pieces }),
     ]
 }
@@ -341,12 +365,13 @@ proptest! {
         (bytes, members, scheme) in (1..20_000_u64, 1..24_u32, schemes()),
         (lost, doubled, changed, late_ns) in (0..60_u64, 0..60_u64, 0..20_u64, 0..20_000_u64),
         troubles in troubles(),
-        seed: u64,
+        (seed, all_leave) in any::<(u64, bool)>(),
     ) {
         let troubles = troubles.into_iter().filter(|(member, _)| *member <= members).collect();
-        World::new(plan(bytes, members, scheme), Network { lost, doubled, changed, late_ns }, troubles, seed)
-            .run()
-            .check()?;
+        let network = Network { lost, doubled, changed, late_ns };
+        let mut world = World::new(plan(bytes, members, scheme), network, troubles, seed);
+        world.all_leave = all_leave;
+        world.run().check()?;
     }
 
     #[test]
@@ -363,7 +388,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..14_u8) {
+    fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..15_u8) {
         let plan = plan(30_000, 9, Scheme::TwoTrees);
         prop_assert!(decode(&plan, &key(), 3, &bytes).is_err());
         // With a MAC that is right, whatever else it says.
@@ -414,6 +439,54 @@ fn a_member_that_dies_at_any_time_costs_the_others_nothing_but_time() {
             assert!(step > 0 || !lost.is_empty(), "{member} died before it had anything");
         }
     }
+}
+
+#[test]
+fn members_leave_when_all_is_over_and_who_comes_later_still_gets_all() {
+    for (members, lost) in [(1, 0), (15, 0), (15, 30), (40, 30)] {
+        let late = [(members, Trouble::Late(3 * SECOND_NS))];
+        for troubles in [BTreeMap::new(), late.into()] {
+            let network = Network { lost, ..SOUND };
+            let is_late = !troubles.is_empty();
+            let mut world = World::new(plan(20_000, members, Scheme::TwoTrees), network, troubles, 1);
+            world.all_leave = true;
+            let world = world.run();
+            world.check().expect("all are whole");
+            assert_eq!(world.lost.map(|lost| lost.len()), Some(usize::from(is_late)));
+            // They hear of it at once, but for those to whom the word was lost.
+            let most_ns =
+                u64::from(is_late) * 3 * SECOND_NS + if lost > 0 || is_late { 2 * SECOND_NS } else { 1_000_000 };
+            assert!(world.ended_ns < most_ns, "{members} members, {lost} lost: until {} ns", world.ended_ns);
+        }
+    }
+}
+
+#[test]
+fn who_wants_to_leave_a_transfer_without_a_home_does() {
+    let plan = plan(1_000, 1, Scheme::TwoTrees);
+    let mut machine = Machine::new(&plan, 1, 1, 0).expect("memory");
+    machine.arrived(HOME, 0, plan.packets(0), 0, 0);
+    machine.checked(0, true, 0);
+    machine.withdraw(0);
+    let (mut now_ns, mut asked) = (0, 0);
+    while machine.is_needed() {
+        now_ns = machine.due_ns().expect("it goes on by itself").max(now_ns);
+        assert!(now_ns < 60 * SECOND_NS);
+        machine.advance(now_ns);
+        asked += core::iter::from_fn(|| machine.take()).count();
+    }
+    assert!((1_000_000_000..20 * SECOND_NS).contains(&now_ns) && asked > 4, "{asked} in {now_ns} ns");
+    // A member that is not above has nothing to say about it.
+    let mut machine = Machine::new(&plan_of_three(), 3, 1, 0).expect("memory");
+    machine.heard(1, Message::Over, 0, 0);
+    assert!(machine.is_needed());
+    machine.heard(HOME, Message::Over, 0, 0);
+    while machine.take().is_some() {}
+    assert!(!machine.is_needed());
+}
+
+fn plan_of_three() -> Plan {
+    plan(1_000, 3, Scheme::TwoTrees)
 }
 
 #[test]

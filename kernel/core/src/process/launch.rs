@@ -52,7 +52,7 @@ pub(crate) fn launch(
         let entered = net::job::enter(&order, &*node.network, &nodes_quota);
         // The job has them, too.
         order.world.nodes = Vec::new();
-        let (job_of, node_of) = (Arc::clone(&job), node.clone());
+        let shared = Arc::clone(&job);
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
         let facts = Facts { client, job, node, ordered_ns };
         let starting = async {
@@ -74,8 +74,8 @@ pub(crate) fn launch(
         // Before its descriptors are closed: that it ended says more.
         life.seat.ended(end.exit);
         // Other nodes may still want staged files of this one, unless the job is being ended.
-        executor::race(switch.killed(), job_of.staging.settle(&node_of)).await;
-        drop((job_of, node_of));
+        executor::race(switch.killed(), shared.staging.settle()).await;
+        drop(shared);
         let report = life.report(&order, end, &retention).await;
         let report = RankReport { barriers: life.seat.barriers(), ..report };
         life.into_seat().leave().await;

@@ -37,7 +37,7 @@ impl Default for OfJob {
             begun: AtomicBool::new(false),
             done: Mutex::new(LockLevel::Fact, None),
             waiters: WaitQueue::new(),
-            memberships: Mutex::new(LockLevel::Agent, Vec::new()),
+            memberships: Mutex::new(LockLevel::Jobs, Vec::new()),
             program: Mutex::new(LockLevel::Fact, None),
         }
     }
@@ -104,12 +104,14 @@ impl OfJob {
         Ok(())
     }
 
-    /// Waits until no other node waits for anything of this one, but not for long: its job ends here, and with it the
-    /// node leaves the transfers.
-    pub(crate) async fn settle(&self, node: &NodeFacts) {
-        let members: Vec<Arc<Member>> =
-            self.memberships.lock().iter().map(|membership| Arc::clone(&membership.member)).collect();
-        let settled = node.staging.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
+    /// Waits until no other node may want anything of this one: its job ends here, and with it the node leaves the
+    /// transfers. As the job goes on until its last node has its files, that is no longer than the job lasts anyway.
+    pub(crate) async fn settle(&self) {
+        let members: Vec<Arc<Member>> = self.memberships.lock().iter().map(Membership::withdraw).collect();
+        let Some(service) = self.memberships.lock().first().map(|membership| membership.service.clone()) else {
+            return;
+        };
+        let settled = service.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
         let _ = executor::timeout(STAGING_SETTLE_NS_MAX, settled).await;
     }
 
@@ -147,9 +149,12 @@ async fn join(
         )
     })?;
     let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
+    let charge = node.quota.charge(Member::bytes(&plan, &job.world)).map_err(|_| no_memory())?;
     let roster = Roster::new(staging.home, &job.world).ok_or_else(no_memory)?;
     let key = Staging::key(&job.world.key, order.job, number);
     let seed = u64::from_le_bytes(random::bytes());
     let party = Party::new(&plan, key, roster, member_of(job.node), seed, executor::now_ns()).ok_or_else(no_memory)?;
-    node.staging.join(Member::new(order.job, party, room)).map_err(|errno| format!("cannot stage {}: {errno}", name()))
+    node.staging
+        .join(Member::new(order.job, party, room, charge))
+        .map_err(|errno| format!("cannot stage {}: {errno}", name()))
 }

@@ -7,18 +7,24 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_hal::scrub;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::staging::Roster;
+use coppice_protocol::world::World;
 
 use super::Staging;
 use super::room::Room;
 use crate::executor;
-use crate::limits::STAGING_QUEUE_BYTES;
+use crate::quota::{Charge, shared_bytes};
 use crate::ras;
 use crate::sync::{LockLevel, Mutex};
+
+/// What a machine has of what is under way: asked for, answered, put together, reported, and to be done.
+const MEMBER_BYTES: usize = 32 * 1024;
+/// What it has of each piece: whether it is there, and that it is to be passed on.
+const PIECE_BYTES: usize = 20;
 
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +46,29 @@ pub(super) struct Member {
     state: Mutex<State>,
     /// Others were told that it is needed.
     was_needed: AtomicBool,
+    /// A piece that is on its way out.
+    sending: Mutex<Option<Burst>>,
+    /// What it takes of the kernel's heap.
+    _charge: Charge,
+}
+
+/// Packets of a piece that a member has still to get.
+#[derive(Clone, Copy)]
+struct Burst {
+    to: u32,
+    piece: u32,
+    packets: PacketSet,
 }
 
 impl Member {
-    pub(super) fn new(job: JobId, party: Party, room: Room) -> Self {
+    /// What a member takes of the heap beside its room, bytes: itself, its nodes, and what its machine may note of each
+    /// piece.
+    pub(super) fn bytes(plan: &Plan, world: &World) -> usize {
+        shared_bytes::<Self>() + Roster::memory_bytes(world) + MEMBER_BYTES + PIECE_BYTES * plan.pieces() as usize
+    }
+
+    /// `charge` is for [`Self::bytes`].
+    pub(super) fn new(job: JobId, party: Party, room: Room, charge: Charge) -> Self {
         let plan = *party.plan();
         Self {
             job,
@@ -52,6 +77,8 @@ impl Member {
             room,
             state: Mutex::new(LockLevel::Fact, State::Receives),
             was_needed: AtomicBool::new(false),
+            sending: Mutex::new(LockLevel::Fact, None),
+            _charge: charge,
         }
     }
 
@@ -78,9 +105,16 @@ impl Member {
         }
     }
 
-    /// Whether others still wait for something of it; not if it will never be whole.
+    /// It wants to leave the transfer, as soon as it is not [needed](Self::is_needed).
+    pub(super) fn withdraw(&self) {
+        self.party.lock().machine().withdraw(executor::now_ns());
+    }
+
+    /// Whether others may still want something of it; not if it will never be whole.
     pub(super) fn is_needed(&self) -> bool {
-        self.state() == State::Whole && self.party.lock().machine().is_needed()
+        let is_whole = self.state() == State::Whole;
+        let is_sending = self.sending.lock().is_some();
+        is_whole && (is_sending || self.party.lock().machine().is_needed())
     }
 
     /// Does what is to be done now, as long as the port takes what is sent. Returns whether its state has changed, or
@@ -94,19 +128,15 @@ impl Member {
             }
         }
         let before = self.state();
-        // With what a datagram counts in the queue beside its bytes. What a longer piece has no room for is lost.
-        let packets = self.plan.packets(0);
-        let piece_bytes =
-            self.plan.wire_bytes(0, packets) as usize + packets.count() as usize * DATAGRAM_OVERHEAD_BYTES;
-        while port.has_room(piece_bytes.min(STAGING_QUEUE_BYTES / 2)) {
+        loop {
+            if !self.send_on(port).await {
+                break;
+            }
             let step = self.party.lock().next(executor::now_ns());
             let Some(step) = step else { break };
             match step {
                 Step::Datagram { to, bytes } => port.send(to, bytes),
-                Step::Packets { to, piece, packets } => {
-                    self.send(port, to, piece, packets);
-                    executor::yield_now().await;
-                }
+                Step::Packets { to, piece, packets } => *self.sending.lock() = Some(Burst { to, piece, packets }),
                 Step::Check { piece } => {
                     let is_right = self.room.is_right(piece).await;
                     self.party.lock().checked(piece, is_right, executor::now_ns());
@@ -122,18 +152,28 @@ impl Member {
         self.was_needed.swap(is_needed, Ordering::Relaxed) != is_needed || self.state() != before
     }
 
-    fn send(&self, port: &Staging, to: u32, piece: u32, packets: PacketSet) {
+    /// Sends what there is left of a piece that is on its way out, packet by packet, and then gives others a turn. False
+    /// if the port has no room for the next one, or for a message.
+    async fn send_on(&self, port: &Staging) -> bool {
+        let packet_bytes = (self.plan.packet_bytes.max(self.plan.proof_bytes()) + self.plan.overhead_bytes) as usize;
+        let burst = *self.sending.lock();
+        let Some(mut burst) = burst else { return port.has_room(packet_bytes) };
         let mut bytes = Vec::new();
-        for packet in packets.numbers() {
-            if !self.room.read(piece, packet, &mut bytes) {
-                break;
+        while let Some(packet) = burst.packets.numbers().next().filter(|_| port.has_room(packet_bytes)) {
+            burst.packets = burst.packets.without(PacketSet::one(packet));
+            if !self.room.read(burst.piece, packet, &mut bytes) {
+                continue;
             }
-            let datagram = self.party.lock().packet(to, piece, packet, &bytes, executor::now_ns());
+            let datagram = self.party.lock().packet(burst.to, burst.piece, packet, &bytes, executor::now_ns());
             if let Some((address, datagram)) = datagram {
                 port.send(address, datagram);
             }
         }
         scrub::bytes(&mut bytes);
+        let is_sent = burst.packets.is_empty();
+        *self.sending.lock() = Some(burst).filter(|_| !is_sent);
+        executor::yield_now().await;
+        is_sent && port.has_room(packet_bytes)
     }
 
     fn report(&self, piece: u32, from: Option<u32>) {
@@ -158,6 +198,15 @@ impl Member {
 pub(super) struct Membership {
     pub(super) member: Arc<Member>,
     pub(super) service: Staging,
+}
+
+impl Membership {
+    /// See [`Member::withdraw`].
+    pub(super) fn withdraw(&self) -> Arc<Member> {
+        self.member.withdraw();
+        self.service.change();
+        Arc::clone(&self.member)
+    }
 }
 
 impl Drop for Membership {

@@ -1,6 +1,7 @@
 //! Memory for a file that is staged: its bytes, and beside them what shows of each piece that it is the file's.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
@@ -79,14 +80,11 @@ impl Room {
         memory.read(offset, out) == length
     }
 
-    /// Whether a piece, all of whose packets were kept, is the file's. Others have their turns meanwhile.
+    /// Whether a piece, all of whose packets were kept, is the file's. Others have their turns meanwhile. What it takes
+    /// to see that is charged with the transfers.
     pub(super) async fn is_right(&self, piece: u32) -> bool {
         let (first, count) = pages(&self.plan, piece);
-        let (mut leaves, mut page) = (Vec::new(), Vec::new());
-        if leaves.try_reserve_exact(count as usize).is_err() || page.try_reserve_exact(PAGE_BYTES).is_err() {
-            return false;
-        }
-        page.resize(PAGE_BYTES, 0);
+        let (mut leaves, mut page) = (Vec::with_capacity(count as usize), vec![0; PAGE_BYTES]);
         let end = u64::from(piece) * u64::from(self.plan.piece_bytes) + u64::from(self.plan.piece_length(piece));
         for number in first..first + count {
             let offset = number * PAGE_BYTES as u64;
@@ -98,17 +96,8 @@ impl Room {
             }
         }
         coppice_hal::scrub::bytes(&mut page);
-        let nodes = tree::beside(self.plan.bytes, first, count).len();
-        let mut beside: Vec<TreeNode> = Vec::new();
-        if beside.try_reserve_exact(nodes).is_err() {
-            return false;
-        }
-        let at = u64::from(piece) * u64::from(self.plan.proof_bytes());
-        for number in 0..nodes {
-            let mut node = TreeNode::default();
-            self.proofs.read(at + (number * NODE_BYTES) as u64, &mut node);
-            beside.push(node);
-        }
+        let mut beside = vec![TreeNode::default(); tree::beside(self.plan.bytes, first, count).len()];
+        self.proofs.read(u64::from(piece) * u64::from(self.plan.proof_bytes()), beside.as_flattened_mut());
         tree::program_of(self.plan.bytes, first, &leaves, &beside) == Some(self.content)
     }
 }

@@ -94,7 +94,8 @@ impl Staging {
         self.change();
     }
 
-    fn change(&self) {
+    /// Has the task look at what there is to do.
+    pub(super) fn change(&self) {
         self.shared.changes.fetch_add(1, Ordering::Release);
         self.shared.changed.wake_all();
     }

@@ -10,14 +10,16 @@ use core::net::Ipv4Addr;
 use core::task::Waker;
 
 use coppice_endpoint::NetError;
+use coppice_hal::heap::measure;
 use coppice_protocol::control::Launch;
-use coppice_protocol::distribution::{Outcome, Party, Step, packet};
+use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Step, packet};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::program::tree::{self, NODE_BYTES};
 use coppice_protocol::staging::{Roster, StagedFile, Staging as Staged};
 use coppice_protocol::world::{JobKey, World};
 
 use super::Staging;
+use super::member::Member;
 use crate::errno::Errno;
 use crate::executor;
 use crate::net::testing::Net;
@@ -352,4 +354,36 @@ fn a_node_without_room_says_so_with_numbers() {
         assert!(said.starts_with("cannot stage /data/0: it has 200 MiB and the node has no memory left"), "{said}");
     });
     assert_eq!(done, Ok(()));
+}
+
+#[test]
+fn what_is_known_of_a_transfer_is_charged() {
+    let mut long = staged(&[file(9)]);
+    long.mtu = 9000;
+    for bytes in [1, 32 << 20, 256 << 20] {
+        long.files[0].bytes = bytes;
+        let scattered = World::new(KEY, 1, (0..10_000).map(|node| NodeId(2 * node)));
+        let plan = long.plan(JOB, 0, scattered.node_count()).expect("a plan");
+        // One that may pass on all pieces, has done nothing yet, and knows of many others.
+        let (party, taken) = measure(|| {
+            let roster = Roster::new(PsetId(0), &scattered).expect("memory");
+            let mut party = Party::new(&plan, Staged::key(&KEY, JOB, 0), roster, 4, 1, 0).expect("memory");
+            let mut all = PieceSet::none_of(plan.pieces()).expect("memory");
+            for piece in 0..plan.pieces() {
+                all.insert(piece);
+            }
+            party.machine().holds(&all, 0);
+            for member in (1..2000).step_by(2) {
+                let mut members = MemberRanges::none();
+                members.add(member, member);
+                party.machine().heard(member, Message::Whole { members }, 0, 0);
+                party.machine().heard(member, Message::Ask { piece: 0, packets: plan.packets(0) }, 0, 0);
+                while party.next(0).is_some() {}
+            }
+            party
+        });
+        let (kept, charged) = (taken.kept_bytes.unsigned_abs() as usize, Member::bytes(&plan, &scattered));
+        assert!((charged / 4..charged).contains(&kept), "{kept} of {charged} bytes, {} pieces", plan.pieces());
+        drop(party);
+    }
 }
