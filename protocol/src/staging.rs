@@ -38,6 +38,8 @@ pub struct Staging {
     pub bytes_per_second: u64,
     /// Latency from one node to another, ns.
     pub latency_ns: u32,
+    /// How long a node may stand still without being taken for dead, ns.
+    pub stall_ns: u32,
     /// The files, at most [`STAGED_FILES_MAX`].
     pub files: Vec<StagedFile>,
 }
@@ -95,7 +97,11 @@ impl Staging {
             overhead_bytes: LINK_HEADERS_BYTES + packet::HEADER_BYTES as u32,
             members: nodes,
             scheme: Scheme::TwoTrees,
-            link: Link { bytes_per_second: (self.bytes_per_second / share).max(1), latency_ns: self.latency_ns },
+            link: Link {
+                bytes_per_second: (self.bytes_per_second / share).max(1),
+                latency_ns: self.latency_ns,
+                stall_ns: self.stall_ns,
+            },
         };
         plan.check()?;
         Ok(plan)
@@ -167,7 +173,14 @@ mod tests {
 
     fn staging(bytes: u64, mtu: u16) -> Staging {
         let file = StagedFile { content: ProgramId([1; 32]), bytes, path: None };
-        Staging { home: PsetId(1), mtu, bytes_per_second: 100_000_000, latency_ns: 1000, files: vec![file] }
+        Staging {
+            home: PsetId(1),
+            mtu,
+            bytes_per_second: 100_000_000,
+            latency_ns: 1000,
+            stall_ns: 0,
+            files: vec![file],
+        }
     }
 
     #[test]

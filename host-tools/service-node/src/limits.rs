@@ -147,6 +147,9 @@ pub const LINK_BYTES_PER_SECOND_DEFAULT: u64 = 40_000_000;
 /// What a frame takes from node to node at least besides its links, ns: the switch, and those who send and receive.
 pub const HOP_NS: u64 = 50_000;
 
+/// How long a node may stand still, as its machine does while the host runs others, ns.
+pub const STALL_NS: u32 = 500_000_000;
+
 /// Programs that are read and hashed at the same time; further submissions wait.
 pub const IMPORTS_MAX: usize = 2;
 

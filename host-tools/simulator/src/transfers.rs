@@ -69,6 +69,7 @@ impl Transfer {
             link: Link {
                 bytes_per_second: (self.bandwidth * 1e9 / 8.0) as u64,
                 latency_ns: (self.latency * 1000.0) as u32,
+                stall_ns: 0,
             },
         };
         if let Scheme::Branches { .. } = scheme {

@@ -13,7 +13,7 @@ fn plan(members: u32, scheme: Scheme) -> Plan {
         overhead_bytes: 130,
         members,
         scheme,
-        link: Link { bytes_per_second: 1_250_000_000, latency_ns: 5_000 },
+        link: Link { bytes_per_second: 1_250_000_000, latency_ns: 5_000, stall_ns: 0 },
     }
 }
 

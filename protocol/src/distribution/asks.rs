@@ -23,6 +23,8 @@ pub(super) struct Asks {
     asked: Vec<Asked>,
     /// The least time that an answer is given, ns.
     least_ns: u64,
+    /// What others may take beside that, ns.
+    stall_ns: u64,
     /// Smoothed time of answers and its deviation, ns (RFC 6298, section 2). 0 before the first.
     answer_ns: u64,
     deviation_ns: u64,
@@ -41,10 +43,11 @@ const PATIENCE_MAX: u32 = 2;
 const LEAST_TIMES_MAX: u64 = 8;
 
 impl Asks {
-    pub(super) const fn new(least_ns: u64) -> Self {
+    pub(super) const fn new(least_ns: u64, stall_ns: u64) -> Self {
         Self {
             asked: Vec::new(),
             least_ns,
+            stall_ns,
             answer_ns: 0,
             deviation_ns: 0,
             patience: 0,
@@ -53,7 +56,7 @@ impl Asks {
         }
     }
 
-    /// How long an answer may take, ns.
+    /// How long an answer may take of who does not stand still, ns.
     pub(super) fn patience_ns(&self) -> u64 {
         let usual_ns = self.answer_ns + 4 * self.deviation_ns;
         usual_ns.clamp(self.least_ns, LEAST_TIMES_MAX * self.least_ns) << self.patience
@@ -81,14 +84,14 @@ impl Asks {
         if self.is_full() || self.asked.try_reserve(1).is_err() {
             return false;
         }
-        let until_ns = now_ns.saturating_add(self.patience_ns());
+        let until_ns = now_ns.saturating_add(self.patience_ns() + self.stall_ns);
         self.asked.push(Asked { piece, of, at_ns: now_ns, until_ns, is_to_come: false });
         true
     }
 
     /// A packet of a piece came from somebody: what was asked of it is on its way.
     pub(super) fn heard(&mut self, piece: u32, from: u32, now_ns: u64) {
-        let patience_ns = self.least_ns;
+        let patience_ns = self.least_ns + self.stall_ns;
         for asked in &mut self.asked {
             if asked.of == from && asked.piece == Some(piece) {
                 asked.until_ns = asked.until_ns.max(now_ns.saturating_add(patience_ns));
@@ -129,7 +132,7 @@ impl Asks {
 
     /// Who was asked sends the piece when it has it: it is waited for a while.
     pub(super) fn wait_for(&mut self, piece: u32, of: u32, now_ns: u64) {
-        let until_ns = now_ns.saturating_add(2 * self.least_ns);
+        let until_ns = now_ns.saturating_add(2 * self.least_ns + self.stall_ns);
         if !self.is_full() && self.asked.try_reserve(1).is_ok() {
             self.asked.push(Asked { piece: Some(piece), of, at_ns: now_ns, until_ns, is_to_come: true });
         }

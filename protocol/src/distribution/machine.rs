@@ -26,9 +26,6 @@ const SILENCE_NS: u64 = 20_000_000_000;
 /// A member to which nothing comes at first takes home to have begun after so long, ns.
 const BEGIN_NS: u64 = 500_000_000;
 
-/// How long home has been sending, over this, is how long it waits for an answer at least.
-const ANSWERS_PER_TRANSFER: u64 = 8;
-
 /// See this module.
 #[derive(Debug)]
 pub struct Machine {
@@ -90,7 +87,7 @@ impl Machine {
             begun_ns: None,
             sender: Sender::default(),
             assemblies: Assemblies::default(),
-            asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns)),
+            asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns), plan.link.stall_ns.into()),
             estimate,
             feeds: Feeds::new(shape, me, now_ns),
             branch: Branch::default(),
@@ -348,11 +345,9 @@ impl Machine {
 
     fn report(&mut self, now_ns: u64) {
         let patience_ns = self.asks.patience_ns();
-        let elapsed_ns = self.elapsed_ns(now_ns);
+        let stall_ns = self.plan.link.stall_ns.into();
         if let Some(roll) = &mut self.roll {
-            // Where all takes longer than its links say, so do answers.
-            let patience_ns = patience_ns.max(elapsed_ns / ANSWERS_PER_TRANSFER);
-            let probed = if self.begun_ns.is_some() { roll.probe(now_ns, patience_ns) } else { Vec::new() };
+            let probed = if self.begun_ns.is_some() { roll.probe(now_ns, patience_ns, stall_ns) } else { Vec::new() };
             let is_complete = roll.is_complete();
             let lost = if is_complete { roll.lost().to_vec() } else { Vec::new() };
             probed.into_iter().for_each(|member| self.say(member, Message::Probe));
@@ -369,7 +364,7 @@ impl Machine {
             Shape::Two(trees) => trees.parent(0, member),
             Shape::Branches(_) => HOME,
         };
-        if let Some((to, members)) = self.reports.next(now_ns, patience_ns, above) {
+        if let Some((to, members)) = self.reports.next(now_ns, patience_ns, stall_ns, above) {
             self.say(to, Message::Whole { members });
         }
     }

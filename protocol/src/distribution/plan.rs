@@ -45,6 +45,9 @@ pub struct Link {
     pub bytes_per_second: u64,
     /// Time that a packet takes from one member to another beside what the bandwidth makes of it, ns.
     pub latency_ns: u32,
+    /// How long a member may stand still, as a machine does whose host has other things to do, without being taken for
+    /// dead or late, ns.
+    pub stall_ns: u32,
 }
 
 /// See this module.

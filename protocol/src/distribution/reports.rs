@@ -64,6 +64,7 @@ impl Reports {
         &mut self,
         now_ns: u64,
         patience_ns: u64,
+        stall_ns: u64,
         above: impl Fn(u32) -> u32,
     ) -> Option<(u32, MemberRanges)> {
         self.due_ns.filter(|due_ns| *due_ns <= now_ns)?;
@@ -71,7 +72,7 @@ impl Reports {
             (self.above, self.tries) = (above(self.above), 0);
         }
         self.tries = self.tries.saturating_add(1);
-        self.due_ns = Some(now_ns.saturating_add(patience_ns << self.tries.min(8)));
+        self.due_ns = Some(now_ns.saturating_add((patience_ns << self.tries.min(8)) + stall_ns));
         Some((self.above, self.some()))
     }
 
@@ -108,13 +109,13 @@ mod tests {
         assert_eq!(reports.due_ns(), None, "it is not whole itself");
         reports.is_whole(2, 10, 100);
         assert_eq!(reports.due_ns(), Some(110));
-        assert!(reports.next(109, 7, |_| 8).is_none());
-        let (to, ranges) = reports.next(110, 7, |_| 8).expect("it is time");
+        assert!(reports.next(109, 7, 0, |_| 8).is_none());
+        let (to, ranges) = reports.next(110, 7, 0, |_| 8).expect("it is time");
         assert_eq!((to, ranges.ranges()), (4, &[(1, 2)][..]));
         reports.confirmed(4, 2);
         assert_eq!(reports.due_ns(), None);
         reports.add(3, 9, 200);
-        assert_eq!(reports.next(200, 7, |_| 8).map(|(_, ranges)| ranges.ranges().to_vec()), Some([(1, 3)].into()));
+        assert_eq!(reports.next(200, 7, 0, |_| 8).map(|(_, ranges)| ranges.ranges().to_vec()), Some([(1, 3)].into()));
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
         let mut told = alloc::vec::Vec::new();
         let mut now_ns = 0;
         for _ in 0..9 {
-            told.extend(reports.next(now_ns, 1, |above| if above == 2 { 4 } else { 0 }).map(|(to, _)| to));
+            told.extend(reports.next(now_ns, 1, 0, |above| if above == 2 { 4 } else { 0 }).map(|(to, _)| to));
             now_ns = reports.due_ns().expect("nobody has confirmed it");
         }
         assert_eq!(told, [2, 2, 2, 4, 4, 4, 0, 0, 0]);

@@ -84,14 +84,15 @@ impl Roll {
         Some(next.unwrap_or(self.quiet_until_ns).max(self.quiet_until_ns)).filter(|due_ns| *due_ns < u64::MAX)
     }
 
-    /// Whom to ask now. Those that never answer, or never get any further, are lost.
-    pub(super) fn probe(&mut self, now_ns: u64, patience_ns: u64) -> Vec<u32> {
+    /// Whom to ask now: answers may take `patience_ns`, more with each that did not come, and `stall_ns` besides. Those
+    /// that never answer, or never get any further, are lost.
+    pub(super) fn probe(&mut self, now_ns: u64, patience_ns: u64, stall_ns: u64) -> Vec<u32> {
         if now_ns < self.quiet_until_ns {
             return Vec::new();
         }
         let is_lost = |probe: &Probe| {
             let stands_ns = now_ns.saturating_sub(probe.since_ns);
-            probe.due_ns <= now_ns && (probe.unanswered >= TRIES || stands_ns >= STANDSTILL_NS)
+            probe.due_ns <= now_ns && (probe.unanswered >= TRIES || stands_ns >= STANDSTILL_NS + stall_ns)
         };
         for probe in self.probes.iter().filter(|probe| is_lost(probe)) {
             self.settled.add(probe.member, probe.member);
@@ -115,7 +116,8 @@ impl Roll {
         }
         let mut asked = Vec::new();
         for probe in self.probes.iter_mut().filter(|probe| probe.due_ns <= now_ns) {
-            probe.due_ns = now_ns.saturating_add(patience_ns << probe.unanswered.max(probe.standstills));
+            let wait_ns = (patience_ns << probe.unanswered.max(probe.standstills)) + stall_ns;
+            probe.due_ns = now_ns.saturating_add(wait_ns);
             probe.unanswered += 1;
             asked.push(probe.member);
         }
@@ -135,7 +137,7 @@ mod tests {
         let (mut now_ns, mut asked) = (0, 0);
         while let Some(due_ns) = roll.due_ns() {
             now_ns = due_ns.max(now_ns);
-            for member in roll.probe(now_ns, 1_000_000) {
+            for member in roll.probe(now_ns, 1_000_000, 0) {
                 asked += 1;
                 if member == 2 {
                     roll.answered(2, 5, now_ns);
@@ -151,9 +153,9 @@ mod tests {
     fn nobody_is_asked_who_was_heard_of() {
         let mut roll = Roll::new(200);
         roll.quiet_until_ns = 10;
-        assert_eq!((roll.due_ns(), roll.probe(9, 1).len()), (Some(10), 0));
+        assert_eq!((roll.due_ns(), roll.probe(9, 1, 0).len()), (Some(10), 0));
         assert!(roll.add(2, 199) && !roll.add(5, 9));
-        assert_eq!(roll.probe(10, 1), [1, 200]);
+        assert_eq!(roll.probe(10, 1, 0), [1, 200]);
         assert!(roll.add(0, 1) && roll.add(200, u32::MAX) && roll.is_complete());
         assert_eq!((roll.due_ns(), roll.lost()), (None, &[][..]));
     }

@@ -24,7 +24,7 @@ pub(super) fn plan(bytes: u64, members: u32, scheme: Scheme) -> Plan {
         overhead_bytes: 10,
         members,
         scheme,
-        link: Link { bytes_per_second: 1_000_000_000, latency_ns: 5_000 },
+        link: Link { bytes_per_second: 1_000_000_000, latency_ns: 5_000, stall_ns: 0 },
     }
 }
 
@@ -510,7 +510,7 @@ fn plans_that_cannot_be_carried_out_are_refused() {
     assert_eq!(Plan { piece_bytes: 6301, ..good }.check(), Err(PlanError::Packets(65)));
     assert_eq!(Plan { packet_bytes: 65_526, ..good }.check(), Err(PlanError::Packet(65_536)));
     assert_eq!(Plan { members: 0, ..good }.check(), Err(PlanError::Members(0)));
-    let slow = Link { bytes_per_second: 1, latency_ns: 0 };
+    let slow = Link { bytes_per_second: 1, latency_ns: 0, stall_ns: 0 };
     assert!(matches!(Plan { link: slow, ..good }.check(), Err(PlanError::Slow(_))));
     assert!(Machine::new(&Plan { link: slow, ..good }, 1, 1, 0).is_none());
 }

@@ -11,7 +11,7 @@ const LATE_PIECES: u64 = 48;
 /// Those below wait for so many more, so that who is next to a slow one leaves it, and those below go on with that.
 const LATE_PIECES_MORE: u64 = 24;
 /// Behind a missing piece more than so many others have come, half of them of its tree: its link is too slow.
-const FLOOD_PIECES: u32 = 200;
+const FLOOD_PIECES: u64 = 200;
 /// How fast pieces come is looked at over the time of so many.
 const SLOW_PIECES: u64 = 64;
 /// A parent that is late is left when so many pieces came sooner from others, which were asked to see that.
@@ -180,11 +180,13 @@ impl Machine {
     /// Asks for what is missing, of parents or, where they are left, of anybody.
     pub(super) fn look_at_trees(&mut self, now_ns: u64) {
         let quiet_ns = QUIET_PIECES * self.estimate.piece_ns() + 2 * u64::from(self.plan.link.latency_ns);
+        // More come while somebody stands still, and then an answer is lost.
+        let flood_pieces = FLOOD_PIECES + 4 * u64::from(self.plan.link.stall_ns) / self.estimate.piece_ns();
         let mut next_ns = u64::MAX;
         for tree in 0..2 {
             let Some(low) = self.low(tree) else { continue };
             let Feed { reached, is_adopted, .. } = self.feeds.feeds[tree];
-            if !is_adopted && reached.saturating_sub(low) > FLOOD_PIECES {
+            if !is_adopted && u64::from(reached.saturating_sub(low)) > flood_pieces {
                 // More comes than the member's link has room for: it asks for as much as it can take.
                 self.leave_all(now_ns);
             }
@@ -228,7 +230,8 @@ impl Machine {
             Shape::Branches(_) => 0,
         };
         let late_ns = (LATE_PIECES + depth * LATE_PIECES_MORE) * self.estimate.piece_ns()
-            + 8 * u64::from(self.plan.link.latency_ns);
+            + 8 * u64::from(self.plan.link.latency_ns)
+            + u64::from(self.plan.link.stall_ns);
         let by_ns = self.estimate.has_by(self.shape, self.me, next);
         by_ns.is_some_and(|by_ns| by_ns.saturating_add(late_ns) < self.elapsed_ns(now_ns))
     }
@@ -356,7 +359,8 @@ impl Machine {
         if !is_shape || self.feeds.orphan.is_some() {
             return;
         }
-        let patience_ns = if is_slow { 0 } else { self.asks.patience_ns() };
+        let stall_ns = u64::from(self.plan.link.stall_ns);
+        let patience_ns = if is_slow { 0 } else { self.asks.patience_ns() + stall_ns };
         self.feeds.orphan = Some(Orphan { until_ns: orphan.until_ns.saturating_add(patience_ns), ..orphan });
         if !is_slow {
             self.say(parent, Message::Probe);

@@ -114,7 +114,7 @@ fn failure() -> JobFailure {
 
 fn staging() -> Staging {
     let file = StagedFile { content: PROGRAM, bytes: 5000, path: Some("/f".into()) };
-    Staging { home: PsetId(1), mtu: 9000, bytes_per_second: 1000, latency_ns: 7, files: vec![file] }
+    Staging { home: PsetId(1), mtu: 9000, bytes_per_second: 1000, latency_ns: 7, stall_ns: 8, files: vec![file] }
 }
 
 #[test]

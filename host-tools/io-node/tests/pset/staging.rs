@@ -42,6 +42,7 @@ fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
         mtu: 9000,
         bytes_per_second: 20_000_000,
         latency_ns: 100_000,
+        stall_ns: 0,
         files: vec![staged],
     });
     spec.staged_files = vec![pset.dir.path().join("staged").to_str().unwrap().into()];

@@ -11,7 +11,7 @@ use super::job::Job;
 use super::requests::Refused;
 use super::{Controller, LinkConfig};
 use crate::database::ProgramRow;
-use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT};
+use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, STALL_NS};
 use crate::plant::{MTU, Plant};
 use crate::store::{Held, ProgramStore};
 
@@ -76,12 +76,18 @@ fn staging(
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
     let (bytes_per_second, latency_ns) = speed(link);
-    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, files })
+    let stall_ns = STALL_NS;
+    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, files })
 }
 
-/// Bandwidth of each link, bytes/s, and latency from node to node, ns.
+/// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet
+/// only ever grows, and answers take longer and longer.
+const LINK_SHARE_OF_OTHERS: u64 = 16;
+
+/// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns.
 fn speed(link: &LinkConfig) -> (u64, u32) {
-    let bytes_per_second = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
+    let shaped = |bits: u64| (bits / 8 - bits / 8 / LINK_SHARE_OF_OTHERS).max(1);
+    let bytes_per_second = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, shaped);
     // One link to the switch, one from it.
     let latency_ns = link.latency_ns.saturating_mul(2).saturating_add(HOP_NS);
     (bytes_per_second, u32::try_from(latency_ns).unwrap_or(u32::MAX))
@@ -95,7 +101,7 @@ mod tests {
     fn links_are_as_the_cluster_was_told() {
         assert_eq!(speed(&LinkConfig::default()), (LINK_BYTES_PER_SECOND_DEFAULT, HOP_NS as u32));
         let told = |bits, latency_ns| speed(&LinkConfig { bandwidth_bits_per_s: Some(bits), latency_ns });
-        assert_eq!(told(1_000_000_000, 2_000_000), (125_000_000, 4_050_000));
+        assert_eq!(told(1_000_000_000, 2_000_000), (117_187_500, 4_050_000));
         assert_eq!(told(1, u64::MAX), (1, u32::MAX));
     }
 }

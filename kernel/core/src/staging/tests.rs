@@ -126,6 +126,7 @@ fn staged(files: &[Vec<u8>]) -> Staged {
         mtu: 1500,
         bytes_per_second: 10_000_000,
         latency_ns: 100_000,
+        stall_ns: 0,
         files: files.iter().enumerate().map(staged).collect(),
     }
 }

@@ -29,7 +29,7 @@ fn plan(scheme: Scheme) -> Plan {
         overhead_bytes: 10,
         members: MEMBERS,
         scheme,
-        link: Link { bytes_per_second: 1_000_000_000, latency_ns: 100 },
+        link: Link { bytes_per_second: 1_000_000_000, latency_ns: 100, stall_ns: 0 },
     }
 }
 

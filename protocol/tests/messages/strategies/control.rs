@@ -88,9 +88,9 @@ pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
 fn staging() -> impl Strategy<Value = Staging> {
     let file = (program(), any::<u64>(), option::of(bytes()));
     let file = file.prop_map(|(content, bytes, path)| StagedFile { content, bytes, path });
-    (any::<(u32, u16, u64, u32)>(), vec(file, 0..4)).prop_map(|(numbers, files)| {
-        let (home, mtu, bytes_per_second, latency_ns) = numbers;
-        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, files }
+    (any::<(u32, u16, u64, u32, u32)>(), vec(file, 0..4)).prop_map(|(numbers, files)| {
+        let (home, mtu, bytes_per_second, latency_ns, stall_ns) = numbers;
+        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, stall_ns, files }
     })
 }
 
