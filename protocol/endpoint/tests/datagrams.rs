@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::task::Poll;
 
 use coppice_endpoint::limits::{
@@ -59,14 +57,7 @@ async fn next(socket: &Socket) -> Result<(Vec<u8>, (Ipv4Addr, u16)), SocketError
 }
 
 fn run<R: 'static>(world: &mut World, program: impl Future<Output = R> + 'static) -> R {
-    let result = Rc::new(RefCell::new(None));
-    let slot = Rc::clone(&result);
-    world.spawn(async move {
-        let value = program.await;
-        *slot.borrow_mut() = Some(value);
-    });
-    world.run(world.now_ns + 100 * SECOND_NS);
-    result.take().unwrap()
+    world.finish(program, 100 * SECOND_NS)
 }
 
 #[test]

@@ -4,9 +4,7 @@
 
 mod support;
 
-use std::cell::RefCell;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 
 use coppice_endpoint::limits::FRAMES_PER_POLL_MAX;
 use coppice_endpoint::testing::{
@@ -27,14 +25,7 @@ const TAG: usize = 14;
 const SOURCE: usize = TAG + 8 + 12;
 
 fn run<R: 'static>(world: &mut World, program: impl Future<Output = R> + 'static) -> R {
-    let result = Rc::new(RefCell::new(None));
-    let slot = Rc::clone(&result);
-    world.spawn(async move {
-        let value = program.await;
-        *slot.borrow_mut() = Some(value);
-    });
-    world.run(world.now_ns + 100 * SECOND_NS);
-    result.take().unwrap()
+    world.finish(program, 100 * SECOND_NS)
 }
 
 fn datagrams(stack: &Stack<End>, port: u16) -> UdpSocket<End> {

@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::task::Poll;
 
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
@@ -24,14 +22,7 @@ async fn next(port: &DatagramPort<End>) -> (Ipv4Addr, Vec<u8>) {
 }
 
 fn run<R: 'static>(world: &mut World, program: impl Future<Output = R> + 'static) -> R {
-    let result = Rc::new(RefCell::new(None));
-    let slot = Rc::clone(&result);
-    world.spawn(async move {
-        let value = program.await;
-        *slot.borrow_mut() = Some(value);
-    });
-    world.run(world.now_ns + 10_000_000_000);
-    result.take().unwrap()
+    world.finish(program, 10_000_000_000)
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod resets;
 mod support;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
@@ -22,14 +22,7 @@ const OPEN: Readiness = Readiness { writable: true, ..NONE };
 
 /// Runs `program` to its end and returns its result.
 fn run<R: 'static>(world: &mut World, program: impl Future<Output = R> + 'static) -> R {
-    let result = Rc::new(RefCell::new(None));
-    let slot = Rc::clone(&result);
-    world.spawn(async move {
-        let value = program.await;
-        *slot.borrow_mut() = Some(value);
-    });
-    world.run(world.now_ns + 1000 * SECOND_NS);
-    result.take().unwrap()
+    world.finish(program, 1000 * SECOND_NS)
 }
 
 /// A connection from left to right.

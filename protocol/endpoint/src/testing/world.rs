@@ -2,9 +2,11 @@
 //! runs the test's tasks when they were woken and drives the stacks when they asked for it, and not otherwise.
 
 use std::boxed::Box;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -144,6 +146,21 @@ impl World {
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
         let woken = Arc::new(Flag(AtomicBool::new(true)));
         self.tasks.push(Some(Task { future: Box::pin(future), woken }));
+    }
+
+    /// Runs until all tasks are done, one that is added for this among them, and gives what that comes to.
+    ///
+    /// # Panics
+    /// If that takes longer than `for_ns`.
+    pub fn finish<R: 'static>(&mut self, future: impl Future<Output = R> + 'static, for_ns: u64) -> R {
+        let result = Rc::new(RefCell::new(None));
+        let slot = Rc::clone(&result);
+        self.spawn(async move {
+            let value = future.await;
+            *slot.borrow_mut() = Some(value);
+        });
+        self.run(self.now_ns + for_ns);
+        result.take().expect("all tasks are done")
     }
 
     fn dice(&mut self) -> u64 {
