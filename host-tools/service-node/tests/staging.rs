@@ -112,7 +112,7 @@ fn what_nodes_have_no_room_for_is_refused_with_the_numbers() {
 
 #[test]
 fn a_staged_file_is_kept_as_long_as_a_job_needs_it_and_is_no_program() {
-    let (mut cluster, files) = (Cluster::without_room(1), Files::new());
+    let (mut cluster, files) = (Cluster::with_room(1, 6000), Files::new());
     let a = files.file("a", 5000);
     let first = submit(&mut cluster, staging(&[&a], job(1))).expect("accepted");
     let copy = PathBuf::from(starts(&cluster, first)[0].staged_files[0].to_str().expect("text"));
@@ -128,6 +128,24 @@ fn a_staged_file_is_kept_as_long_as_a_job_needs_it_and_is_no_program() {
     // Whoever names it as a program is not taken for somebody who names a known one.
     let file = coppice_service_node::store::file_key(Kind::Program, &a).expect("a file");
     assert!(cluster.ask(|answer| Request::KnownProgram(file, answer)).expect("asked").is_none());
+}
+
+#[test]
+fn what_jobs_have_staged_has_a_limit_together() {
+    let (mut cluster, files) = (Cluster::with_room(1, 20_000), Files::new());
+    let (a, b, c) = (files.file("a", 9000), files.file("b", 9000), files.file("c", 9000));
+    let first = submit(&mut cluster, staging(&[&a], job(1))).expect("accepted");
+    let second = submit(&mut cluster, staging(&[&a, &b], job(1))).expect("one of them is kept already");
+    let refused = submit(&mut cluster, staging(&[&c], job(1))).expect_err("too much");
+    assert_eq!(refused.status, 409);
+    assert!(refused.message.contains("at most 20000 are kept; wait") && !refused.message.contains('\n'));
+    let copy = cluster.store.path(cluster.store.import_as(Kind::Data, &c).expect("read").0.id);
+    assert!(!copy.exists(), "what was refused is not kept");
+    // Who has nothing staged is not kept from anything.
+    cluster.submit(job(1)).expect("accepted");
+    cluster.end(first);
+    cluster.end(second);
+    submit(&mut cluster, staging(&[&c], job(1))).expect("there is room again");
 }
 
 #[test]

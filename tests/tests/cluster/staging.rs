@@ -1,11 +1,11 @@
 //! Files and programs that are staged: on every node of a job, byte for byte, before its ranks start, and gone with it.
 
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use coppice_tests::cluster::wait_until;
+use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
-use coppice_tests::physical::{Pattern, memory_of};
+use coppice_tests::physical::{Monitor, PAGE_BYTES, Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
 
 /// How long a small file may take to a few nodes.
@@ -115,7 +115,7 @@ fn nothing_is_left_of_it_when_the_job_has_ended() {
         match how {
             "kill" => {
                 let jobs = cluster.json(&["jobs"]);
-                let running = jobs.as_array().and_then(|jobs| jobs.iter().find(|job| job["state"] == "running"));
+                let running = jobs.as_array().and_then(|jobs| jobs.iter().find(|job| job["state"] != "ended"));
                 let number = running.unwrap_or_else(|| panic!("no job runs: {jobs}"))["job"].to_string();
                 let _ = cluster.coppice(&["kill", &number]).success();
                 assert!(job.end().status > 128);
@@ -146,4 +146,90 @@ fn what_cannot_be_staged_is_refused_in_one_line() {
         assert!(errors.contains(says) && errors.trim().lines().count() == 1, "{stage}: {errors}");
     }
     let _ = cluster.run(&["-n", "2", BUSYBOX, "true"]).success();
+}
+
+/// A cluster whose links are slow enough for something to happen while a file of [`SLOW_BYTES`] is on its way.
+fn slow() -> Cluster {
+    Cluster::up_with(&["--nodes", "4", "--bandwidth", "10M"])
+}
+
+const SLOW_BYTES: usize = 8 * 1024 * 1024;
+
+/// A job on all four nodes that has a file of this pattern staged, when a part of it is on the second node.
+fn under_way(cluster: &Cluster, pattern: &Pattern, file: &str) -> Child {
+    let path = cluster.root().join("slow");
+    std::fs::write(&path, pattern.repeated(SLOW_BYTES)).expect("written");
+    let stage = format!("{}={PATH}", path.display());
+    let arguments = ["run", "--quiet", "-n", "4", "--stage", &stage, BUSYBOX, "sha256sum", file];
+    let mut command = cluster.command(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    wait_until("a part of the file is there", READY_TIME_MAX, || {
+        let pages = memory_of(cluster, 1).pages_with(pattern).len();
+        let all = SLOW_BYTES / PAGE_BYTES;
+        if (all / 8..all).contains(&pages) { Ok(()) } else { Err(format!("{pages} pages of {all}")) }
+    });
+    child
+}
+
+#[test]
+fn a_link_that_is_cut_and_mended_only_takes_time() {
+    let cluster = slow();
+    let pattern = Pattern::of_seed(77_002);
+    for node in [1, 3] {
+        let job = under_way(&cluster, &pattern, PATH);
+        Monitor::of_node(&cluster, node).cut_link();
+        // Until nothing more comes there.
+        let pages = || memory_of(&cluster, 1).pages_with(&pattern).len();
+        let mut before = pages();
+        wait_until("pieces come no more, or the other nodes have all", READY_TIME_MAX, || {
+            let (now, all) = (pages(), SLOW_BYTES / PAGE_BYTES);
+            let is_still = std::mem::replace(&mut before, now) == now;
+            if is_still || now >= all { Ok(()) } else { Err(format!("{now} pages")) }
+        });
+        Monitor::of_node(&cluster, node).mend_link();
+        let ran = finish_child(job, "a job whose file comes late").success();
+        let expected = format!("{}  {PATH}\n", sum(cluster.root().join("slow").to_str().expect("a path")));
+        assert_eq!(ran.text(), expected.repeat(4), "node {node} was cut off");
+    }
+}
+
+#[test]
+fn a_node_that_dies_or_a_kill_meanwhile_ends_the_job_and_leaves_nothing() {
+    let cluster = slow();
+    let pattern = Pattern::of_seed(77_003);
+    let clean = |nodes: &[u32], after: &str| {
+        nodes.iter().for_each(|node| memory_of(&cluster, *node).assert_none(&pattern, after));
+    };
+    let job = under_way(&cluster, &pattern, PATH);
+    let jobs = cluster.json(&["jobs"]);
+    let number = jobs.as_array().and_then(|jobs| jobs.last()).expect("a job")["job"].to_string();
+    let _ = cluster.coppice(&["kill", &number]).success();
+    assert!(finish_child(job, "a job that is killed").status > 128);
+    clean(&[0, 1, 2, 3], "a kill");
+
+    // Whatever becomes of the nodes above and below it.
+    let job = under_way(&cluster, &pattern, PATH);
+    cluster.kill_process("n2.qmp");
+    let ran = finish_child(job, "a job that loses a node");
+    assert_eq!(ran.status, 125, "{}", ran.stderr);
+    assert!(ran.stderr.contains("node 2"), "{}", ran.stderr);
+    clean(&[0, 1, 3], "the loss of a node");
+    cluster.wait_until_ready();
+    let file = file(&cluster, 300_000, 11);
+    all_have_it(&cluster, 4, &file, &[]);
+}
+
+#[test]
+fn two_transfers_at_once_do_not_mix() {
+    let cluster = slow();
+    let files = [(21, "0,2"), (22, "1,3")].map(|(seed, nodes)| (file(&cluster, 2 * 1024 * 1024, seed), nodes));
+    let jobs = files.each_ref().map(|(file, nodes)| {
+        let stage = format!("{file}={PATH}");
+        let mut command = cluster.command(&["run", "--quiet", "--nodes-list", nodes, "--stage", &stage, BUSYBOX]);
+        command.args(["sha256sum", PATH]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+    });
+    for (job, (file, _)) in jobs.into_iter().zip(&files) {
+        let ran = finish_child(job, "one of two").success();
+        assert_eq!(ran.text(), format!("{}  {PATH}\n", sum(file)).repeat(2));
+    }
 }

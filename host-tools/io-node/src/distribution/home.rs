@@ -213,7 +213,8 @@ impl Home {
         if lost.is_empty() {
             tracing::info!(%job, file, bytes, ms, ?tally, "every node has the staged file");
         } else {
-            tracing::warn!(%job, file, bytes, ms, ?tally, ?lost, "nodes are without the staged file");
+            // They may have it all the same, or get it yet.
+            tracing::warn!(%job, file, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Staging: which files the nodes of a job get before it starts, and over what.
 
+use std::collections::BTreeMap;
+
 use coppice_api::job::Submission;
 use coppice_api::path;
 use coppice_api::staging::StagedView;
@@ -13,7 +15,7 @@ use super::{Controller, LinkConfig};
 use crate::database::ProgramRow;
 use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, STALL_NS};
 use crate::plant::{MTU, Plant};
-use crate::store::{Held, ProgramStore};
+use crate::store::{Held, ProgramStore, stored_bytes};
 
 impl<P: Plant> Controller<P> {
     /// Whether nodes have room for what a job has staged, and it can be sent to so many.
@@ -21,6 +23,7 @@ impl<P: Plant> Controller<P> {
         if job.staged.len() != staged.len() {
             return Err(Refused::bad("the files to be staged are not those of the job; submit it again".to_owned()));
         }
+        self.check_kept(staged)?;
         let program = job.stage_program.then_some(program);
         // Where they come from makes no difference to whether they can.
         let Some(staging) = staging(job, program, staged, PsetId(0), &self.config.link) else { return Ok(()) };
@@ -38,6 +41,23 @@ impl<P: Plant> Controller<P> {
             })?;
         }
         Ok(())
+    }
+}
+
+impl<P: Plant> Controller<P> {
+    /// Whether the store may keep so much more for jobs: their files stay until they end, and no other makes room.
+    fn check_kept(&self, staged: &[Held]) -> Result<(), Refused> {
+        let kept = self.jobs.values().flat_map(|job| &job.staged).chain(staged);
+        let kept: BTreeMap<_, _> = kept.map(|held| (held.id, stored_bytes(held.bytes))).collect();
+        let bytes = kept.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        let most = self.store.bytes_max();
+        if bytes <= most || staged.is_empty() {
+            return Ok(());
+        }
+        Err(Refused::conflict(&format!(
+            "cannot stage these files: with those of other jobs they are {bytes} bytes, and at most {most} are kept; \
+             wait until other jobs have ended"
+        )))
     }
 }
 

@@ -64,8 +64,13 @@ impl Cluster {
 
     /// A cluster whose store has hardly any room, and whose nodes are ready.
     pub(crate) fn without_room(nodes: u32) -> Self {
+        Self::with_room(nodes, 1)
+    }
+
+    /// A cluster whose store has room for so many bytes, and whose nodes are ready.
+    pub(crate) fn with_room(nodes: u32, bytes: u64) -> Self {
         let home = tempfile::tempdir().expect("directory");
-        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::One, |store| store.limited(1));
+        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::One, |store| store.limited(bytes));
         cluster.settle();
         cluster
     }

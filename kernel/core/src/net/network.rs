@@ -10,7 +10,7 @@ use coppice_endpoint::{JobNetwork, SocketError, Stack, TcpSocket, UdpSocket};
 use coppice_protocol::world::NetworkTag;
 use smoltcp::phy::Device;
 
-use super::Udp;
+use super::{Card, Udp};
 use crate::executor;
 use crate::random;
 use crate::sync::{LockLevel, passing};
@@ -125,7 +125,7 @@ pub trait Tcp: Send + Sync {
     fn set_keep_alive(&self, interval_ns: Option<u64>);
 }
 
-impl<D: Device + Send + 'static> Network for Stack<D> {
+impl<D: Card + Send + 'static> Network for Stack<D> {
     fn address(&self) -> Option<Ipv4Addr> {
         let _passing = passing(LockLevel::Network);
         self.job_address()
@@ -138,6 +138,7 @@ impl<D: Device + Send + 'static> Network for Stack<D> {
 
     fn enter_job(&self, job: JobNetwork) {
         let _passing = passing(LockLevel::Network);
+        self.with_device(Card::keep);
         Self::enter_job(self, job, u64::from_le_bytes(random::bytes()), executor::now_ns());
     }
 

@@ -11,7 +11,12 @@ use smoltcp::time::Instant;
 pub trait Card: Device {
     /// Zeroes what frames left in its buffers. Returns whether that was all; if not, frames are still on their way out
     /// or wait to be received, and so it is to be called again. With `force` those are wiped too, and are lost.
+    ///
+    /// Frames that come late, until [`Card::keep`], leave nothing either.
     fn scrub(&mut self, force: bool) -> bool;
+
+    /// Frames may leave something in its buffers until the next [`Card::scrub`].
+    fn keep(&mut self);
 }
 
 /// The node's network card.
@@ -28,6 +33,10 @@ impl NicDevice {
 impl Card for NicDevice {
     fn scrub(&mut self, force: bool) -> bool {
         self.0.scrub(force)
+    }
+
+    fn keep(&mut self) {
+        self.0.keep();
     }
 }
 

@@ -79,6 +79,8 @@ impl Card for End {
         self.traces.busy.store(busy.saturating_sub(1), Ordering::Relaxed);
         force || busy == 0
     }
+
+    fn keep(&mut self) {}
 }
 
 pub(crate) struct Received(Vec<u8>);

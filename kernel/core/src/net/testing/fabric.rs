@@ -14,7 +14,7 @@ use spin::Mutex;
 
 use super::{Queue, Received};
 use crate::executor::{self, Notify};
-use crate::net::drive;
+use crate::net::{Card, drive};
 
 /// What the switch does to frames.
 #[derive(Clone, Copy, Default)]
@@ -133,6 +133,14 @@ pub(crate) struct Station {
     fabric: Fabric,
     mac: [u8; 6],
     received: Arc<Queue>,
+}
+
+impl Card for Station {
+    fn scrub(&mut self, _force: bool) -> bool {
+        true
+    }
+
+    fn keep(&mut self) {}
 }
 
 impl Device for Station {

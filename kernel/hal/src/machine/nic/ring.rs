@@ -96,6 +96,8 @@ pub(super) struct ReceiveRing {
     used: Used<RECEIVE_FRAMES>,
     /// Buffers with frames that somebody looks at, a bit each.
     taken: u32,
+    /// All buffers were wiped, and what comes late is wiped as soon as it was looked at.
+    is_clean: bool,
 }
 
 const _: () = assert!(RECEIVE_FRAMES <= u32::BITS as usize);
@@ -104,7 +106,7 @@ impl ReceiveRing {
     /// A ring of which the card has all buffers.
     pub(super) fn new(transport: &mut PciTransport, doorbells: &Doorbells, buffers: Buffers) -> Result<Self, Error> {
         let ring = Ring::new(transport, doorbells, QUEUE_RECEIVE, buffers)?;
-        let mut ring = Self { ring, used: Used([0; RECEIVE_FRAMES]), taken: 0 };
+        let mut ring = Self { ring, used: Used([0; RECEIVE_FRAMES]), taken: 0, is_clean: false };
         for slot in 0..ring.ring.buffers.count() {
             ring.add(slot)?;
         }
@@ -146,6 +148,10 @@ impl ReceiveRing {
     /// Gives a buffer back to the card.
     pub(super) fn give_back(&mut self, slot: usize) {
         self.taken &= !(1 << slot);
+        if self.is_clean {
+            // SAFETY: whoever looked at the frame is done with it, and the card does not have the buffer yet.
+            unsafe { self.used.wipe(slot, &self.ring.buffers) };
+        }
         // There is room: the ring has a place for each buffer.
         if let Ok(token) = self.add(slot) {
             self.ring.submitted(token, slot);
@@ -177,7 +183,8 @@ impl ReceiveRing {
     }
 
     /// Zeroes what frames left in the buffers. Not all of it if there are frames that were not looked at, unless
-    /// `force` says that they are to be lost. (Those that somebody looks at right now stay.)
+    /// `force` says that they are to be lost. (Those that somebody looks at right now stay.) If it is all, what comes
+    /// from then on leaves nothing either, until [`ReceiveRing::keep`].
     pub(super) fn scrub(&mut self, force: bool) -> bool {
         for slot in 0..self.ring.buffers.count() {
             if force {
@@ -198,7 +205,13 @@ impl ReceiveRing {
             // lost, as frames may be.
             unsafe { self.used.wipe(slot, &self.ring.buffers) };
         }
-        force || !self.ring.queue.can_pop()
+        self.is_clean = force || !self.ring.queue.can_pop();
+        self.is_clean
+    }
+
+    /// What frames leave in the buffers may stay there until the next [`ReceiveRing::scrub`].
+    pub(super) fn keep(&mut self) {
+        self.is_clean = false;
     }
 }
 
