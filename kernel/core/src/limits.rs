@@ -267,6 +267,6 @@ pub const STAGING_CHARGE_BYTES: usize = 3 * STAGING_QUEUE_BYTES;
 /// Datagrams of transfers that are looked at before others have a turn.
 pub const STAGING_DATAGRAMS_MAX: usize = 16;
 
-/// How long the end of a rank waits, ns, until home says that all nodes have the job's staged files or are given up; home
-/// decides that, and whoever does not hear of home asks for some seconds only. Then they are without this node.
+/// How long the end of a rank waits, ns, until home says that all nodes have the job's staged files or are given up;
+/// home decides that, and whoever does not hear of home asks for some seconds only. Then they are without this node.
 pub const STAGING_SETTLE_NS_MAX: u64 = 120_000_000_000;

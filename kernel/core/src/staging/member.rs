@@ -152,8 +152,8 @@ impl Member {
         self.was_needed.swap(is_needed, Ordering::Relaxed) != is_needed || self.state() != before
     }
 
-    /// Sends what there is left of a piece that is on its way out, packet by packet, and then gives others a turn. False
-    /// if the port has no room for the next one, or for a message.
+    /// Sends what there is left of a piece that is on its way out, packet by packet, and then gives others a turn.
+    /// False if the port has no room for the next one, or for a message.
     async fn send_on(&self, port: &Staging) -> bool {
         let packet_bytes = (self.plan.packet_bytes.max(self.plan.proof_bytes()) + self.plan.overhead_bytes) as usize;
         let burst = *self.sending.lock();
