@@ -1,7 +1,5 @@
 //! The node's own datagrams: between ports of the same number, as many as there is room for.
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
-
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::task::Poll;

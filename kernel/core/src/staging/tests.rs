@@ -383,7 +383,7 @@ fn what_is_known_of_a_transfer_is_charged() {
             }
             party
         });
-        let (kept, charged) = (taken.kept_bytes.unsigned_abs() as usize, Member::bytes(&plan, &scattered));
+        let (kept, charged) = (taken.kept_bytes.unsigned_abs(), Member::bytes(&plan, &scattered));
         assert!((charged / 4..charged).contains(&kept), "{kept} of {charged} bytes, {} pieces", plan.pieces());
         drop(party);
     }
