@@ -171,11 +171,18 @@ pub const PIECE_NS_MAX: u64 = 4_000_000_000;
 /// Members of a transfer: refused before it begins.
 pub const MEMBERS_PER_TRANSFER_MAX: u32 = 1 << 21;
 
+/// Pieces that a member of a transfer has sent to one below it, of which that one has not said that they came. More are
+/// sent when it has, or one by one while it says nothing.
+pub const PIECES_UNDER_WAY_MAX: usize = 6;
+
+/// Pieces that came from one above, of which something is missing, beyond which it sends no more.
+pub const PIECES_OPEN_MAX: usize = 12;
+
 /// Pieces that a member of a transfer puts together at once; beyond, the one that had no packet for longest goes.
-pub const ASSEMBLIES_PER_MEMBER_MAX: usize = 16;
+pub const ASSEMBLIES_PER_MEMBER_MAX: usize = 32;
 
 /// What a member of a transfer may have asked for and not got; more is asked for later.
-pub const ASKS_PER_MEMBER_MAX: usize = 16;
+pub const ASKS_PER_MEMBER_MAX: usize = 24;
 
 /// What others may have asked of a member of a transfer and not got; whoever asks for more is told to ask elsewhere.
 pub const ANSWERS_PER_MEMBER_MAX: usize = 64;

@@ -51,6 +51,21 @@ fn each_link_carries_each_byte_about_once() {
     assert!(result.member_bytes as f64 <= once * 299.0);
 }
 
+/// As nodes on a host that has other things to do, too: nobody is taken for dead because of what is lost.
+#[test]
+fn much_loss_is_repaired_and_nobody_is_blamed_for_it() {
+    for (loss, most) in [(0.01, 1.4), (0.05, 2.3), (0.1, 4.0)] {
+        for seed in 0..4 {
+            let link = Link { bytes_per_second: 12_500_000, latency_ns: 50_000, stall_ns: 500_000_000 };
+            let plan = Plan { packet_bytes: 1024, link, ..plan(32, Scheme::TwoTrees) };
+            let result = transfer(plan, seed, Faults { loss, ..Faults::default() });
+            assert_eq!((result.incomplete, result.lost), (0, 0), "{loss} of packets lost, seed {seed}");
+            let took = bounds(result.whole_ns, &plan);
+            assert!(took <= most, "{loss} of packets lost, seed {seed}: {took} times the bound");
+        }
+    }
+}
+
 #[test]
 fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
     for seed in 0..6 {

@@ -11,10 +11,14 @@ pub(super) struct Asked {
     pub(super) piece: Option<u32>,
     pub(super) of: u32,
     pub(super) at_ns: u64,
+    /// When it was asked of that one first, ns.
+    pub(super) since_ns: u64,
     /// Nothing is expected after that.
     pub(super) until_ns: u64,
     /// Who was asked lacks it, and sends it by itself when it has it.
     pub(super) is_to_come: bool,
+    /// Something of the answer came, or of one to a later question: what has not come is lost, and nobody is to blame.
+    pub(super) is_heard: bool,
 }
 
 /// All of them, at most [`ASKS_PER_MEMBER_MAX`], and how long answers take.
@@ -59,7 +63,7 @@ impl Asks {
     /// How long an answer may take of who does not stand still, ns.
     pub(super) fn patience_ns(&self) -> u64 {
         let usual_ns = self.answer_ns + 4 * self.deviation_ns;
-        usual_ns.clamp(self.least_ns, LEAST_TIMES_MAX * self.least_ns) << self.patience
+        usual_ns.clamp(self.least_ns, LEAST_TIMES_MAX * self.least_ns + self.stall_ns) << self.patience
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -79,22 +83,38 @@ impl Asks {
         self.asked.iter().any(|asked| asked.piece == Some(piece))
     }
 
+    /// Whether a piece was asked for and is not only waited for.
+    pub(super) fn expects(&self, piece: u32) -> bool {
+        self.asked.iter().any(|asked| asked.piece == Some(piece) && !asked.is_to_come)
+    }
+
     /// Notes one. Whether there is room for it.
     pub(super) fn add(&mut self, piece: Option<u32>, of: u32, now_ns: u64) -> bool {
+        self.add_again(piece, of, now_ns, now_ns)
+    }
+
+    /// The same for what was asked before.
+    pub(super) fn add_again(&mut self, piece: Option<u32>, of: u32, since_ns: u64, now_ns: u64) -> bool {
         if self.is_full() || self.asked.try_reserve(1).is_err() {
             return false;
         }
-        let until_ns = now_ns.saturating_add(self.patience_ns() + self.stall_ns);
-        self.asked.push(Asked { piece, of, at_ns: now_ns, until_ns, is_to_come: false });
+        let until_ns = now_ns.saturating_add(self.patience_ns());
+        self.asked.push(Asked { piece, of, at_ns: now_ns, since_ns, until_ns, is_to_come: false, is_heard: false });
         true
     }
 
     /// A packet of a piece came from somebody: what was asked of it is on its way.
     pub(super) fn heard(&mut self, piece: u32, from: u32, now_ns: u64) {
-        let patience_ns = self.least_ns + self.stall_ns;
-        for asked in &mut self.asked {
-            if asked.of == from && asked.piece == Some(piece) {
-                asked.until_ns = asked.until_ns.max(now_ns.saturating_add(patience_ns));
+        let patience_ns = self.least_ns;
+        self.asked.retain(|asked| !(asked.is_to_come && asked.of == from && asked.piece == Some(piece)));
+        let is_meant = |asked: &&mut Asked| asked.of == from && asked.piece == Some(piece);
+        let Some(asked) = self.asked.iter_mut().find(is_meant) else { return };
+        (asked.until_ns, asked.is_heard) = (asked.until_ns.max(now_ns.saturating_add(patience_ns)), true);
+        let at_ns = asked.at_ns;
+        // Answers come in the order of the questions.
+        for earlier in self.asked.iter_mut().filter(|other| other.of == from && other.at_ns < at_ns) {
+            if !earlier.is_to_come {
+                (earlier.until_ns, earlier.is_heard) = (now_ns, true);
             }
         }
     }
@@ -131,10 +151,11 @@ impl Asks {
     }
 
     /// Who was asked sends the piece when it has it: it is waited for a while.
-    pub(super) fn wait_for(&mut self, piece: u32, of: u32, now_ns: u64) {
-        let until_ns = now_ns.saturating_add(2 * self.least_ns + self.stall_ns);
+    pub(super) fn wait_for(&mut self, piece: u32, of: u32, since_ns: u64, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(2 * self.least_ns);
         if !self.is_full() && self.asked.try_reserve(1).is_ok() {
-            self.asked.push(Asked { piece: Some(piece), of, at_ns: now_ns, until_ns, is_to_come: true });
+            let piece = Some(piece);
+            self.asked.push(Asked { piece, of, at_ns: now_ns, since_ns, until_ns, is_to_come: true, is_heard: true });
         }
     }
 
@@ -142,7 +163,7 @@ impl Asks {
     pub(super) fn overdue(&mut self, now_ns: u64) -> Option<Asked> {
         let index = self.asked.iter().position(|asked| asked.until_ns <= now_ns)?;
         let asked = self.asked.swap_remove(index);
-        if !asked.is_to_come {
+        if !asked.is_heard {
             if self.halved_until_ns <= now_ns {
                 self.halved_until_ns = now_ns.saturating_add(self.patience_ns());
                 self.window = (self.window / 2).max(1);
@@ -155,5 +176,32 @@ impl Asks {
     /// When the next one's time is over, ns.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.asked.iter().map(|asked| asked.until_ns).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Asks;
+
+    #[test]
+    fn what_was_asked_before_something_that_came_is_lost_and_nobody_to_blame() {
+        let mut asks = Asks::new(1000, 0);
+        assert!(asks.add(Some(1), 7, 0) && asks.add(Some(2), 8, 1) && asks.add(Some(3), 7, 2) && asks.add(Some(4), 7, 3));
+        asks.heard(3, 7, 10);
+        let lost = asks.overdue(10).expect("the first");
+        assert_eq!((lost.piece, lost.of, lost.is_heard), (Some(1), 7, true));
+        assert_eq!(asks.overdue(10), None, "others may still answer");
+        assert!(asks.overdue(1001).is_some_and(|asked| asked.piece == Some(2) && !asked.is_heard));
+    }
+
+    #[test]
+    fn what_is_to_come_is_waited_for_until_some_of_it_comes() {
+        let mut asks = Asks::new(1000, 0);
+        asks.wait_for(5, 7, 0, 0);
+        assert!(asks.has(5) && !asks.expects(5));
+        asks.heard(5, 8, 1);
+        assert!(asks.has(5), "that was not from there");
+        asks.heard(5, 7, 2);
+        assert!(!asks.has(5), "what of it is missing can be asked for");
     }
 }

@@ -71,6 +71,11 @@ impl Assemblies {
         (taken, assembly.is_complete)
     }
 
+    /// How many of these pieces something is missing of.
+    pub(super) fn count(&self, of: impl Fn(u32) -> bool) -> u32 {
+        self.all.iter().filter(|assembly| !assembly.is_complete && of(assembly.piece)).count() as u32
+    }
+
     fn make_room(&mut self) -> bool {
         if self.all.len() >= ASSEMBLIES_PER_MEMBER_MAX {
             let open = self.all.iter().enumerate().filter(|(_, assembly)| !assembly.is_complete);

@@ -85,7 +85,7 @@ impl Machine {
             have,
             made_ns: now_ns,
             begun_ns: None,
-            sender: Sender::default(),
+            sender: Sender::new(plan, shape, me),
             assemblies: Assemblies::default(),
             asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns), plan.link.stall_ns.into()),
             estimate,
@@ -192,7 +192,11 @@ impl Machine {
             return kept;
         }
         self.has_begun(elapsed_ns, now_ns);
-        self.feeds.heard(piece, from, now_ns);
+        let is_asked = self.asks.expects(piece);
+        let passed = self.feeds.heard(piece, from, is_asked, now_ns);
+        if let Some(passed) = passed {
+            self.say_arrived(passed);
+        }
         if !self.have.has(piece) && !self.others.is_liar(from) {
             self.asks.heard(piece, from, now_ns);
             let (taken, is_complete) = self.assemblies.add(piece, packets, self.plan.packets(piece), from, now_ns);
@@ -223,6 +227,7 @@ impl Machine {
                 self.estimate.confirm(self.shape);
             }
             self.keep(piece, now_ns);
+            self.say_arrived(piece);
             self.send(now_ns);
         } else {
             let from = Some(assembly.from).filter(|_| !assembly.is_mixed);
@@ -245,7 +250,8 @@ impl Machine {
         if from > self.plan.members || from == self.me {
             return;
         }
-        self.feeds.is_alive(from);
+        self.feeds.is_alive(from, now_ns);
+        self.sender.lanes.heard(from, now_ns);
         if let Some(roll) = &mut self.roll {
             roll.is_alive(from);
         }
@@ -269,6 +275,8 @@ impl Machine {
                 self.take_in(now_ns);
             }
             Message::Adopted { tree } => self.feeds.adopted(usize::from(tree), from, now_ns),
+            Message::Dropped { tree } => self.dropped(usize::from(tree), from, now_ns),
+            Message::Arrived { piece, open } => self.sender.lanes.arrived(from, piece, open, now_ns),
             Message::Whole { members } => self.are_whole(from, &members, now_ns),
             Message::Over => self.over(from),
             Message::Heard { count } => self.reports.confirmed(from, count),

@@ -47,6 +47,18 @@ pub enum Message {
         /// 0 or 1.
         tree: u8,
     },
+    /// Somebody below you gets what I passed on to you, as you were silent or slow: ask for what you lack.
+    Dropped {
+        /// 0 or 1.
+        tree: u8,
+    },
+    /// What you passed on to me has come up to this piece, or is lost.
+    Arrived {
+        /// The last one of which something came.
+        piece: u32,
+        /// Of how many others of its tree something came and something is missing.
+        open: u32,
+    },
     /// These are whole.
     Whole {
         /// Who.

@@ -28,6 +28,7 @@ mod branches;
 mod effect;
 mod estimate;
 mod farewell;
+mod lanes;
 mod machine;
 mod message;
 mod others;

@@ -30,7 +30,7 @@ use crate::program::tree::NODE_BYTES;
 const MAGIC: [u8; 4] = *b"CpDi";
 
 /// Version of datagrams and what is in them.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Length of a datagram's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -149,6 +149,8 @@ mod kind {
     pub(super) const PROBE: u8 = 11;
     pub(super) const PRESENT: u8 = 12;
     pub(super) const OVER: u8 = 13;
+    pub(super) const ARRIVED: u8 = 14;
+    pub(super) const DROPPED: u8 = 15;
 }
 
 /// The datagram that brings something to a member. `None` if there is no memory for it.
@@ -264,6 +266,8 @@ fn content<'a>(plan: &Plan, header: &WireHeader, body: &'a [u8]) -> Result<Conte
             Message::Adopt { tree: tree()?, instead_of, is_slow: detail >> 8 & 1 == 1 }
         }
         kind::ADOPTED => Message::Adopted { tree: tree()? },
+        kind::DROPPED => Message::Dropped { tree: tree()? },
+        kind::ARRIVED => Message::Arrived { piece: piece.ok_or(NO_SUCH)?, open: detail as u32 },
         kind::WHOLE => Message::Whole { members: ranges(plan, body)? },
         kind::HEARD => Message::Heard { count: detail as u32 },
         kind::PROBE => Message::Probe,
@@ -292,6 +296,8 @@ fn put_message(message: &Message, body: &mut Vec<u8>) -> Option<(u8, u32, u64)> 
             (kind::ADOPT, NO_PIECE, detail)
         }
         Message::Adopted { tree } => (kind::ADOPTED, NO_PIECE, u64::from(*tree)),
+        Message::Dropped { tree } => (kind::DROPPED, NO_PIECE, u64::from(*tree)),
+        Message::Arrived { piece, open } => (kind::ARRIVED, *piece, u64::from(*open)),
         Message::Whole { members } => {
             for (first, last) in members.ranges().iter().take(REPORT_RANGES_MAX) {
                 put(body, &first.to_le_bytes())?;

@@ -7,6 +7,8 @@ use crate::limits::REPORT_RANGES_MAX;
 
 /// How often somebody is told before the next one above is.
 const TRIES: u8 = 3;
+/// Most doublings of the time between them.
+const DOUBLINGS_MAX: u8 = 8;
 /// Ranges that a member keeps.
 const RANGES_KEPT_MAX: usize = 4 * REPORT_RANGES_MAX;
 
@@ -21,6 +23,8 @@ pub(super) struct Reports {
     /// Who is told.
     pub(super) above: u32,
     tries: u8,
+    /// When that one was told first, ns.
+    told_ns: u64,
     /// When the next word is due, ns. `None`: nothing is to be told.
     due_ns: Option<u64>,
     /// From when on the others below are not waited for, ns.
@@ -30,7 +34,7 @@ pub(super) struct Reports {
 impl Reports {
     pub(super) const fn new(span: (u32, u32), above: u32) -> Self {
         let whole = MemberRanges::none();
-        Self { span, whole, confirmed: 0, above, tries: 0, due_ns: None, patient_until_ns: u64::MAX }
+        Self { span, whole, confirmed: 0, above, tries: 0, told_ns: 0, due_ns: None, patient_until_ns: u64::MAX }
     }
 
     /// The member is whole, and waits so long for those below it.
@@ -68,11 +72,16 @@ impl Reports {
         above: impl Fn(u32) -> u32,
     ) -> Option<(u32, MemberRanges)> {
         self.due_ns.filter(|due_ns| *due_ns <= now_ns)?;
-        if self.tries >= TRIES && self.above != HOME {
+        // It may stand still.
+        let is_silent = self.tries >= TRIES && now_ns >= self.told_ns.saturating_add(stall_ns);
+        if is_silent && self.above != HOME {
             (self.above, self.tries) = (above(self.above), 0);
         }
+        if self.tries == 0 {
+            self.told_ns = now_ns;
+        }
         self.tries = self.tries.saturating_add(1);
-        self.due_ns = Some(now_ns.saturating_add((patience_ns << self.tries.min(8)) + stall_ns));
+        self.due_ns = Some(now_ns.saturating_add(patience_ns << self.tries.min(DOUBLINGS_MAX)));
         Some((self.above, self.some()))
     }
 

@@ -6,9 +6,14 @@ use super::ranges::MemberRanges;
 use crate::limits::PROBES_MAX;
 
 /// How often somebody is asked who does not answer.
-const TRIES: u8 = 4;
+const TRIES: u8 = 6;
+/// Most doublings of the time between questions to who does not.
+const UNANSWERED_DOUBLINGS_MAX: u8 = 3;
 /// Who answers is lost, too, if it has got nothing more for so long, ns.
 const STANDSTILL_NS: u64 = 2_000_000_000;
+/// The same as times that an answer may take, and so often it has to have said so.
+const STANDSTILL_TIMES: u64 = 16;
+const STANDSTILLS: u8 = 3;
 /// Most doublings of the time between questions to who answers.
 const DOUBLINGS_MAX: u8 = 8;
 
@@ -91,8 +96,9 @@ impl Roll {
             return Vec::new();
         }
         let is_lost = |probe: &Probe| {
-            let stands_ns = now_ns.saturating_sub(probe.since_ns);
-            probe.due_ns <= now_ns && (probe.unanswered >= TRIES || stands_ns >= STANDSTILL_NS + stall_ns)
+            let still_until_ns = probe.since_ns.saturating_add(STANDSTILL_NS + STANDSTILL_TIMES * patience_ns + stall_ns);
+            let stands = probe.standstills >= STANDSTILLS && still_until_ns <= now_ns;
+            probe.due_ns <= now_ns && (probe.unanswered >= TRIES || stands)
         };
         for probe in self.probes.iter().filter(|probe| is_lost(probe)) {
             self.settled.add(probe.member, probe.member);
@@ -116,7 +122,8 @@ impl Roll {
         }
         let mut asked = Vec::new();
         for probe in self.probes.iter_mut().filter(|probe| probe.due_ns <= now_ns) {
-            let wait_ns = (patience_ns << probe.unanswered.max(probe.standstills)) + stall_ns;
+            let doublings = probe.unanswered.min(UNANSWERED_DOUBLINGS_MAX).max(probe.standstills);
+            let wait_ns = (patience_ns << doublings) + stall_ns;
             probe.due_ns = now_ns.saturating_add(wait_ns);
             probe.unanswered += 1;
             asked.push(probe.member);

@@ -8,6 +8,9 @@ use crate::trees::Place;
 
 /// Of those that are asked at random, so many are tried until one may have what is wanted.
 const HOLDER_TRIES: u32 = 12;
+/// Where members stand still, who does not answer is silent when nothing was heard of it for so many times that an
+/// answer may take, besides.
+const SILENT_TIMES: u64 = 2;
 /// So many in a row that did not have it, for each step from home, then that is asked.
 const MISSES_MAX: u32 = 3;
 /// As many steps everybody is taken to be from home in a tree of branches, where all of a branch may be gone.
@@ -16,10 +19,15 @@ const BRANCH_STEPS: u32 = 8;
 impl Machine {
     /// Asks a member for what is missing of a piece, if there is room for that.
     pub(super) fn ask(&mut self, piece: u32, of: u32, now_ns: u64) -> bool {
+        self.ask_since(piece, of, now_ns, now_ns)
+    }
+
+    /// The same if it was asked for it before.
+    fn ask_since(&mut self, piece: u32, of: u32, since_ns: u64, now_ns: u64) -> bool {
         let assembly = self.assemblies.get(piece);
         let whole = self.plan.packets(piece);
         let packets = assembly.map_or(whole, |assembly| whole.without(assembly.packets));
-        let is_asked = !packets.is_empty() && self.asks.add(Some(piece), of, now_ns);
+        let is_asked = !packets.is_empty() && self.asks.add_again(Some(piece), of, since_ns, now_ns);
         if is_asked {
             self.say(of, Message::Ask { piece, packets });
         }
@@ -99,12 +107,12 @@ impl Machine {
 
     /// Somebody does not have what it was asked for.
     pub(super) fn not_here(&mut self, from: u32, piece: Option<u32>, now_ns: u64) {
-        let Some(_) = self.asks.refused(piece, from) else { return };
+        let Some(asked) = self.asks.refused(piece, from) else { return };
         let is_to_come = |piece: &u32| {
             self.shape.parent(self.me, *piece) == Some(from) && from != HOME && !self.feeds.is_left(*piece)
         };
         if let Some(piece) = piece.filter(is_to_come) {
-            self.asks.wait_for(piece, from, now_ns);
+            self.asks.wait_for(piece, from, asked.since_ns, now_ns);
         } else {
             self.others.miss();
             let about = piece.or_else(|| self.branch_piece_of(from));
@@ -117,20 +125,30 @@ impl Machine {
 
     /// What was asked for did not come in time.
     pub(super) fn not_answered(&mut self, asked: Asked, now_ns: u64) {
+        let stall_ns = u64::from(self.plan.link.stall_ns);
         if asked.is_to_come {
-            // It does not come from there; whoever else has it is asked.
+            // Perhaps it came and is lost. Where it does not come for long, whoever else has it is asked.
+            let until_ns = asked.since_ns.saturating_add(stall_ns);
             if let Some(piece) = asked.piece.filter(|piece| !self.have.has(*piece)) {
-                self.ask_holder(piece, now_ns);
+                match until_ns > now_ns {
+                    true => self.ask_since(piece, asked.of, asked.since_ns, now_ns),
+                    false => self.ask_holder(piece, now_ns),
+                };
             }
         } else {
-            self.others.miss();
             if let Some(piece) = asked.piece {
                 self.assemblies.give_up(piece);
             }
+            if asked.is_heard {
+                self.look_ns = self.look_ns.min(now_ns);
+                return;
+            }
+            self.others.miss();
             if !self.feeds.not_answered(asked.of, asked.at_ns) && asked.of != HOME {
                 self.others.suspect(asked.of);
             }
-            if self.feeds.is_given_up(asked.of) {
+            let more_ns = stall_ns.min(SILENT_TIMES * self.asks.patience_ns());
+            if self.feeds.is_given_up(asked.of, stall_ns + more_ns, now_ns) {
                 self.leave_parent(asked.of, now_ns);
             }
         }

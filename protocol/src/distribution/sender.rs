@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use super::estimate::Shape;
+use super::lanes::Lanes;
 use super::pieces::PacketSet;
 use super::plan::Plan;
 use crate::limits::ANSWERS_PER_MEMBER_MAX;
@@ -15,10 +17,13 @@ pub(super) struct Burst {
 }
 
 /// See this module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sender {
-    /// Pieces for those below, each with the number of the next of them that it goes to.
+    /// Pieces for those below in two trees.
+    pub(super) lanes: Lanes,
+    /// Pieces for those below in a branch, each with the number of the next of them that it goes to.
     pushes: VecDeque<(u32, u32)>,
+    shape: Shape,
     /// What was asked for, which goes first: somebody waits for it.
     answers: VecDeque<Burst>,
     /// When the link is free.
@@ -35,8 +40,16 @@ const HOME_ANSWERS_SHARE: u64 = 16;
 const CREDIT_PIECES: u64 = 2;
 
 impl Sender {
+    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Self {
+        let (pushes, answers) = (VecDeque::new(), VecDeque::new());
+        Self { lanes: Lanes::new(plan, shape, me), shape, pushes, answers, free_ns: 0, credit_ns: 0 }
+    }
+
     /// A piece is there to be passed on. Whether there was memory to note that.
     pub(super) fn push(&mut self, piece: u32) -> bool {
+        if let Shape::Two(_) = self.shape {
+            return self.lanes.push(piece);
+        }
         let has_room = self.pushes.try_reserve(1).is_ok();
         if has_room {
             self.pushes.push_back((piece, 0));
@@ -60,7 +73,9 @@ impl Sender {
 
     /// When something is to be sent next, ns.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        (!self.pushes.is_empty() || !self.answers.is_empty()).then_some(self.free_ns)
+        let is_now = !self.pushes.is_empty() || !self.answers.is_empty();
+        let ready_ns = if is_now { Some(0) } else { self.lanes.due_ns() };
+        ready_ns.map(|ready_ns| self.free_ns.max(ready_ns))
     }
 
     /// Whether everything went to those below.
@@ -73,22 +88,24 @@ impl Sender {
         self.due_ns().is_none()
     }
 
-    /// What is sent next, if the link is free. `below` says who gets a piece as the so-and-so-manieth: `None` if nobody
-    /// does, `Some(None)` if that one shall not have it.
+    /// What is sent next, if the link is free. `instead_of` says who gets what would be a member's in one of two trees,
+    /// if anybody; `below` who gets a piece of a branch as the so-and-so-manieth.
     pub(super) fn next(
         &mut self,
         plan: &Plan,
         is_home: bool,
         now_ns: u64,
-        below: impl Fn(u32, u32) -> Option<Option<u32>>,
+        instead_of: impl Fn(usize, u32) -> Option<u32>,
+        below: impl Fn(u32, u32) -> Option<u32>,
     ) -> Option<Burst> {
         if self.free_ns > now_ns {
             return None;
         }
-        let may_answer = self.pushes.is_empty() || self.credit_ns >= 0;
+        let has_pushes = !self.pushes.is_empty() || self.lanes.due_ns().is_some_and(|due_ns| due_ns <= now_ns);
+        let may_answer = !has_pushes || self.credit_ns >= 0;
         let (burst, is_answer) = match self.answers.pop_front_if(|_| may_answer) {
             Some(burst) => (burst, true),
-            None => match self.next_push(plan, below) {
+            None => match self.next_push(plan, now_ns, instead_of, below) {
                 Some(burst) => (burst, false),
                 None => (self.answers.pop_front()?, true),
             },
@@ -97,7 +114,7 @@ impl Sender {
         let most_ns = (CREDIT_PIECES * plan.piece_ns()).cast_signed();
         let share = if is_home { HOME_ANSWERS_SHARE } else { ANSWERS_SHARE };
         let credit_ns = match is_answer {
-            true if self.pushes.is_empty() => 0,
+            true if !has_pushes => 0,
             true => -piece_ns.cast_signed(),
             false => (piece_ns / share).cast_signed(),
         };
@@ -107,19 +124,23 @@ impl Sender {
         Some(burst)
     }
 
-    fn next_push(&mut self, plan: &Plan, below: impl Fn(u32, u32) -> Option<Option<u32>>) -> Option<Burst> {
+    fn next_push(
+        &mut self,
+        plan: &Plan,
+        now_ns: u64,
+        instead_of: impl Fn(usize, u32) -> Option<u32>,
+        below: impl Fn(u32, u32) -> Option<u32>,
+    ) -> Option<Burst> {
+        if let Some((to, piece)) = self.lanes.next(now_ns, instead_of) {
+            return Some(Burst { to, piece, packets: plan.packets(piece) });
+        }
         while let Some((piece, number)) = self.pushes.front_mut() {
-            match below(*piece, *number) {
-                None => {
-                    self.pushes.pop_front();
-                }
-                Some(to) => {
-                    *number += 1;
-                    if let Some(to) = to {
-                        return Some(Burst { to, piece: *piece, packets: plan.packets(*piece) });
-                    }
-                }
-            }
+            let Some(to) = below(*piece, *number) else {
+                self.pushes.pop_front();
+                continue;
+            };
+            *number += 1;
+            return Some(Burst { to, piece: *piece, packets: plan.packets(*piece) });
         }
         None
     }

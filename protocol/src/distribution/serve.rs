@@ -11,6 +11,7 @@ impl Machine {
     /// Somebody asks for packets of a piece.
     pub(super) fn asked(&mut self, from: u32, piece: u32, packets: PacketSet) {
         let has_begun = self.me != HOME || self.begun_ns.is_some();
+        self.remind(from, piece);
         if has_begun && self.have.has(piece) && self.may_serve() {
             self.answer(from, piece, packets.within(self.plan.packets(piece)), Some(piece));
         } else if has_begun && self.have.has(piece) {
@@ -26,6 +27,8 @@ impl Machine {
         }
         if !self.sender.answer(Burst { to, piece, packets }) {
             self.say(to, Message::Busy { piece: asked });
+        } else if packets == self.plan.packets(piece) {
+            self.sender.lanes.answered(to, piece);
         }
     }
 
@@ -61,19 +64,14 @@ impl Machine {
     /// Sends whatever its link has room for now.
     pub(super) fn send(&mut self, now_ns: u64) {
         let (shape, feeds, me) = (self.shape, &self.feeds, self.me);
+        let instead_of = |tree, child| feeds.instead_of(tree, child);
         let below = |piece, number| match shape {
-            Shape::Two(trees) => {
-                let tree = tree_of(piece);
-                let child = trees.children(tree, me).get(number as usize).copied().flatten()?;
-                Some(feeds.instead_of(tree, child))
-            }
-            Shape::Branches(tree) if me == HOME => {
-                let head = piece % tree.branches() + 1;
-                (number == 0).then_some(Some(head))
-            }
-            Shape::Branches(tree) => Some(Some(tree.children(me).nth(number as usize)?)),
+            Shape::Two(_) => None,
+            Shape::Branches(tree) if me == HOME => (number == 0).then_some(piece % tree.branches() + 1),
+            Shape::Branches(tree) => tree.children(me).nth(number as usize),
         };
-        while let Some(Burst { to, piece, packets }) = self.sender.next(&self.plan, me == HOME, now_ns, below) {
+        while let Some(burst) = self.sender.next(&self.plan, me == HOME, now_ns, instead_of, below) {
+            let Burst { to, piece, packets } = burst;
             self.effects.push_back(Effect::Send { to, piece, packets });
         }
         if self.me == HOME && self.begun_ns.is_some() && self.sender.is_idle() {

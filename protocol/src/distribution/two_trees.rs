@@ -3,15 +3,16 @@
 use super::estimate::{HOME, Shape, tree_of};
 use super::machine::Machine;
 use super::message::Message;
+use super::pieces::PacketSet;
 
 /// Pieces that may come at once from a parent behind one that is missing, before that is asked for.
 const QUIET_PIECES: u64 = 5;
+/// The same where they come more slowly than the link would have it, as times from one to the next.
+const QUIET_PACES: u64 = 3;
 /// A parent that is so many pieces later than the estimate is left.
 const LATE_PIECES: u64 = 48;
 /// Those below wait for so many more, so that who is next to a slow one leaves it, and those below go on with that.
 const LATE_PIECES_MORE: u64 = 24;
-/// Behind a missing piece more than so many others have come, half of them of its tree: its link is too slow.
-const FLOOD_PIECES: u64 = 200;
 /// How fast pieces come is looked at over the time of so many.
 const SLOW_PIECES: u64 = 64;
 /// A parent that is late is left when so many pieces came sooner from others, which were asked to see that.
@@ -25,6 +26,8 @@ const PULLED_MAX: usize = 4;
 const NEAR_DEPTH: u32 = 3;
 /// Questions to home that a member may have open.
 const HOME_ASKS_MAX: usize = 2;
+/// So often somebody is asked to be the parent.
+const ADOPT_TRIES: u8 = 4;
 /// A parent that does not answer so often is left.
 const UNANSWERED_MAX: u8 = 2;
 
@@ -34,6 +37,13 @@ struct Feed {
     parent: u32,
     /// Behind the last piece that came from it.
     reached: u32,
+    /// The piece of which something came from it last, unasked.
+    current: Option<u32>,
+    /// The piece that it was told of last.
+    told: Option<u32>,
+    /// When the current one began to come, and how long it is from one to the next, smoothed, ns.
+    current_ns: u64,
+    pace_ns: u64,
     /// When it was last heard of, or could have been, ns.
     heard_ns: u64,
     /// How often it did not answer.
@@ -44,8 +54,10 @@ struct Feed {
     is_left: bool,
     /// The parent is not the one of the tree's shape.
     is_adopted: bool,
-    /// Who was asked to be the parent.
+    /// Who was asked to be the parent, how often, and when that is done again, ns.
     asked_of: Option<u32>,
+    asked: u8,
+    ask_ns: u64,
     /// The first piece that may be missing.
     low: u32,
     /// What had come, and when, when it was last looked how fast pieces come.
@@ -93,14 +105,31 @@ impl Feeds {
         Self { feeds: [feed(0), feed(1)], gone: [None; 2], orphan: None }
     }
 
-    /// A piece came.
-    pub(super) fn heard(&mut self, piece: u32, from: u32, now_ns: u64) {
-        let feed = &mut self.feeds[tree_of(piece)];
-        if feed.parent == from {
-            (feed.heard_ns, feed.unanswered) = (now_ns, 0);
-            feed.proofs = feed.proofs.saturating_sub(1);
-            feed.reached = feed.reached.max(piece + 1);
+    /// Some of a piece came. Gives the one that came before from the same parent, if that is over now.
+    pub(super) fn heard(&mut self, piece: u32, from: u32, is_asked: bool, now_ns: u64) -> Option<u32> {
+        let tree = tree_of(piece);
+        if !is_asked {
+            // What says that it does so from now on may be lost.
+            self.adopted(tree, from, now_ns);
         }
+        let feed = &mut self.feeds[tree];
+        if feed.parent != from {
+            return None;
+        }
+        (feed.heard_ns, feed.unanswered) = (now_ns, 0);
+        feed.proofs = feed.proofs.saturating_sub(1);
+        feed.reached = feed.reached.max(piece + 1);
+        // What was asked for comes between the others.
+        if is_asked || feed.current == Some(piece) {
+            return None;
+        }
+        if feed.current.is_some() {
+            let took_ns = now_ns.saturating_sub(feed.current_ns);
+            feed.pace_ns = if feed.pace_ns == 0 { took_ns } else { (7 * feed.pace_ns + took_ns) / 8 };
+        }
+        feed.current_ns = now_ns;
+        let told = feed.told;
+        feed.current.replace(piece).filter(|passed| told != Some(*passed))
     }
 
     /// A piece is there. Whether it came from another than the parent.
@@ -124,9 +153,12 @@ impl Feeds {
         is_parent
     }
 
-    /// Whether a parent has not answered too often.
-    pub(super) fn is_given_up(&self, of: u32) -> bool {
-        self.feeds.iter().any(|feed| feed.parent == of && feed.unanswered >= UNANSWERED_MAX)
+    /// Whether a parent has not answered too often, and was not heard of for longer than anybody stands still.
+    pub(super) fn is_given_up(&self, of: u32, stall_ns: u64, now_ns: u64) -> bool {
+        self.feeds.iter().any(|feed| {
+            let is_silent = feed.heard_ns.saturating_add(stall_ns) <= now_ns;
+            feed.parent == of && feed.unanswered >= UNANSWERED_MAX && is_silent
+        })
     }
 
     /// Whether the parent is left that a piece would come from.
@@ -157,8 +189,16 @@ impl Feeds {
         gone.map_or(Some(who), |(_, _, instead)| *instead)
     }
 
-    /// Somebody answers.
-    pub(super) fn is_alive(&mut self, who: u32) {
+    /// Whether somebody below is sent nothing any more, as another gets it instead.
+    fn is_dropped(&self, tree: usize, who: u32) -> bool {
+        self.gone.iter().flatten().any(|(of, gone, instead)| (*of, *gone) == (tree, who) && instead.is_some())
+    }
+
+    /// Somebody said something.
+    pub(super) fn is_alive(&mut self, who: u32, now_ns: u64) {
+        for feed in self.feeds.iter_mut().filter(|feed| feed.parent == who) {
+            (feed.heard_ns, feed.unanswered) = (now_ns, 0);
+        }
         self.orphan = self.orphan.filter(|orphan| orphan.parent != who);
     }
 
@@ -179,33 +219,26 @@ impl Feeds {
 impl Machine {
     /// Asks for what is missing, of parents or, where they are left, of anybody.
     pub(super) fn look_at_trees(&mut self, now_ns: u64) {
-        let quiet_ns = QUIET_PIECES * self.estimate.piece_ns() + 2 * u64::from(self.plan.link.latency_ns);
-        // More come while somebody stands still, and then an answer is lost.
-        let flood_pieces = FLOOD_PIECES + 4 * u64::from(self.plan.link.stall_ns) / self.estimate.piece_ns();
         let mut next_ns = u64::MAX;
         for tree in 0..2 {
             let Some(low) = self.low(tree) else { continue };
-            let Feed { reached, is_adopted, .. } = self.feeds.feeds[tree];
-            if !is_adopted && u64::from(reached.saturating_sub(low)) > flood_pieces {
-                // More comes than the member's link has room for: it asks for as much as it can take.
-                self.leave_all(now_ns);
-            }
             if self.is_late(tree, now_ns) && self.is_slow(tree, now_ns) {
                 // Perhaps all are late: others are asked before the parent is left.
                 if self.feeds.feeds[tree].proofs >= PROOFS_MAX {
                     self.leave(tree, now_ns);
-                    self.ask_to_be_adopted(tree, true);
+                    self.ask_to_be_adopted(tree, true, now_ns);
                 } else if !self.is_under_way(low) {
                     self.ask_holder(low, now_ns);
                 }
             }
             if self.feeds.feeds[tree].is_left {
+                self.ask_again_to_be_adopted(tree, now_ns);
                 self.pull(tree, low, now_ns);
                 next_ns = next_ns.min(now_ns + self.estimate.piece_ns());
                 continue;
             }
             self.ask_for_gaps(tree, low, now_ns);
-            next_ns = next_ns.min(self.ask_if_quiet(tree, low, quiet_ns, now_ns));
+            next_ns = next_ns.min(self.ask_if_quiet(tree, low, now_ns));
         }
         self.look_ns = next_ns;
     }
@@ -236,14 +269,19 @@ impl Machine {
         by_ns.is_some_and(|by_ns| by_ns.saturating_add(late_ns) < self.elapsed_ns(now_ns))
     }
 
-    /// Whether fewer than half of the pieces came lately that should have.
+    /// Whether fewer than half of the pieces came lately that should have, and than came of the other tree: where both
+    /// are slow, it is not the parents.
     fn is_slow(&mut self, tree: usize, now_ns: u64) -> bool {
         let piece_ns = self.estimate.piece_ns();
+        let other_ns = self.feeds.feeds[1 - tree].pace_ns;
         let feed = &mut self.feeds.feeds[tree];
         let (reached, at_ns) = feed.marked;
         let took_ns = now_ns.saturating_sub(at_ns);
         if took_ns >= SLOW_PIECES * piece_ns {
-            feed.is_slow = at_ns > 0 && u64::from(feed.reached - reached) * 2 * piece_ns < took_ns;
+            // As pieces of both trees take turns, one of its own should come in the time of two.
+            let came = u64::from(feed.reached - reached) / 2;
+            let is_below = |pace_ns: u64| came * 2 * pace_ns < took_ns;
+            feed.is_slow = at_ns > 0 && is_below(2 * piece_ns) && other_ns > 0 && is_below(other_ns);
             feed.marked = (feed.reached, now_ns);
         }
         feed.is_slow
@@ -251,7 +289,7 @@ impl Machine {
 
     fn ask_for_gaps(&mut self, tree: usize, low: u32, now_ns: u64) {
         let feed = self.feeds.feeds[tree];
-        if low + 1 >= feed.reached {
+        if low >= feed.reached {
             return;
         }
         let depth = match self.shape {
@@ -263,8 +301,9 @@ impl Machine {
         let missing: alloc::vec::Vec<u32> = self
             .have
             .missing_from(low)
-            .take_while(|piece| piece + 1 < feed.reached)
+            .take_while(|piece| *piece < feed.reached)
             .filter(|piece| tree_of(*piece) == tree && !self.is_under_way(*piece))
+            .filter(|piece| piece + 1 < feed.reached || self.is_past(*piece))
             .filter(|piece| piece + ABSENT_PIECES < feed.reached || self.assemblies.get(*piece).is_some())
             .take(crate::limits::ASKS_PER_MEMBER_MAX)
             .collect();
@@ -277,8 +316,17 @@ impl Machine {
         }
     }
 
-    fn ask_if_quiet(&mut self, tree: usize, low: u32, quiet_ns: u64, now_ns: u64) -> u64 {
+    /// Whether the last packet of a piece came, behind which none are to be expected.
+    fn is_past(&self, piece: u32) -> bool {
+        let last = PacketSet::one(self.plan.packets(piece).count().saturating_sub(1));
+        self.assemblies.get(piece).is_some_and(|assembly| !assembly.packets.within(last).is_empty())
+    }
+
+    fn ask_if_quiet(&mut self, tree: usize, low: u32, now_ns: u64) -> u64 {
         let feed = self.feeds.feeds[tree];
+        let usual_ns = QUIET_PIECES * self.estimate.piece_ns();
+        let paces_ns = (QUIET_PACES * feed.pace_ns).min(usual_ns + u64::from(self.plan.link.stall_ns));
+        let quiet_ns = usual_ns.max(paces_ns) + 2 * u64::from(self.plan.link.latency_ns);
         let begun_ns = self.begun_ns.unwrap_or(now_ns);
         let expected_ns = begun_ns + self.estimate.has_by(self.shape, self.me, low).unwrap_or(0);
         let at_ns = feed.heard_ns.max(expected_ns) + quiet_ns;
@@ -289,6 +337,20 @@ impl Machine {
             self.ask(low, feed.parent, now_ns);
         }
         now_ns + quiet_ns
+    }
+
+    /// Tells a parent that a piece is there, or that no more comes of it, and how much is missing.
+    pub(super) fn say_arrived(&mut self, piece: u32) {
+        let Shape::Two(_) = self.shape else { return };
+        let tree = tree_of(piece);
+        let Feed { parent, current, is_left, .. } = self.feeds.feeds[tree];
+        if is_left || current.is_none() {
+            return;
+        }
+        // Of what the parent lacks itself nothing came: it shall not wait for that.
+        let open = self.assemblies.count(|piece| tree_of(piece) == tree && Some(piece) != current);
+        self.feeds.feeds[tree].told = Some(piece);
+        self.say(parent, Message::Arrived { piece, open });
     }
 
     /// Whether a piece was asked for, or is being checked.
@@ -333,21 +395,31 @@ impl Machine {
             for tree in 0..2 {
                 if self.feeds.feeds[tree].parent == parent && !self.feeds.feeds[tree].is_left {
                     self.leave(tree, now_ns);
-                    self.ask_to_be_adopted(tree, false);
+                    self.ask_to_be_adopted(tree, false, now_ns);
                 }
             }
         }
     }
 
     /// Asks whoever is above a parent that is silent or slow to send to the member instead.
-    fn ask_to_be_adopted(&mut self, tree: usize, is_slow: bool) {
+    fn ask_to_be_adopted(&mut self, tree: usize, is_slow: bool, now_ns: u64) {
         let Shape::Two(trees) = self.shape else { return };
+        let patience_ns = 4 * self.asks.patience_ns() + u64::from(self.plan.link.stall_ns);
         let feed = &mut self.feeds.feeds[tree];
         let instead_of = feed.parent;
         if instead_of != HOME && !feed.is_adopted {
             let above = trees.parent(tree, instead_of);
-            feed.asked_of = Some(above);
+            (feed.asked_of, feed.is_slow) = (Some(above), is_slow);
+            (feed.asked, feed.ask_ns) = (feed.asked.saturating_add(1), now_ns.saturating_add(patience_ns));
             self.say(above, Message::Adopt { tree: tree as u8, instead_of, is_slow });
+        }
+    }
+
+    /// The same again, if nobody says anything to it.
+    fn ask_again_to_be_adopted(&mut self, tree: usize, now_ns: u64) {
+        let Feed { asked_of, asked, ask_ns, is_slow, .. } = self.feeds.feeds[tree];
+        if asked_of.is_some() && asked < ADOPT_TRIES && ask_ns <= now_ns {
+            self.ask_to_be_adopted(tree, is_slow, now_ns);
         }
     }
 
@@ -367,6 +439,22 @@ impl Machine {
         }
     }
 
+    /// A parent sends nothing more: whatever is missing is asked for.
+    pub(super) fn dropped(&mut self, tree: usize, from: u32, now_ns: u64) {
+        if let Some(feed) = self.feeds.feeds.get_mut(tree).filter(|feed| feed.parent == from && !feed.is_left) {
+            feed.is_left = true;
+            self.look_ns = now_ns;
+        }
+    }
+
+    /// Somebody below asks for something that would be sent to it if another did not get it instead. It may not know.
+    pub(super) fn remind(&mut self, who: u32, piece: u32) {
+        let tree = tree_of(piece);
+        if self.feeds.is_dropped(tree, who) {
+            self.say(who, Message::Dropped { tree: tree as u8 });
+        }
+    }
+
     /// Somebody that is sent the pieces of a tree wants no more of them.
     pub(super) fn let_go(&mut self, tree: usize, who: u32) {
         let Shape::Two(trees) = self.shape else { return };
@@ -381,6 +469,7 @@ impl Machine {
         self.feeds.orphan = None;
         if self.feeds.left(orphan.tree, orphan.parent, Some(orphan.who)) {
             self.say(orphan.who, Message::Adopted { tree: orphan.tree as u8 });
+            self.say(orphan.parent, Message::Dropped { tree: orphan.tree as u8 });
         }
     }
 
