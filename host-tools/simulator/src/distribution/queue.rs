@@ -1,9 +1,9 @@
 //! What is to happen, in the order of its time.
 //!
-//! Millions of things are planned at once, nearly all for a few pieces' times from now. A heap of them all would
-//! be the most of a run's time. So the near future is cut into slots, which have their events in the order in which
-//! these were planned; a slot's events are sorted when its time has come. Only what is far away is in a heap. Slots have
-//! their events in chunks, which are used again: an event takes memory while it waits, and no longer.
+//! Millions of things are planned at once, nearly all for a few pieces' times from now. A heap of them all would be the
+//! most of a run's time. So the near future is cut into slots, which have their events in the order in which these were
+//! planned; a slot's events are sorted when its time has come. Only what is far away is in a heap. Slots have their
+//! events in chunks, which are used again: an event takes memory while it waits, and no longer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -217,7 +217,7 @@ mod tests {
             let (mut now_ns, mut number) = (0, 0);
             for round in 0..40_000 {
                 if model.is_empty() || random.chance(if round < 20_000 { 550 } else { 300 }) {
-                    let ahead = random.next() % (SLOTS as u64 * 2) >> random.between(0, 14);
+                    let ahead = (random.next() % (SLOTS as u64 * 2)) >> random.between(0, 14);
                     let at_ns = now_ns + ahead * (piece_ns / SLOTS_PER_PIECE).max(1);
                     queue.plan(at_ns, Event::Due(number));
                     model.insert((at_ns, number));
