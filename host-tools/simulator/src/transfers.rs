@@ -1,11 +1,17 @@
 //! `coppice-simulator distribution`: one file to many members, in several ways, each beside the time that its bytes
 //! take on one link.
 
-use anyhow::anyhow;
+mod cost;
+mod sweep;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
 use clap::Args;
 use coppice_protocol::distribution::{AskVariant, Link, Plan, Scheme, TransferId};
 use coppice_protocol::ids::Generation;
-use coppice_simulator::distribution::{Faults, Model, Options, bound_ns, random_pull, run};
+use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, random_pull, run};
 
 /// Headers of a datagram on the wire: Ethernet with preamble, check and gap, IPv4, UDP, and the transfer's own.
 const OVERHEAD_BYTES: u32 = 38 + 20 + 8 + 64;
@@ -13,10 +19,26 @@ const OVERHEAD_BYTES: u32 = 38 + 20 + 8 + 64;
 const BUFFER_BYTES: u64 = 4_000_000;
 /// A transfer that takes longer is given up, simulated ns.
 const LIMIT_NS: u64 = 60_000_000_000;
-/// More members are too many for the model that looks at all of them at each step.
-const RANDOM_PULL_MEMBERS_MAX: u32 = 4096;
+/// More members are too many for the model in which each knows what its neighbours have.
+const RANDOM_PULL_MEMBERS_MAX: u32 = 32_768;
+const RANDOM_PULL: &str = "model: random pull, rarest first";
 /// Pieces of the published scheme, and branches.
 const BRANCHES: u64 = 128;
+
+/// What the machines do.
+const SCHEMES: [(&str, Scheme); 3] = [
+    ("two trees", Scheme::TwoTrees),
+    ("published scheme, piece first", Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst }),
+    ("published scheme, node first", Scheme::Branches { layers: 2, ask: AskVariant::NodeFirst }),
+];
+/// What people use today, beside [`RANDOM_PULL`].
+const MODELS: [(&str, Model); 5] = [
+    ("model: one copy after another", Model::Sequential),
+    ("model: whole files through a tree of 128", Model::StoreAndForward(128)),
+    ("model: sbcast, fan-out 50", Model::StoreAndForward(50)),
+    ("model: binomial tree", Model::Binomial),
+    ("model: chain, piece by piece", Model::Chain),
+];
 
 /// What to transfer, over what.
 #[derive(Args)]
@@ -39,9 +61,9 @@ pub(crate) struct Transfer {
     /// Latency between any two, microseconds
     #[arg(long, value_name = "US", default_value_t = 5.0)]
     latency: f64,
-    /// Probability that a packet is lost, where something is
-    #[arg(long, value_name = "P", default_value_t = 0.001)]
-    loss: f64,
+    /// Probabilities that a packet is lost, where something is: a row for each
+    #[arg(long, value_name = "P", value_delimiter = ',', default_values_t = [0.001, 0.01])]
+    loss: Vec<f64>,
     /// Share of the members that die, where some do
     #[arg(long, value_name = "P", default_value_t = 0.01)]
     dying: f64,
@@ -54,17 +76,20 @@ pub(crate) struct Transfer {
     /// Two trees without faults, and nothing else
     #[arg(long)]
     short: bool,
+    /// Also run each way without faults for 16, 64, 256 … members, up to those above, and draw that to this file (SVG)
+    #[arg(long, value_name = "FILE", conflicts_with = "short")]
+    plot: Option<PathBuf>,
 }
 
 impl Transfer {
-    fn plan(&self, scheme: Scheme) -> Plan {
+    fn plan(&self, scheme: Scheme, members: u32) -> Plan {
         let mut plan = Plan {
             transfer: TransferId { number: 1, generation: Generation(1) },
             bytes: self.bytes,
             piece_bytes: self.piece,
             packet_bytes: self.packet,
             overhead_bytes: OVERHEAD_BYTES,
-            members: self.members,
+            members,
             scheme,
             link: Link {
                 bytes_per_second: (self.bandwidth * 1e9 / 8.0) as u64,
@@ -82,9 +107,18 @@ impl Transfer {
         plan
     }
 
-    /// Prints the table.
+    /// Prints the table and draws the plot, if that is wanted, and says what that took.
     pub(crate) fn show(&self) -> anyhow::Result<()> {
-        let plan = self.plan(Scheme::TwoTrees);
+        let begin = Instant::now();
+        self.plot.as_deref().map_or(Ok(()), sweep::check)?;
+        self.show_table()?;
+        self.plot.as_deref().map_or(Ok(()), |path| sweep::show(self, path))?;
+        cost::show(begin);
+        Ok(())
+    }
+
+    fn show_table(&self) -> anyhow::Result<()> {
+        let plan = self.plan(Scheme::TwoTrees, self.members);
         println!(
             "{} bytes to {} members at {} Gbit/s and {} us; the bytes alone take {:.3} ms on one link",
             self.bytes,
@@ -97,45 +131,45 @@ impl Transfer {
             "{:44} {:>9} {:>8} {:>9} {:>8} {:>9} {:>7}",
             "", "whole ms", "x bound", "known ms", "of home", "asked", "lost"
         );
-        self.simulate("two trees", Scheme::TwoTrees, Faults::default())?;
+        self.simulate(SCHEMES[0].0, Scheme::TwoTrees, Faults::default())?;
         if self.short {
             return Ok(());
         }
-        let Self { loss, dying, slow, .. } = *self;
-        let lossy = format!("two trees, {} % of packets lost", loss * 100.0);
-        self.simulate(&lossy, Scheme::TwoTrees, Faults { loss, ..Faults::default() })?;
-        let dead = format!("two trees, that and {} % of members die", dying * 100.0);
+        let Self { dying, slow, .. } = *self;
+        for loss in self.loss.iter().copied() {
+            let lossy = format!("two trees, {} % of packets lost", loss * 100.0);
+            self.simulate(&lossy, Scheme::TwoTrees, Faults { loss, ..Faults::default() })?;
+        }
+        let loss = self.loss.first().copied().unwrap_or(0.0);
+        let dead = format!("two trees, {} % lost and {} % of members die", loss * 100.0, dying * 100.0);
         self.simulate(&dead, Scheme::TwoTrees, Faults { loss, dying, ..Faults::default() })?;
         let slower = format!("two trees, {} % ten times slower: the others", slow * 100.0);
         self.simulate(&slower, Scheme::TwoTrees, Faults { slow, ..Faults::default() })?;
-        for (name, ask) in [("piece", AskVariant::PieceFirst), ("node", AskVariant::NodeFirst)] {
-            let name = format!("published scheme, {name} first");
-            self.simulate(&name, Scheme::Branches { layers: 2, ask }, Faults::default())?;
+        for (name, scheme) in &SCHEMES[1..] {
+            self.simulate(name, *scheme, Faults::default())?;
         }
-        for (name, model) in [
-            ("model: one copy after another", Model::Sequential),
-            ("model: whole files through a tree of 128", Model::StoreAndForward(128)),
-            ("model: sbcast, fan-out 50", Model::StoreAndForward(50)),
-            ("model: binomial tree", Model::Binomial),
-            ("model: chain, piece by piece", Model::Chain),
-        ] {
+        for (name, model) in MODELS {
             row(name, model.whole_ns(&plan), &plan);
         }
         if self.members <= RANDOM_PULL_MEMBERS_MAX {
-            row("model: random pull, rarest first", random_pull(&plan, self.seed), &plan);
+            row(RANDOM_PULL, random_pull(&plan, self.seed), &plan);
         }
         Ok(())
     }
 
-    fn simulate(&self, name: &str, scheme: Scheme, faults: Faults) -> anyhow::Result<()> {
-        let plan = self.plan(scheme);
-        let buffer_bytes = match scheme {
+    fn run(&self, plan: &Plan, faults: Faults) -> anyhow::Result<Transferred> {
+        let buffer_bytes = match plan.scheme {
             Scheme::TwoTrees => BUFFER_BYTES,
             // Whole pieces wait for each other.
-            Scheme::Branches { .. } => self.bytes * 2,
+            Scheme::Branches { .. } => self.bytes.saturating_mul(2),
         };
-        let options = Options { plan, seed: self.seed, faults, buffer_bytes, check_ns: 0, limit_ns: LIMIT_NS };
-        let result = run(&options).map_err(|what| anyhow!("{name}: {what}"))?;
+        let options = Options { plan: *plan, seed: self.seed, faults, buffer_bytes, check_ns: 0, limit_ns: LIMIT_NS };
+        run(&options).map_err(|what| anyhow!("{what}"))
+    }
+
+    fn simulate(&self, name: &str, scheme: Scheme, faults: Faults) -> anyhow::Result<()> {
+        let plan = self.plan(scheme, self.members);
+        let result = self.run(&plan, faults).with_context(|| name.to_owned())?;
         println!(
             "{name:44} {:>9.3} {:>8.3} {:>9.3} {:>8.3} {:>9} {:>7}",
             result.quick_ns as f64 / 1e6,

@@ -2,7 +2,7 @@
 
 use coppice_protocol::distribution::{AskVariant, Link, Plan, Scheme, TransferId};
 use coppice_protocol::ids::Generation;
-use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, run};
+use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, random_pull, run};
 
 fn plan(members: u32, scheme: Scheme) -> Plan {
     Plan {
@@ -110,4 +110,21 @@ fn a_run_is_the_same_again() {
     plan.bytes = 1_000_000;
     assert_eq!(transfer(plan, 7, faults), transfer(plan, 7, faults));
     assert_ne!(transfer(plan, 7, faults), transfer(plan, 8, faults));
+}
+
+#[test]
+fn random_pull_ends_between_the_bound_and_one_copy_after_another() {
+    for members in [1, 2, 30, 300] {
+        let plan = plan(members, Scheme::TwoTrees);
+        let took_ns = random_pull(&plan, 3);
+        let copies_ns = Model::Sequential.whole_ns(&plan);
+        // Nobody gets more than a piece in a piece's time; and who had its last one last had it from another.
+        let least_ns = (u64::from(plan.pieces()) * plan.piece_ns()) as f64;
+        assert!((least_ns..=copies_ns).contains(&took_ns), "{members} members: {took_ns} ns, of {least_ns}");
+        assert!(members < 30 || took_ns < 2.0 * least_ns, "{members} members: {took_ns} ns, of {least_ns}");
+        assert_eq!(random_pull(&plan, 3).to_bits(), took_ns.to_bits(), "the same again");
+    }
+    let plan = plan(300, Scheme::TwoTrees);
+    let others: std::collections::BTreeSet<u64> = (0..8).map(|seed| random_pull(&plan, seed).to_bits()).collect();
+    assert!(others.len() > 1, "another seed, another run");
 }

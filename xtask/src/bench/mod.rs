@@ -19,6 +19,8 @@ mod retain;
 mod sections;
 mod threads;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::Args;
 
@@ -30,6 +32,9 @@ pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, or, simulated and
     /// only if it is named, distribution
     group: Option<String>,
+    /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
+    #[arg(long, value_name = "FILE", requires = "group")]
+    plot: Option<PathBuf>,
 }
 
 /// One measured number and what it is to be held against.
@@ -65,7 +70,10 @@ const GROUPS: &[(&str, Group)] = &[
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.group.as_deref() == Some(distribution::NAME) {
-        return distribution::show();
+        return distribution::show(options.plot.as_deref());
+    }
+    if options.plot.is_some() {
+        bail!("--plot is for the group {} alone", distribution::NAME);
     }
     let groups: Vec<_> =
         GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();

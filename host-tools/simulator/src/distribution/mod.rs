@@ -7,12 +7,15 @@
 //! Messages are short and come between packets: they take the time of a packet of full length, and can be lost, too.
 
 mod models;
+pub mod plot;
 mod queue;
+mod random_pull;
 mod world;
 
 use coppice_protocol::distribution::Plan;
 
-pub use self::models::{Model, random_pull};
+pub use self::models::Model;
+pub use self::random_pull::random_pull;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -2,8 +2,6 @@
 
 use coppice_protocol::distribution::Plan;
 
-use crate::random::Random;
-
 /// How a file gets to many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
@@ -42,54 +40,4 @@ impl Model {
             Self::Chain => copy_ns + (members - 1.0) * (plan.piece_ns() as f64 + latency_ns),
         }
     }
-}
-
-/// As BitTorrent at its best: in each piece's time everybody sends one piece to somebody at random who lacks one that
-/// it has, the rarest of those; everybody knows at once who has what. When the last is whole, ns.
-#[must_use]
-pub fn random_pull(plan: &Plan, seed: u64) -> f64 {
-    let (members, pieces) = (plan.members as usize + 1, plan.pieces() as usize);
-    let words = pieces.div_ceil(64);
-    let mut random = Random::new(seed);
-    let mut has = vec![0_u64; members * words];
-    let mut holders = vec![1_u32; pieces];
-    (0..pieces).for_each(|piece| has[piece / 64] |= 1 << (piece % 64));
-    let mut lacking: Vec<usize> = (1..members).collect();
-    let mut slots = 0_u64;
-    while !lacking.is_empty() {
-        slots += 1;
-        let before = has.clone();
-        let mut is_busy = vec![false; members];
-        for sender in 0..members {
-            // It looks for somebody who is free to receive and lacks something.
-            for _ in 0..8 {
-                let receiver = lacking[random.next() as usize % lacking.len()];
-                if receiver == sender || is_busy[receiver] {
-                    continue;
-                }
-                let wanted = (0..words).flat_map(|word| {
-                    let mut bits = before[sender * words + word] & !has[receiver * words + word];
-                    std::iter::from_fn(move || {
-                        let bit = bits.trailing_zeros() as usize;
-                        bits &= bits.wrapping_sub(1);
-                        (bit < 64).then_some(word * 64 + bit)
-                    })
-                });
-                let start = random.next();
-                let order = |piece: usize| start.rotate_left(piece as u32 % 64) ^ piece as u64;
-                let rarest = wanted.min_by_key(|piece| (holders[*piece], order(*piece)));
-                if let Some(piece) = rarest {
-                    has[receiver * words + piece / 64] |= 1 << (piece % 64);
-                    holders[piece] += 1;
-                    is_busy[receiver] = true;
-                    break;
-                }
-            }
-        }
-        lacking.retain(|member| {
-            let count: u32 = has[member * words..(member + 1) * words].iter().map(|word| word.count_ones()).sum();
-            count as usize != pieces
-        });
-    }
-    slots as f64 * (plan.piece_ns() as f64) + f64::from(plan.link.latency_ns)
 }

@@ -9,17 +9,18 @@ use crate::random::Random;
 /// Bytes of a message on the link, about.
 const MESSAGE_BYTES: u64 = 128;
 /// How much slower the links of slow members are.
-const SLOWER: u64 = 10;
+const SLOWER: u8 = 10;
 
-/// A member and its link.
+/// A member's link, and what is known of the member. Apart from its machine, which is larger: whoever sends needs the
+/// receiver's link alone.
 struct Member {
-    machine: Machine,
     /// When its link is free, out and in, ns.
     out_free_ns: u64,
     in_free_ns: u64,
     /// The earliest time at which it is known to be due, ns.
     planned_ns: u64,
-    slower: u64,
+    /// Its link takes so many times as long.
+    slower: u8,
     is_dead: bool,
     has_first: bool,
     is_whole: bool,
@@ -30,6 +31,7 @@ pub(super) struct World {
     options: Options,
     random: Random,
     queue: Queue,
+    machines: Vec<Machine>,
     members: Vec<Member>,
     result: Transferred,
     /// Members that live and are not whole.
@@ -43,11 +45,13 @@ impl World {
         plan.check().map_err(|error| error.to_string())?;
         let mut random = Random::new(options.seed);
         let seed = random.next();
-        let mut members = Vec::with_capacity(plan.members as usize + 1);
+        let (mut machines, mut members): (Vec<Machine>, Vec<Member>) = (Vec::new(), Vec::new());
+        let count = plan.members as usize + 1;
+        let no_memory = "there is no memory for the members";
+        machines.try_reserve_exact(count).and_then(|()| members.try_reserve_exact(count)).map_err(|_| no_memory)?;
         for number in 0..=plan.members {
-            let machine = Machine::new(plan, number, seed, 0).ok_or("there is no memory for the members")?;
+            machines.push(Machine::new(plan, number, seed, 0).ok_or(no_memory)?);
             members.push(Member {
-                machine,
                 out_free_ns: 0,
                 in_free_ns: 0,
                 planned_ns: u64::MAX,
@@ -60,7 +64,8 @@ impl World {
         let mut world = Self {
             options: *options,
             random,
-            queue: Queue::default(),
+            queue: Queue::new(plan.piece_ns()),
+            machines,
             members,
             result: Transferred::default(),
             waiting: plan.members,
@@ -73,7 +78,7 @@ impl World {
                 world.queue.plan(at_ns, Event::Dies(number));
             }
         }
-        world.members[HOME as usize].machine.begin(0);
+        world.machines[HOME as usize].begin(0);
         (0..=plan.members).for_each(|number| world.settle(number, 0));
         Ok(world)
     }
@@ -90,44 +95,42 @@ impl World {
         Ok(self.result)
     }
 
-    fn member(&mut self, number: u32) -> Option<&mut Member> {
-        self.members.get_mut(number as usize).filter(|member| !member.is_dead)
+    /// The machine of a member that lives.
+    fn machine(&mut self, number: u32) -> Option<&mut Machine> {
+        self.members.get(number as usize).filter(|member| !member.is_dead)?;
+        self.machines.get_mut(number as usize)
     }
 
     fn happen(&mut self, event: Event, now_ns: u64) {
         let number = match event {
             Event::Due(number) => {
-                let Some(member) = self.member(number) else { return };
-                if member.planned_ns != now_ns {
+                let Some(member) = self.members.get_mut(number as usize) else { return };
+                if member.is_dead || member.planned_ns != now_ns {
                     return;
                 }
                 member.planned_ns = u64::MAX;
-                member.machine.advance(now_ns);
+                self.machines[number as usize].advance(now_ns);
                 number
             }
             Event::Burst { from, to, piece, packets, elapsed_ns } => {
-                let Some(member) = self.member(to) else { return };
-                let is_again = member.machine.pieces().has(piece);
-                member.machine.arrived(from, piece, packets, elapsed_ns, now_ns);
+                let Some(machine) = self.machine(to) else { return };
+                let is_again = machine.pieces().has(piece);
+                machine.arrived(from, piece, packets, elapsed_ns, now_ns);
                 self.result.again += u64::from(is_again);
                 to
             }
             Event::Message { from, to, message, elapsed_ns } => {
                 self.count(to, &message);
-                let Some(member) = self.member(to) else { return };
-                member.machine.heard(from, *message, elapsed_ns, now_ns);
+                let Some(machine) = self.machine(to) else { return };
+                machine.heard(from, *message, elapsed_ns, now_ns);
                 to
             }
             Event::Checked(number, piece) => {
-                let Some(member) = self.member(number) else { return };
-                member.machine.checked(piece, true, now_ns);
-                if !std::mem::replace(&mut member.has_first, true) {
-                    self.result.first_piece_ns = now_ns;
-                }
+                self.checked(number, piece, now_ns);
                 number
             }
             Event::Dies(number) => {
-                let Some(member) = self.member(number) else { return };
+                let Some(member) = self.members.get_mut(number as usize) else { return };
                 member.is_dead = true;
                 if !member.is_whole {
                     self.waiting -= 1;
@@ -137,6 +140,15 @@ impl World {
             }
         };
         self.settle(number, now_ns);
+    }
+
+    /// A member has looked whether a piece is right: it is.
+    fn checked(&mut self, number: u32, piece: u32, now_ns: u64) {
+        let Some(machine) = self.machine(number) else { return };
+        machine.checked(piece, true, now_ns);
+        if !std::mem::replace(&mut self.members[number as usize].has_first, true) {
+            self.result.first_piece_ns = now_ns;
+        }
     }
 
     fn count(&mut self, to: u32, message: &Message) {
@@ -151,18 +163,22 @@ impl World {
         }
     }
 
-    /// Carries out what a machine wants, and plans when it is due.
+    /// Carries out what the machine of a member that lives wants, and plans when it is due.
     fn settle(&mut self, number: u32, now_ns: u64) {
+        if self.members[number as usize].is_dead {
+            return;
+        }
         loop {
-            while let Some(effect) = self.members[number as usize].machine.take() {
+            while let Some(effect) = self.machines[number as usize].take() {
                 self.carry_out(number, effect, now_ns);
             }
-            let member = &mut self.members[number as usize];
-            let Some(due_ns) = member.machine.due_ns() else { return };
+            let machine = &mut self.machines[number as usize];
+            let Some(due_ns) = machine.due_ns() else { return };
             if due_ns <= now_ns {
-                member.machine.advance(now_ns);
+                machine.advance(now_ns);
                 continue;
             }
+            let member = &mut self.members[number as usize];
             if due_ns < member.planned_ns {
                 member.planned_ns = due_ns;
                 self.queue.plan(due_ns, Event::Due(number));
@@ -179,13 +195,15 @@ impl World {
                     self.result.packets_lost += 1;
                     return;
                 }
-                let elapsed_ns = self.members[from as usize].machine.elapsed_ns(now_ns);
+                let elapsed_ns = self.machines[from as usize].elapsed_ns(now_ns);
                 let plan = &self.options.plan;
                 let packet_bytes = u64::from(plan.packet_bytes + plan.overhead_bytes);
                 let takes_ns = plan.link_ns(packet_bytes) + plan.link_ns(MESSAGE_BYTES);
                 let at_ns = now_ns + takes_ns + u64::from(plan.link.latency_ns);
                 self.queue.plan(at_ns, Event::Message { from, to, message: Box::new(message), elapsed_ns });
             }
+            // What takes no time is done at once: there are as many of these as of pieces at members.
+            Effect::Check { piece } if self.options.check_ns == 0 => self.checked(from, piece, now_ns),
             Effect::Check { piece } => self.queue.plan(now_ns + self.options.check_ns, Event::Checked(from, piece)),
             Effect::Wrong { .. } => {}
             Effect::End(Outcome::Whole) => {
@@ -210,9 +228,9 @@ impl World {
         let bytes = plan.wire_bytes(piece, packets);
         let takes_ns = plan.link_ns(bytes);
         let sender = &mut self.members[from as usize];
-        let elapsed_ns = sender.machine.elapsed_ns(now_ns);
+        let elapsed_ns = self.machines[from as usize].elapsed_ns(now_ns);
         let begin_ns = sender.out_free_ns.max(now_ns);
-        let sent_ns = begin_ns + takes_ns * sender.slower;
+        let sent_ns = begin_ns + takes_ns * u64::from(sender.slower);
         sender.out_free_ns = sent_ns;
         if from == HOME {
             self.result.home_bytes += bytes;
@@ -220,10 +238,11 @@ impl World {
             self.result.member_bytes += bytes;
         }
         let Some(receiver) = self.members.get_mut(to as usize) else { return };
-        let takes_ns = takes_ns * receiver.slower;
+        let slower = u64::from(receiver.slower);
+        let takes_ns = takes_ns * slower;
         let there_ns = sent_ns + u64::from(plan.link.latency_ns);
         let waits_ns = receiver.in_free_ns.saturating_sub(there_ns.saturating_sub(takes_ns));
-        let packets = if plan.link_ns(self.options.buffer_bytes) * receiver.slower < waits_ns {
+        let packets = if plan.link_ns(self.options.buffer_bytes) * slower < waits_ns {
             self.result.packets_lost += u64::from(packets.count());
             return;
         } else {
