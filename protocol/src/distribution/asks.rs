@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn what_was_asked_before_something_that_came_is_lost_and_nobody_to_blame() {
         let mut asks = Asks::new(1000, 0);
-        assert!(asks.add(Some(1), 7, 0) && asks.add(Some(2), 8, 1) && asks.add(Some(3), 7, 2) && asks.add(Some(4), 7, 3));
+        let asked = [(1, 7, 0), (2, 8, 1), (3, 7, 2), (4, 7, 3)];
+        assert!(asked.into_iter().all(|(piece, of, at_ns)| asks.add(Some(piece), of, at_ns)));
         asks.heard(3, 7, 10);
         let lost = asks.overdue(10).expect("the first");
         assert_eq!((lost.piece, lost.of, lost.is_heard), (Some(1), 7, true));

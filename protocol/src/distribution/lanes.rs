@@ -155,11 +155,7 @@ impl Lanes {
     }
 
     /// What is sent next, and to whom. `instead_of` says who gets what would be a member's, if anybody.
-    pub(super) fn next(
-        &mut self,
-        now_ns: u64,
-        instead_of: impl Fn(usize, u32) -> Option<u32>,
-    ) -> Option<(u32, u32)> {
+    pub(super) fn next(&mut self, now_ns: u64, instead_of: impl Fn(usize, u32) -> Option<u32>) -> Option<(u32, u32)> {
         let patience = self.patience;
         for step in 0..2 {
             let turn = (self.turn + step) % 2;

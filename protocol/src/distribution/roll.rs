@@ -96,7 +96,8 @@ impl Roll {
             return Vec::new();
         }
         let is_lost = |probe: &Probe| {
-            let still_until_ns = probe.since_ns.saturating_add(STANDSTILL_NS + STANDSTILL_TIMES * patience_ns + stall_ns);
+            let patience_ns = STANDSTILL_NS + STANDSTILL_TIMES * patience_ns + stall_ns;
+            let still_until_ns = probe.since_ns.saturating_add(patience_ns);
             let stands = probe.standstills >= STANDSTILLS && still_until_ns <= now_ns;
             probe.due_ns <= now_ns && (probe.unanswered >= TRIES || stands)
         };
