@@ -1,18 +1,19 @@
 //! What a member of two trees passes on to each of those below it, no faster than that one takes it.
 //!
 //! Whoever is below says how far it is ([`Message::Arrived`](super::Message::Arrived)): which piece was the last that
-//! came, and of how many before it something is missing. It gets no more while much is on its way or much is missing,
-//! so that neither its link's queue nor its card overflows when it, or its host, is slower than the link. As every
-//! member has room for the whole file, nobody above has to wait for that.
+//! came, and of how many others something is missing. It gets no more while much is on its way or much is missing, so
+//! that neither its link's queue nor its card overflows when it, or its host, is slower than the link. As every member
+//! has room for the whole file, nobody above has to wait for that.
 //!
 //! What it says can be lost: after a while one more piece goes its way. Who says nothing for long is dead as far as
-//! can be seen here, and nothing more is sent to it until it says something.
+//! can be seen here, and nothing more is sent to it until it says something. Who is silent or slow can be replaced by
+//! one below it, and who does not want to be sent anything is not.
 
 use alloc::collections::VecDeque;
 
 use super::estimate::{Shape, tree_of};
 use super::plan::Plan;
-use crate::limits::{PIECES_OPEN_MAX, PIECES_UNDER_WAY_MAX};
+use crate::limits::{ASSEMBLIES_PER_MEMBER_MAX, PIECES_OPEN_MAX, PIECES_UNDER_WAY_MAX};
 
 /// Without a word for the time of so many pieces one more is sent; that doubles with each.
 const WAIT_PIECES: u64 = 8;
@@ -21,24 +22,28 @@ const DOUBLINGS_MAX: u8 = 6;
 /// So many more were sent without a word, and for the time in which anybody may stand still, and it is dead.
 const TRIES: u8 = 5;
 
+// A member puts together what is open of both trees, and one more of each that comes.
+const _: () = assert!(2 * (PIECES_OPEN_MAX + 1) <= ASSEMBLIES_PER_MEMBER_MAX);
+
 /// One below, and what it is sent.
 #[derive(Debug)]
 struct Lane {
     tree: usize,
     /// Who is there by the shape of the tree.
     child: u32,
-    /// Who gets it.
-    to: u32,
+    /// Who gets it, if anybody.
+    to: Option<u32>,
     /// What is to be sent, in that order.
     queue: VecDeque<u32>,
-    /// What was sent, and may still be on its way.
+    /// What was sent, and may still be on its way: at most [`PIECES_UNDER_WAY_MAX`].
     under_way: VecDeque<u32>,
     /// Of how many pieces that came something is missing there.
     open: usize,
-    /// When one more is sent, whatever is on its way, ns, and how often that was since something was heard.
+    /// When one more is sent, whatever is on its way, ns.
     due_ns: u64,
+    /// How often that was since something was heard, and when it was first, ns.
     tries: u8,
-    heard_ns: u64,
+    tried_ns: u64,
     is_dead: bool,
 }
 
@@ -59,32 +64,32 @@ pub(super) struct Lanes {
 }
 
 impl Lane {
-    fn new(tree: usize, child: u32) -> Self {
-        let (queue, under_way) = (VecDeque::new(), VecDeque::new());
-        Self { tree, child, to: child, queue, under_way, open: 0, due_ns: 0, tries: 0, heard_ns: 0, is_dead: false }
+    fn new(tree: usize, child: u32) -> Option<Self> {
+        let (queue, mut under_way) = (VecDeque::new(), VecDeque::new());
+        under_way.try_reserve_exact(PIECES_UNDER_WAY_MAX).ok()?;
+        let (to, is_dead) = (Some(child), false);
+        Some(Self { tree, child, to, queue, under_way, open: 0, due_ns: 0, tries: 0, tried_ns: 0, is_dead })
     }
 
     fn is_open(&self) -> bool {
-        let under_way = self.under_way.len();
-        under_way < PIECES_UNDER_WAY_MAX && self.open < PIECES_OPEN_MAX
+        self.under_way.len() < PIECES_UNDER_WAY_MAX && self.open < PIECES_OPEN_MAX
     }
 
-    /// Whether something is to be sent, now or later.
-    fn is_wanting(&self) -> bool {
-        !self.queue.is_empty() && !self.is_dead
-    }
-
-    /// From when on it may be sent something, ns.
+    /// From when on something is to be sent, ns; `None` if there is nothing, or nobody.
     fn ready_ns(&self) -> Option<u64> {
-        self.is_wanting().then_some(if self.is_open() { 0 } else { self.due_ns })
+        let is_wanting = !self.queue.is_empty() && !self.is_dead;
+        is_wanting.then_some(if self.is_open() { 0 } else { self.due_ns })
     }
 
-    /// Somebody else gets what is left, and what may not have come.
-    fn turn_to(&mut self, to: u32, now_ns: u64) {
+    /// Somebody else gets what is left, and what may not have come; or nobody.
+    fn turn_to(&mut self, to: Option<u32>) {
         while let Some(piece) = self.under_way.pop_back() {
             self.queue.push_front(piece);
         }
-        (self.to, self.open, self.tries, self.heard_ns, self.is_dead) = (to, 0, 0, now_ns, false);
+        if to.is_none() {
+            self.queue = VecDeque::new();
+        }
+        (self.to, self.open, self.tries, self.is_dead) = (to, 0, 0, false);
     }
 
     fn next(&mut self, patience: Patience, now_ns: u64) -> Option<u32> {
@@ -92,7 +97,10 @@ impl Lane {
             return None;
         }
         if !self.is_open() {
-            if self.tries >= TRIES && now_ns >= self.heard_ns.saturating_add(patience.stall_ns) {
+            if self.tries == 0 {
+                self.tried_ns = now_ns;
+            }
+            if self.tries >= TRIES && now_ns >= self.tried_ns.saturating_add(patience.stall_ns) {
                 self.is_dead = true;
                 return None;
             }
@@ -101,7 +109,6 @@ impl Lane {
                 self.open = self.open.saturating_sub(1);
             }
         }
-        self.under_way.try_reserve(1).ok()?;
         let piece = self.queue.pop_front()?;
         self.under_way.push_back(piece);
         self.due_ns = now_ns.saturating_add(patience.wait_ns << self.tries.min(DOUBLINGS_MAX));
@@ -113,65 +120,52 @@ impl Lane {
             self.under_way.drain(..=index);
         }
         self.open = open;
-        self.heard(now_ns);
         self.due_ns = now_ns.saturating_add(patience.wait_ns);
-    }
-
-    fn heard(&mut self, now_ns: u64) {
-        (self.tries, self.heard_ns, self.is_dead) = (0, now_ns, false);
     }
 }
 
 impl Lanes {
-    /// Those of a member, or of home.
-    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Self {
+    /// Those of a member, or of home. `None` if there is no memory for them.
+    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Option<Self> {
         let mut lanes = [None, None];
         if let Shape::Two(trees) = shape {
             let below = (0..2).flat_map(|tree| trees.children(tree, me).map(|child| Some((tree, child?))));
             // Nobody has more than two in both.
             for (lane, (tree, child)) in lanes.iter_mut().zip(below.flatten()) {
-                *lane = Some(Lane::new(tree, child));
+                *lane = Some(Lane::new(tree, child)?);
             }
         }
-        let stall_ns = u64::from(plan.link.stall_ns);
         let wait_ns = WAIT_PIECES * (plan.piece_ns() + u64::from(plan.link.latency_ns));
-        Self { lanes, patience: Patience { wait_ns, stall_ns: stall_ns + wait_ns }, turn: 0 }
+        let patience = Patience { wait_ns, stall_ns: u64::from(plan.link.stall_ns) };
+        Some(Self { lanes, patience, turn: 0 })
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut Lane> {
-        self.lanes.iter_mut().flatten()
+    fn of(&mut self, tree: usize) -> impl Iterator<Item = &mut Lane> {
+        self.lanes.iter_mut().flatten().filter(move |lane| lane.tree == tree)
     }
 
     /// A piece is there to be passed on. Whether there was memory to note that.
     pub(super) fn push(&mut self, piece: u32) -> bool {
         let mut is_noted = true;
-        for lane in self.all().filter(|lane| lane.tree == tree_of(piece)) {
-            is_noted &= lane.queue.try_reserve(1 + PIECES_UNDER_WAY_MAX).is_ok();
-            if is_noted {
+        for lane in self.of(tree_of(piece)).filter(|lane| lane.to.is_some()) {
+            // What is under way may come back.
+            let has_room = lane.queue.try_reserve(1 + PIECES_UNDER_WAY_MAX).is_ok();
+            if has_room {
                 lane.queue.push_back(piece);
             }
+            is_noted &= has_room;
         }
         is_noted
     }
 
-    /// What is sent next, and to whom. `instead_of` says who gets what would be a member's, if anybody.
-    pub(super) fn next(&mut self, now_ns: u64, instead_of: impl Fn(usize, u32) -> Option<u32>) -> Option<(u32, u32)> {
+    /// What is sent next, and to whom.
+    pub(super) fn next(&mut self, now_ns: u64) -> Option<(u32, u32)> {
         let patience = self.patience;
-        for step in 0..2 {
-            let turn = (self.turn + step) % 2;
+        for turn in [self.turn, 1 - self.turn] {
             let Some(lane) = &mut self.lanes[turn] else { continue };
-            match instead_of(lane.tree, lane.child) {
-                Some(to) if to != lane.to => lane.turn_to(to, now_ns),
-                Some(_) => {}
-                None => {
-                    lane.queue.clear();
-                    lane.under_way.clear();
-                }
-            }
-            if let Some(piece) = lane.next(patience, now_ns) {
-                let to = lane.to;
-                self.turn = (turn + 1) % 2;
-                return Some((to, piece));
+            if let Some(next) = lane.to.zip(lane.next(patience, now_ns)) {
+                self.turn = 1 - turn;
+                return Some(next);
             }
         }
         None
@@ -182,24 +176,42 @@ impl Lanes {
         self.lanes.iter().flatten().filter_map(Lane::ready_ns).min()
     }
 
-    /// One below says how far it is: the last piece that came, and of how many something is missing.
+    /// One below says how far it is: the last piece that came, and of how many others something is missing.
     pub(super) fn arrived(&mut self, from: u32, piece: u32, open: u32, now_ns: u64) {
         let patience = self.patience;
-        for lane in self.all().filter(|lane| lane.to == from && lane.tree == tree_of(piece)) {
+        for lane in self.of(tree_of(piece)).filter(|lane| lane.to == Some(from)) {
             lane.arrived(piece, open as usize, patience, now_ns);
         }
     }
 
     /// One below said something.
-    pub(super) fn heard(&mut self, from: u32, now_ns: u64) {
-        self.all().filter(|lane| lane.to == from).for_each(|lane| lane.heard(now_ns));
+    pub(super) fn heard(&mut self, from: u32) {
+        for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.to == Some(from)) {
+            (lane.tries, lane.is_dead) = (0, false);
+        }
     }
 
     /// One asked for a whole piece, and gets it: it is not sent again.
     pub(super) fn answered(&mut self, to: u32, piece: u32) {
-        for lane in self.all().filter(|lane| lane.to == to && lane.tree == tree_of(piece)) {
+        for lane in self.of(tree_of(piece)).filter(|lane| lane.to == Some(to)) {
             lane.queue.retain(|other| *other != piece);
         }
+    }
+
+    /// One that is sent the pieces of a tree wants no more of them.
+    pub(super) fn let_go(&mut self, tree: usize, who: u32) {
+        self.of(tree).filter(|lane| lane.to == Some(who)).for_each(|lane| lane.turn_to(None));
+    }
+
+    /// Another gets what one below would. Whether it does: nobody is replaced twice, or when it has let go.
+    pub(super) fn replace(&mut self, tree: usize, child: u32, by: u32) -> bool {
+        let lane = self.of(tree).find(|lane| lane.to == Some(child) && lane.child == child);
+        lane.map(|lane| lane.turn_to(Some(by))).is_some()
+    }
+
+    /// Who gets what one below would, if that is another.
+    pub(super) fn instead_of(&mut self, tree: usize, child: u32) -> Option<u32> {
+        self.of(tree).find(|lane| lane.child == child)?.to.filter(|to| *to != child)
     }
 }
 
@@ -216,14 +228,14 @@ mod tests {
     /// Home of three members, and who is below it in the first tree.
     fn lanes() -> (Lanes, u32) {
         let plan = plan(100_000, 3, Scheme::TwoTrees);
-        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 0);
+        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 0).expect("memory");
         (0..plan.pieces()).step_by(2).for_each(|piece| assert!(lanes.push(piece)));
         let root = plan.two_trees().children(0, 0)[0].expect("somebody");
         (lanes, root)
     }
 
     fn sent(lanes: &mut Lanes, now_ns: u64) -> Vec<(u32, u32)> {
-        core::iter::from_fn(|| lanes.next(now_ns, |_, child| Some(child))).collect()
+        core::iter::from_fn(|| lanes.next(now_ns)).collect()
     }
 
     #[test]
@@ -253,8 +265,25 @@ mod tests {
             more += sent(&mut lanes, now_ns).len();
         }
         assert_eq!(more, usize::from(TRIES));
-        lanes.heard(root, now_ns);
+        lanes.heard(root);
         assert_eq!(lanes.due_ns().map(|due_ns| sent(&mut lanes, due_ns.max(now_ns)).len()), Some(1));
+    }
+
+    #[test]
+    fn nobody_is_dead_that_may_only_stand_still() {
+        let mut plan = plan(100_000, 3, Scheme::TwoTrees);
+        plan.link.stall_ns = 5_000_000;
+        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 0).expect("memory");
+        (0..plan.pieces()).step_by(2).for_each(|piece| assert!(lanes.push(piece)));
+        let began_ns = 7_000_000_000;
+        sent(&mut lanes, began_ns);
+        let mut now_ns = began_ns;
+        while let Some(due_ns) = lanes.due_ns() {
+            now_ns = due_ns;
+            sent(&mut lanes, now_ns);
+        }
+        assert!(now_ns >= began_ns + 5_000_000, "after {} ns", now_ns - began_ns);
+        assert!(lanes.lanes.iter().flatten().any(|lane| !lane.queue.is_empty()), "it was dead before all was sent");
     }
 
     #[test]
@@ -262,10 +291,15 @@ mod tests {
         let (mut lanes, root) = lanes();
         sent(&mut lanes, 0);
         lanes.arrived(root, 2, 5, 1);
-        assert_eq!(lanes.next(1, |_, _| Some(9)), Some((9, 4)));
+        assert!(lanes.replace(0, root, 9) && !lanes.replace(0, root, 8), "not twice");
+        assert_eq!((lanes.instead_of(0, root), lanes.instead_of(1, root)), (Some(9), None));
+        assert_eq!(lanes.next(1), Some((9, 4)));
         lanes.answered(9, 6);
-        assert_eq!(lanes.next(1, |_, _| Some(9)), Some((9, 8)), "what it asked for is not sent twice");
-        assert_eq!(lanes.next(1, |_, _| None), None);
-        assert_eq!(lanes.due_ns(), None, "nobody wants the rest");
+        assert_eq!(lanes.next(1), Some((9, 8)), "what it asked for is not sent twice");
+        lanes.let_go(0, root);
+        assert_eq!(lanes.next(1), Some((9, 10)), "who is replaced has nothing to let go");
+        lanes.let_go(0, 9);
+        assert!(lanes.push(20));
+        assert_eq!((lanes.next(1), lanes.due_ns()), (None, None), "nobody wants the rest");
     }
 }

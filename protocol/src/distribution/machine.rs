@@ -85,7 +85,7 @@ impl Machine {
             have,
             made_ns: now_ns,
             begun_ns: None,
-            sender: Sender::new(plan, shape, me),
+            sender: Sender::new(plan, shape, me)?,
             assemblies: Assemblies::default(),
             asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns), plan.link.stall_ns.into()),
             estimate,
@@ -251,7 +251,7 @@ impl Machine {
             return;
         }
         self.feeds.is_alive(from, now_ns);
-        self.sender.lanes.heard(from, now_ns);
+        self.sender.lanes.heard(from);
         if let Some(roll) = &mut self.roll {
             roll.is_alive(from);
         }
@@ -269,7 +269,7 @@ impl Machine {
                     self.look_ns = self.look_ns.min(now_ns + self.estimate.piece_ns());
                 }
             }
-            Message::Leave { tree } => self.let_go(usize::from(tree), from),
+            Message::Leave { tree } => self.sender.lanes.let_go(usize::from(tree), from),
             Message::Adopt { tree, instead_of, is_slow } => {
                 self.adopt(Orphan::new(tree, from, instead_of, now_ns), is_slow);
                 self.take_in(now_ns);

@@ -40,9 +40,10 @@ const HOME_ANSWERS_SHARE: u64 = 16;
 const CREDIT_PIECES: u64 = 2;
 
 impl Sender {
-    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Self {
-        let (pushes, answers) = (VecDeque::new(), VecDeque::new());
-        Self { lanes: Lanes::new(plan, shape, me), shape, pushes, answers, free_ns: 0, credit_ns: 0 }
+    /// `None` if there is no memory for it.
+    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Option<Self> {
+        let (lanes, pushes, answers) = (Lanes::new(plan, shape, me)?, VecDeque::new(), VecDeque::new());
+        Some(Self { lanes, shape, pushes, answers, free_ns: 0, credit_ns: 0 })
     }
 
     /// A piece is there to be passed on. Whether there was memory to note that.
@@ -88,14 +89,12 @@ impl Sender {
         self.due_ns().is_none()
     }
 
-    /// What is sent next, if the link is free. `instead_of` says who gets what would be a member's in one of two trees,
-    /// if anybody; `below` who gets a piece of a branch as the so-and-so-manieth.
+    /// What is sent next, if the link is free. `below` says who gets a piece of a branch as the so-and-so-manieth.
     pub(super) fn next(
         &mut self,
         plan: &Plan,
         is_home: bool,
         now_ns: u64,
-        instead_of: impl Fn(usize, u32) -> Option<u32>,
         below: impl Fn(u32, u32) -> Option<u32>,
     ) -> Option<Burst> {
         if self.free_ns > now_ns {
@@ -105,7 +104,7 @@ impl Sender {
         let may_answer = !has_pushes || self.credit_ns >= 0;
         let (burst, is_answer) = match self.answers.pop_front_if(|_| may_answer) {
             Some(burst) => (burst, true),
-            None => match self.next_push(plan, now_ns, instead_of, below) {
+            None => match self.next_push(plan, now_ns, below) {
                 Some(burst) => (burst, false),
                 None => (self.answers.pop_front()?, true),
             },
@@ -128,10 +127,9 @@ impl Sender {
         &mut self,
         plan: &Plan,
         now_ns: u64,
-        instead_of: impl Fn(usize, u32) -> Option<u32>,
         below: impl Fn(u32, u32) -> Option<u32>,
     ) -> Option<Burst> {
-        if let Some((to, piece)) = self.lanes.next(now_ns, instead_of) {
+        if let Some((to, piece)) = self.lanes.next(now_ns) {
             return Some(Burst { to, piece, packets: plan.packets(piece) });
         }
         while let Some((piece, number)) = self.pushes.front_mut() {

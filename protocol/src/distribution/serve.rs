@@ -63,14 +63,13 @@ impl Machine {
 
     /// Sends whatever its link has room for now.
     pub(super) fn send(&mut self, now_ns: u64) {
-        let (shape, feeds, me) = (self.shape, &self.feeds, self.me);
-        let instead_of = |tree, child| feeds.instead_of(tree, child);
+        let (shape, me) = (self.shape, self.me);
         let below = |piece, number| match shape {
             Shape::Two(_) => None,
             Shape::Branches(tree) if me == HOME => (number == 0).then_some(piece % tree.branches() + 1),
             Shape::Branches(tree) => tree.children(me).nth(number as usize),
         };
-        while let Some(burst) = self.sender.next(&self.plan, me == HOME, now_ns, instead_of, below) {
+        while let Some(burst) = self.sender.next(&self.plan, me == HOME, now_ns, below) {
             let Burst { to, piece, packets } = burst;
             self.effects.push_back(Effect::Send { to, piece, packets });
         }

@@ -44,8 +44,10 @@ struct Feed {
     /// When the current one began to come, and how long it is from one to the next, smoothed, ns.
     current_ns: u64,
     pace_ns: u64,
-    /// When it was last heard of, or could have been, ns.
+    /// When a piece came from it last, or could have come, ns.
     heard_ns: u64,
+    /// When it last said anything, ns.
+    alive_ns: u64,
     /// How often it did not answer.
     unanswered: u8,
     /// How many more pieces came from others than from it.
@@ -83,13 +85,10 @@ impl Orphan {
     }
 }
 
-/// What comes from the parents of a member in both trees, and which of those below want nothing from it.
+/// What comes from the parents of a member in both trees, and whom it may take in.
 #[derive(Debug)]
 pub(super) struct Feeds {
     feeds: [Feed; 2],
-    /// Those below that want nothing any more, in the tree in which there are some: the tree, who, and who gets it
-    /// instead.
-    gone: [Option<(usize, u32, Option<u32>)>; 2],
     orphan: Option<Orphan>,
 }
 
@@ -102,17 +101,12 @@ impl Feeds {
             };
             Feed { parent, low: tree as u32, heard_ns: now_ns, ..Feed::default() }
         };
-        Self { feeds: [feed(0), feed(1)], gone: [None; 2], orphan: None }
+        Self { feeds: [feed(0), feed(1)], orphan: None }
     }
 
     /// Some of a piece came. Gives the one that came before from the same parent, if that is over now.
     pub(super) fn heard(&mut self, piece: u32, from: u32, is_asked: bool, now_ns: u64) -> Option<u32> {
-        let tree = tree_of(piece);
-        if !is_asked {
-            // What says that it does so from now on may be lost.
-            self.adopted(tree, from, now_ns);
-        }
-        let feed = &mut self.feeds[tree];
+        let feed = &mut self.feeds[tree_of(piece)];
         if feed.parent != from {
             return None;
         }
@@ -145,7 +139,7 @@ impl Feeds {
         let mut is_parent = false;
         for feed in self.feeds.iter_mut().filter(|feed| feed.parent == of && !feed.is_left) {
             // Who sends pieces is not silent, but busy.
-            if feed.heard_ns <= asked_ns {
+            if feed.heard_ns.max(feed.alive_ns) <= asked_ns {
                 feed.unanswered = feed.unanswered.saturating_add(1);
             }
             is_parent = true;
@@ -156,7 +150,7 @@ impl Feeds {
     /// Whether a parent has not answered too often, and was not heard of for longer than anybody stands still.
     pub(super) fn is_given_up(&self, of: u32, stall_ns: u64, now_ns: u64) -> bool {
         self.feeds.iter().any(|feed| {
-            let is_silent = feed.heard_ns.saturating_add(stall_ns) <= now_ns;
+            let is_silent = feed.heard_ns.max(feed.alive_ns).saturating_add(stall_ns) <= now_ns;
             feed.parent == of && feed.unanswered >= UNANSWERED_MAX && is_silent
         })
     }
@@ -166,38 +160,10 @@ impl Feeds {
         self.feeds[tree_of(piece)].is_left
     }
 
-    /// Somebody below wants no more of a tree, or is gone; somebody else may get it instead. Whether that is news.
-    pub(super) fn left(&mut self, tree: usize, who: u32, instead: Option<u32>) -> bool {
-        let known = self.gone.iter().flatten().any(|(of, gone, _)| (*of, *gone) == (tree, who));
-        let slot = self.gone.iter_mut().find(|slot| slot.is_none()).filter(|_| !known);
-        let is_news = slot.is_some();
-        if let Some(slot) = slot {
-            *slot = Some((tree, who, instead));
-        }
-        is_news
-    }
-
-    /// Somebody that was taken in wants no more of a tree. Whether it was.
-    pub(super) fn is_let_go(&mut self, tree: usize, who: u32) -> bool {
-        let taken_in = self.gone.iter_mut().flatten().find(|(of, _, instead)| (*of, *instead) == (tree, Some(who)));
-        taken_in.map(|(_, _, instead)| *instead = None).is_some()
-    }
-
-    /// Who gets the pieces of a tree that somebody below would: mostly that one.
-    pub(super) fn instead_of(&self, tree: usize, who: u32) -> Option<u32> {
-        let gone = self.gone.iter().flatten().find(|(of, gone, _)| (*of, *gone) == (tree, who));
-        gone.map_or(Some(who), |(_, _, instead)| *instead)
-    }
-
-    /// Whether somebody below is sent nothing any more, as another gets it instead.
-    fn is_dropped(&self, tree: usize, who: u32) -> bool {
-        self.gone.iter().flatten().any(|(of, gone, instead)| (*of, *gone) == (tree, who) && instead.is_some())
-    }
-
     /// Somebody said something.
     pub(super) fn is_alive(&mut self, who: u32, now_ns: u64) {
         for feed in self.feeds.iter_mut().filter(|feed| feed.parent == who) {
-            (feed.heard_ns, feed.unanswered) = (now_ns, 0);
+            (feed.alive_ns, feed.unanswered) = (now_ns, 0);
         }
         self.orphan = self.orphan.filter(|orphan| orphan.parent != who);
     }
@@ -428,7 +394,15 @@ impl Machine {
         let Shape::Two(trees) = self.shape else { return };
         let Orphan { tree, who, parent, .. } = orphan;
         let is_shape = tree < 2 && trees.parent(tree, parent) == self.me && trees.parent(tree, who) == parent;
-        if !is_shape || self.feeds.orphan.is_some() {
+        if !is_shape {
+            return;
+        }
+        if self.sender.lanes.instead_of(tree, parent) == Some(who) {
+            // It has not heard that it is.
+            self.say(who, Message::Adopted { tree: tree as u8 });
+            return;
+        }
+        if self.feeds.orphan.is_some() {
             return;
         }
         let stall_ns = u64::from(self.plan.link.stall_ns);
@@ -450,16 +424,8 @@ impl Machine {
     /// Somebody below asks for something that would be sent to it if another did not get it instead. It may not know.
     pub(super) fn remind(&mut self, who: u32, piece: u32) {
         let tree = tree_of(piece);
-        if self.feeds.is_dropped(tree, who) {
+        if self.sender.lanes.instead_of(tree, who).is_some() {
             self.say(who, Message::Dropped { tree: tree as u8 });
-        }
-    }
-
-    /// Somebody that is sent the pieces of a tree wants no more of them.
-    pub(super) fn let_go(&mut self, tree: usize, who: u32) {
-        let Shape::Two(trees) = self.shape else { return };
-        if !self.feeds.is_let_go(tree, who) && tree < 2 && trees.children(tree, self.me).contains(&Some(who)) {
-            self.feeds.left(tree, who, None);
         }
     }
 
@@ -467,7 +433,7 @@ impl Machine {
     pub(super) fn take_in(&mut self, now_ns: u64) {
         let Some(orphan) = self.feeds.orphan.filter(|orphan| orphan.until_ns <= now_ns) else { return };
         self.feeds.orphan = None;
-        if self.feeds.left(orphan.tree, orphan.parent, Some(orphan.who)) {
+        if self.sender.lanes.replace(orphan.tree, orphan.parent, orphan.who) {
             self.say(orphan.who, Message::Adopted { tree: orphan.tree as u8 });
             self.say(orphan.parent, Message::Dropped { tree: orphan.tree as u8 });
         }
