@@ -123,12 +123,7 @@ impl Sender {
         Some(burst)
     }
 
-    fn next_push(
-        &mut self,
-        plan: &Plan,
-        now_ns: u64,
-        below: impl Fn(u32, u32) -> Option<u32>,
-    ) -> Option<Burst> {
+    fn next_push(&mut self, plan: &Plan, now_ns: u64, below: impl Fn(u32, u32) -> Option<u32>) -> Option<Burst> {
         if let Some((to, piece)) = self.lanes.next(now_ns) {
             return Some(Burst { to, piece, packets: plan.packets(piece) });
         }
