@@ -61,6 +61,9 @@ pub(crate) struct Transfer {
     /// Latency between any two, microseconds
     #[arg(long, value_name = "US", default_value_t = 5.0)]
     latency: f64,
+    /// How long a member, or the way to it, may stand still before it is taken for dead, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    stall: u32,
     /// Probabilities that a packet is lost, where something is: a row for each
     #[arg(long, value_name = "P", value_delimiter = ',', default_values_t = [0.001, 0.01])]
     loss: Vec<f64>,
@@ -94,7 +97,7 @@ impl Transfer {
             link: Link {
                 bytes_per_second: (self.bandwidth * 1e9 / 8.0) as u64,
                 latency_ns: (self.latency * 1000.0) as u32,
-                stall_ns: 0,
+                stall_ns: self.stall.saturating_mul(1_000_000),
             },
         };
         if let Scheme::Branches { .. } = scheme {

@@ -52,17 +52,26 @@ fn each_link_carries_each_byte_about_once() {
 }
 
 /// As nodes on a host that has other things to do, too: nobody is taken for dead because of what is lost.
+///
+/// What a single run takes depends on what happens to the last pieces, so that most of what is held against a bound is
+/// the mean of some.
 #[test]
 fn much_loss_is_repaired_and_nobody_is_blamed_for_it() {
-    for (loss, most) in [(0.01, 1.4), (0.05, 2.3), (0.1, 4.0)] {
-        for seed in 0..4 {
+    const SEEDS: u64 = 12;
+    for (loss, usual, most) in [(0.01, 1.37, 1.5), (0.05, 1.85, 2.6), (0.1, 3.0, 4.0)] {
+        let mut sum = 0.0;
+        for seed in 0..SEEDS {
             let link = Link { bytes_per_second: 12_500_000, latency_ns: 50_000, stall_ns: 500_000_000 };
             let plan = Plan { packet_bytes: 1024, link, ..plan(32, Scheme::TwoTrees) };
             let result = transfer(plan, seed, Faults { loss, ..Faults::default() });
             assert_eq!((result.incomplete, result.lost), (0, 0), "{loss} of packets lost, seed {seed}");
             let took = bounds(result.whole_ns, &plan);
             assert!(took <= most, "{loss} of packets lost, seed {seed}: {took} times the bound");
+            sum += took;
         }
+        let mean = sum / SEEDS as f64;
+        println!("{loss} of packets lost: {mean:.3} times the bound");
+        assert!(mean <= usual, "{loss} of packets lost: {mean} times the bound");
     }
 }
 

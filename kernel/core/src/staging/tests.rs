@@ -15,6 +15,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Step, packet};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::program::tree::{self, NODE_BYTES};
+use coppice_protocol::ras::RasKind;
 use coppice_protocol::staging::{Roster, StagedFile, Staging as Staged};
 use coppice_protocol::world::{JobKey, World};
 
@@ -316,6 +317,11 @@ fn a_node_that_sends_what_is_not_the_file_is_found_and_avoided() {
             }
             true
         });
+        // Nothing else in these tests takes events of the node's queue.
+        let events = core::iter::from_fn(|| crate::ras::queue().pop());
+        let said: Vec<_> = events.filter(|event| event.kind == RasKind::DamagedPiece).map(|event| event.text).collect();
+        assert!(said.iter().any(|text| text.contains("from node 2 of the job")), "{said:?}");
+        assert!(said.iter().all(|text| !text.contains("from node 1") && !text.contains("from the I/O")), "{said:?}");
     }
 }
 
