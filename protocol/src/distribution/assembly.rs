@@ -96,10 +96,43 @@ impl Assemblies {
         self.is_wary = true;
     }
 
-    /// Of a piece whose sender is asked no more, the rest has to come from another.
-    pub(super) fn give_up(&mut self, piece: u32) {
+    /// What was asked of a member did not come, or only some of it. What there is of the piece is kept as long as that
+    /// member has sent it and goes on: else the rest has to come from another, who then has to send all.
+    pub(super) fn give_up(&mut self, piece: u32, of: u32, goes_on: bool) {
         if self.is_wary {
-            self.all.retain(|assembly| assembly.piece != piece || assembly.is_complete);
+            self.all
+                .retain(|assembly| assembly.piece != piece || assembly.is_complete || goes_on && assembly.from == of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Assemblies;
+    use crate::distribution::PacketSet;
+
+    #[test]
+    fn what_one_member_sends_in_several_answers_is_put_together() {
+        let whole = PacketSet(0b111);
+        let mut assemblies = Assemblies::default();
+        assemblies.be_wary();
+        let add = |assemblies: &mut Assemblies, packet, from| assemblies.add(4, PacketSet::one(packet), whole, from, 0);
+        assert!(!add(&mut assemblies, 0, 7).1);
+        assemblies.give_up(4, 7, true);
+        assert!(!add(&mut assemblies, 1, 7).1);
+        assert_eq!(add(&mut assemblies, 2, 8), (PacketSet(0), false), "that is somebody else");
+        assert!(add(&mut assemblies, 2, 7).1, "what came before its answer was late is still there");
+    }
+
+    #[test]
+    fn what_does_not_go_on_another_sends_anew() {
+        let whole = PacketSet(0b11);
+        for (of, goes_on) in [(7, false), (8, true)] {
+            let mut assemblies = Assemblies::default();
+            assemblies.be_wary();
+            assemblies.add(4, PacketSet::one(0), whole, 7, 0);
+            assemblies.give_up(4, of, goes_on);
+            assert_eq!(assemblies.add(4, whole, whole, 8, 1), (whole, true), "asked of {of}");
         }
     }
 }

@@ -137,7 +137,7 @@ impl Machine {
             }
         } else {
             if let Some(piece) = asked.piece {
-                self.assemblies.give_up(piece);
+                self.assemblies.give_up(piece, asked.of, asked.is_heard);
             }
             if asked.is_heard {
                 self.look_ns = self.look_ns.min(now_ns);
