@@ -7,9 +7,10 @@
 //! > {"id":2,"command":{"do":"shape","link":"n0","direction":"both","shape":{"latency_ns":50000,"loss_ppm":10000}}}
 //! < {"reply":{"id":2,"outcome":"done"}}
 //! > {"id":3,"command":{"do":"counters"}}
-//! < {"reply":{"id":3,"outcome":{"counters":[{"link":"n0", …}]}}}
+//! < {"reply":{"id":3,"outcome":{"counters":{"at_ns":…,"links":[{"link":"n0", …}]}}}}
 //! ```
-//! Every request is answered by one reply with its id, in order. A line that is no request is answered with id `null`.
+//! Every request is answered by one reply with its id, in order; only those that begin and end recordings are answered
+//! when the disk has done its part. A line that is no request is answered with id `null`.
 
 use std::path::PathBuf;
 
@@ -62,7 +63,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link: Option<LinkName>,
     },
-    /// Records the frames of a link, both ways, as the switch's end sees them. A recording already running is ended.
+    /// Records the frames of a link, both ways, as the switch's end sees them. A link has one recording at a time, and
+    /// so has a file.
     PcapStart {
         /// The link.
         link: LinkName,
@@ -72,7 +74,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes_max: Option<u64>,
     },
-    /// Ends a recording.
+    /// Ends a recording, if there is one. The file has all of it when the reply comes.
     PcapStop {
         /// The link.
         link: LinkName,
@@ -133,8 +135,13 @@ pub struct Reply {
 pub enum Outcome {
     /// Done.
     Done,
-    /// Answer to [`Command::Counters`], in order of names.
-    Counters(Vec<LinkCounters>),
+    /// Answer to [`Command::Counters`].
+    Counters {
+        /// When they were read, ns of the host's monotonic clock.
+        at_ns: u64,
+        /// In order of names.
+        links: Vec<LinkCounters>,
+    },
     /// Not done; nothing has changed.
     Failed {
         /// Why, in one line.
@@ -185,6 +192,19 @@ pub struct LinkCounters {
     pub queued_frames: u64,
     /// Whether the station could be reached when last tried.
     pub up: bool,
+    /// The recording that is being made.
+    pub recording: Option<RecordingCounters>,
+}
+
+/// A recording under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingCounters {
+    /// Frames recorded so far.
+    pub frames: u64,
+    /// Length of the file with them, bytes.
+    pub bytes: u64,
+    /// Frames that are missing because the disk was too slow for them.
+    pub missed: u64,
 }
 
 /// What happened on one direction of a link so far.

@@ -1,16 +1,18 @@
 //! What each command does to the switch.
 
+use std::io;
+use std::path::PathBuf;
+
 use coppice_protocol::ids::MacAddress;
 use coppice_protocol::text::Shown;
 
 use crate::addresses::Address;
 use crate::command::{Command, Direction, Outcome, Shape};
-use crate::limits::{LINKS_MAX, PCAP_BYTES_DEFAULT};
+use crate::limits::{LINKS_MAX, PCAP_BYTES_DEFAULT, RECORDINGS_MAX};
 use crate::link::{Link, LinkError};
 use crate::names::LinkName;
-use crate::pcap::{PcapError, Recording};
 use crate::shaper::{Shaper, link_seed};
-use crate::switch::Switch;
+use crate::switch::{Switch, now_ns};
 
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
@@ -29,35 +31,66 @@ enum CommandError {
     Shape(String),
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error("cannot record to {path}: {error}")]
-    Pcap { path: String, error: PcapError },
+    #[error("cannot record to {}: give an absolute path", Shown(.0.as_os_str().as_encoded_bytes()))]
+    RelativePath(PathBuf),
+    #[error("link {0} is being recorded already; end that first")]
+    Recorded(LinkName),
+    #[error("{RECORDINGS_MAX} recordings are being made already; end another one first")]
+    TooManyRecordings,
+    #[error("cannot start the recording: {0}")]
+    Thread(io::Error),
     #[error("cannot wait for the link: {0}")]
     System(#[from] rustix::io::Errno),
 }
 
 impl Switch {
-    /// Executes `command`, except for [`Command::Shutdown`], which is the caller's to obey.
-    pub(crate) fn execute(&mut self, command: Command) -> Outcome {
+    /// Executes the command of this request, except for [`Command::Shutdown`], which is the caller's to obey. `None`: the
+    /// answer will be among [`Switch::answers`].
+    pub(crate) fn execute(&mut self, request: u64, command: Command) -> Option<Outcome> {
         let done = match command {
             Command::AddPort { link, mac } => self.add(link, mac),
             Command::RemovePort { link } => self.remove(&link),
             Command::Shape { link, direction, shape } => self.shape(link.as_ref(), direction, shape),
-            Command::Counters { link } => return self.counters(link.as_ref()),
-            Command::PcapStart { link, file, bytes_max } => self.find(&link).and_then(|link| {
-                link.recording = None;
-                let recording = Recording::start(&file, bytes_max.unwrap_or(PCAP_BYTES_DEFAULT)).map_err(|error| {
-                    CommandError::Pcap { path: Shown(file.as_os_str().as_encoded_bytes()).to_string(), error }
-                })?;
-                link.recording = Some(recording);
+            Command::Counters { link } => return Some(self.counters(link.as_ref())),
+            Command::PcapStart { link, file, bytes_max } => {
+                match self.record(&link, file, bytes_max.unwrap_or(PCAP_BYTES_DEFAULT), request) {
+                    Ok(()) => return None,
+                    failed => failed,
+                }
+            }
+            Command::PcapStop { link } => match self.find(&link).map(|link| link.recording.take()) {
+                Ok(Some(recording)) => {
+                    self.recordings.stop(recording, request);
+                    return None;
+                }
+                found => found.map(drop),
+            },
+            Command::Shutdown => {
+                self.end_recordings();
                 Ok(())
-            }),
-            Command::PcapStop { link } => self.find(&link).map(|link| link.recording = None),
-            Command::Shutdown => Ok(()),
+            }
         };
-        match done {
+        Some(match done {
             Ok(()) => Outcome::Done,
             Err(error) => Outcome::Failed { reason: error.to_string() },
+        })
+    }
+
+    /// Starts a recording, which answers the request.
+    fn record(&mut self, name: &LinkName, file: PathBuf, bytes_max: u64, request: u64) -> Result<(), CommandError> {
+        if !file.is_absolute() {
+            return Err(CommandError::RelativePath(file));
         }
+        if self.find(name)?.recording.is_some() {
+            return Err(CommandError::Recorded(name.clone()));
+        }
+        if !self.recordings.has_room() {
+            return Err(CommandError::TooManyRecordings);
+        }
+        let started = self.recordings.start(name.clone(), file, bytes_max, request);
+        let recording = started.map_err(CommandError::Thread)?;
+        self.find(name)?.recording = Some(recording);
+        Ok(())
     }
 
     fn index(&self, name: &LinkName) -> Result<usize, CommandError> {
@@ -144,6 +177,6 @@ impl Switch {
         }
         let wanted = self.names.iter().filter(|(link, _)| name.is_none_or(|name| *link == name));
         let links = wanted.filter_map(|(_, index)| self.links.get(*index)?.as_ref());
-        Outcome::Counters(links.map(Link::counters).collect())
+        Outcome::Counters { at_ns: now_ns(), links: links.map(Link::counters).collect() }
     }
 }

@@ -14,7 +14,7 @@
 //! | `execute`, `lines` | what commands do; lines in and out |
 //! | `switch`, `addresses`, `link`, `buffers` | forwarding |
 //! | `shaper`, `under_way` | links that are slow or lossy |
-//! | `pcap` | recordings |
+//! | `pcap`, `recording`, `recordings` | the format; a recording, and the thread that writes it; all of them |
 pub mod command;
 pub mod limits;
 pub mod names;
@@ -27,6 +27,8 @@ mod execute;
 mod lines;
 mod link;
 mod pcap;
+mod recording;
+mod recordings;
 mod shaper;
 mod switch;
 mod under_way;

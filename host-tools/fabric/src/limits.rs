@@ -44,5 +44,11 @@ pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Size at which a recording ends when its command names none, bytes.
 pub const PCAP_BYTES_DEFAULT: u64 = 1024 * 1024 * 1024;
 
+/// Recordings at a time, those whose disk does not answer any more among them. One more is refused.
+pub const RECORDINGS_MAX: usize = 64;
+
+/// Bytes of a recording that wait for the disk; further frames are not recorded, and counted as missed.
+pub const RECORDING_QUEUE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// Longest path of a unix socket, bytes (the size of `sun_path` without its terminating zero).
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;

@@ -20,7 +20,7 @@ use crate::buffers::Buffers;
 use crate::command::{DirectionCounters, LinkCounters};
 use crate::limits::{OUT_QUEUE_BYTES_MAX, OUT_QUEUE_FRAMES_MAX};
 use crate::names::{LinkName, NameError};
-use crate::pcap::Recording;
+use crate::recording::Recording;
 use crate::shaper::Shaper;
 
 /// When a station that cannot be waited for is tried again, ns.
@@ -252,6 +252,7 @@ impl Link {
             to_station: self.to_station,
             queued_frames: self.queue.len() as u64,
             up: self.up(),
+            recording: self.recording.as_ref().map(Recording::counters),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The loop: one thread that waits for frames, time, commands and readers, and never for anything else.
+//! The loop: one thread that waits for frames, time, commands and readers, and never for anything else. What may wait
+//! for a disk, recordings, has threads of its own.
 
 use std::io::{self, stdin, stdout};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use coppice_protocol::text::Shown;
 use rustix::buffer::spare_capacity;
@@ -25,8 +27,8 @@ const READ_BYTES: usize = 16 * 1024;
 /// Bytes a pipe that is writable takes without blocking (POSIX's `PIPE_BUF` on Linux).
 const WRITE_BYTES: usize = 4096;
 
-/// How long the last replies may wait for a reader when the switch ends, s.
-const LAST_REPLIES_S: i64 = 1;
+/// How long the last replies may wait for a reader when the switch ends, and recordings for their disks.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Why the switch could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +69,7 @@ pub fn serve(directory: PathBuf, seed: u64) -> Result<(), ServerError> {
         output: Output::default(),
         reading: true,
         writing: false,
-        ended: false,
+        ended: None,
     };
     server.output.event(Event::Ready);
     server.run()
@@ -81,7 +83,8 @@ struct Server {
     reading: bool,
     /// Standard output is being waited on.
     writing: bool,
-    ended: bool,
+    /// It is to end, at this time at the latest.
+    ended: Option<Instant>,
 }
 
 impl Server {
@@ -91,15 +94,20 @@ impl Server {
             for event in self.switch.events.drain(..) {
                 self.output.event(event);
             }
+            for (request, outcome) in self.switch.answers.drain(..) {
+                self.output.reply(Some(request), outcome);
+            }
             self.listen()?;
-            if self.ended && self.output.pending().is_empty() {
+            let left = self.ended.map(|end| end.saturating_duration_since(Instant::now()));
+            let is_done = self.output.pending().is_empty() && self.switch.recordings.is_empty();
+            if left.is_some_and(|left| is_done || left.is_zero()) {
                 return Ok(());
             }
             self.switch.arm()?;
             events.clear();
-            let limit = Timespec { tv_sec: LAST_REPLIES_S, tv_nsec: 0 };
-            match epoll::wait(self.switch.epoll(), spare_capacity(&mut events), self.ended.then_some(&limit)) {
-                Ok(0) if self.ended => return Ok(()),
+            // What is left is at most a second.
+            let limit = left.map(|left| Timespec { tv_sec: 0, tv_nsec: left.as_nanos().min(999_999_999) as i64 });
+            match epoll::wait(self.switch.epoll(), spare_capacity(&mut events), limit.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -117,7 +125,7 @@ impl Server {
     /// Waits on standard input only while replies have room, and on standard output only while there is something to
     /// say.
     fn listen(&mut self) -> Result<(), Errno> {
-        let (read, write) = (!self.ended && !self.output.is_full(), !self.output.pending().is_empty());
+        let (read, write) = (self.ended.is_none() && !self.output.is_full(), !self.output.pending().is_empty());
         if read != self.reading {
             self.reading = read;
             if read {
@@ -153,16 +161,22 @@ impl Server {
             Err(errno) => return Err(errno),
         };
         let Self { switch, lines, output, ended, .. } = self;
-        *ended |= count == 0;
+        if count == 0 {
+            switch.end_recordings();
+            *ended = Some(Instant::now() + END_TIME_MAX);
+        }
         lines.take(&bytes[..count], |request| {
-            if *ended {
+            if ended.is_some() {
                 return;
             }
             match request {
                 Ok(request) => {
-                    *ended = request.command == Command::Shutdown;
-                    let outcome = switch.execute(request.command);
-                    output.reply(Some(request.id), outcome);
+                    if request.command == Command::Shutdown {
+                        *ended = Some(Instant::now() + END_TIME_MAX);
+                    }
+                    if let Some(outcome) = switch.execute(request.id, request.command) {
+                        output.reply(Some(request.id), outcome);
+                    }
                 }
                 Err(error) => output.reply(None, Outcome::Failed { reason: error.to_string() }),
             }

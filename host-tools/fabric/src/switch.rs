@@ -13,10 +13,11 @@ use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTim
 
 use crate::addresses::{Address, Addresses};
 use crate::buffers::Buffers;
-use crate::command::{DirectionCounters, Event, Shape};
+use crate::command::{DirectionCounters, Event, Outcome, Shape};
 use crate::limits::{BURST_FRAMES, FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 use crate::link::{Delivery, Link, RETRY_NS};
 use crate::names::LinkName;
+use crate::recordings::{News, Recordings};
 use crate::shaper::Fate;
 use crate::under_way::{Arrival, UnderWay};
 
@@ -25,6 +26,9 @@ const LINK_TOKENS: u64 = 16;
 
 /// Epoll token of the timer.
 const TIMER_TOKEN: u64 = 2;
+
+/// Epoll token of what recordings have to say.
+const RECORDINGS_TOKEN: u64 = 3;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -40,6 +44,9 @@ pub(crate) struct Switch {
     pub(crate) under_way: UnderWay,
     /// What happened and was not told yet.
     pub(crate) events: Vec<Event>,
+    /// Answers to requests that had to wait for a disk, not told yet.
+    pub(crate) answers: Vec<(u64, Outcome)>,
+    pub(crate) recordings: Recordings,
     epoll: OwnedFd,
     timer: OwnedFd,
     /// What the timer is set to.
@@ -51,6 +58,7 @@ pub(crate) struct Switch {
 /// Whose readiness epoll reports.
 enum Token {
     Timer,
+    Recordings,
     Receiver(usize),
     Sender(usize),
 }
@@ -59,6 +67,7 @@ impl Token {
     fn data(&self) -> EventData {
         EventData::new_u64(match self {
             Self::Timer => TIMER_TOKEN,
+            Self::Recordings => RECORDINGS_TOKEN,
             Self::Receiver(link) => LINK_TOKENS + 2 * *link as u64,
             Self::Sender(link) => LINK_TOKENS + 2 * *link as u64 + 1,
         })
@@ -67,6 +76,7 @@ impl Token {
     fn read(data: EventData) -> Option<Self> {
         match data.u64() {
             TIMER_TOKEN => Some(Self::Timer),
+            RECORDINGS_TOKEN => Some(Self::Recordings),
             token @ LINK_TOKENS.. => {
                 let link = usize::try_from((token - LINK_TOKENS) / 2).ok()?;
                 Some(if token % 2 == 0 { Self::Receiver(link) } else { Self::Sender(link) })
@@ -83,6 +93,8 @@ impl Switch {
         let timer =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &timer, Token::Timer.data(), EventFlags::IN)?;
+        let recordings = Recordings::new()?;
+        epoll::add(&epoll, recordings.bell(), Token::Recordings.data(), EventFlags::IN)?;
         Ok(Self {
             directory,
             seed,
@@ -92,6 +104,8 @@ impl Switch {
             addresses: Addresses::default(),
             under_way: UnderWay::default(),
             events: Vec::new(),
+            answers: Vec::new(),
+            recordings,
             epoll,
             timer,
             timer_ns: None,
@@ -136,7 +150,37 @@ impl Switch {
                 self.timer_ns = None;
                 self.arrivals()
             }
+            Some(Token::Recordings) => {
+                self.hear_recordings();
+                Ok(())
+            }
             None => Ok(()),
+        }
+    }
+
+    /// Takes in what has become of recordings.
+    fn hear_recordings(&mut self) {
+        for news in self.recordings.news() {
+            match news {
+                News::Answer(request, outcome) => self.answers.push((request, outcome)),
+                News::Ended(id, link, reason) => {
+                    self.forget_recording(id);
+                    self.events.push(Event::PcapEnded { link, reason });
+                }
+                News::NotBegun(id) => self.forget_recording(id),
+            }
+        }
+    }
+
+    /// Ends all recordings, of whatever link.
+    pub(crate) fn end_recordings(&mut self) {
+        self.links.iter_mut().flatten().for_each(|link| link.recording = None);
+    }
+
+    /// Nobody writes this recording any more.
+    fn forget_recording(&mut self, id: u64) {
+        for link in self.links.iter_mut().flatten() {
+            link.recording.take_if(|recording| recording.id == id);
         }
     }
 
@@ -186,7 +230,7 @@ impl Switch {
             dropped.spoofed += 1;
             return Ok(());
         }
-        record(link, frame, &mut self.events);
+        record(link, frame, &mut self.recordings);
         match link.inbound.admit(frame.len(), now_ns) {
             Fate::Arrived => return self.reach_switch(index, frame),
             Fate::ArrivesAt(due_ns) => {
@@ -233,7 +277,7 @@ impl Switch {
     /// A frame has reached the station.
     fn reach_station(&mut self, index: usize, frame: &[u8]) -> Result<(), Errno> {
         let Some(link) = self.links.get_mut(index).and_then(Option::as_mut) else { return Ok(()) };
-        record(link, frame, &mut self.events);
+        record(link, frame, &mut self.recordings);
         let was_up = link.up();
         let delivery = link.deliver(frame, &mut self.buffers);
         self.wait_for(index, was_up, delivery)
@@ -333,17 +377,16 @@ fn drop_by(counters: &mut DirectionCounters, fate: Fate) {
 }
 
 /// Records a frame if the link is being recorded.
-fn record(link: &mut Link, frame: &[u8], events: &mut Vec<Event>) {
-    if let Some(recording) = &mut link.recording
-        && let Err(error) = recording.add(frame, clock_ns(ClockId::Realtime))
-    {
-        link.recording = None;
-        events.push(Event::PcapEnded { link: link.name.clone(), reason: error.to_string() });
+fn record(link: &mut Link, frame: &[u8], recordings: &mut Recordings) {
+    let Some(mut recording) = link.recording.take() else { return };
+    match recording.add(frame, clock_ns(ClockId::Realtime)) {
+        Ok(()) => link.recording = Some(recording),
+        Err(error) => recordings.give_up(recording, error),
     }
 }
 
 /// Time of the monotonic clock, ns.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coppice_fabric::command::{Command, Direction, Event, Message, Outcome, Shape};
@@ -286,12 +287,81 @@ fn recordings_can_be_read_while_they_grow() {
     assert!(receive(&one, PATIENCE).is_some());
     send(&one, &frames[2]);
     assert!(receive(&two, PATIENCE).is_some());
-    assert_eq!(read_pcap(&std::fs::read(&file).unwrap()), frames);
+    wait_until_recorded(&file, &frames);
     // One more than the size that was asked for.
     send(&two, &frames[1]);
     fabric.wait_event(|event| matches!(event, Event::PcapEnded { reason, .. } if reason.contains("10000")));
     assert!(receive(&one, PATIENCE).is_some());
     assert_eq!(read_pcap(&std::fs::read(&file).unwrap()), frames);
+    assert_eq!(fabric.counters(1).recording, None);
+}
+
+#[test]
+fn a_recording_that_is_ended_has_everything() {
+    let mut fabric = Fabric::start();
+    let (one, two) = (fabric.station(1), fabric.station(2));
+    let file = fabric.path().join("n1.pcap");
+    std::fs::write(&file, "what was there before").unwrap();
+    fabric.done(Command::PcapStart { link: link(1), file: file.clone(), bytes_max: None });
+    let frames: Vec<_> = (0..200).map(|number| frame(2, 1, 1000, number)).collect();
+    frames.iter().for_each(|frame| send(&one, frame));
+    frames.iter().for_each(|frame| assert_eq!(receive(&two, PATIENCE).as_ref(), Some(frame)));
+    let recording = fabric.counters(1).recording.expect("it is under way");
+    assert_eq!((recording.frames, recording.bytes, recording.missed), (200, 24 + 200 * 1016, 0));
+    fabric.done(Command::PcapStop { link: link(1) });
+    assert_eq!(read_pcap(&std::fs::read(&file).unwrap()), frames);
+    assert_eq!(fabric.counters(1).recording, None);
+    // Nothing to end is no failure; nor is the same once more, and then the switch ends it.
+    fabric.done(Command::PcapStop { link: link(1) });
+    fabric.done(Command::PcapStart { link: link(1), file: file.clone(), bytes_max: None });
+    send(&one, &frames[7]);
+    assert!(receive(&two, PATIENCE).is_some());
+    fabric.done(Command::Shutdown);
+    assert!(fabric.wait_end().success());
+    assert_eq!(read_pcap(&std::fs::read(&file).unwrap()), frames[7..8]);
+}
+
+#[test]
+fn recordings_that_cannot_be_made_say_why_and_leave_the_link_free() {
+    let mut fabric = Fabric::start();
+    fabric.add(1);
+    fabric.add(2);
+    let (file, pipe) = (fabric.path().join("x.pcap"), fabric.path().join("pipe"));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let start = |number, file: &Path| Command::PcapStart { link: link(number), file: file.into(), bytes_max: None };
+    for (path, reason) in [
+        (fabric.path().join("no/such"), "No such file"),
+        (fabric.path().to_owned(), "directory"),
+        (pipe, "cannot record to"),
+    ] {
+        let said = fabric.failed(start(1, &path));
+        assert!(said.starts_with("cannot record to /") && said.contains(reason), "{said}");
+        assert_eq!(fabric.counters(1).recording, None);
+    }
+    fabric.done(start(1, &file));
+    let said = fabric.failed(start(1, &file));
+    assert!(said.contains("n1 is being recorded already"), "{said}");
+    let said = fabric.failed(start(2, &file));
+    assert!(said.contains("another recording is being made there"), "{said}");
+    fabric.done(Command::PcapStop { link: link(1) });
+    fabric.done(start(2, &file));
+    // A link that is removed ends its own.
+    fabric.done(Command::RemovePort { link: link(2) });
+    let start_time = Instant::now();
+    while matches!(fabric.execute(start(1, &file)), Outcome::Failed { .. }) {
+        assert!(start_time.elapsed() < PATIENCE, "its file is not closed");
+    }
+}
+
+/// Waits until a file holds these frames.
+fn wait_until_recorded(file: &Path, frames: &[Vec<u8>]) {
+    let (start, bytes) = (Instant::now(), 24 + frames.iter().map(|frame| 16 + frame.len() as u64).sum::<u64>());
+    while std::fs::metadata(file).unwrap().len() < bytes {
+        assert!(start.elapsed() < PATIENCE, "the recording does not grow");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(read_pcap(&std::fs::read(file).unwrap()), frames);
 }
 
 /// An independent reader of the format.

@@ -145,7 +145,7 @@ impl Fabric {
 
     pub(crate) fn counters(&mut self, number: u8) -> LinkCounters {
         match self.execute(Command::Counters { link: Some(link(number)) }) {
-            Outcome::Counters(mut counters) => counters.remove(0),
+            Outcome::Counters { mut links, .. } => links.remove(0),
             outcome => panic!("{outcome:?}"),
         }
     }
