@@ -48,6 +48,12 @@ pub enum RasKind {
     DamagedPiece,
     /// What a job's ranks sent to others before they ended is not read: their end waits for it, or it is lost.
     Undelivered,
+    /// A link was cut on request.
+    LinkCut,
+    /// A link that was cut passes frames again.
+    LinkMended,
+    /// A recording of a link's frames ended by itself.
+    RecordingEnded,
 }
 
 /// One event as a node reports it. Node and time are added by whoever records it.

@@ -22,6 +22,7 @@ use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
+use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
 use crate::paths::ClusterPaths;
 use crate::presence;
@@ -92,6 +93,23 @@ impl Client {
     /// [`ApiError::Refused`] if there is no such node.
     pub async fn reboot(&self, node: u32) -> Result<(), ApiError> {
         self.post(&format!("/v1/nodes/{node}/reboot"), &()).await
+    }
+
+    /// Links: what they are like, and what passed on them so far.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such link, or the fabric does not say.
+    pub async fn links(&self, query: &LinksQuery) -> Result<LinksView, ApiError> {
+        let links = query.links.as_ref().map(|links| format!("?links={links}")).unwrap_or_default();
+        self.get(&format!("/v1/links{links}")).await
+    }
+
+    /// Changes links, and shows them as they are then.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] with the reason; nothing has changed then, unless that says otherwise.
+    pub async fn change_links(&self, order: &LinkOrder) -> Result<LinksView, ApiError> {
+        self.post("/v1/links", order).await
     }
 
     /// The newest jobs, the newest last.

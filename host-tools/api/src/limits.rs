@@ -25,6 +25,9 @@ pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long the answer to an order to forget programs is waited for. The service node itself waits less long for nodes.
 pub const FORGET_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Longest latency of one direction of a link, ns. More is refused.
+pub const LINK_LATENCY_NS_MAX: u64 = 60_000_000_000;
+
 /// Bytes that are read of the record of which machine has a cluster. A longer one makes no sense.
 pub const HOLDER_BYTES_MAX: u64 = 4096;
 

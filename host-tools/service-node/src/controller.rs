@@ -14,6 +14,7 @@ mod helpers;
 mod holdings;
 mod job;
 mod jobs;
+mod links;
 mod node;
 mod nodes;
 mod programs;
@@ -36,6 +37,7 @@ use std::time::Instant;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::EXIT_COPPICE;
+use coppice_api::link::LinkShape;
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::psets::PsetTable;
@@ -48,6 +50,7 @@ use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
+use self::links::Links;
 use self::node::{Node, Nodes};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
@@ -75,17 +78,8 @@ pub struct Config {
     pub retention: RetentionPolicy,
     /// Nodes that are booted at a time.
     pub boots_max: usize,
-    /// What its links are like.
-    pub link: LinkConfig,
-}
-
-/// What every link of a cluster is said to be like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkConfig {
-    /// Bits per second, each way; `None`: as fast as the host can.
-    pub bandwidth_bits_per_s: Option<u64>,
-    /// How long a frame takes, each way, ns.
-    pub latency_ns: u64,
+    /// What its links are like at first, each way.
+    pub link: LinkShape,
 }
 
 /// The time as the controller is told it.
@@ -115,6 +109,7 @@ pub struct Controller<P> {
     plant: P,
     accelerator: Option<Accelerator>,
     fabric: Helper,
+    links: Links,
     psets: Vec<Pset>,
     nodes: Nodes,
     jobs: BTreeMap<JobId, Job>,
@@ -151,6 +146,7 @@ impl<P: Plant> Controller<P> {
             .map(|(node, pset)| Ok(Node::new(node, pset, storage.node(node)?)))
             .collect::<Result<Vec<_>, DatabaseError>>()?;
         let (view, _) = watch::channel(view::empty(&config, now));
+        let links = Links::new(&table, config.link);
         let mut controller = Self {
             config,
             records,
@@ -158,6 +154,7 @@ impl<P: Plant> Controller<P> {
             plant,
             accelerator: None,
             fabric: Helper::default(),
+            links,
             psets,
             nodes: Nodes::new(nodes),
             jobs: BTreeMap::new(),
@@ -237,6 +234,7 @@ impl<P: Plant> Controller<P> {
             self.nodes.deadline(),
             self.unclaimed.deadline(),
             self.forgets.deadline(),
+            self.links.orders.deadline(),
             self.shutdown_deadline,
             self.records.deadline(),
         ];
@@ -254,6 +252,7 @@ impl<P: Plant> Controller<P> {
         self.advance_jobs(now);
         self.unclaimed.expire(now.instant);
         self.advance_forgets(now);
+        self.advance_links(now);
         self.advance_shutdown(now);
         self.settle(now);
     }

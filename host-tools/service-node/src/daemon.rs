@@ -12,9 +12,9 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::StartReport;
 use coppice_api::descriptors::{Extent, boots_at_once, hard_limit};
+use coppice_api::link::LinkShape;
 use coppice_api::paths::ClusterPaths;
 use coppice_api::{in_one_line, shown};
-use coppice_fabric::command::Shape;
 use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::find_qemu;
@@ -27,7 +27,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::claim::Claim;
 use crate::connections::{Connections, within};
-use crate::controller::{Config, Controller, Event, LinkConfig, Now, Request};
+use crate::controller::{Config, Controller, Event, Now, Request};
 use crate::database::{Database, DatabaseError};
 use crate::http::Api;
 use crate::limits::EVENTS_MAX;
@@ -90,12 +90,6 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             memory_bytes: options.memory_bytes,
             processor: options.cpu.clone(),
             icount: options.icount,
-            shape: Shape {
-                latency_ns: options.latency_ns,
-                bandwidth_bits_per_s: options.bandwidth_bits_per_s,
-                loss_ppm: options.loss_ppm,
-                cut: false,
-            },
         };
         let config = Config {
             paths: paths.clone(),
@@ -105,7 +99,12 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             pset_size: options.pset_size,
             retention: options.retention.into(),
             boots_max: boots_at_once(),
-            link: LinkConfig { bandwidth_bits_per_s: options.bandwidth_bits_per_s, latency_ns: options.latency_ns },
+            link: LinkShape {
+                bandwidth_bits_per_s: options.bandwidth_bits_per_s,
+                latency_ns: options.latency_ns,
+                loss_ppm: options.loss_ppm,
+                cut: false,
+            },
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod jobs;
+mod links;
 mod programs;
 mod streams;
 
@@ -53,6 +54,7 @@ impl Api {
             .route("/v1/cluster/down", post(clusters::down))
             .route("/v1/nodes", get(clusters::nodes))
             .route("/v1/nodes/{node}/reboot", post(clusters::reboot))
+            .route("/v1/links", get(links::show).post(links::change))
             .route("/v1/jobs", get(jobs::list).post(jobs::submit))
             .route("/v1/jobs/{job}", get(jobs::show))
             .route("/v1/jobs/{job}/kill", post(jobs::kill))

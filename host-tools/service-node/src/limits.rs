@@ -17,6 +17,18 @@ pub const FORGET_TIME_MAX: Duration = Duration::from_secs(10);
 /// Whoever ordered it still waits for that answer.
 const _: () = assert!(FORGET_TIME_MAX.as_secs() < coppice_api::limits::FORGET_ANSWER_TIME_MAX.as_secs());
 
+/// Orders about links that wait for the fabric at the same time. A further one is refused.
+pub const LINK_ORDERS_MAX: usize = 64;
+
+/// How long the fabric may take for an order about links; then whoever gave it is told so.
+pub const LINK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Whoever gave it still waits for that.
+const _: () = assert!(LINK_TIME_MAX.as_secs() < coppice_api::limits::ANSWER_TIME_MAX.as_secs());
+
+/// The fabric makes links as ours may be.
+const _: () = assert!(coppice_api::limits::LINK_LATENCY_NS_MAX == coppice_fabric::limits::LATENCY_NS_MAX);
+
 /// Orders to forget that a node owes answers to. Of a node that owes more, the answers to the oldest are ignored.
 pub const DISCARDS_OWED_MAX: usize = 64;
 
@@ -91,8 +103,9 @@ const _: () = assert!(coppice_api::limits::SOCKET_PATH_BYTES_MAX == coppice_fabr
 /// Commands that wait to be written to the fabric. One that does not read that many counts as lost.
 pub const FABRIC_COMMANDS_MAX: usize = 4096;
 
-/// Longest line that the fabric says, bytes. One that says more is of no more use and replaced.
-pub const FABRIC_LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Longest line that the fabric says, bytes: what it counted on all links. One that says more is of no more use and
+/// replaced.
+pub const FABRIC_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Of the connections of the API, one in so many is kept back from jobs, for questions and orders that are answered
 /// soon. When only these are left, further submissions are refused.

@@ -1,5 +1,9 @@
 //! The processes a cluster consists of, as the controller sees them: orders go in, events come out.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use coppice_api::link::{Direction, LinkCounters, LinkShape, LinkShapes, RecordingCounters, Station};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -37,14 +41,18 @@ pub trait Plant {
     /// Finds out how nodes are executed → [`PlantEvent::Accelerator`].
     fn find_accelerator(&mut self);
 
-    /// Starts the fabric with a port for every node and I/O node → [`PlantEvent::Fabric`].
-    fn start_fabric(&mut self, incarnation: Incarnation);
+    /// Starts the fabric with a link of these shapes for every node and I/O node → [`PlantEvent::Fabric`].
+    fn start_fabric(&mut self, incarnation: Incarnation, links: &BTreeMap<Station, LinkShapes>);
 
     /// Ends the fabric: in good order, or at once.
     fn stop_fabric(&mut self, how: Stop);
 
     /// Has the fabric say that it is alive → [`PlantEvent::Fabric`].
     fn ask_fabric(&mut self);
+
+    /// Has the fabric do something with its links → for each order one [`FromFabric::Answer`] with this number. From a
+    /// fabric that is gone none comes, as its end is about to be reported.
+    fn tell_fabric(&mut self, request: u64, orders: &[FabricOrder]);
 
     /// Starts an I/O node → [`PlantEvent::Pset`].
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation);
@@ -81,6 +89,73 @@ pub trait Plant {
     fn kill_machine(&mut self, node: NodeId);
 }
 
+/// What the fabric can be told to do with its links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FabricOrder {
+    /// Make a link like this.
+    Shape(Station, Direction, LinkShape),
+    /// Record the frames of a link in this file.
+    Record(Station, PathBuf),
+    /// End the recording of a link; the answer comes when all of it is written.
+    EndRecording(Station),
+    /// Count what passed on all links.
+    Count,
+}
+
+/// What the fabric says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromFabric {
+    /// It has done all it was told before, its set-up first.
+    Alive,
+    /// What came of one of the orders with this number.
+    Answer {
+        /// The number.
+        request: u64,
+        /// What came of it; an error is one line.
+        outcome: Result<FabricOutcome, String>,
+    },
+    /// A recording ended by itself.
+    RecordingEnded {
+        /// Whose link it is of.
+        link: Station,
+        /// Why, one line.
+        reason: String,
+    },
+}
+
+/// What came of an order that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FabricOutcome {
+    /// It is done.
+    Done,
+    /// Answer to [`FabricOrder::Count`].
+    Counted(LinkCounts),
+}
+
+/// What the fabric counted of its links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounts {
+    /// When, ns of a clock that only ever goes on.
+    pub at_ns: u64,
+    /// By link.
+    pub links: BTreeMap<Station, LinkCount>,
+}
+
+/// What the fabric counted of one link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCount {
+    /// Whether the station could be reached when last tried.
+    pub up: bool,
+    /// To the station.
+    pub to: LinkCounters,
+    /// From the station.
+    pub from: LinkCounters,
+    /// Frames that wait for the station to take them.
+    pub queued_frames: u64,
+    /// Of the recording that is being made.
+    pub recording: Option<RecordingCounters>,
+}
+
 /// How to end a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -100,7 +175,7 @@ pub enum PlantEvent {
         /// Which start of it.
         incarnation: Incarnation,
         /// What.
-        event: HelperEvent<()>,
+        event: HelperEvent<FromFabric>,
     },
     /// Something about an I/O node.
     Pset {
@@ -137,7 +212,7 @@ pub enum HelperEvent<M> {
         /// Process id.
         pid: u32,
     },
-    /// It said this; the fabric says nothing but that it is ready.
+    /// It said this.
     Said(M),
     /// It ended or could not be started; one line.
     Ended(String),

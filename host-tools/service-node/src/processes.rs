@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use coppice_api::link::{LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
-use coppice_fabric::command::Shape;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{ToPset, encode};
@@ -27,14 +27,14 @@ use coppice_qemu::probe::probe_cached;
 use coppice_qemu::processor::Processor;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use self::fabric::{Port, fabric_commands};
+use self::fabric::{Port, fabric_commands, fabric_orders};
 use self::helper::Link;
 pub(crate) use self::helper::put_aside;
 use crate::controller::Event;
 use crate::host_files::HostFiles;
 use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESSAGES_MAX};
 use crate::options::AcceleratorChoice;
-use crate::plant::{HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
 use crate::store::{Held, ProgramStore, Source};
 
 /// The programs a cluster is made of.
@@ -71,8 +71,6 @@ pub struct Setup {
     pub processor: Option<Processor>,
     /// Whether the nodes' clocks count instructions.
     pub icount: bool,
-    /// What every link is like.
-    pub shape: Shape,
 }
 
 /// All child processes of a cluster.
@@ -121,17 +119,15 @@ impl Plant for Processes {
         });
     }
 
-    fn start_fabric(&mut self, incarnation: Incarnation) {
-        let commands = fabric_commands(&self.ports(), self.setup.shape);
+    fn start_fabric(&mut self, incarnation: Incarnation, links: &BTreeMap<Station, LinkShapes>) {
+        let commands = fabric_commands(&self.ports(), links);
         let report = move |event| PlantEvent::Fabric { incarnation, event };
         let mut command = coppice_qemu::tether::command(&self.setup.programs.fabric);
         command.arg("--directory").arg(self.setup.paths.runtime());
         let started = helper::start(command, &self.setup.paths.helper_log("fabric"), FABRIC_COMMANDS_MAX);
         match started {
             Ok((process, link)) => {
-                for command in commands {
-                    link.send(command);
-                }
+                link.send(commands);
                 let pid = process.pid;
                 tokio::spawn(fabric::follow(process, self.events.clone(), report));
                 self.report(report(HelperEvent::Started { pid }));
@@ -153,6 +149,12 @@ impl Plant for Processes {
     fn ask_fabric(&mut self) {
         if let Some(link) = &self.fabric {
             link.send(fabric::question(&self.ports()));
+        }
+    }
+
+    fn tell_fabric(&mut self, request: u64, orders: &[FabricOrder]) {
+        if let Some(link) = &self.fabric {
+            link.send(fabric_orders(request, orders));
         }
     }
 

@@ -12,7 +12,7 @@ use coppice_protocol::ras::{RasKind, Severity};
 
 use super::{Controller, Now, ras};
 use crate::limits::{HELPER_ANSWER_TIME_MAX, HELPER_ASK_INTERVAL, HELPER_ATTEMPTS_MAX, HELPER_START_TIME_MAX};
-use crate::plant::{HelperEvent, Incarnation, Plant, Stop};
+use crate::plant::{FromFabric, HelperEvent, Incarnation, Plant, Stop};
 
 /// What is wrong with a helper that was asked and says nothing.
 const SILENT: &str = "did not say that it is alive for 15 s";
@@ -66,6 +66,10 @@ pub(super) struct Helper {
 impl Helper {
     pub(super) fn is_alive(&self) -> bool {
         self.phase != HelperPhase::Off
+    }
+
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     pub(super) fn is_listening(&self) -> bool {
@@ -156,7 +160,7 @@ impl Pset {
 impl<P: Plant> Controller<P> {
     pub(super) fn start_fabric(&mut self, now: Now) {
         let incarnation = self.fabric.start(now);
-        self.plant.start_fabric(incarnation);
+        self.plant.start_fabric(incarnation, &self.links.shapes());
     }
 
     /// Starts the I/O nodes that are not there, once there is a fabric.
@@ -175,24 +179,30 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    pub(super) fn fabric_event(&mut self, incarnation: Incarnation, event: HelperEvent<()>, now: Now) {
+    pub(super) fn fabric_event(&mut self, incarnation: Incarnation, event: HelperEvent<FromFabric>, now: Now) {
         if incarnation != self.fabric.incarnation {
             return;
         }
-        self.changed = true;
         match event {
             HelperEvent::Started { pid } => self.fabric.pid = Some(pid),
-            HelperEvent::Said(()) => {
-                self.fabric.listening(now);
+            HelperEvent::Said(said) => {
                 self.fabric.heard(now);
+                match said {
+                    FromFabric::Alive => self.fabric.listening(now),
+                    FromFabric::Answer { request, outcome } => return self.fabric_answered(request, outcome, now),
+                    FromFabric::RecordingEnded { link, reason } => return self.recording_ended(link, &reason, now),
+                }
             }
             HelperEvent::Ended(reason) => {
                 let again = self.fabric.ended();
+                self.changed = true;
+                self.fabric_owes_no_more();
                 if self.state == ClusterState::Stopping {
                     return;
                 }
                 let reason = format!("the fabric ended: {reason}");
                 self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, reason.clone()), now);
+                self.recordings_gone(&reason, now);
                 for index in 0..self.psets.len() {
                     self.end_pset(index, &reason, now);
                 }
@@ -201,6 +211,7 @@ impl<P: Plant> Controller<P> {
                 }
             }
         }
+        self.changed = true;
     }
 
     pub(super) fn pset_event(

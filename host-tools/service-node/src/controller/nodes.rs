@@ -163,8 +163,8 @@ impl<P: Plant> Controller<P> {
     /// A node is gone by itself: record it, end what ran on it.
     pub(super) fn lose_node(&mut self, id: NodeId, reason: &str, next: Phase, now: Now) {
         let Some(node) = self.nodes.get_mut(id) else { return };
-        let job = node.job();
-        let text = format!("node {id} was lost: {reason}");
+        let (job, why_cut_off) = (node.job(), self.links.why_cut_off(id, node.pset));
+        let text = format!("node {id} was lost: {reason}{why_cut_off}");
         self.set_phase(id, next);
         self.record_ras(Some(id), &ras(Severity::Fatal, RasKind::NodeLost, job, text.clone()), now);
         self.node_gone(id, now);
@@ -177,6 +177,7 @@ impl<P: Plant> Controller<P> {
     fn boot_failed(&mut self, id: NodeId, reason: &str, now: Now) {
         let failures = self.nodes.boot_failed(id, now.instant);
         let Some(node) = self.nodes.get(id) else { return };
+        let pset = node.pset;
         let next = match node.phase() {
             // The machine is still there and its end will be seen.
             Phase::Stopping => Phase::Stopping,
@@ -186,6 +187,7 @@ impl<P: Plant> Controller<P> {
         self.set_phase(id, next);
         self.node_gone(id, now);
         let given_up = failures >= BOOT_ATTEMPTS_MAX;
+        let reason = format!("{reason}{}", self.links.why_cut_off(id, pset));
         let mut text = format!("node {id} did not get ready, attempt {failures} of {BOOT_ATTEMPTS_MAX}: {reason}");
         if given_up && self.state == ClusterState::Up {
             let seconds = BOOT_RETRY_TIME_GIVEN_UP.as_secs();

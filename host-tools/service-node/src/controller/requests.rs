@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::link::{LinkOrder, LinksQuery, LinksView};
 use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
@@ -84,6 +85,10 @@ pub enum Request {
     Nodes(Answer<Vec<NodeView>>),
     /// Boot a node anew.
     Reboot(NodeId, Answer<()>),
+    /// Links, and what passed on them.
+    Links(LinksQuery, Answer<LinksView>),
+    /// Change links.
+    ChangeLinks(LinkOrder, Answer<LinksView>),
     /// The newest jobs.
     Jobs(u32, Answer<Vec<JobView>>),
     /// One job.
@@ -130,6 +135,8 @@ impl<P: Plant> Controller<P> {
                 }
                 reply(answer, result);
             }
+            Request::Links(query, answer) => self.show_links(query, answer, now),
+            Request::ChangeLinks(order, answer) => self.change_links(order, answer, now),
             Request::Jobs(limit, answer) => reply(answer, self.records.jobs(limit).map_err(Refused::from)),
             Request::Job(job, answer) => {
                 let found = self.records.job(job).map_err(Refused::from);

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use coppice_api::job::Submission;
+use coppice_api::link::LinkShapes;
 use coppice_api::path;
 use coppice_api::staging::StagedView;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
 
+use super::Controller;
 use super::job::Job;
+use super::links::Links;
 use super::requests::Refused;
-use super::{Controller, LinkConfig};
 use crate::database::ProgramRow;
 use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, STALL_NS};
 use crate::plant::{MTU, Plant};
@@ -25,8 +27,9 @@ impl<P: Plant> Controller<P> {
         }
         self.check_kept(staged)?;
         let program = job.stage_program.then_some(program);
-        // Where they come from makes no difference to whether they can.
-        let Some(staging) = staging(job, program, staged, PsetId(0), &self.config.link) else { return Ok(()) };
+        // Where they come from and how fast makes no difference to whether they can.
+        let speed = speed([LinkShapes::both(self.config.link)]);
+        let Some(staging) = staging(job, program, staged, PsetId(0), speed) else { return Ok(()) };
         let (bytes, free) = (staging.bytes(), self.smallest_free());
         if bytes > free {
             return Err(Refused::bad(format!(
@@ -62,11 +65,13 @@ impl<P: Plant> Controller<P> {
 }
 
 /// What a job that has nodes has staged, and the files of the store with that, in the same order.
-pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Option<Staging>, Vec<ByteString>) {
+pub(super) fn of_job(job: &Job, store: &ProgramStore, links: &Links) -> (Option<Staging>, Vec<ByteString>) {
     let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
     let is_held = job.ranks.by_node().all(|(_, ranks)| ranks.iter().all(|state| state.use_retained));
     let program = (job.submission.stage_program && !is_held).then_some(&*job.program);
-    let staging = staging(&job.submission, program, &job.staged, first.pset, link);
+    let nodes = job.ranks.by_node().map(|(node, _)| node);
+    let speed = speed(links.of(nodes, [first.pset]));
+    let staging = staging(&job.submission, program, &job.staged, first.pset, speed);
     let files = staging.iter().flat_map(|staging| &staging.files);
     let files = files.map(|file| path::bytes(store.path(file.content))).collect();
     (staging, files)
@@ -86,7 +91,7 @@ fn staging(
     program: Option<&ProgramRow>,
     staged: &[Held],
     home: PsetId,
-    link: &LinkConfig,
+    (bytes_per_second, latency_ns): (u64, u32),
 ) -> Option<Staging> {
     let program = program.map(|row| StagedFile { content: row.id, bytes: row.bytes, path: None });
     let files = job.staged.iter().zip(staged);
@@ -95,7 +100,6 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
-    let (bytes_per_second, latency_ns) = speed(link);
     let stall_ns = STALL_NS;
     (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, files })
 }
@@ -104,24 +108,48 @@ fn staging(
 /// only ever grows, and answers take longer and longer.
 const LINK_SHARE_OF_OTHERS: u64 = 16;
 
-/// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns.
-fn speed(link: &LinkConfig) -> (u64, u32) {
+/// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns, where a file passes these
+/// links: nothing gets through a tree faster than through its slowest part.
+fn speed(links: impl IntoIterator<Item = LinkShapes>) -> (u64, u32) {
     let shaped = |bits: u64| (bits / 8 - bits / 8 / LINK_SHARE_OF_OTHERS).max(1);
-    let bytes_per_second = link.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, shaped);
-    // One link to the switch, one from it.
-    let latency_ns = link.latency_ns.saturating_mul(2).saturating_add(HOP_NS);
+    let (mut bytes_per_second, mut to_ns, mut from_ns) = (u64::MAX, 0, 0);
+    for LinkShapes { to, from } in links {
+        for direction in [to, from] {
+            let most = direction.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, shaped);
+            bytes_per_second = bytes_per_second.min(most);
+        }
+        // One link to the switch, one from it.
+        (to_ns, from_ns) = (to.latency_ns.max(to_ns), from.latency_ns.max(from_ns));
+    }
+    let latency_ns = to_ns.saturating_add(from_ns).saturating_add(HOP_NS);
     (bytes_per_second, u32::try_from(latency_ns).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, LinkConfig, speed};
+    use coppice_api::link::{LinkShape, LinkShapes};
+
+    use super::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, speed};
+
+    fn shape(bits: u64, latency_ns: u64) -> LinkShape {
+        LinkShape { bandwidth_bits_per_s: Some(bits), latency_ns, ..LinkShape::default() }
+    }
 
     #[test]
-    fn links_are_as_the_cluster_was_told() {
-        assert_eq!(speed(&LinkConfig::default()), (LINK_BYTES_PER_SECOND_DEFAULT, HOP_NS as u32));
-        let told = |bits, latency_ns| speed(&LinkConfig { bandwidth_bits_per_s: Some(bits), latency_ns });
+    fn links_are_as_fast_as_was_said() {
+        assert_eq!(speed([LinkShapes::default()]), (LINK_BYTES_PER_SECOND_DEFAULT, HOP_NS as u32));
+        let told = |bits, latency_ns| speed([LinkShapes::both(shape(bits, latency_ns))]);
         assert_eq!(told(1_000_000_000, 2_000_000), (117_187_500, 4_050_000));
         assert_eq!(told(1, u64::MAX), (1, u32::MAX));
+    }
+
+    #[test]
+    fn the_slowest_of_them_counts_whichever_way() {
+        let fast = LinkShapes::both(shape(1_000_000_000, 1_000_000));
+        let slow_to = LinkShapes { to: shape(10_000_000, 3_000_000), ..fast };
+        let slow_from = LinkShapes { from: shape(80_000_000, 7_000_000), ..fast };
+        assert_eq!(speed([fast, slow_to, slow_from]), (1_171_875, 10_050_000));
+        // What nobody said anything of is not taken for faster than it is by itself.
+        assert_eq!(speed([fast, LinkShapes::default()]), (LINK_BYTES_PER_SECOND_DEFAULT, 2_050_000));
     }
 }

@@ -11,9 +11,10 @@ use coppice_protocol::pset::{Member, StartJob, ToPset};
 use coppice_protocol::world::World;
 
 use super::job::Job;
+use super::links::Links;
 use super::node::{Nodes, Phase};
 use super::ranks::{RankState, Ranks};
-use super::{Controller, LinkConfig, Now, staging};
+use super::{Controller, Now, staging};
 use crate::plant::Plant;
 use crate::records::What;
 use crate::scheduler::placement::{self, Candidate};
@@ -93,7 +94,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn tell_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.awaits_copy = None;
-        tell_start(job, &self.store, &self.config.link, &mut self.plant);
+        tell_start(job, &self.store, &self.links, &mut self.plant);
     }
 }
 
@@ -114,8 +115,8 @@ fn place(job: &Job, start: &Start, nodes: &Nodes) -> Placement {
 }
 
 /// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
-fn tell_start(job: &mut Job, store: &ProgramStore, link: &LinkConfig, plant: &mut impl Plant) {
-    let message = start_message(job, store, link);
+fn tell_start(job: &mut Job, store: &ProgramStore, links: &Links, plant: &mut impl Plant) {
+    let message = start_message(job, store, links);
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
     for (rank, state) in job.ranks.iter() {
         let member = Member { rank, node: state.node, use_retained: state.use_retained };
@@ -133,8 +134,8 @@ fn tell_start(job: &mut Job, store: &ProgramStore, link: &LinkConfig, plant: &mu
     }
 }
 
-fn start_message(job: &Job, store: &ProgramStore, link: &LinkConfig) -> StartJob {
-    let (staging, staged_files) = staging::of_job(job, store, link);
+fn start_message(job: &Job, store: &ProgramStore, links: &Links) -> StartJob {
+    let (staging, staged_files) = staging::of_job(job, store, links);
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {

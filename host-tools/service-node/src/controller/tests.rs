@@ -1,8 +1,10 @@
 //! Reports of ranks are taken in without a look at the other ranks and nodes.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coppice_api::job::{JobState, Submission};
+use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::control::{Exit, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
@@ -13,9 +15,9 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
 use super::node::Phase;
-use super::{Config, Controller, Event, LinkConfig, Now, walks};
+use super::{Config, Controller, Event, Now, walks};
 use crate::database::{Database, ProgramRow};
-use crate::plant::{HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{FabricOrder, HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
 use crate::records::Records;
 use crate::store::{Found, Held, ProgramStore, Source};
 
@@ -30,9 +32,10 @@ struct Idle {
 
 impl Plant for Idle {
     fn find_accelerator(&mut self) {}
-    fn start_fabric(&mut self, _incarnation: Incarnation) {}
+    fn start_fabric(&mut self, _incarnation: Incarnation, _links: &BTreeMap<Station, LinkShapes>) {}
     fn stop_fabric(&mut self, _how: Stop) {}
     fn ask_fabric(&mut self) {}
+    fn tell_fabric(&mut self, _request: u64, _orders: &[FabricOrder]) {}
     fn start_io_node(&mut self, _pset: PsetId, _incarnation: Incarnation) {}
     fn kill_io_node(&mut self, _pset: PsetId) {}
     fn tell(&mut self, _pset: PsetId, _message: &ToPset) {
@@ -75,7 +78,7 @@ impl World {
             pset_size: PSET_NODES,
             retention,
             boots_max: 4,
-            link: LinkConfig::default(),
+            link: LinkShape::default(),
         };
         let records = Records::new(Box::new(Database::in_memory().expect("database")));
         let now = Now { instant: Instant::now(), realtime_ns: 1 };

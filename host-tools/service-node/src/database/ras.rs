@@ -90,6 +90,9 @@ fn kind_name(kind: RasKind) -> &'static str {
         RasKind::DamagedPiece => "damaged-piece",
         RasKind::DamagedProgram => "damaged-program",
         RasKind::Undelivered => "undelivered",
+        RasKind::LinkCut => "link-cut",
+        RasKind::LinkMended => "link-mended",
+        RasKind::RecordingEnded => "recording-ended",
     }
 }
 

@@ -8,10 +8,11 @@ use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
-use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_service_node::store::Found;
 
 use super::Order;
+use super::links::Fabric;
 use super::memory::Memory;
 
 /// What nodes answer when they are told to retain.
@@ -56,6 +57,8 @@ pub(crate) struct Behaviour {
     pub(crate) memory: Memory,
     /// Orders to discard that nodes have not answered, with the program.
     pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
+    /// What the fabric makes of its links.
+    pub(crate) links: Fabric,
     fabric: Incarnation,
     psets: Vec<Incarnation>,
     generations: Vec<Generation>,
@@ -79,6 +82,7 @@ impl Default for Behaviour {
             machines_end: true,
             memory: Memory::default(),
             owed: BTreeMap::new(),
+            links: Fabric::default(),
             fabric: Incarnation::default(),
             psets: Vec::new(),
             generations: Vec::new(),
@@ -105,7 +109,7 @@ impl Behaviour {
         self.pset(pset, HelperEvent::Said(message))
     }
 
-    pub(crate) fn fabric(&self, event: HelperEvent<()>) -> Event {
+    pub(crate) fn fabric(&self, event: HelperEvent<FromFabric>) -> Event {
         Event::Plant(PlantEvent::Fabric { incarnation: self.fabric, event })
     }
 
@@ -113,12 +117,18 @@ impl Behaviour {
     pub(crate) fn carry_out(&mut self, order: &Order) -> Vec<Event> {
         match order {
             Order::FindAccelerator => vec![Event::Plant(PlantEvent::Accelerator(Ok(Accelerator::Tcg)))],
-            Order::StartFabric(incarnation) => {
+            Order::StartFabric(incarnation, links) => {
                 self.fabric = *incarnation;
-                vec![self.fabric(HelperEvent::Started { pid: 10 }), self.fabric(HelperEvent::Said(()))]
+                self.links.begin(links.clone());
+                let alive = HelperEvent::Said(FromFabric::Alive);
+                vec![self.fabric(HelperEvent::Started { pid: 10 }), self.fabric(alive)]
             }
-            Order::AskFabric if self.fabric_answers => vec![self.fabric(HelperEvent::Said(()))],
-            Order::AskFabric => vec![],
+            Order::AskFabric if self.fabric_answers => vec![self.fabric(HelperEvent::Said(FromFabric::Alive))],
+            Order::TellFabric(request, orders) if self.fabric_answers => {
+                let said = self.links.told(*request, orders);
+                said.into_iter().map(|said| self.fabric(HelperEvent::Said(said))).collect()
+            }
+            Order::AskFabric | Order::TellFabric(..) => vec![],
             Order::StopFabric(_) => vec![self.fabric(HelperEvent::Ended("told to".into()))],
             Order::StartIoNode(pset, incarnation) => {
                 set(&mut self.psets, pset.0, *incarnation);

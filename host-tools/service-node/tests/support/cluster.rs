@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use coppice_api::job::{JobDetail, Submission};
+use coppice_api::link::LinkShape;
 use coppice_api::node::NodeView;
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::retain::RetentionPolicy;
-use coppice_service_node::controller::{Config, Controller, Event, LinkConfig, Now, Refused, Request};
+use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
 use coppice_service_node::plant::{LastWords, MachineEvent};
 use coppice_service_node::records::Records;
@@ -94,7 +95,7 @@ impl Cluster {
             pset_size,
             retention,
             boots_max: 4,
-            link: LinkConfig::default(),
+            link: LinkShape::default(),
         };
         let plant = NotingPlant::default();
         let now = Instant::now();

@@ -5,21 +5,23 @@
 
 pub(crate) mod behaviour;
 pub(crate) mod cluster;
+pub(crate) mod links;
 pub(crate) mod memory;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use coppice_api::ClusterPaths;
 use coppice_api::job::Submission;
+use coppice_api::link::{LinkShapes, Station};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
-use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::store::{Held, Source};
 
 pub(crate) use self::cluster::Cluster;
@@ -28,9 +30,10 @@ pub(crate) use self::cluster::Cluster;
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     FindAccelerator,
-    StartFabric(Incarnation),
+    StartFabric(Incarnation, BTreeMap<Station, LinkShapes>),
     StopFabric(Stop),
     AskFabric,
+    TellFabric(u64, Vec<FabricOrder>),
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
@@ -53,14 +56,17 @@ impl Plant for NotingPlant {
     fn find_accelerator(&mut self) {
         self.note(Order::FindAccelerator);
     }
-    fn start_fabric(&mut self, incarnation: Incarnation) {
-        self.note(Order::StartFabric(incarnation));
+    fn start_fabric(&mut self, incarnation: Incarnation, links: &BTreeMap<Station, LinkShapes>) {
+        self.note(Order::StartFabric(incarnation, links.clone()));
     }
     fn stop_fabric(&mut self, how: Stop) {
         self.note(Order::StopFabric(how));
     }
     fn ask_fabric(&mut self) {
         self.note(Order::AskFabric);
+    }
+    fn tell_fabric(&mut self, request: u64, orders: &[FabricOrder]) {
+        self.note(Order::TellFabric(request, orders.to_vec()));
     }
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
         self.note(Order::StartIoNode(pset, incarnation));

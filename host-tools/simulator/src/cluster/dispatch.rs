@@ -5,7 +5,7 @@ use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_qemu::machine::Accelerator;
-use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_service_node::store::Found;
 
 use super::checkers::{Checkers, Who};
@@ -57,19 +57,20 @@ impl World {
         self.see_order(&order);
         match order {
             Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
-            Order::StartFabric(incarnation) => {
+            Order::StartFabric(incarnation, links) => {
                 self.host.fabric = Some(incarnation);
+                self.links.begin(links);
                 self.host.fabric_stopped_until_ns = 0;
                 let event = |event| PlantEvent::Fabric { incarnation, event };
                 self.plant(0, event(HelperEvent::Started { pid: 1 }));
                 let in_ns = self.random.delay(START_NS_MAX);
-                self.plant(in_ns, event(HelperEvent::Said(())));
+                self.plant(in_ns, event(HelperEvent::Said(FromFabric::Alive)));
             }
             Order::StopFabric => self.fabric_ends("told to"),
-            Order::AskFabric => {
-                if let Some(incarnation) = self.host.fabric {
-                    let in_ns = soon_ns.saturating_add(self.host.fabric_stopped_until_ns.saturating_sub(self.now_ns));
-                    self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Said(()) });
+            Order::AskFabric => self.fabric_says(soon_ns, FromFabric::Alive),
+            Order::TellFabric(request, orders) => {
+                for said in self.links.told(request, &orders, self.now_ns) {
+                    self.fabric_says(soon_ns, said);
                 }
             }
             Order::StartIoNode(pset, incarnation) => {
@@ -101,13 +102,21 @@ impl World {
         }
     }
 
+    /// The fabric, if it runs, says something as soon as it does.
+    fn fabric_says(&mut self, soon_ns: u64, said: FromFabric) {
+        if let Some(incarnation) = self.host.fabric {
+            let in_ns = soon_ns.saturating_add(self.host.fabric_stopped_until_ns.saturating_sub(self.now_ns));
+            self.plant(in_ns, PlantEvent::Fabric { incarnation, event: HelperEvent::Said(said) });
+        }
+    }
+
     /// What checkers see of an order.
     fn see_order(&mut self, order: &Order) {
         let now_ns = self.now_ns;
         let pset = if let Order::KillMachine(node) = order { Some(self.pset_of(*node)) } else { None };
         let Checkers { given_up, rates, .. } = &mut self.checkers;
         match order {
-            Order::StartFabric(_) => rates.started(Who::Fabric, None, now_ns),
+            Order::StartFabric(..) => rates.started(Who::Fabric, None, now_ns),
             Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), None, now_ns),
             Order::Boot(personality) => {
                 rates.started(Who::Machine(personality.node), Some(personality.pset), now_ns);

@@ -1,19 +1,20 @@
 //! The service node: the real controller, whose database outlives it, and a plant that notes what it orders.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use coppice_api::ClusterPaths;
+use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
-use coppice_service_node::controller::{Config, Controller, Event, LinkConfig, Now, Refused, Request};
+use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::{FileKey, ProgramRow};
-use coppice_service_node::plant::{Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Held, ProgramStore, Source};
 use tokio::sync::oneshot;
@@ -35,9 +36,10 @@ const BOOTS_MIN: usize = 4;
 #[derive(Debug)]
 pub(super) enum Order {
     FindAccelerator,
-    StartFabric(Incarnation),
+    StartFabric(Incarnation, BTreeMap<Station, LinkShapes>),
     StopFabric,
     AskFabric,
+    TellFabric(u64, Vec<FabricOrder>),
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
@@ -79,14 +81,17 @@ impl Plant for NotingPlant {
     fn find_accelerator(&mut self) {
         self.note(Order::FindAccelerator);
     }
-    fn start_fabric(&mut self, incarnation: Incarnation) {
-        self.note(Order::StartFabric(incarnation));
+    fn start_fabric(&mut self, incarnation: Incarnation, links: &BTreeMap<Station, LinkShapes>) {
+        self.note(Order::StartFabric(incarnation, links.clone()));
     }
     fn stop_fabric(&mut self, _how: Stop) {
         self.note(Order::StopFabric);
     }
     fn ask_fabric(&mut self) {
         self.note(Order::AskFabric);
+    }
+    fn tell_fabric(&mut self, request: u64, orders: &[FabricOrder]) {
+        self.note(Order::TellFabric(request, orders.to_vec()));
     }
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
         self.note(Order::StartIoNode(pset, incarnation));
@@ -156,7 +161,7 @@ impl Host {
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
-            link: LinkConfig::default(),
+            link: LinkShape::default(),
         };
         let disk = HostDisk::new(config.paths.reserve())?;
         let noted = Noted { orders: VecDeque::new(), random, disk: disk.clone() };

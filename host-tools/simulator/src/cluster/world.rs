@@ -18,6 +18,7 @@ use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
+use super::links::Links;
 use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
@@ -44,6 +45,7 @@ pub(super) struct World {
     pub trace: Trace,
     pub checkers: Checkers,
     pub host: Host,
+    pub links: Links,
     pub io_nodes: BTreeMap<PsetId, IoNode>,
     /// When the last order for each is there, ns.
     pub ordered_ns: BTreeMap<PsetId, u64>,
@@ -93,6 +95,7 @@ impl World {
             trace: Trace::new(),
             checkers: Checkers::default(),
             host,
+            links: Links::default(),
             io_nodes: BTreeMap::new(),
             ordered_ns: BTreeMap::new(),
             machines: BTreeMap::new(),

@@ -49,6 +49,9 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::Recovery,
         RasKind::DamagedProgram,
         RasKind::DamagedPiece,
+        RasKind::LinkCut,
+        RasKind::LinkMended,
+        RasKind::RecordingEnded,
         RasKind::Undelivered,
     ])
 }

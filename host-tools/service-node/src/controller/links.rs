@@ -1,0 +1,148 @@
+//! What the links of the cluster are like. It is kept here, and the fabric is told: one that is started in the place of
+//! another makes its links so from the beginning, and a node that is booted anew finds its link as it was.
+
+mod orders;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use coppice_api::cluster::ClusterState;
+use coppice_api::link::{Direction, LinkChange, LinkShape, LinkShapes, Station};
+use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::psets::PsetTable;
+use coppice_protocol::ras::{RasKind, Severity};
+
+use self::orders::Orders;
+use super::node::Phase;
+use super::{Controller, Now, ras};
+use crate::plant::Plant;
+
+/// One link.
+#[derive(Debug)]
+struct Link {
+    shapes: LinkShapes,
+    /// The file that its frames are recorded in.
+    recording: Option<PathBuf>,
+}
+
+/// All links.
+#[derive(Debug)]
+pub(super) struct Links {
+    links: BTreeMap<Station, Link>,
+    pub(super) orders: Orders,
+}
+
+impl Links {
+    /// The links of a cluster's nodes and I/O nodes, all alike.
+    pub(super) fn new(table: &PsetTable, shape: LinkShape) -> Self {
+        let nodes = table.nodes().map(station);
+        let stations = nodes.chain(table.psets().map(io_station));
+        let link = || Link { shapes: LinkShapes::both(shape), recording: None };
+        Self { links: stations.map(|station| (station, link())).collect(), orders: Orders::default() }
+    }
+
+    /// What all of them are like.
+    pub(super) fn shapes(&self) -> BTreeMap<Station, LinkShapes> {
+        self.links.iter().map(|(station, link)| (*station, link.shapes)).collect()
+    }
+
+    /// What those of some nodes and I/O nodes are like.
+    pub(super) fn of(
+        &self,
+        nodes: impl IntoIterator<Item = NodeId>,
+        psets: impl IntoIterator<Item = PsetId>,
+    ) -> impl Iterator<Item = LinkShapes> {
+        let stations = nodes.into_iter().map(station).chain(psets.into_iter().map(io_station));
+        stations.filter_map(|station| self.links.get(&station).map(|link| link.shapes))
+    }
+
+    /// Why frames do not reach a node or its I/O node, if that is because somebody wanted it; to be added to a line.
+    pub(super) fn why_cut_off(&self, node: NodeId, pset: PsetId) -> String {
+        let is_cut = |station| self.links.get(&station).is_some_and(|link| link.shapes.cut().is_some());
+        match [station(node), io_station(pset)].into_iter().find(|station| is_cut(*station)) {
+            Some(cut) => format!("; the link of {} is cut, `coppice link {cut} --mend` mends it", named(cut)),
+            None => String::new(),
+        }
+    }
+}
+
+fn station(node: NodeId) -> Station {
+    Station::Node(node.0)
+}
+
+fn io_station(pset: PsetId) -> Station {
+    Station::IoNode(pset.0)
+}
+
+/// A station as people call it.
+fn named(station: Station) -> String {
+    match station {
+        Station::Node(node) => format!("node {node}"),
+        Station::IoNode(pset) => format!("the I/O node of pset {pset}"),
+    }
+}
+
+impl<P: Plant> Controller<P> {
+    /// Makes a link different, as far as this is written down. Whoever wonders later why a node is lost is told.
+    fn reshape(&mut self, station: Station, change: &LinkChange, now: Now) {
+        let Some(link) = self.links.links.get_mut(&station) else { return };
+        let (before, after) = (link.shapes, change.applied_to(link.shapes));
+        link.shapes = after;
+        if before.cut() == after.cut() {
+            return;
+        }
+        let (kind, severity, text) = match after.cut() {
+            None => (RasKind::LinkMended, Severity::Info, format!("the link of {} is mended", named(station))),
+            Some(direction) => {
+                let way = match direction {
+                    Direction::Both => "both ways",
+                    Direction::To => "to it",
+                    Direction::From => "from it",
+                };
+                let text = format!("the link of {} is cut on request, {way}", named(station));
+                (RasKind::LinkCut, Severity::Warn, text)
+            }
+        };
+        let node = station.node().map(NodeId);
+        self.record_ras(node, &ras(severity, kind, None, text), now);
+        if after.cut().is_none() {
+            self.try_cut_off(station);
+        }
+    }
+
+    /// Nodes that could not get ready as they were cut off are not to wait any longer than they have to.
+    fn try_cut_off(&mut self, station: Station) {
+        let nodes = match station {
+            Station::Node(node) => vec![NodeId(node)],
+            Station::IoNode(pset) => self.pset_mut(PsetId(pset)).map(|pset| pset.nodes.clone()).unwrap_or_default(),
+        };
+        for node in nodes {
+            self.nodes.forgive(node);
+            if self.state != ClusterState::Starting
+                && self.nodes.get(node).map(super::Node::phase) == Some(Phase::Failed)
+            {
+                self.set_phase(node, Phase::Waiting);
+            }
+        }
+    }
+
+    /// The fabric is gone, and with it what it recorded.
+    pub(super) fn recordings_gone(&mut self, reason: &str, now: Now) {
+        let of = self.links.links.iter().filter(|(_, link)| link.recording.is_some());
+        for station in of.map(|(station, _)| *station).collect::<Vec<_>>() {
+            self.recording_ended(station, reason, now);
+        }
+    }
+
+    /// A recording is over, and nobody wanted that.
+    pub(super) fn recording_ended(&mut self, station: Station, reason: &str, now: Now) {
+        let Some(file) = self.links.links.get_mut(&station).and_then(|link| link.recording.take()) else { return };
+        let text = format!(
+            "the recording of the link of {} in '{}' ended: {reason}",
+            named(station),
+            coppice_api::shown(&file)
+        );
+        let event = ras(Severity::Warn, RasKind::RecordingEnded, None, text);
+        self.record_ras(station.node().map(NodeId), &event, now);
+    }
+}
