@@ -1,5 +1,6 @@
 //! The command line.
 
+mod link;
 mod run;
 
 use std::ffi::OsString;
@@ -11,8 +12,9 @@ use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAUL
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
+pub(crate) use self::link::Link;
 pub(crate) use self::run::Run;
-use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
+use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
 
 /// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
 #[derive(Debug, Parser)]
@@ -26,6 +28,7 @@ use crate::units::{parse_bandwidth, parse_duration, parse_loss, parse_memory};
         coppice run -n 4 ./hello                 run ./hello on all of them\n  \
         coppice run --root data busybox ls -l /  show it another directory as /\n  \
         coppice job 1 --json                     what it cost, rank by rank\n  \
+        coppice link 2 --loss 1%                 what a bad network does to it\n  \
         coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
         Names are bytes. What cannot be printed of them is shown escaped, such as \\xff or \\n; in JSON one that is \
@@ -55,8 +58,10 @@ pub(crate) enum Command {
     Down,
     /// Run a static Linux program on nodes and exit as it did
     Run(Run),
-    /// List the nodes
-    Nodes(Listing),
+    /// List the nodes, or with --links the links of the network
+    Nodes(Nodes),
+    /// Show links of the network, or change what they are like, cut them or record what passes
+    Link(Link),
     /// List the newest jobs
     Jobs(Jobs),
     /// Show one job: how each rank ended and what it cost
@@ -122,7 +127,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse_loss, help_heading = "Network")]
     pub(crate) loss: u32,
     /// How long a frame takes over every link, each way, such as 50us or 2ms
-    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = parse_duration, help_heading = "Network")]
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = parse_latency, help_heading = "Network")]
     pub(crate) latency: std::time::Duration,
     /// Bits per second of every link, each way, such as 1G or 100M; without it as fast as the host can
     #[arg(long, value_name = "RATE", value_parser = parse_bandwidth, help_heading = "Network")]
@@ -171,6 +176,16 @@ pub(crate) struct Listing {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Nodes {
+    /// List the links of nodes and I/O nodes instead: what they are like, what passed on them since the cluster came up,
+    /// and how much does in a second, which is measured first
+    #[arg(long)]
+    pub(crate) links: bool,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod forget;
 pub(crate) mod job;
+pub(crate) mod link;
 pub(crate) mod listings;
 pub(crate) mod orders;
 pub(crate) mod up;

@@ -44,7 +44,11 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Up(up) => return commands::up::up(&client()?, up).await,
         Command::Down => commands::down::down(&client()?).await?,
         Command::Run(run) => return run::run(&client()?, run).await,
-        Command::Nodes(listing) => commands::listings::nodes(&client()?, listing.json).await?,
+        Command::Nodes(nodes) if nodes.links => {
+            commands::link::show(&client()?, None, nodes.listing.json).await?;
+        }
+        Command::Nodes(nodes) => commands::listings::nodes(&client()?, nodes.listing.json).await?,
+        Command::Link(link) => commands::link::link(&client()?, link).await?,
         Command::Jobs(jobs) => commands::listings::jobs(&client()?, jobs).await?,
         Command::Job(job) => commands::job::job(&client()?, job).await?,
         Command::Programs(listing) => commands::listings::programs(&client()?, listing.json).await?,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use coppice_api::limits::{NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+use coppice_api::limits::{LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
 
 /// `64M`, `1G`, `512MiB`: bytes, in powers of 1024, a whole number of MiB.
@@ -48,6 +49,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time that a link may take.
+pub(crate) fn parse_latency(text: &str) -> Result<Duration, String> {
+    let latency = parse_duration(text)?;
+    let most = Duration::from_nanos(LINK_LATENCY_NS_MAX);
+    if latency > most { Err(format!("a link takes at most {}s", most.as_secs())) } else { Ok(latency) }
+}
+
+/// A bandwidth, or `none` for a link without limit.
+pub(crate) fn parse_link_bandwidth(text: &str) -> Result<Bandwidth, String> {
+    if text == "none" { Ok(Bandwidth::Unlimited) } else { parse_bandwidth(text).map(Bandwidth::BitsPerSecond) }
+}
+
 /// `1G`, `100M`: bits per second, in powers of 1000.
 pub(crate) fn parse_bandwidth(text: &str) -> Result<u64, String> {
     let error = || "give bits per second such as 100M or 1G".to_owned();
@@ -76,6 +89,20 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
     }
+}
+
+/// Bits per second for people, such as were given.
+pub(crate) fn show_rate(bits_per_s: u64) -> String {
+    let units = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
+    match units.into_iter().find(|(_, factor)| bits_per_s >= 10 * factor || bits_per_s.is_multiple_of(*factor)) {
+        Some((unit, factor)) => format!("{} {unit}bit/s", bits_per_s as f64 / factor as f64),
+        None => format!("{bits_per_s} bit/s"),
+    }
+}
+
+/// A share of a million in percent, as it was given.
+pub(crate) fn show_loss(ppm: u32) -> String {
+    format!("{}%", f64::from(ppm) / 10_000.0)
 }
 
 /// A span of time for people.
@@ -136,6 +163,11 @@ mod tests {
         assert!(parse_duration("50").is_err() && parse_duration("us").is_err());
         assert_eq!(parse_bandwidth("1G"), Ok(1_000_000_000));
         assert!(parse_bandwidth("0").is_err() && parse_bandwidth("1T").is_err());
+        assert_eq!(parse_link_bandwidth("none"), Ok(Bandwidth::Unlimited));
+        assert_eq!(parse_link_bandwidth("9600"), Ok(Bandwidth::BitsPerSecond(9600)));
+        assert!(parse_link_bandwidth("0").is_err() && parse_link_bandwidth("None").is_err());
+        assert_eq!(parse_latency("60s"), Ok(Duration::from_secs(60)));
+        assert!(parse_latency("60001ms").is_err() && parse_latency("1h").is_err());
     }
 
     #[test]
@@ -148,6 +180,9 @@ mod tests {
         assert_eq!(show_time(1_798_761_599_999_999_999), "2026-12-31 23:59:59Z");
         assert_eq!(show_time(u64::MAX), "2554-07-21 23:34:33Z");
         assert_eq!(show_bytes(1536), "1.5 KiB");
+        let rates = [1, 9_600, 12_500, 100_000_000, 1_000_000_000, 2_500_000_000].map(show_rate);
+        assert_eq!(rates, ["1 bit/s", "9600 bit/s", "12.5 kbit/s", "100 Mbit/s", "1 Gbit/s", "2500 Mbit/s"]);
+        assert_eq!([0, 500, 10_000, 1_000_000, 1].map(show_loss), ["0%", "0.05%", "1%", "100%", "0.0001%"]);
         assert_eq!(show_ns(1_500_000_000), "1500 ms");
     }
 }
