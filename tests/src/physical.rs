@@ -58,16 +58,7 @@ impl Monitor {
 
     /// Pulls the machine's network cable.
     pub fn cut_link(&mut self) {
-        self.set_link(false);
-    }
-
-    /// Puts it in again.
-    pub fn mend_link(&mut self) {
-        self.set_link(true);
-    }
-
-    fn set_link(&mut self, is_up: bool) {
-        self.command("set_link", &json!({ "name": "wire", "up": is_up }));
+        self.command("set_link", &json!({ "name": "wire", "up": false }));
     }
 
     /// The monitor at a socket, of a machine that can write to `directory`.

@@ -69,7 +69,7 @@ fn commands_do_not_wait_for_ever_for_a_stopped_coppiced() {
     cluster.signal_process("coppiced", Signal::STOP);
     let pid = cluster.processes().into_iter().find(|process| process.command.contains("coppiced")).expect("it").pid;
     let silent = [&*pid.to_string(), "has not answered", "kill -9"];
-    let asked = [&["nodes"][..], &["down"]].map(|arguments| start(&cluster, arguments));
+    let asked = [&["nodes"][..], &["link", "0"], &["down"]].map(|arguments| start(&cluster, arguments));
     for child in asked {
         let _ = finish_child(child, "a command that is not answered").refused(&silent);
     }

@@ -25,6 +25,7 @@ mod interrupted;
 mod isolation;
 mod jobs;
 mod likeness;
+mod links;
 mod mpi;
 mod mpi_ends;
 mod mpi_threads;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
-use coppice_tests::physical::{Monitor, PAGE_BYTES, Pattern, memory_of};
+use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
 
 /// How long a small file may take to a few nodes.
@@ -177,7 +177,8 @@ fn a_link_that_is_cut_and_mended_only_takes_time() {
     let pattern = Pattern::of_seed(77_002);
     for node in [1, 3] {
         let job = under_way(&cluster, &pattern, PATH);
-        Monitor::of_node(&cluster, node).cut_link();
+        let link = node.to_string();
+        let _ = cluster.coppice(&["link", &link, "--cut"]).success();
         // Until nothing more comes there.
         let pages = || memory_of(&cluster, 1).pages_with(&pattern).len();
         let mut before = pages();
@@ -186,7 +187,7 @@ fn a_link_that_is_cut_and_mended_only_takes_time() {
             let is_still = std::mem::replace(&mut before, now) == now;
             if is_still || now >= all { Ok(()) } else { Err(format!("{now} pages")) }
         });
-        Monitor::of_node(&cluster, node).mend_link();
+        let _ = cluster.coppice(&["link", &link, "--mend"]).success();
         let ran = finish_child(job, "a job whose file comes late").success();
         let expected = format!("{}  {PATH}\n", sum(cluster.root().join("slow").to_str().expect("a path")));
         assert_eq!(ran.text(), expected.repeat(4), "node {node} was cut off");

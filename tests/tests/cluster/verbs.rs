@@ -108,8 +108,11 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 14] = [
+const OTHERS: [&[&str]; 17] = [
     &["nodes"],
+    &["nodes", "--links"],
+    &["link", "0-1,io0"],
+    &["link", "1", "--latency", "1ms", "--pcap-stop"],
     &["jobs"],
     &["job", "1"],
     &["programs"],
