@@ -39,6 +39,9 @@ const FABRIC_OWN: u32 = 16;
 /// What it has open for each port: two sockets.
 const FABRIC_PER_PORT: u32 = 2;
 
+/// Files that it records frames in.
+pub const FABRIC_RECORDINGS: u32 = 64;
+
 /// What an I/O node has for itself and for programs' files, however few nodes it serves.
 pub const IO_NODE_OWN: u32 = 512;
 
@@ -82,7 +85,7 @@ impl Extent {
     #[must_use]
     pub fn of_fabric(&self) -> u32 {
         let ports = self.nodes.saturating_add(self.psets().count());
-        FABRIC_OWN.saturating_add(ports.saturating_mul(FABRIC_PER_PORT))
+        (FABRIC_OWN + FABRIC_RECORDINGS).saturating_add(ports.saturating_mul(FABRIC_PER_PORT))
     }
 
     /// Files that an I/O node has open at the same time, or keeps room for.

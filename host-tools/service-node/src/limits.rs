@@ -148,6 +148,9 @@ pub const HOST_FILE_THREADS_MAX: usize = 64;
 const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_THREADS as usize == 2 * HOST_FILE_THREADS_MAX);
 const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_IMPORTS as usize == 2 * IMPORTS_MAX);
 
+/// For what the fabric records there is room, too.
+const _: () = assert!(coppice_api::descriptors::FABRIC_RECORDINGS as usize == coppice_fabric::limits::RECORDINGS_MAX);
+
 /// How long it may take to look at a file or directory that a user names.
 pub const HOST_FILE_TIME_MAX: Duration = Duration::from_secs(30);
 

@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use coppice_api::job::{JobState, JobsQuery, KillOrder, Submission, Submitted};
+use coppice_api::link::{LinkChange, LinkOrder, LinksQuery, RecordingOrder, Station};
 use coppice_api::ras::RasQuery;
 use coppice_api::retain::ForgetOrder;
 use coppice_api::staging::{Staged, StagedView};
@@ -117,6 +119,29 @@ async fn listings() {
     assert!(matches!(client.job(9).await, Err(ApiError::Refused { status: 404, .. })));
     served.down().await;
     while watch.next_state().await.expect("states until the end").is_some() {}
+}
+
+#[tokio::test]
+async fn links_are_shown_and_changed() {
+    let served = Served::new(Cluster::up(3, 2));
+    let client = &served.client;
+    assert_eq!(client.links(&LinksQuery::default()).await.expect("all").links.len(), 5);
+    let some = LinksQuery { links: Some("2,io1".parse().expect("links")) };
+    let shown = client.links(&some).await.expect("some").links;
+    assert_eq!(shown.iter().map(|link| link.link).collect::<Vec<_>>(), [Station::Node(2), Station::IoNode(1)]);
+    // Whatever a file is called.
+    let file = PathBuf::from(std::ffi::OsString::from_vec(b"/\xff.pcap".to_vec()));
+    let order = LinkOrder {
+        links: Station::Node(2).into(),
+        change: LinkChange { cut: Some(true), ..LinkChange::default() },
+        recording: Some(RecordingOrder::Start { file: file.clone() }),
+    };
+    let changed = client.change_links(&order).await.expect("changed").links.remove(0);
+    assert!(changed.to.shape.cut && changed.from.shape.cut);
+    assert_eq!(changed.recording.map(|recording| recording.file), Some(file));
+    let missing = LinkOrder { links: Station::Node(3).into(), ..order };
+    assert!(matches!(client.change_links(&missing).await, Err(ApiError::Refused { status: 404, .. })));
+    served.down().await;
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ pub(crate) struct Link {
     /// Change one way only: `to` the node or `from` it
     #[arg(long, value_enum, default_value_t = Direction::Both, help_heading = "Shape")]
     pub(crate) direction: Direction,
-    /// Record the frames of one link, both ways, in this file; one that exists is replaced
+    /// Record what one node sends and what reaches it in this file; one that exists is replaced
     #[arg(long, value_name = "FILE", conflicts_with = "pcap_stop", help_heading = "Recording")]
     pub(crate) pcap: Option<PathBuf>,
     /// End the recording; the file has all of it when this is done
