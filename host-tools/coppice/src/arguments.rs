@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Run(Run),
     /// List the nodes, or with --links the links of the network
     Nodes(Nodes),
-    /// Show links of the network, or change what they are like, cut them or record what passes
+    /// Show links of the network, make them worse or better, cut them, record what passes
     Link(Link),
     /// List the newest jobs
     Jobs(Jobs),
