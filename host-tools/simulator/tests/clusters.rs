@@ -8,7 +8,7 @@ use coppice_simulator::cluster::{Options, run, run_with, shrink};
 const SEEDS: u64 = 20;
 
 /// What must have happened in the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 35] = [
+const MUST_HAPPEN: [&str; 36] = [
     "PMI barriers left by ranks",
     "PMI barriers left in jobs whose end was heard",
     "PMI conversations",
@@ -36,6 +36,7 @@ const MUST_HAPPEN: [&str; 35] = [
     "forgotten",
     "job ended",
     "job killed",
+    "link changed",
     "processes",
     "programs that nodes hold at the end",
     "rank reports held against its output",

@@ -59,7 +59,9 @@ impl World {
             Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
             Order::StartFabric(incarnation, links) => {
                 self.host.fabric = Some(incarnation);
-                self.links.begin(links);
+                if let Some(link) = self.links.begin(links) {
+                    self.violate(format!("a fabric is started with link {link} as it is not to be"));
+                }
                 self.host.fabric_stopped_until_ns = 0;
                 let event = |event| PlantEvent::Fabric { incarnation, event };
                 self.plant(0, event(HelperEvent::Started { pid: 1 }));

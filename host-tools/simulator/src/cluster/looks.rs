@@ -19,6 +19,7 @@ impl World {
             return;
         }
         self.look_at_promises();
+        self.look_at_links();
         if self.options.is_whole {
             self.go_on_with_the_whole();
         }

@@ -234,6 +234,7 @@ impl World {
             self.machine_ends(node, "killed");
         }
         self.ordered_ns.clear();
+        self.links.host_died();
         self.checkers.given_up.host_ends(self.now_ns);
         // Nobody else hears what was said to it.
         self.queue.forget(|event| matches!(event, Event::Plant(_)));
