@@ -228,15 +228,8 @@ impl World {
         self.faults.struck.push(number);
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
-        match chosen {
-            Kind::StopMachine => self.checkers.pmi.trouble(node, until_ns),
-            // Launches come late.
-            Kind::SlowDisk | Kind::HungMount => {
-                let of_pset = |node: &NodeId| self.pset_of(*node) == pset;
-                let nodes: Vec<_> = (0..self.options.nodes).map(NodeId).filter(of_pset).collect();
-                nodes.into_iter().for_each(|node| self.checkers.pmi.trouble(node, until_ns));
-            }
-            _ => {}
+        if chosen == Kind::StopMachine {
+            self.checkers.pmi.trouble(node, until_ns);
         }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
