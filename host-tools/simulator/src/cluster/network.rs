@@ -2,8 +2,8 @@
 //! that come after a time.
 //!
 //! What a network loses, doubles or mixes up below them shows as what TCP makes of it: bytes that come late and in
-//! pieces, and ends that learn late or never that the other is gone. A stream holds a window's worth, sent or arrived,
-//! until somebody takes it.
+//! pieces ([`super::links`]), and ends that learn late or never that the other is gone. What it changes shows, too, at
+//! times: TCP's checksum is weak. A stream holds a window's worth, sent or arrived, until somebody takes it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use coppice_endpoint::NetError;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::session::Channel;
 
+use super::links::Station;
 use super::machine::LifeId;
 
 /// A connection; no two of a run have the same.
@@ -156,6 +157,15 @@ impl Connection {
             (End::Caller, _) => Some(self.caller.node),
             (End::Called, Callee::Node(node, _)) => Some(node),
             (End::Called, Callee::IoNode(..)) => None,
+        }
+    }
+
+    /// Who is at an end, as links know it.
+    pub(super) fn station(&self, end: End) -> Station {
+        match (end, self.callee) {
+            (End::Caller, _) => Station::Node(self.caller.node),
+            (End::Called, Callee::Node(node, _)) => Station::Node(node),
+            (End::Called, Callee::IoNode(pset, _)) => Station::IoNode(pset),
         }
     }
 
