@@ -293,13 +293,17 @@ impl Host {
     /// As whoever takes a submission: the stored copy of a program, or one that is made now. And whether it is there.
     pub(super) fn copy_of(&mut self, number: u64, now_ns: u64) -> anyhow::Result<Option<Copied>> {
         let Some(file) = file_key(number) else { return Ok(None) };
-        let copy = match self.ask(|answer| Request::KnownProgram(file, answer), now_ns) {
-            Some(Ok(Some(copy))) => copy,
-            Some(Ok(None)) => self.store.import(&source_of(self.home.path(), number))?.0,
+        let known = match self.ask(|answer| Request::KnownProgram(file, answer), now_ns) {
+            Some(Ok(known)) => known,
             Some(Err(_)) | None => return Ok(None),
         };
-        let (is_there, is_new) = (self.has_copy(copy.id), self.stored.insert(number));
-        Ok(Some(Copied { number, is_there, is_again: is_there && !is_new, copy }))
+        let is_again = known.is_none() && !self.stored.insert(number);
+        let copy = match known {
+            Some(copy) => copy,
+            None => self.store.import(&source_of(self.home.path(), number))?.0,
+        };
+        let is_there = self.has_copy(copy.id);
+        Ok(Some(Copied { number, is_there, is_again, copy }))
     }
 
     /// Whether a program is in the store.
@@ -341,7 +345,7 @@ pub(super) struct Copied {
     copy: Held,
     /// Its bytes are in the store.
     is_there: bool,
-    /// They were before.
+    /// They were stored just now, and had been before.
     pub is_again: bool,
 }
 

@@ -81,6 +81,8 @@ pub(super) struct Stream {
     pub heard_ns: u64,
     /// So much was taken at once that the sender may have waited for room.
     pub has_room: bool,
+    /// Something was said for a job, and not only that there is none.
+    pub is_used: bool,
 }
 
 impl Stream {
@@ -316,13 +318,13 @@ impl Connections {
         }
     }
 
-    /// Connections with other nodes that a boot of a node made, or on which it has said something, and that it has not
-    /// closed.
+    /// Connections with other nodes that a boot of a node made, or on which it has said something for a job of its own,
+    /// and that it has not closed.
     pub(super) fn used_by(&mut self, life: LifeId) -> usize {
         let mut used = 0;
         for connection in self.table.values_mut().filter(|connection| connection.io_node().is_none()) {
             for end in End::BOTH {
-                let is_used = end == End::Caller || connection.towards(End::Caller).sent > 0;
+                let is_used = end == End::Caller || connection.towards(End::Caller).is_used;
                 let is_its = connection.life(end) == Some(life) && connection.at(end).is_there;
                 let is_open = !matches!(connection.at(end).phase, Phase::Broken(_));
                 used += usize::from(is_its && is_open && is_used);

@@ -101,7 +101,7 @@ impl World {
         };
         self.settle_host();
         if copied.as_ref().is_some_and(|copied| copied.is_again) {
-            self.trace.count("stored programs used again", 1);
+            self.trace.count("programs stored again", 1);
         }
         copied
     }
