@@ -68,8 +68,13 @@ pub const SHIP_PORT: u16 = 7002;
 /// How often the I/O node asks each node whether it is alive, ns.
 pub const HEARTBEAT_INTERVAL_NS: u64 = 2_000_000_000;
 
-/// A node that answered nothing for this long is dead to its pset, ns.
+/// A node that answered nothing for this long is dead to its pset, ns. For as long the rest of a frame may not come:
+/// then the connection is broken off.
 pub const HEARTBEAT_DEAD_NS: u64 = 12_000_000_000;
+
+/// What comes of a frame between two looks at least, bytes, if its rest does come: less is what somebody says now and
+/// then on a connection on which the lengths of a frame were changed.
+pub const FRAME_REST_BYTES_MIN: usize = 4096;
 
 /// A connection whose handshake is not done after this is closed, ns.
 pub const HANDSHAKE_TIMEOUT_NS: u64 = 5_000_000_000;

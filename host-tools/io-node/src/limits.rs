@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
+
 /// Frames taken from the fabric before the stack sees them; the rest waits in the socket, and its senders with it.
 pub const FRAMES_PER_WAKE_MAX: usize = 64;
 
@@ -26,9 +28,11 @@ pub const BYTES_PER_READ_MAX: usize = 64 * 1024;
 /// Pause after a connection could not be accepted for want of sockets.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A ready node that lost a connection may be back this soon without being reported lost. A node that reboots is never
-/// back: its new boot is another generation.
-pub const RECONNECT_GRACE: Duration = Duration::from_millis(1500);
+/// A ready node that lost a connection may be back this soon without being reported lost: as soon as one must be heard
+/// again that is silent. An attempt of the node's to connect that fails takes some seconds, and nodes break connections
+/// off themselves, also over links that lose much. A node that reboots is never back: its new boot is another
+/// generation.
+pub const RECONNECT_GRACE: Duration = Duration::from_nanos(HEARTBEAT_DEAD_NS);
 
 /// How long an I/O node that was told to end waits for its nodes to take their last message.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);

@@ -12,12 +12,14 @@
 mod actor;
 mod alarm;
 mod checkers;
+mod clock;
 mod disk;
 mod dispatch;
 mod faults;
 mod forgets;
 mod host;
 mod io_node;
+mod link_orders;
 mod links;
 mod listener;
 mod looks;

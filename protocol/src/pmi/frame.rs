@@ -10,6 +10,9 @@
 //! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm.
+//!
+//! One kind of frame has no MAC but zeros: a node that has not been told of a job has no key for it, and still says
+//! that it is there ([`PeerFrame::absence`]). All that follows from it is that the node is not taken for silent.
 
 use alloc::vec::Vec;
 
@@ -69,10 +72,12 @@ pub(crate) enum PeerFrameKind {
     Ask,
     /// `from` has not come to that step.
     NotYet,
+    /// `from` knows of no such job. The only kind that is not sealed.
+    Absent,
 }
 
 impl PeerFrameKind {
-    const ALL: [Self; 4] = [Self::Step, Self::Have, Self::Ask, Self::NotYet];
+    const ALL: [Self; 5] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent];
 
     const fn code(self) -> u8 {
         match self {
@@ -80,6 +85,7 @@ impl PeerFrameKind {
             Self::Have => 2,
             Self::Ask => 3,
             Self::NotYet => 4,
+            Self::Absent => 5,
         }
     }
 }
@@ -104,6 +110,27 @@ struct WireHeader {
 }
 
 const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES);
+
+impl WireHeader {
+    /// Without a MAC.
+    fn new(header: &Header, signature: u64, body_bytes: u32) -> Self {
+        Self {
+            magic: MAGIC,
+            version: U16::new(VERSION),
+            kind: header.kind.code(),
+            reserved: 0,
+            signature: U64::new(signature),
+            generation: U64::new(header.generation),
+            step: U32::new(header.step),
+            from: U32::new(header.from),
+            to: U32::new(header.to),
+            part: U32::new(header.part),
+            parts: U32::new(header.parts),
+            body_bytes: U32::new(body_bytes),
+            mac: [0; MAC_BYTES],
+        }
+    }
+}
 
 /// A header that was understood, but for whose job it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +167,21 @@ impl PeerFrame {
     #[must_use]
     pub fn from(&self) -> u32 {
         self.header.from
+    }
+
+    /// Whether it only says that who sent it knows of no such job, which anybody could say.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        self.header.kind == PeerFrameKind::Absent
+    }
+
+    /// What a node that knows of no such job answers to this frame, as bytes.
+    #[must_use]
+    pub fn absence(&self) -> Vec<u8> {
+        let Header { generation, step, from, to, .. } = self.header;
+        let kind = PeerFrameKind::Absent;
+        let answer = Header { kind, generation, step, from: to, to: from, part: 0, parts: 1 };
+        WireHeader::new(&answer, self.signature, 0).as_bytes().to_vec()
     }
 
     pub(crate) fn header(&self) -> Header {
@@ -179,21 +221,7 @@ impl Keys {
 
     /// A frame's bytes. The body is at most [`PMI_FRAME_BODY_BYTES_MAX`] bytes.
     pub(crate) fn seal(&self, header: &Header, body: &[u8]) -> Vec<u8> {
-        let mut wire = WireHeader {
-            magic: MAGIC,
-            version: U16::new(VERSION),
-            kind: header.kind.code(),
-            reserved: 0,
-            signature: U64::new(self.signature),
-            generation: U64::new(header.generation),
-            step: U32::new(header.step),
-            from: U32::new(header.from),
-            to: U32::new(header.to),
-            part: U32::new(header.part),
-            parts: U32::new(header.parts),
-            body_bytes: U32::new(body.len() as u32),
-            mac: [0; MAC_BYTES],
-        };
+        let mut wire = WireHeader::new(header, self.signature, body.len() as u32);
         wire.mac = self.mac(wire.as_bytes(), body);
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(wire.as_bytes());
@@ -201,11 +229,11 @@ impl Keys {
         bytes
     }
 
-    /// Whether a frame was sealed with these keys.
+    /// Whether a frame was sealed with these keys, or is for their job and of the kind that is not sealed.
     pub(crate) fn verify(&self, frame: &PeerFrame) -> Result<(), PeerError> {
         let wire: WireHeader = zerocopy::transmute!(frame.encoded);
-        let authentic =
-            frame.signature == self.signature && same_mac(&self.mac(&frame.encoded, &frame.body), &wire.mac);
+        let expected = if frame.is_absence() { [0; MAC_BYTES] } else { self.mac(&frame.encoded, &frame.body) };
+        let authentic = frame.signature == self.signature && same_mac(&expected, &wire.mac);
         if authentic { Ok(()) } else { Err(PeerError::Authentication) }
     }
 

@@ -13,8 +13,10 @@
 //!
 //! **Loss.** A step is kept by its sender until the receiver says [`PeerFrameKind::Have`], and sent again when the
 //! connection between them is a new one or the receiver asks. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
-//! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]). So a node that does
-//! not answer is told from one whose ranks take their time, by the one node that needs to know.
+//! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]), or that it was not told
+//! of the job ([`PeerFrameKind::Absent`]), as launches may come late by as much as a disk takes that does not answer. So a
+//! node that does not answer is told from one whose ranks take their time, by the one node that needs to know. How long
+//! launches may take is for those to say who have the nodes launch.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -226,6 +228,9 @@ impl Spread {
         let expected = match kind {
             PeerFrameKind::Step | PeerFrameKind::NotYet => self.predecessor(step),
             PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
+            // Who is asked about a step is its sender, who is told one its receiver: both may be unknown with the job.
+            PeerFrameKind::Absent if from == self.successor(step) => from,
+            PeerFrameKind::Absent => self.predecessor(step),
         };
         if from != expected {
             return Err(PeerError::Nonsense("from a node that has no part in this step"));
@@ -234,9 +239,8 @@ impl Spread {
         if generation > self.completed + u64::from(self.walk.is_some()) {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
         }
-        if let Some(walk) = &mut self.walk
-            && matches!(kind, PeerFrameKind::Step | PeerFrameKind::NotYet)
-            && (generation, step) == (self.completed, walk.step)
+        if self.is_word_of_awaited(header)
+            && let Some(walk) = &mut self.walk
         {
             walk.heard_ns = now_ns;
         }
@@ -252,9 +256,18 @@ impl Spread {
                 self.entered_by_others = self.entered_by_others.max(generation + 1);
                 self.answer(from, generation, step);
             }
-            PeerFrameKind::NotYet => {}
+            PeerFrameKind::NotYet | PeerFrameKind::Absent => {}
         }
         Ok(())
+    }
+
+    /// Whether a frame shows that the node that this one waits for is there.
+    fn is_word_of_awaited(&self, Header { kind, generation, step, from, .. }: Header) -> bool {
+        self.walk.as_ref().is_some_and(|walk| match kind {
+            PeerFrameKind::Step | PeerFrameKind::NotYet => (generation, step) == (self.completed, walk.step),
+            PeerFrameKind::Absent => from == self.predecessor(walk.step),
+            PeerFrameKind::Have | PeerFrameKind::Ask => false,
+        })
     }
 
     fn take_step(&mut self, header: Header, body: &[u8]) -> Result<(), PeerError> {

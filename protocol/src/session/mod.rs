@@ -9,7 +9,8 @@
 //! **What the MAC covers.** Header and body always. On the control channel the bulk bytes too. On the shipping channel
 //! a digest of them: they are file data and program pages, and a BLAKE3 over each of them costs too much on an emulated
 //! CPU. Bytes that the network has changed end the session, and what was under way is said again on the next one. (That
-//! a program's pages are those of the program is checked apart, by [`crate::program`].)
+//! a program's pages are those of the program is checked apart, by [`crate::program`].) If it is a length that was
+//! changed, the rest of the frame never comes: its receiver has a [`RestWatch`] look for that.
 //!
 //! **Memory.** A session buffers at most one incoming frame beyond what it was handed, and
 //! [`crate::limits::SEND_QUEUE_BYTES_MAX`] plus one frame going out. Events are handed over, not limited: take them all
@@ -19,6 +20,7 @@ mod error;
 mod handshake;
 mod inbound;
 mod outbound;
+mod rest;
 mod state;
 
 use alloc::collections::VecDeque;
@@ -31,6 +33,7 @@ use zerocopy::IntoBytes;
 
 pub use self::error::{Refusal, SendError, SessionError};
 pub use self::handshake::NONCE_BYTES;
+pub use self::rest::RestWatch;
 pub use crate::frame::Frame;
 
 use self::handshake::{Hello, Keys};
@@ -104,6 +107,8 @@ pub struct Session {
     send_sequence: u64,
     handshake_deadline_ns: u64,
     inbound: Inbound,
+    /// Whole frames that arrived.
+    frames_received: u64,
     outbound: Outbound,
     events: VecDeque<Event>,
 }
@@ -146,6 +151,7 @@ impl Session {
             send_sequence: 0,
             handshake_deadline_ns: now_ns.saturating_add(HANDSHAKE_TIMEOUT_NS),
             inbound: Inbound::new(),
+            frames_received: 0,
             outbound: Outbound::default(),
             events: VecDeque::new(),
         }
@@ -209,7 +215,10 @@ impl Session {
         loop {
             let accepted = match self.inbound.advance(&mut bytes, &self.reception) {
                 Ok(None) => return Ok(()),
-                Ok(Some(partial)) => self.accept_frame(partial),
+                Ok(Some(partial)) => {
+                    self.frames_received += 1;
+                    self.accept_frame(partial)
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = accepted {
@@ -359,6 +368,12 @@ impl Session {
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.inbound.buffered_bytes()
+    }
+
+    /// Frames that have arrived whole.
+    #[must_use]
+    pub fn frames_received(&self) -> u64 {
+        self.frames_received
     }
 
     /// When [`Session::handle_timeout`] wants to be called, on the clock of `now_ns`.

@@ -1,7 +1,7 @@
 //! Frames between nodes: any split is the same, and nobody without the job's key is heard.
 
 use coppice_protocol::ids::JobId;
-use coppice_protocol::limits::PMI_FRAME_BODY_BYTES_MAX;
+use coppice_protocol::limits::{PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_SILENCE_NS};
 use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server};
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -62,6 +62,37 @@ fn a_frame_that_comes_back_or_elsewhere_makes_no_sense() {
         let refused = handle(&mut cluster.servers[other], &frame);
         assert_eq!(refused, Err(PeerError::Nonsense("not for this node")));
     }
+}
+
+/// A node that was not told of a job has no key for it. That it is there is all that anybody believes of it.
+#[test]
+fn who_knows_no_such_job_is_not_silent() {
+    let (mut cluster, frame) = waiting();
+    let absence = read(&frame).expect("a frame").expect("a whole one").absence();
+    for _ in 0..3 * PMI_SILENCE_NS / PMI_ASK_NS {
+        cluster.pass(PMI_ASK_NS);
+        cluster.deliver(0, &absence);
+    }
+    assert_eq!((cluster.hear(0).as_str(), &cluster.events[..]), ("", &[][..]));
+    cluster.pass(PMI_SILENCE_NS);
+    assert_eq!(cluster.events.len(), 1, "it is silent at last");
+}
+
+#[test]
+fn an_absence_that_is_not_one_is_refused() {
+    let (mut cluster, frame) = waiting();
+    let absence = read(&frame).expect("a frame").expect("a whole one").absence();
+    let server = &mut cluster.servers[0];
+    assert_eq!(handle(server, &absence), Ok(()));
+    let mut sealed = absence.clone();
+    sealed[HEADER_BYTES - 1] = 1;
+    assert_eq!(handle(server, &sealed), Err(PeerError::Authentication), "another kind, changed on its way");
+    let mut foreign = absence.clone();
+    foreign[8] ^= 1;
+    assert_eq!(handle(server, &foreign), Err(PeerError::Authentication), "of another job");
+    let mut unsealed = frame.clone();
+    unsealed[48..HEADER_BYTES].fill(0);
+    assert_eq!(handle(&mut cluster.servers[1], &unsealed), Err(PeerError::Authentication), "of another kind");
 }
 
 /// A frame that comes again, and again after everybody has gone on, changes nothing but that it is confirmed.

@@ -1,8 +1,10 @@
 //! What happens at each limit of a session.
 
 use coppice_protocol::frame::{DIGEST_BYTES, FrameError};
-use coppice_protocol::limits::{BODY_BYTES_MAX, BULK_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
-use coppice_protocol::session::{Channel, Event, SendError, Session, SessionError};
+use coppice_protocol::limits::{
+    BODY_BYTES_MAX, BULK_BYTES_MAX, FRAME_REST_BYTES_MIN, HANDSHAKE_BODY_BYTES_MAX, SEND_QUEUE_BYTES_MAX,
+};
+use coppice_protocol::session::{Channel, Event, RestWatch, SendError, Session, SessionError};
 
 use crate::pair::{HEADER_BYTES, Pair, drain, message_bytes};
 
@@ -32,6 +34,32 @@ fn oversize_lengths_are_refused_with_the_header() {
         let refused = pair.io_node.handle_bytes(&frame[..HEADER_BYTES]);
         let expected = FrameError::BulkTooLong(u32::try_from(length).expect("a length"));
         assert_eq!(refused, Err(SessionError::Frame(expected)));
+    }
+}
+
+/// One that comes slowly is waited for, one of which hardly anything comes is counted.
+#[test]
+fn half_a_frame_is_noticed() {
+    let mut pair = Pair::established(Channel::Ship);
+    let mut watch = RestWatch::default();
+    let looks = |watch: &mut RestWatch, pair: &Pair| [(); 3].map(|()| watch.look(&pair.io_node));
+    assert_eq!(looks(&mut watch, &pair), [0; 3], "nothing is there");
+    let frame = message_bytes(&mut pair.node, 1, "x", &[7; 4 * FRAME_REST_BYTES_MIN]);
+    let (mut given, mut counted) = (0, Vec::new());
+    for count in [HEADER_BYTES, FRAME_REST_BYTES_MIN, FRAME_REST_BYTES_MIN - 1, 0] {
+        pair.io_node.handle_bytes(&frame[given..given + count]).expect("as announced");
+        given += count;
+        counted.push(watch.look(&pair.io_node));
+    }
+    assert_eq!(counted, [0, 0, 1, 2]);
+    pair.io_node.handle_bytes(&frame[given..]).expect("the rest");
+    assert_eq!(looks(&mut watch, &pair), [0; 3]);
+    // Two frames of which each look finds the beginning are not one that waits.
+    for _ in 0..2 {
+        let frame = message_bytes(&mut pair.node, 2, "y", &[]);
+        pair.io_node.handle_bytes(&frame[..HEADER_BYTES]).expect("as announced");
+        assert_eq!(watch.look(&pair.io_node), 0);
+        pair.io_node.handle_bytes(&frame[HEADER_BYTES..]).expect("the rest");
     }
 }
 

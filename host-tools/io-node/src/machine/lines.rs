@@ -10,7 +10,9 @@ use std::net::Ipv4Addr;
 use coppice_endpoint::NetError;
 use coppice_protocol::control::ToNode;
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SEND_QUEUE_BYTES};
-use coppice_protocol::session::{Channel, Event, Frame, Identity, NONCE_BYTES, SendError, Session, SessionError};
+use coppice_protocol::session::{
+    Channel, Event, Frame, Identity, NONCE_BYTES, RestWatch, SendError, Session, SessionError,
+};
 use coppice_protocol::ship::Connection;
 use serde::Serialize;
 
@@ -44,6 +46,9 @@ pub(super) enum LineError {
     /// It was cut from this side.
     #[error("{0}")]
     Cut(&'static str),
+    /// The rest of a frame did not come for [`coppice_protocol::limits::HEARTBEAT_DEAD_NS`].
+    #[error("the rest of a message did not come for {0} s")]
+    Halfway(u64),
     /// The node answered nothing for [`coppice_protocol::limits::HEARTBEAT_DEAD_NS`].
     #[error("node did not answer for {0} s")]
     Silent(u64),
@@ -77,6 +82,8 @@ struct Line {
     phase: Phase,
     /// Something arrived since this was last cleared.
     heard: bool,
+    /// Looks whether the rest of a frame comes.
+    rest: RestWatch,
     /// A request that waits, and those behind it.
     held: Option<Held>,
 }
@@ -133,7 +140,8 @@ impl Machine {
         if let Some(at_ns) = session.poll_timeout() {
             self.timers.set(at_ns, Timer::Handshake(id));
         }
-        let line = Line { session, peer, phase: Phase::Handshake, heard: false, held: None };
+        let line =
+            Line { session, peer, phase: Phase::Handshake, heard: false, rest: RestWatch::default(), held: None };
         self.lines.table.insert(id, Box::new(line));
         self.effects.push_move(id);
         Some(id)
@@ -301,8 +309,14 @@ impl Machine {
     }
 
     /// Asks a node whether it is alive, and counts the questions after which nothing at all came. (Counting rather than
-    /// reading a clock: a host that slept has not heard its nodes either, and that is not their fault.)
+    /// reading a clock: a host that slept has not heard its nodes either, and that is not their fault.) What comes of
+    /// half a frame is counted with it, on both of the node's connections.
     pub(super) fn heartbeat(&mut self, id: LineId, now: Now) {
+        let node = self.lines.table.get(&id).and_then(|line| line.identity()).map(|identity| identity.node);
+        let ship = node.and_then(|node| self.nodes.ship_of(node));
+        for line in [Some(id), ship].into_iter().flatten() {
+            self.look_for_rest(line, now);
+        }
         // Whoever is not listened to is not silent: it is the service node then that takes nothing.
         let is_unheard = self.lines.stalled.contains(&id);
         let line = self.lines.table.get_mut(&id).map(Box::as_mut);
@@ -318,6 +332,18 @@ impl Machine {
         if let Err(error) = self.send(id, 0, &ping, Vec::new()) {
             // A queue full of what the node does not take: silence ends that.
             tracing::debug!(%error, "ping was not sent");
+        }
+    }
+
+    /// Looks whether more has come of what is half there on a connection.
+    fn look_for_rest(&mut self, id: LineId, now: Now) {
+        // What nobody listens to does not come.
+        let is_unheard = self.lines.stalled.contains(&id);
+        let Some(line) = self.lines.table.get_mut(&id) else { return };
+        if is_unheard {
+            line.rest = RestWatch::default();
+        } else if line.rest.look(&line.session) >= HEARTBEAT_DEAD_NS / HEARTBEAT_INTERVAL_NS {
+            self.end_line(id, &LineError::Halfway(HEARTBEAT_DEAD_NS / 1_000_000_000), now);
         }
     }
 

@@ -131,13 +131,15 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    /// Records the end of a job and gives its block up.
+    /// Records the end of a job and gives its block up. Not before its beginning, whoever set the host's clock back: the
+    /// service node that records it may be another than the one that started it.
     ///
     /// # Errors
     /// [`DatabaseError`].
     pub fn end_job(&mut self, job: JobId, end: &JobRow, at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        let sql = "UPDATE jobs SET state = ?2, ended_at_ns = ?3, exit_status = ?4, reason = ?5, retention = ?6
+        let sql = "UPDATE jobs SET state = ?2, exit_status = ?4, reason = ?5, retention = ?6, ended_at_ns =
+                       MAX(?3, submitted_at_ns, IFNULL(started_at_ns, 0), IFNULL(running_at_ns, 0))
                    WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
@@ -147,7 +149,7 @@ impl Database {
             end.reason,
             end.retention.as_ref().map(to_json)
         ])?;
-        let sql = "UPDATE blocks SET released_at_ns = ?2 WHERE job = ?1";
+        let sql = "UPDATE blocks SET released_at_ns = MAX(?2, formed_at_ns) WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), to_sql(at_ns)])?;
         Ok(transaction.commit()?)
     }

@@ -136,6 +136,22 @@ fn a_job_is_followed_from_queue_to_end() {
     assert_eq!(database.jobs(9).expect("jobs")[0].retention, Some(retention));
 }
 
+/// Of a job that a service node left behind the next one says that it ended, by a clock that was set meanwhile.
+#[test]
+fn no_job_ends_before_its_beginning() {
+    let mut database = Database::in_memory().expect("open");
+    let end = JobRow { exit_status: 125, reason: None, retention: None };
+    let job = |database: &mut Database| database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
+    let (queued, started, running) = (job(&mut database), job(&mut database), job(&mut database));
+    start(&mut database, started, &[4]);
+    start(&mut database, running, &[5]);
+    database.job_running(running, 25).expect("running");
+    for (job, ended_at_ns) in [(queued, 10), (started, 20), (running, 25)] {
+        database.end_job(job, &end, 5).expect("ended");
+        assert_eq!(database.job(job).expect("query").expect("there").job.ended_at_ns, Some(ended_at_ns));
+    }
+}
+
 #[test]
 fn numbers_are_never_reused_and_the_newest_come_last() {
     let database = Database::in_memory().expect("open");

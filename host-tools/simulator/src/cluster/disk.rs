@@ -13,10 +13,15 @@ const ENOENT: u16 = 2;
 const ENOSYS: u16 = 38;
 const EBADF: u16 = 9;
 
+/// What is said of a job whose program is not in the store. No job is ever to end for it.
+pub(super) const NO_PROGRAM: &str = "its program is not in the store";
+
 /// A job's files.
 #[derive(Debug)]
 struct Job {
     id: JobId,
+    /// Its program was in the store when it was opened.
+    has_program: bool,
     /// Lengths of the ranks' files, each open once, bytes.
     lengths: BTreeMap<Rank, u64>,
     /// It is not wanted any more.
@@ -37,8 +42,22 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn open(&mut self, place: PlaceId, id: JobId) {
-        self.jobs.insert(place, Job { id, lengths: BTreeMap::new(), is_dropped: false, busy: 1, hangs_until_ns: 0 });
+    /// A job's root is opened, and its program, if that is in the store.
+    pub(super) fn open(&mut self, place: PlaceId, id: JobId, has_program: bool) {
+        let job = Job { id, has_program, lengths: BTreeMap::new(), is_dropped: false, busy: 1, hangs_until_ns: 0 };
+        self.jobs.insert(place, job);
+    }
+
+    /// What became of that.
+    pub(super) fn opened(&mut self, place: PlaceId) -> Result<(), String> {
+        let job = self.jobs.get_mut(&place);
+        match job.filter(|job| !job.has_program) {
+            None => Ok(()),
+            Some(job) => {
+                job.is_dropped = true;
+                Err(NO_PROGRAM.to_owned())
+            }
+        }
     }
 
     /// Some job's mount hangs: until when, to be set.

@@ -1,15 +1,19 @@
 //! What parties order and say, on its way to others: the service node's plant, and the I/O nodes' effects.
 
+use std::collections::BTreeMap;
+
 use coppice_io_node::machine::{Effect, Now};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_qemu::machine::Accelerator;
+use coppice_service_node::limits::BOOT_TIME_MAX;
 use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_service_node::store::Found;
 
 use super::checkers::{Checkers, Who};
-use super::faults::AWAY_NS_MAX;
+use super::clock::Clock;
+use super::faults::{AWAY_NS_MAX, Faults};
 use super::host::Order;
 use super::io_node::{IoNode, PIPE_MESSAGES_MAX};
 use super::machine::{LifeId, Machine};
@@ -23,8 +27,13 @@ const HOST_NS_MAX: u64 = MILLISECOND_NS;
 const START_NS_MAX: u64 = 500 * MILLISECOND_NS;
 /// How long a machine takes to boot, ns.
 const BOOT_NS_MAX: u64 = 4 * SECOND_NS;
-/// How long a machine that does not boot is waited for at most, ns.
+/// How long one takes that boots slowly, ns: some come when nobody waits for them any more.
+const SLOW_BOOT_NS: (u64, u64) = (4 * SECOND_NS, 80 * SECOND_NS);
+/// How long a machine that does not boot, or slowly, is waited for at most, ns.
 const BOOT_MISSED_NS: u64 = 120 * SECOND_NS;
+/// How long one may take to boot that is not given up for it, ns: the service node waits so long, and what the machine
+/// has to say takes a little.
+const BOOT_WAITED_NS: u64 = BOOT_TIME_MAX.as_nanos() as u64 - 5 * SECOND_NS;
 /// How soon an end learns at the latest that nobody is at the other, ns.
 pub(super) const UNHEARD_NS_MAX: u64 = 15 * SECOND_NS;
 
@@ -59,7 +68,7 @@ impl World {
             Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
             Order::StartFabric(incarnation, links) => {
                 self.host.fabric = Some(incarnation);
-                if let Some(link) = self.links.begin(links) {
+                if let Some(link) = self.link_orders.begin(links) {
                     self.violate(format!("a fabric is started with link {link} as it is not to be"));
                 }
                 self.host.fabric_stopped_until_ns = 0;
@@ -71,12 +80,13 @@ impl World {
             Order::StopFabric => self.fabric_ends("told to"),
             Order::AskFabric => self.fabric_says(soon_ns, FromFabric::Alive),
             Order::TellFabric(request, orders) => {
-                for said in self.links.told(request, &orders, self.now_ns) {
+                for said in self.link_orders.told(request, &orders, self.now_ns) {
                     self.fabric_says(soon_ns, said);
                 }
             }
             Order::StartIoNode(pset, incarnation) => {
-                self.io_nodes.insert(pset, IoNode::new(incarnation));
+                let clock = Clock::draw(&mut self.random, self.now_ns);
+                self.io_nodes.insert(pset, IoNode::new(incarnation, clock));
                 let started = HelperEvent::Started { pid: 100 + pset.0 };
                 self.plant(0, PlantEvent::Pset { pset, incarnation, event: started });
                 let in_ns = self.random.delay(START_NS_MAX);
@@ -98,7 +108,16 @@ impl World {
                 self.ordered_ns.insert(pset, at_ns);
                 self.queue.plan(at_ns, Event::Ordered(pset, incarnation, message));
             }
-            Order::CheckProgram(job) => self.plant(soon_ns, PlantEvent::Program { job, found: Ok(Found::Sound) }),
+            Order::CheckProgram(job, copy) => {
+                let Some(found) = self.host.check_copy(job, &copy) else {
+                    return self
+                        .violate(format!("job {job} has its nodes, and its program, which was held for it, is gone"));
+                };
+                if found.as_ref().is_ok_and(|found| *found == Found::Absent) {
+                    self.trace.count("programs that were recorded and not there", 1);
+                }
+                self.plant(soon_ns, PlantEvent::Program { job, found });
+            }
             Order::Boot(personality) => self.switch_on(*personality),
             Order::KillMachine(node) => self.machine_ends(node, "killed"),
         }
@@ -136,13 +155,14 @@ impl World {
 
     fn switch_on(&mut self, personality: Personality) {
         let Personality { node, generation, .. } = personality;
-        self.lives += 1;
-        let life = LifeId { node, number: self.lives };
         self.note("machine switched on", format_args!("node {node}, boot {generation}"));
-        self.machines.insert(node, Machine::new(life, personality, &self.observed, self.host.memory_bytes()));
+        let life = self.begin(personality);
         let started = MachineEvent::Started { pid: 1000 + node.0 };
         self.plant(0, PlantEvent::Machine { node, generation, event: started });
-        if self.faults.boot_never.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns) {
+        let strikes = |nodes: &BTreeMap<NodeId, u64>| nodes.get(&node).is_some_and(|until_ns| *until_ns > self.now_ns);
+        let Faults { boot_never, boot_slowly, boot_twice, .. } = &self.faults;
+        let (never, slowly, twice) = (strikes(boot_never), strikes(boot_slowly), strikes(boot_twice));
+        if never {
             self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + BOOT_MISSED_NS);
             // It ends at once, or after a while, or never gets there.
             let in_ns = match self.random.between(0, 2) {
@@ -152,24 +172,57 @@ impl World {
             };
             return self.plan(in_ns, Event::Kill(life));
         }
+        let (least_ns, most_ns) = SLOW_BOOT_NS;
+        let in_ns = if slowly { self.random.between(least_ns, most_ns) } else { self.random.delay(BOOT_NS_MAX) };
+        if in_ns > BOOT_WAITED_NS {
+            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + BOOT_MISSED_NS);
+        }
+        if twice {
+            let again_ns = self.random.between(0, in_ns);
+            self.plan(again_ns, Event::Reset(life));
+        }
+        self.plan(in_ns, Event::Booted(life));
+    }
+
+    /// A machine begins to boot.
+    fn begin(&mut self, personality: Personality) -> LifeId {
+        let node = personality.node;
+        self.lives += 1;
+        let life = LifeId { node, number: self.lives };
+        let clock = Clock::draw(&mut self.random, self.now_ns);
+        let machine = Machine::new(life, personality, &self.observed, self.host.memory_bytes(), clock);
+        self.machines.insert(node, machine);
+        life
+    }
+
+    /// A machine that boots begins with that anew.
+    pub(super) fn reset(&mut self, life: LifeId) {
+        let Some(personality) = self.machine(life).map(|machine| machine.personality.clone()) else { return };
+        self.note("machine that begins again", format_args!("node {}", life.node));
+        self.forget_machine(life);
+        let life = self.begin(personality);
         let in_ns = self.random.delay(BOOT_NS_MAX);
         self.plan(in_ns, Event::Booted(life));
     }
 
     /// A machine is gone.
     pub(super) fn machine_ends(&mut self, node: NodeId, why: &str) {
-        let Some(machine) = self.machines.remove(&node) else { return };
-        let life = machine.life;
-        self.deferred.remove(&Party::Machine(life));
-        let generation = machine.personality.generation;
-        // Nobody says anything on its connections any more.
-        self.network.lock().leave_all(life);
-        drop(machine);
-        self.observed.over(life);
+        let Some(machine) = self.machines.get(&node) else { return };
+        let (life, generation) = (machine.life, machine.personality.generation);
+        self.forget_machine(life);
         self.checkers.pmi.trouble(node, self.now_ns);
         let event = MachineEvent::Ended { reason: why.to_owned(), last_words: LastWords::None };
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Machine { node, generation, event });
+    }
+
+    /// Nothing is left of a boot of a node.
+    fn forget_machine(&mut self, life: LifeId) {
+        self.deferred.remove(&Party::Machine(life));
+        // Nobody says anything on its connections any more.
+        self.network.lock().leave_all(life);
+        drop(self.machines.remove(&life.node));
+        self.observed.over(life);
     }
 
     /// An I/O node's process is gone.
@@ -195,14 +248,14 @@ impl World {
 
     /// Has something happen in an I/O node, and carries out what follows.
     pub(super) fn with_io_node<R>(&mut self, pset: PsetId, f: impl FnOnce(&mut IoNode, Now) -> R) -> Option<R> {
-        let now = self.io_node_now();
+        let now = self.io_node_now(pset);
         let result = f(self.io_nodes.get_mut(&pset)?, now);
         self.settle_io_node(pset);
         Some(result)
     }
 
     pub(super) fn settle_io_node(&mut self, pset: PsetId) {
-        let now = self.io_node_now();
+        let now = self.io_node_now(pset);
         loop {
             let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
             if let Some(effect) = io_node.machine.next_effect() {
@@ -230,7 +283,7 @@ impl World {
             break;
         }
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
-        if let Some(at_ns) = io_node.alarm.set(io_node.machine.deadline(), self.now_ns) {
+        if let Some(at_ns) = io_node.alarm.set(io_node.due_ns(), self.now_ns) {
             self.queue.plan(at_ns, Event::IoNodeDue(pset, io_node.incarnation));
         }
     }
@@ -272,7 +325,8 @@ impl World {
                 self.end_from_io_node(id, last);
             }
             Effect::Open { place, spec } => {
-                io_node.disk.open(place, spec.job);
+                let is_there = self.host.has_copy(spec.program);
+                io_node.disk.open(place, spec.job, is_there);
                 self.plan(disk_ns, Event::Opened(pset, incarnation, place));
             }
             Effect::Drop(place) => left = io_node.disk.forget(place),
@@ -308,8 +362,10 @@ impl World {
         until_ns.saturating_sub(self.now_ns) + self.random.delay(20 * MILLISECOND_NS)
     }
 
-    pub(super) fn io_node_now(&self) -> Now {
-        Now { ns: self.now_ns, realtime_ns: self.now_ns }
+    /// What the clocks of an I/O node show.
+    pub(super) fn io_node_now(&self, pset: PsetId) -> Now {
+        let ns = self.io_nodes.get(&pset).map_or(0, |io_node| io_node.clock.shows_ns(self.now_ns));
+        Now { ns, realtime_ns: self.host.wall_ns(self.now_ns) }
     }
 
     /// Whose an event is: it waits if that is stopped.
@@ -321,7 +377,7 @@ impl World {
             | Event::Opened(pset, ..)
             | Event::Done(pset, ..)
             | Event::Closed(pset, ..) => Some(Party::IoNode(*pset)),
-            Event::Booted(life) | Event::NodeDue(life) => Some(Party::Machine(*life)),
+            Event::Booted(life) | Event::Reset(life) | Event::NodeDue(life) => Some(Party::Machine(*life)),
             Event::Dialled(id) => match self.network.lock().get(*id)?.callee {
                 Callee::IoNode(pset, _) => Some(Party::IoNode(pset)),
                 Callee::Node(node, _) => self.machines.get(&node).map(|machine| Party::Machine(machine.life)),

@@ -4,11 +4,16 @@
 //! Faults are numbered, and what each is follows from the seed and its number alone. So some can be left out, and the
 //! others stay the same: that is how a failing run is shrunk to the faults it needs.
 
+mod kinds;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::ids::{NodeId, PsetId};
 
+use self::kinds::{KINDS, Kind};
 use super::checkers::Who;
+use super::clock::SET_NS_MAX;
+use super::links::SLOW_NS_PER_BYTE_MAX;
 use super::network::{Connection, ConnectionId, End};
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::storage::Health;
@@ -23,90 +28,22 @@ const PAUSE_SECONDS_MAX: (u64, u64) = (1, 40);
 /// How long something is stopped, cut off or slow: mostly short, and now and then so long that it is missed.
 const SHORT_NS_MAX: u64 = 3 * SECOND_NS;
 const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
-/// How long somebody is stopped or cut off at least who may be given up for it, ns. A connection that is silent is not
-/// cut so soon.
-const MISSED_NS_MIN: u64 = SECOND_NS;
 /// How soon the node that made a connection learns that it is lost, and how much later than it who is at the other
 /// end, ns.
 const BROKEN_NS_MAX: u64 = SECOND_NS;
 /// How often a node's words are lost that another one was to hear, at most, each time this strikes.
 const LOST_MAX: u64 = 3;
+/// How often bytes are changed on their way at most, each time this strikes, and how often it is what goes next.
+const CORRUPTED_MAX: u64 = 4;
+const CORRUPTED_PER_MILLE: u64 = 200;
+/// How many bits of it are.
+const FLIPPED_MAX: u64 = 8;
+/// How long a stream stalls at most, ns: nobody is given up who is silent for so short a time.
+const STALL_NS_MAX: u64 = 5 * SECOND_NS;
 /// How long a service node that was killed is away.
 pub(super) const AWAY_NS_MAX: u64 = 5 * SECOND_NS;
 /// Changes and orders that a service node still gets done at most before it dies.
 const STEPS_MAX: u64 = 40;
-
-/// All kinds, with the names under which they are counted.
-const KINDS: [(Kind, &str); 21] = [
-    (Kind::KillMachine, "fault: machine killed"),
-    (Kind::StopMachine, "fault: machine stopped"),
-    (Kind::CutNode, "fault: node cut off"),
-    (Kind::CutOneWay, "fault: node cut off one way"),
-    (Kind::CutNodes, "fault: nodes cut off from each other"),
-    (Kind::BootNever, "fault: machine that does not boot"),
-    (Kind::CutConnection, "fault: connection cut"),
-    (Kind::CutBusy, "fault: busy connection cut"),
-    (Kind::LoseFrames, "fault: what nodes say to each other lost"),
-    (Kind::KillIoNode, "fault: I/O node killed"),
-    (Kind::StopIoNode, "fault: I/O node stopped"),
-    (Kind::KillFabric, "fault: fabric killed"),
-    (Kind::StopFabric, "fault: fabric stopped"),
-    (Kind::StopHost, "fault: service node stopped"),
-    (Kind::KillHost, "fault: service node killed"),
-    (Kind::KillHostAtStep, "fault: service node killed at a step"),
-    (Kind::SlowDisk, "fault: disk that does not answer"),
-    (Kind::HungMount, "fault: mount that hangs"),
-    (Kind::FullDisk, "fault: full disk"),
-    (Kind::FailingDisk, "fault: failing disk"),
-    (Kind::LockedDatabase, "fault: locked database"),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    KillMachine,
-    StopMachine,
-    CutNode,
-    CutOneWay,
-    CutNodes,
-    BootNever,
-    CutConnection,
-    CutBusy,
-    LoseFrames,
-    KillIoNode,
-    StopIoNode,
-    KillFabric,
-    StopFabric,
-    StopHost,
-    KillHost,
-    KillHostAtStep,
-    SlowDisk,
-    HungMount,
-    FullDisk,
-    FailingDisk,
-    LockedDatabase,
-}
-
-impl Kind {
-    /// Whom a fault at a node, of this pset, that lasts so long gives reason to be given up.
-    fn touches(self, node: NodeId, pset: PsetId, lasts_ns: u64) -> Option<Who> {
-        let is_missed = lasts_ns >= MISSED_NS_MIN;
-        match self {
-            Self::KillMachine => Some(Who::Machine(node)),
-            Self::StopMachine | Self::CutNode | Self::CutOneWay => is_missed.then_some(Who::Machine(node)),
-            Self::KillIoNode => Some(Who::IoNode(pset)),
-            Self::StopIoNode => is_missed.then_some(Who::IoNode(pset)),
-            Self::KillFabric => Some(Who::Fabric),
-            Self::StopFabric => is_missed.then_some(Who::Fabric),
-            // What these touch is known when it happens.
-            Self::BootNever | Self::CutConnection | Self::CutBusy => None,
-            // What nodes have to say to each other the service node has no part in.
-            Self::CutNodes | Self::LoseFrames => None,
-            // Nobody but the service node itself.
-            Self::StopHost | Self::KillHost | Self::KillHostAtStep => None,
-            Self::SlowDisk | Self::HungMount | Self::FullDisk | Self::FailingDisk | Self::LockedDatabase => None,
-        }
-    }
-}
 
 /// What a link does not carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,8 +84,12 @@ pub(super) struct Faults {
     pub struck: Vec<u64>,
     /// So many times what a node says to another one is lost, and the connection with it.
     pub loses: u64,
-    /// Machines that do not boot when they are switched on before then, ns.
+    /// So many times bytes are changed on their way.
+    corrupts: u64,
+    /// Machines that do not boot when they are switched on before then, ns; that take longer; that begin twice.
     pub boot_never: BTreeMap<NodeId, u64>,
+    pub boot_slowly: BTreeMap<NodeId, u64>,
+    pub boot_twice: BTreeMap<NodeId, u64>,
 }
 
 impl Faults {
@@ -167,7 +108,10 @@ impl Faults {
             only,
             struck: Vec::new(),
             loses: 0,
+            corrupts: 0,
             boot_never: BTreeMap::new(),
+            boot_slowly: BTreeMap::new(),
+            boot_twice: BTreeMap::new(),
         }
     }
 
@@ -228,15 +172,8 @@ impl World {
         self.faults.struck.push(number);
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
-        match chosen {
-            Kind::StopMachine => self.checkers.pmi.trouble(node, until_ns),
-            // Launches come late.
-            Kind::SlowDisk | Kind::HungMount => {
-                let of_pset = |node: &NodeId| self.pset_of(*node) == pset;
-                let nodes: Vec<_> = (0..self.options.nodes).map(NodeId).filter(of_pset).collect();
-                nodes.into_iter().for_each(|node| self.checkers.pmi.trouble(node, until_ns));
-            }
-            _ => {}
+        if chosen == Kind::StopMachine {
+            self.checkers.pmi.trouble(node, until_ns);
         }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
@@ -261,8 +198,21 @@ impl World {
                 self.cut(&cuts[..ways], until_ns);
             }
             Kind::BootNever => longer(self.faults.boot_never.entry(node).or_default(), until_ns),
+            Kind::BootSlowly => longer(self.faults.boot_slowly.entry(node).or_default(), until_ns),
+            Kind::BootTwice => longer(self.faults.boot_twice.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
             Kind::LoseFrames => self.faults.loses += random.between(1, LOST_MAX),
+            Kind::CorruptBytes => self.faults.corrupts += random.between(1, CORRUPTED_MAX),
+            Kind::StallStream => self.stall_stream(node, &mut random),
+            Kind::SlowLink => {
+                let ns_per_byte = random.delay(SLOW_NS_PER_BYTE_MAX);
+                self.links.slow(node, until_ns, ns_per_byte);
+            }
+            Kind::LossyLink => self.links.lose(node, until_ns),
+            Kind::SetClock => {
+                let by_ns = random.delay(SET_NS_MAX);
+                self.host.set_clock(by_ns, random.chance(500));
+            }
             Kind::KillIoNode => self.io_node_ends(pset, "killed"),
             Kind::StopIoNode => {
                 if let Some(io_node) = self.io_nodes.get_mut(&pset) {
@@ -331,6 +281,41 @@ impl World {
             Undo::Heal if self.host.disk_until_ns <= self.now_ns => self.host.disk.set_health(Health::Sound),
             Undo::Answer(pset) if is_over(self.dead_disks.get(&pset)) => drop(self.dead_disks.remove(&pset)),
             _ => {}
+        }
+    }
+
+    /// What is said on a connection of the node from now on comes later, in one direction or both.
+    fn stall_stream(&mut self, node: NodeId, random: &mut Random) {
+        let mut connections = self.network.lock();
+        let of_it = connections.of(|connection| End::BOTH.iter().any(|end| connection.node(*end) == Some(node)));
+        let Some(last) = of_it.len().checked_sub(1) else { return };
+        let Some(id) = of_it.get(random.length(0, last)).copied() else { return };
+        let Some(connection) = connections.get(id) else { return };
+        let ways = random.between(1, 3);
+        for (way, end) in [(1, End::Caller), (2, End::Called)] {
+            if ways & way > 0 {
+                let until_ns = self.now_ns + random.delay(STALL_NS_MAX);
+                longer(&mut connection.towards(end).last_ns, until_ns);
+            }
+        }
+    }
+
+    /// Bytes are sent on a connection: maybe they are changed on their way. Where that hits the length of a frame,
+    /// whoever has it waits for what never comes, and its sender is silent.
+    pub(super) fn corrupt(&mut self, id: ConnectionId, bytes: &mut [u8]) {
+        let Some(last) = bytes.len().checked_sub(1) else { return };
+        if self.faults.corrupts == 0 || !self.random.chance(CORRUPTED_PER_MILLE) {
+            return;
+        }
+        self.faults.corrupts -= 1;
+        self.trace.count("pieces of streams that were changed", 1);
+        for _ in 0..self.random.between(1, FLIPPED_MAX) {
+            let place = self.random.length(0, last);
+            bytes[place] ^= 1 << self.random.between(0, 7);
+        }
+        let caller = self.network.lock().get(id).map(|connection| (connection.caller.node, connection.io_node()));
+        if let Some((node, Some(_))) = caller {
+            self.checkers.given_up.excuse(Who::Machine(node), self.now_ns);
         }
     }
 

@@ -1,22 +1,26 @@
-//! The service node: the real controller, whose database outlives it, and a plant that notes what it orders.
+//! The service node: the real controller, whose database and stored programs outlive it, and a plant that notes what it
+//! orders.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use coppice_api::ClusterPaths;
 use coppice_api::link::{LinkShape, LinkShapes, Station};
-use coppice_protocol::ids::{JobId, NodeId, PsetId};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
-use coppice_service_node::database::{FileKey, ProgramRow};
+use coppice_service_node::database::FileKey;
 use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
-use coppice_service_node::store::{Held, ProgramStore, Source};
+use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
+use coppice_service_node::time;
 use tokio::sync::oneshot;
 
 use super::Options;
@@ -43,7 +47,7 @@ pub(super) enum Order {
     StartIoNode(PsetId, Incarnation),
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
-    CheckProgram(JobId),
+    CheckProgram(JobId, Held),
     Boot(Box<Personality>),
     KillMachine(NodeId),
 }
@@ -108,8 +112,8 @@ impl Plant for NotingPlant {
     fn job_key(&mut self) -> Result<JobKey, String> {
         Ok(JobKey(self.bytes()))
     }
-    fn check_program(&mut self, job: JobId, _copy: Held, _source: Source) {
-        self.note(Order::CheckProgram(job));
+    fn check_program(&mut self, job: JobId, copy: Held, _source: Source) {
+        self.note(Order::CheckProgram(job, copy));
     }
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
         self.note(Order::Boot(Box::new(personality.clone())));
@@ -130,9 +134,19 @@ pub(super) struct Host {
     pub disk_until_ns: u64,
     plant: NotingPlant,
     store: ProgramStore,
+    /// What its store may hold, bytes: at times not all programs.
+    store_bytes_max: u64,
+    /// Programs that were ever stored.
+    stored: BTreeSet<u64>,
+    /// Jobs whose program was in the store when it was held for them.
+    promised: BTreeSet<JobId>,
     config: Config,
     begin: Instant,
-    _home: tempfile::TempDir,
+    /// How far the host's clock was set forwards and back, ns.
+    set_ns: (u64, u64),
+    /// What the service node goes by.
+    clock: time::Clock,
+    home: tempfile::TempDir,
     /// The fabric's last start, and whether it runs.
     pub fabric: Option<Incarnation>,
     /// It does nothing before then, ns.
@@ -148,11 +162,15 @@ pub(super) struct Host {
 impl Host {
     /// One that was not started yet.
     pub(super) fn new(options: &Options, mut random: Random) -> anyhow::Result<Self> {
-        let home = tempfile::tempdir()?;
+        let home = home()?;
+        for (number, program) in programs::all().iter().enumerate() {
+            fs::write(source_of(home.path(), number as u64), &program.file)?;
+        }
         let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
         let paths = ClusterPaths::find_with("simulated".parse()?, variable, 0)?;
         paths.create()?;
-        let store = ProgramStore::open(paths.programs())?;
+        let store_bytes_max = draw_store_bytes(&mut random);
+        let store = ProgramStore::open(paths.programs())?.limited(store_bytes_max);
         let config = Config {
             paths,
             nodes: options.nodes,
@@ -165,15 +183,21 @@ impl Host {
         };
         let disk = HostDisk::new(config.paths.reserve())?;
         let noted = Noted { orders: VecDeque::new(), random, disk: disk.clone() };
+        let begin = Instant::now();
         Ok(Self {
             controller: None,
             disk,
             disk_until_ns: 0,
             plant: NotingPlant(Arc::new(Mutex::new(noted))),
             store,
+            store_bytes_max,
+            stored: BTreeSet::new(),
+            promised: BTreeSet::new(),
             config,
-            begin: Instant::now(),
-            _home: home,
+            begin,
+            set_ns: (0, 0),
+            clock: time::Clock::at(begin, BEGIN_NS),
+            home,
             fabric: None,
             stopped_until_ns: 0,
             fabric_stopped_until_ns: 0,
@@ -182,8 +206,25 @@ impl Host {
         })
     }
 
-    fn now(&self, now_ns: u64) -> Now {
-        Now { instant: self.begin + Duration::from_nanos(now_ns), realtime_ns: BEGIN_NS + now_ns }
+    /// As the service node's loop does: the host's clock is looked at only while there is no job whose time is counted.
+    fn now(&mut self, now_ns: u64) -> Now {
+        let instant = self.begin + Duration::from_nanos(now_ns);
+        if self.controller.as_ref().is_none_or(Controller::is_idle) {
+            self.clock = time::Clock::at(instant, self.wall_ns(now_ns));
+        }
+        Now { instant, realtime_ns: self.clock.realtime_ns(instant) }
+    }
+
+    /// What the host's clock shows, ns since 1970.
+    pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
+        let (forwards_ns, back_ns) = self.set_ns;
+        (BEGIN_NS + now_ns + forwards_ns).saturating_sub(back_ns)
+    }
+
+    /// Somebody sets it.
+    pub(super) fn set_clock(&mut self, by_ns: u64, forwards: bool) {
+        let (forwards_ns, back_ns) = &mut self.set_ns;
+        *(if forwards { forwards_ns } else { back_ns }) += by_ns;
     }
 
     /// Memory of each node, bytes.
@@ -209,6 +250,9 @@ impl Host {
         self.controller = None;
         self.disk.revive()?;
         while self.plant.take().is_some() {}
+        // Another process knows nothing of who held what, nor what was hashed.
+        self.store = ProgramStore::open(self.config.paths.programs())?.limited(self.store_bytes_max);
+        self.promised.clear();
         self.fabric = None;
         (self.stopped_until_ns, self.alarm) = (0, Alarm::default());
         Ok(())
@@ -251,17 +295,84 @@ impl Host {
         if self.disk.is_dead() { None } else { answered.try_recv().ok() }
     }
 
+    /// As whoever takes a submission: the stored copy of a program, or one that is made now. And whether it is there.
+    pub(super) fn copy_of(&mut self, number: u64, now_ns: u64) -> anyhow::Result<Option<Copied>> {
+        let Some(file) = file_key(number) else { return Ok(None) };
+        let known = match self.ask(|answer| Request::KnownProgram(file, answer), now_ns) {
+            Some(Ok(known)) => known,
+            Some(Err(_)) | None => return Ok(None),
+        };
+        let is_again = known.is_none() && !self.stored.insert(number);
+        let copy = match known {
+            Some(copy) => copy,
+            None => self.store.import(&source_of(self.home.path(), number))?.0,
+        };
+        let is_there = self.has_copy(copy.id);
+        Ok(Some(Copied { number, is_there, is_again, copy }))
+    }
+
+    /// Whether a program is in the store.
+    pub(super) fn has_copy(&self, program: ProgramId) -> bool {
+        self.store.path(program).exists()
+    }
+
+    /// Makes sure of the copy that a job needs. None: what was held for it is gone.
+    pub(super) fn check_copy(&self, job: JobId, copy: &Held) -> Option<Result<Found, String>> {
+        let number = programs::all().iter().position(|program| program.id == copy.id)?;
+        let source = Source { kind: Kind::Program, path: source_of(self.home.path(), number as u64) };
+        let found = self.store.ensure(copy, &source).map_err(|error| error.to_string());
+        let is_kept = !self.promised.contains(&job) || matches!(found, Ok(Found::Sound));
+        is_kept.then_some(found)
+    }
+
     /// Submits a job of a program.
     pub(super) fn submit(
         &mut self,
-        number: u64,
+        copied: Copied,
         submission: coppice_api::job::Submission,
         now_ns: u64,
     ) -> Option<Result<JobId, Refused>> {
-        let program = programs::all().get(usize::try_from(number).ok()?)?;
-        let (bytes, memory_bytes) = (program.bytes(), program.memory_bytes());
-        let held = self.store.hold(ProgramRow { id: program.id, bytes, memory_bytes });
-        let file = FileKey { device: 1, inode: number, bytes, modified_ns: 4, changed_ns: 5 };
-        self.ask(|answer| Request::Submit(Box::new(submission), held, file, Vec::new(), answer), now_ns)
+        let Copied { number, is_there, copy, .. } = copied;
+        let file = file_key(number)?;
+        let submitted =
+            self.ask(|answer| Request::Submit(Box::new(submission), copy, file, Vec::new(), answer), now_ns);
+        if let (Some(Ok(job)), true) = (&submitted, is_there) {
+            self.promised.insert(*job);
+        }
+        submitted
     }
+}
+
+/// The copy of a program that is held for a job.
+#[derive(Debug)]
+pub(super) struct Copied {
+    number: u64,
+    copy: Held,
+    /// Its bytes are in the store.
+    is_there: bool,
+    /// They were stored just now, and had been before.
+    pub is_again: bool,
+}
+
+/// What the file of a program is known by.
+fn file_key(number: u64) -> Option<FileKey> {
+    let bytes = programs::all().get(usize::try_from(number).ok()?)?.bytes();
+    Some(FileKey { device: 1, inode: number, bytes, modified_ns: 4, changed_ns: 5 })
+}
+
+/// Where users have a program.
+fn source_of(home: &Path, number: u64) -> std::path::PathBuf {
+    home.join(format!("script{number}"))
+}
+
+/// The service node's home: in memory where the host has such a directory, as what is stored is synced.
+fn home() -> io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
+/// What the store may hold, bytes: in some runs all programs, in the others at least each alone.
+fn draw_store_bytes(random: &mut Random) -> u64 {
+    let sizes = || programs::all().iter().map(|program| stored_bytes(program.bytes()));
+    let (largest, all) = (sizes().max().unwrap_or(0), sizes().sum());
+    if random.chance(300) { all } else { random.between(largest, all) }
 }

@@ -7,6 +7,7 @@ use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::Incarnation;
 
 use super::alarm::Alarm;
+use super::clock::Clock;
 use super::disk::Disk;
 use super::network::ConnectionId;
 
@@ -30,13 +31,15 @@ pub(super) struct IoNode {
     pub stopped_until_ns: u64,
     /// When it is looked whether something is due.
     pub alarm: Alarm,
+    /// Its clock.
+    pub clock: Clock,
 }
 
 /// Messages that the pipe to the service node holds.
 pub(super) const PIPE_MESSAGES_MAX: usize = 64;
 
 impl IoNode {
-    pub(super) fn new(incarnation: Incarnation) -> Self {
+    pub(super) fn new(incarnation: Incarnation, clock: Clock) -> Self {
         Self {
             incarnation,
             machine: Machine::default(),
@@ -49,6 +52,12 @@ impl IoNode {
             in_pipe: 0,
             stopped_until_ns: 0,
             alarm: Alarm::default(),
+            clock,
         }
+    }
+
+    /// When it is due next, ns.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.machine.deadline().map(|shown_ns| self.clock.when_ns(shown_ns))
     }
 }

@@ -1,143 +1,183 @@
-//! The fabric's links, as far as this world has them: what they are to be like is kept and answered for, and somebody
-//! changes it now and then. What passes is streams and not frames, so none are counted, lost or recorded.
+//! How fast links carry what is sent: each node and each I/O node has one to the fabric, of which both directions are
+//! apart. What is sent waits until its sender's link has carried what was there before it, and then until its
+//! receiver's has: so many who speak with one I/O node wait for each other.
 
-use std::collections::BTreeMap;
+use coppice_protocol::ids::{NodeId, PsetId};
 
-use coppice_api::link::{Direction, LinkChange, LinkOrder, LinkShapes, LinksView, RecordingCounters, Station};
-use coppice_service_node::controller::{Event as HostEvent, Refused, Request};
-use coppice_service_node::limits::{HEARING_TIME, HEARINGS_MAX, LINK_TIME_MAX};
-use coppice_service_node::plant::{FabricOrder, FabricOutcome, FromFabric, LinkCount, LinkCounts};
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
+use super::queue::{MILLISECOND_NS, SECOND_NS};
+use crate::random::Random;
 
-use super::queue::SECOND_NS;
-use super::world::{LOOK_NS, World};
+/// What links of a run carry, ns per byte: 10, 1 and 0.4 Gbit/s.
+const NS_PER_BYTE: [u64; 3] = [1, 8, 20];
+/// What one carries at worst when it is slow, ns per byte: 2 Mbit/s.
+pub(super) const SLOW_NS_PER_BYTE_MAX: u64 = 4000;
+/// What is sent with everything: headers of frames.
+const OVERHEAD_BYTES: u64 = 66;
+/// What the fabric takes itself, ns.
+const SWITCH_NS: u64 = 20_000;
+/// What hosts add to that in between, ns.
+const JITTER_NS_MAX: u64 = MILLISECOND_NS;
+/// How often something comes late as a frame was lost, doubled or overtaken by another: what TCP makes of that is a
+/// pause in its stream. Usually; and on a link that loses much.
+const LATE_PER_MILLE: u64 = 20;
+const LOSSY_PER_MILLE: u64 = 300;
+/// How late that is at most, ns: frames that are sent again may be lost again.
+pub(super) const LATE_NS_MAX: u64 = 400 * MILLISECOND_NS;
+const LOSSY_LATE_NS_MAX: u64 = 3 * SECOND_NS;
 
-/// Looks at the cluster between two orders about a link.
-const LOOKS_BETWEEN: u64 = 5;
-/// Looks at a service node that runs until it must have answered one: it may be late, and hears first what there is.
-const LOOKS_MAX: u64 =
-    (LINK_TIME_MAX.as_secs() + HEARING_TIME.as_secs() * HEARINGS_MAX as u64 + 1) * SECOND_NS / LOOK_NS + 1;
-
-/// See this module.
-#[derive(Debug, Default)]
-pub(super) struct Links {
-    links: BTreeMap<Station, Link>,
-    /// Looks so far.
-    looks: u64,
-    asked: Option<Asked>,
-    /// Latencies that the service node has said links have, ns.
-    said: BTreeMap<Station, u64>,
+/// Who has a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Station {
+    Node(NodeId),
+    IoNode(PsetId),
 }
 
-/// An order that waits for its answer.
-#[derive(Debug)]
-struct Asked {
-    answer: oneshot::Receiver<Result<LinksView, Refused>>,
-    link: Station,
-    latency_ns: u64,
-    looks: u64,
-}
-
-#[derive(Debug, Default)]
+/// A link of one station.
+#[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    shapes: LinkShapes,
-    is_recorded: bool,
+    /// When all that its station has sent until now is through, and all that others have sent it, ns.
+    sent_ns: u64,
+    received_ns: u64,
+    /// It carries less until then: ns, and ns per byte.
+    slow: (u64, u64),
+    /// It loses much until then, ns.
+    lossy_until_ns: u64,
+}
+
+impl Link {
+    fn ns_per_byte(&self, usual: u64, now_ns: u64) -> u64 {
+        let (until_ns, slow) = self.slow;
+        if until_ns > now_ns { slow.max(usual) } else { usual }
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Links {
+    ns_per_byte: u64,
+    nodes: Vec<Link>,
+    io_nodes: Vec<Link>,
 }
 
 impl Links {
-    /// A fabric is started with these. Gives a link that is not as the service node said it would be.
-    pub(super) fn begin(&mut self, links: BTreeMap<Station, LinkShapes>) -> Option<Station> {
-        let is_other = |(station, latency_ns): &(&Station, &u64)| {
-            links
-                .get(station)
-                .is_none_or(|shapes| [shapes.to, shapes.from].iter().any(|to| to.latency_ns != **latency_ns))
-        };
-        let other = self.said.iter().find(is_other).map(|(station, _)| *station);
-        let link = |(station, shapes)| (station, Link { shapes, is_recorded: false });
-        self.links = links.into_iter().map(link).collect();
-        other
+    pub(super) fn draw(random: &mut Random, nodes: u32, psets: u32) -> Self {
+        let ns_per_byte = NS_PER_BYTE[random.length(0, NS_PER_BYTE.len() - 1)];
+        let links = |count: u32| vec![Link::default(); count as usize];
+        Self { ns_per_byte, nodes: links(nodes), io_nodes: links(psets) }
     }
 
-    /// The service node has died: the next one begins anew.
-    pub(super) fn host_died(&mut self) {
-        self.said.clear();
-        self.asked = None;
+    fn of(&mut self, station: Station) -> Option<&mut Link> {
+        match station {
+            Station::Node(node) => self.nodes.get_mut(node.0 as usize),
+            Station::IoNode(pset) => self.io_nodes.get_mut(pset.0 as usize),
+        }
     }
 
-    /// Carries orders out, and gives the answers.
-    pub(super) fn told(&mut self, request: u64, orders: &[FabricOrder], now_ns: u64) -> Vec<FromFabric> {
-        let outcomes = orders.iter().map(|order| self.do_one(order, now_ns));
-        outcomes.map(|outcome| FromFabric::Answer { request, outcome }).collect()
+    /// A node's link carries less until then.
+    pub(super) fn slow(&mut self, node: NodeId, until_ns: u64, ns_per_byte: u64) {
+        if let Some(link) = self.of(Station::Node(node)) {
+            link.slow = (link.slow.0.max(until_ns), ns_per_byte);
+        }
     }
 
-    fn do_one(&mut self, order: &FabricOrder, now_ns: u64) -> Result<FabricOutcome, String> {
-        let (station, change): (_, &dyn Fn(&mut Link)) = match order {
-            FabricOrder::Count => {
-                let count = |link: &Link| LinkCount {
-                    recording: link.is_recorded.then(RecordingCounters::default),
-                    ..LinkCount::default()
-                };
-                let links = self.links.iter().map(|(station, link)| (*station, count(link))).collect();
-                return Ok(FabricOutcome::Counted(LinkCounts { at_ns: now_ns, links }));
-            }
-            FabricOrder::Shape(station, direction, shape) => (station, &|link| {
-                if *direction != Direction::From {
-                    link.shapes.to = *shape;
-                }
-                if *direction != Direction::To {
-                    link.shapes.from = *shape;
-                }
-            }),
-            FabricOrder::Record(station, _) => (station, &|link| link.is_recorded = true),
-            FabricOrder::EndRecording(station) => (station, &|link| link.is_recorded = false),
-        };
-        let link = self.links.get_mut(station).ok_or_else(|| format!("there is no link {station}"))?;
-        change(link);
-        Ok(FabricOutcome::Done)
+    /// A node's link loses much until then.
+    pub(super) fn lose(&mut self, node: NodeId, until_ns: u64) {
+        if let Some(link) = self.of(Station::Node(node)) {
+            link.lossy_until_ns = link.lossy_until_ns.max(until_ns);
+        }
+    }
+
+    /// When something that is sent now arrives, ns. Frames are lost only as long as things go wrong.
+    pub(super) fn carry(
+        &mut self,
+        (from, to): (Station, Station),
+        bytes: usize,
+        now_ns: u64,
+        is_faulty: bool,
+        random: &mut Random,
+    ) -> u64 {
+        let (usual, bytes) = (self.ns_per_byte, bytes as u64 + OVERHEAD_BYTES);
+        let mut is_lossy = false;
+        let mut at_ns = now_ns;
+        if let Some(link) = self.of(from) {
+            is_lossy |= link.lossy_until_ns > now_ns;
+            at_ns = at_ns.max(link.sent_ns) + bytes * link.ns_per_byte(usual, now_ns);
+            link.sent_ns = at_ns;
+        }
+        at_ns += SWITCH_NS;
+        if let Some(link) = self.of(to) {
+            is_lossy |= link.lossy_until_ns > now_ns;
+            at_ns = at_ns.max(link.received_ns) + bytes * link.ns_per_byte(usual, now_ns);
+            link.received_ns = at_ns;
+        }
+        let (per_mille, late_ns_max) =
+            if is_lossy { (LOSSY_PER_MILLE, LOSSY_LATE_NS_MAX) } else { (LATE_PER_MILLE, LATE_NS_MAX) };
+        let late_ns = if is_faulty && random.chance(per_mille) { random.delay(late_ns_max) } else { 0 };
+        at_ns + late_ns + random.delay(JITTER_NS_MAX)
     }
 }
 
-impl World {
-    /// Somebody changes a link now and then. It is answered in time, and with the link as it is to be.
-    pub(super) fn look_at_links(&mut self) {
-        self.links.looks += 1;
-        if let Some(mut asked) = self.links.asked.take() {
-            match asked.answer.try_recv() {
-                Err(TryRecvError::Empty) if asked.looks < LOOKS_MAX => {
-                    asked.looks += 1;
-                    self.links.asked = Some(asked);
-                }
-                Err(TryRecvError::Empty) => self.violate(format!("nobody says whether link {} is changed", asked.link)),
-                Ok(Ok(view)) => self.link_changed(&asked, &view),
-                // Whether it was changed is not said.
-                Ok(Err(_)) | Err(TryRecvError::Closed) => {}
-            }
-        } else if self.is_faulty() && self.links.looks.is_multiple_of(LOOKS_BETWEEN) {
-            self.change_link();
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ids::{NodeId, PsetId};
+
+    use super::{JITTER_NS_MAX, Links, OVERHEAD_BYTES, SWITCH_NS, Station};
+    use crate::random::Random;
+
+    const SENT: usize = 1_000_000;
+
+    fn links() -> Links {
+        Links { ns_per_byte: 8, ..Links::draw(&mut Random::new(1), 4, 1) }
+    }
+
+    /// How long after another it came, and what is to be expected, in times that one takes on a link, and some jitter.
+    fn assert_times(arrived_ns: &[u64], expected: &[u64]) {
+        let one_ns = (SENT as u64 + OVERHEAD_BYTES) * 8;
+        for (at_ns, times) in arrived_ns.iter().zip(expected) {
+            let at_least = SWITCH_NS + times * one_ns;
+            assert!((at_least..=at_least + JITTER_NS_MAX).contains(at_ns), "{arrived_ns:?} for {expected:?}");
         }
     }
 
-    fn change_link(&mut self) {
-        let latency_ns = self.links.looks;
-        let number = u32::try_from(latency_ns % u64::from(self.options.nodes)).unwrap_or(0);
-        let link = if latency_ns.is_multiple_of(2) { Station::Node(number) } else { Station::IoNode(0) };
-        let change = LinkChange { latency_ns: Some(latency_ns), ..LinkChange::default() };
-        let (answer, answered) = oneshot::channel();
-        self.links.said.remove(&link);
-        self.links.asked = Some(Asked { answer: answered, link, latency_ns, looks: 0 });
-        let order = LinkOrder { links: link.into(), change, recording: None };
-        self.host.handle(HostEvent::Request(Request::ChangeLinks(order, answer)), self.now_ns);
-        self.settle_host();
+    #[test]
+    fn who_sends_to_one_waits_for_the_others_who_do() {
+        let (mut links, mut random) = (links(), Random::new(2));
+        let to = Station::IoNode(PsetId(0));
+        let mut send = |node, to| {
+            let from = Station::Node(NodeId(node));
+            links.carry((from, to), SENT, 0, false, &mut random)
+        };
+        let arrived_ns = [send(0, to), send(1, to), send(2, to), send(3, Station::Node(NodeId(0)))];
+        assert_times(&arrived_ns, &[2, 3, 4, 2]);
     }
 
-    fn link_changed(&mut self, asked: &Asked, view: &LinksView) {
-        self.note("link changed", format_args!("{} takes {} ns", asked.link, asked.latency_ns));
-        let is_so = matches!(&view.links[..], [link] if link.link == asked.link
-            && [link.to.shape, link.from.shape].iter().all(|shape| shape.latency_ns == asked.latency_ns));
-        if !is_so {
-            self.violate(format!("link {} was to take {} ns: {view:?}", asked.link, asked.latency_ns));
-        }
-        self.links.said.insert(asked.link, asked.latency_ns);
+    #[test]
+    fn a_slow_link_is_slow_until_it_is_well() {
+        let (mut links, mut random) = (links(), Random::new(3));
+        let (from, to) = (Station::Node(NodeId(1)), Station::IoNode(PsetId(0)));
+        links.slow(NodeId(1), 10, 80);
+        let slow_ns = links.carry((from, to), SENT, 0, false, &mut random);
+        assert_times(&[slow_ns], &[11]);
+        // What was under way then is there before what is sent later.
+        let later_ns = links.carry((from, to), SENT, 10, false, &mut random);
+        assert_times(&[later_ns], &[12]);
+    }
+
+    #[test]
+    fn links_that_lose_make_pauses() {
+        let (mut links, mut random) = (links(), Random::new(4));
+        links.lose(NodeId(2), u64::MAX);
+        let mut late = |node: u32| {
+            let ends = (Station::Node(NodeId(node)), Station::IoNode(PsetId(0)));
+            let limit_ns = 10 * JITTER_NS_MAX;
+            (0..1000_u64)
+                .filter(|number| {
+                    let now_ns = number * 1_000_000_000;
+                    links.carry(ends, 100, now_ns, true, &mut random) > now_ns + limit_ns
+                })
+                .count()
+        };
+        let (usually, lossy) = (late(1), late(2));
+        assert!(usually < 20 && lossy > 200, "{usually}, {lossy}");
     }
 }

@@ -23,6 +23,7 @@ use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::Identity;
 
 use super::alarm::Alarm;
+use super::clock::Clock;
 use super::neighbours::Neighbourhood;
 use super::network::Network;
 use super::process::{Observed, Watched, frames_held};
@@ -104,8 +105,8 @@ pub(super) struct Machine {
     /// Behind the core, which uses them, and what is retained.
     events: Events,
     memory: Memory,
-    /// Its clock began then, ns.
-    booted_ns: u64,
+    /// Its clock, which begins when its kernel does.
+    clock: Clock,
     is_off: Arc<AtomicBool>,
     /// It does nothing before then, ns.
     pub stopped_until_ns: u64,
@@ -115,7 +116,13 @@ pub(super) struct Machine {
 
 impl Machine {
     /// One that was switched on.
-    pub(super) fn new(life: LifeId, personality: Personality, observed: &Observed, memory_bytes: u64) -> Self {
+    pub(super) fn new(
+        life: LifeId,
+        personality: Personality,
+        observed: &Observed,
+        memory_bytes: u64,
+        clock: Clock,
+    ) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         Self {
             life,
@@ -124,7 +131,7 @@ impl Machine {
             retention,
             events: Events::new(),
             memory: Memory::new(observed.clone(), memory_bytes),
-            booted_ns: 0,
+            clock,
             is_off,
             stopped_until_ns: 0,
             alarm: Alarm::default(),
@@ -142,7 +149,7 @@ impl Machine {
         let (frames, ras) = (self.memory.frames, self.events.0);
         let (retention, life) = (Arc::clone(&self.retention), self.life);
         let keeps_one = self.personality.retention == RetentionPolicy::One;
-        self.booted_ns = now_ns;
+        self.clock.reset(now_ns);
         observed.lock().running = Some(life);
         self.core.insert(SimulatedCore::new()).run(0, || {
             let ship = Ship::new();
@@ -197,13 +204,13 @@ impl Machine {
     pub(super) fn run(&mut self, now_ns: u64) {
         if let Some(core) = &mut self.core {
             self.memory.observed.lock().running = Some(self.life);
-            core.run(now_ns - self.booted_ns, || ());
+            core.run(self.clock.shows_ns(now_ns), || ());
         }
     }
 
     /// When it is due next, ns.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        Some(self.core.as_ref()?.deadline_ns()?.saturating_add(self.booted_ns))
+        Some(self.clock.when_ns(self.core.as_ref()?.deadline_ns()?))
     }
 
     /// An alarm that was planned is there: whether something is due.

@@ -2,8 +2,8 @@
 //! that come after a time.
 //!
 //! What a network loses, doubles or mixes up below them shows as what TCP makes of it: bytes that come late and in
-//! pieces, and ends that learn late or never that the other is gone. A stream holds a window's worth, sent or arrived,
-//! until somebody takes it.
+//! pieces ([`super::links`]), and ends that learn late or never that the other is gone. What it changes shows, too, at
+//! times: TCP's checksum is weak. A stream holds a window's worth, sent or arrived, until somebody takes it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use coppice_endpoint::NetError;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::session::Channel;
 
+use super::links::Station;
 use super::machine::LifeId;
 
 /// A connection; no two of a run have the same.
@@ -80,6 +81,8 @@ pub(super) struct Stream {
     pub heard_ns: u64,
     /// So much was taken at once that the sender may have waited for room.
     pub has_room: bool,
+    /// Something was said for a job, and not only that there is none.
+    pub is_used: bool,
 }
 
 impl Stream {
@@ -156,6 +159,15 @@ impl Connection {
             (End::Caller, _) => Some(self.caller.node),
             (End::Called, Callee::Node(node, _)) => Some(node),
             (End::Called, Callee::IoNode(..)) => None,
+        }
+    }
+
+    /// Who is at an end, as links know it.
+    pub(super) fn station(&self, end: End) -> Station {
+        match (end, self.callee) {
+            (End::Caller, _) => Station::Node(self.caller.node),
+            (End::Called, Callee::Node(node, _)) => Station::Node(node),
+            (End::Called, Callee::IoNode(pset, _)) => Station::IoNode(pset),
         }
     }
 
@@ -306,13 +318,13 @@ impl Connections {
         }
     }
 
-    /// Connections with other nodes that a boot of a node made, or on which it has said something, and that it has not
-    /// closed.
+    /// Connections with other nodes that a boot of a node made, or on which it has said something for a job of its own,
+    /// and that it has not closed.
     pub(super) fn used_by(&mut self, life: LifeId) -> usize {
         let mut used = 0;
         for connection in self.table.values_mut().filter(|connection| connection.io_node().is_none()) {
             for end in End::BOTH {
-                let is_used = end == End::Caller || connection.towards(End::Caller).sent > 0;
+                let is_used = end == End::Caller || connection.towards(End::Caller).is_used;
                 let is_its = connection.life(end) == Some(life) && connection.at(end).is_there;
                 let is_open = !matches!(connection.at(end).phase, Phase::Broken(_));
                 used += usize::from(is_its && is_open && is_used);

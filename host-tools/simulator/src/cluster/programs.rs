@@ -18,9 +18,9 @@ pub(super) const ENTRY: u64 = TEXT + 0x400;
 const DATA_BYTES: u64 = 0x5_0000;
 
 /// Pages of instructions and of initialised variables of each program.
-const PAGES: [(u64, u64); PROGRAMS] = [(1, 1), (2, 3), (5, 2), (9, 1)];
+const PAGES: [(u64, u64); PROGRAMS] = [(1, 1), (2, 3), (5, 2), (9, 1), (3, 1), (1, 2)];
 /// How many there are.
-pub(super) const PROGRAMS: usize = 4;
+pub(super) const PROGRAMS: usize = 6;
 
 /// A program.
 #[derive(Debug)]
@@ -68,11 +68,6 @@ impl Program {
     /// Address behind the last page of which the file has something.
     pub(super) fn data_end(&self) -> u64 {
         DATA + (self.bytes() - self.text_bytes).next_multiple_of(PAGE_BYTES)
-    }
-
-    /// Memory that its segments take, bytes.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.text_bytes + DATA_BYTES
     }
 
     /// What the file has of the page at an address: shorter than a page where the file ends, `None` where it has

@@ -47,6 +47,8 @@ pub(super) enum Event {
     Closed(PsetId, Incarnation, PlaceId, Rank),
     /// A node's machine has booted.
     Booted(LifeId),
+    /// A machine that boots begins with that anew.
+    Reset(LifeId),
     /// Something is due at a node.
     NodeDue(LifeId),
     /// A node's call for a connection reaches whom it called.

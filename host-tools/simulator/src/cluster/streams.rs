@@ -6,27 +6,32 @@ use coppice_protocol::ids::{NodeId, PsetId};
 
 use super::dispatch::UNHEARD_NS_MAX;
 use super::faults::Cut;
+use super::links::LATE_NS_MAX;
 use super::network::{Callee, ConnectionId, End, Phase};
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::world::World;
 
 /// Bytes at a time that an I/O node takes from a connection.
 const READ_BYTES_MAX: usize = 64 * 1024;
-/// How late bytes come at most that a network lost at first, ns.
-const LATE_NS_MAX: u64 = 400 * MILLISECOND_NS;
 /// How soon what was lost is sent again, ns.
 const RETRANSMIT_NS_MIN: u64 = 50 * MILLISECOND_NS;
 /// How long a node waits for word that its bytes have come, ns; then it takes the connection for broken, as its network
 /// stack does.
 const UNACKNOWLEDGED_NS_MAX: u64 = 20 * SECOND_NS;
-/// What a link carries, ns per byte.
-const NS_PER_BYTE: u64 = 8;
 
 impl World {
-    /// When something sent now arrives, if it is carried then, ns.
-    fn arrives_ns(&mut self, bytes: usize) -> u64 {
-        let late_ns = if self.is_faulty() && self.random.chance(20) { self.random.delay(LATE_NS_MAX) } else { 0 };
-        self.now_ns + late_ns + 20_000 + self.random.delay(MILLISECOND_NS) + bytes as u64 * NS_PER_BYTE
+    /// When something that is sent on a connection now, towards an end, arrives, if it is carried then, ns.
+    fn arrives_ns(&mut self, id: ConnectionId, towards: End, bytes: usize) -> u64 {
+        let stations = self
+            .network
+            .lock()
+            .get(id)
+            .map(|connection| (connection.station(towards.other()), connection.station(towards)));
+        let (now_ns, is_faulty) = (self.now_ns, self.is_faulty());
+        match stations {
+            Some(stations) => self.links.carry(stations, bytes, now_ns, is_faulty, &mut self.random),
+            None => now_ns,
+        }
     }
 
     /// What comes over the network comes later if that does not carry it now: it was lost, and is sent again. Gives it
@@ -72,8 +77,11 @@ impl World {
     }
 
     /// Puts bytes, or the end, on their way.
-    fn send(&mut self, id: ConnectionId, towards: End, what: Option<Vec<u8>>) {
-        let arrives_ns = self.arrives_ns(what.as_ref().map_or(0, Vec::len));
+    fn send(&mut self, id: ConnectionId, towards: End, mut what: Option<Vec<u8>>) {
+        let arrives_ns = self.arrives_ns(id, towards, what.as_ref().map_or(0, Vec::len));
+        if let Some(bytes) = &mut what {
+            self.corrupt(id, bytes);
+        }
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
         let stream = connection.towards(towards);
@@ -89,7 +97,7 @@ impl World {
     }
 
     pub(super) fn move_from_io_node(&mut self, pset: PsetId, id: ConnectionId) {
-        let now = self.io_node_now();
+        let now = self.io_node_now(pset);
         loop {
             let room = self.network.lock().get(id).map_or(0, |connection| connection.room(End::Caller));
             let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
@@ -106,7 +114,7 @@ impl World {
 
     /// An I/O node takes what has arrived, as far as it wants it.
     pub(super) fn move_to_io_node(&mut self, pset: PsetId, id: ConnectionId) {
-        let now = self.io_node_now();
+        let now = self.io_node_now(pset);
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
         let Some(line) = io_node.connections.get(&id).copied() else { return };
         if !io_node.machine.is_read(line) {
@@ -178,7 +186,7 @@ impl World {
         }
         match phase {
             Phase::Dialling => {
-                let at_ns = self.arrives_ns(0);
+                let at_ns = self.arrives_ns(id, End::Called, 0);
                 self.queue.plan(at_ns, Event::Dialled(id));
             }
             // The other one takes what is there, and then finds the end.
@@ -210,7 +218,7 @@ impl World {
     fn acknowledge(&mut self, id: ConnectionId, end: End) {
         let reached = self.network.lock().get(id).map(|connection| connection.towards(end).reached);
         if let Some(reached) = reached {
-            let at_ns = self.arrives_ns(0);
+            let at_ns = self.arrives_ns(id, end.other(), 0);
             self.queue.plan(at_ns, Event::Acknowledged(id, end.other(), reached));
         }
     }
@@ -229,7 +237,7 @@ impl World {
         match called {
             Some((Callee::IoNode(pset, channel), caller)) => {
                 let nonce = self.random.bytes();
-                let now = self.io_node_now();
+                let now = self.io_node_now(pset);
                 // If nobody answers the node gives up.
                 let Some(io_node) = self.io_nodes.get_mut(&pset).filter(|io_node| io_node.is_configured) else {
                     return;
@@ -261,7 +269,7 @@ impl World {
     }
 
     fn answer(&mut self, id: ConnectionId, is_open: bool) {
-        let at_ns = self.arrives_ns(0);
+        let at_ns = self.arrives_ns(id, End::Caller, 0);
         self.queue.plan(at_ns, Event::Answered(id, is_open));
     }
 
@@ -277,7 +285,6 @@ impl World {
 
     /// An end learns that a connection is broken.
     pub(super) fn broke(&mut self, id: ConnectionId, end: End) {
-        let now = self.io_node_now();
         let mut connections = self.network.lock();
         let Some(connection) = connections.get(id) else { return };
         match connection.io_node().filter(|_| end == End::Called) {
@@ -294,7 +301,7 @@ impl World {
                 let line = self.io_nodes.get(&pset).and_then(|io_node| io_node.connections.get(&id)).copied();
                 if let Some(line) = line {
                     let why = Disconnected::Broken(NetError::Reset);
-                    self.with_io_node(pset, |io_node, _| io_node.machine.disconnected(line, why, now));
+                    self.with_io_node(pset, |io_node, now| io_node.machine.disconnected(line, why, now));
                 }
             }
         }

@@ -10,6 +10,7 @@ use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::feed::Piece;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use super::host::Copied;
 use super::listener::Listener;
 use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
@@ -39,9 +40,21 @@ const KEYS_MAX: u64 = 3;
 /// A pause that is longer than a node may be silent, ns.
 const LONG_PAUSE_NS: u64 = PMI_SILENCE_NS + 5 * SECOND_NS;
 
+/// How long it takes at most to look for a program in the store, or to store it, ns.
+const STORE_NS_MAX: u64 = SECOND_NS;
+
+/// A job that a user is about to submit: its program is there.
+#[derive(Debug)]
+struct Wanted {
+    submission: Submission,
+    script: Script,
+    copied: Copied,
+}
+
 /// One of them.
 #[derive(Debug, Default)]
 pub(super) struct User {
+    wanted: Option<Wanted>,
     job: Option<(JobId, Arc<Listener>)>,
     /// How long it is to run at most, ns.
     time_ns: Option<u64>,
@@ -60,7 +73,10 @@ impl World {
                 self.forget();
             }
             match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
-                None if self.is_faulty() => self.submit_any(user),
+                None if self.is_faulty() => match self.users.get_mut(user).and_then(|user| user.wanted.take()) {
+                    Some(Wanted { submission, script, copied }) => drop(self.submit(user, submission, script, copied)),
+                    None => return self.want_any(user),
+                },
                 Some(job) if self.is_faulty() => self.do_to(user, job),
                 // When nothing is broken any more, all that was begun is to end by itself.
                 _ => return,
@@ -69,7 +85,41 @@ impl World {
         self.plan_user(user);
     }
 
-    fn submit_any(&mut self, user: usize) {
+    /// A service node that dies holds nothing for anybody.
+    pub(super) fn forget_wanted(&mut self) {
+        self.users.iter_mut().for_each(|user| user.wanted = None);
+    }
+
+    /// The copy of a program, as far as there is a service node that has it stored.
+    pub(super) fn copy_of(&mut self, program: u64) -> Option<Copied> {
+        let copied = match self.host.copy_of(program, self.now_ns) {
+            Ok(copied) => copied,
+            Err(error) => {
+                self.violate(format!("program {program} cannot be stored: {error:#}"));
+                None
+            }
+        };
+        self.settle_host();
+        if copied.as_ref().is_some_and(|copied| copied.is_again) {
+            self.trace.count("programs stored again", 1);
+        }
+        copied
+    }
+
+    /// A user comes to want a job, and has its program looked for.
+    fn want_any(&mut self, user: usize) {
+        let (submission, script) = self.any_job();
+        if let Some(copied) = self.copy_of(script.program)
+            && self.host.is_up()
+            && let Some(user) = self.users.get_mut(user)
+        {
+            user.wanted = Some(Wanted { submission, script, copied });
+        }
+        let in_ns = self.random.delay(STORE_NS_MAX);
+        self.plan(in_ns, Event::User(user));
+    }
+
+    fn any_job(&mut self) -> (Submission, Script) {
         // Some fill the windows of connections and of output.
         let line_bytes_max = if self.random.chance(100) { 60_000 } else { 200 };
         let program = self.random.between(0, PROGRAMS as u64 - 1);
@@ -96,7 +146,7 @@ impl World {
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
             ..script.submission(is_warm)
         };
-        self.submit(user, submission, script);
+        (submission, script)
     }
 
     /// What so many ranks have to say to PMI, so many of them on a node.
@@ -129,16 +179,22 @@ impl World {
     }
 
     /// Submits a job and watches it.
-    pub(super) fn submit(&mut self, user: usize, submission: Submission, script: Script) -> Option<JobId> {
+    pub(super) fn submit(
+        &mut self,
+        user: usize,
+        submission: Submission,
+        script: Script,
+        copied: Copied,
+    ) -> Option<JobId> {
         let (ranks, is_warm) = (submission.ranks, submission.retain);
         let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
-        let Some(Ok(job)) = self.host.submit(script.program, submission, self.now_ns) else {
+        let Some(Ok(job)) = self.host.submit(copied, submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
             self.settle_host();
             return None;
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
-        self.checkers.jobs.submitted(job, ranks, script);
+        self.checkers.jobs.submitted(job, ranks, script, self.now_ns);
         self.checkers.retention.submitted(job, script.program, is_warm);
         self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
@@ -223,7 +279,7 @@ impl World {
         let left = self.checkers.pmi.ended(job, view, self.now_ns);
         self.trace.count("PMI barriers left in jobs whose end was heard", left);
         let lives = self.machines.values().map(|machine| machine.life).collect();
-        self.checkers.jobs.ended(job, view, alive, &lives);
+        self.checkers.jobs.ended(job, view, alive, &lives, self.now_ns);
     }
 
     /// Also when its user has nothing more to do with the job: it was taken.

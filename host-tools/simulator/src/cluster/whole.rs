@@ -36,7 +36,8 @@ impl World {
                 }
                 let script = Script { lines: 1, pause_ns: PAUSE_NS, ..Script::default() };
                 let all = Submission { ranks: nodes, ranks_per_node: 1, timeout_ms: None, ..script.submission(false) };
-                if let Some(job) = self.submit(0, all, script) {
+                let Some(copied) = self.copy_of(script.program) else { return };
+                if let Some(job) = self.submit(0, all, script, copied) {
                     self.whole = Stage::Launch(job);
                 }
             }

@@ -8,6 +8,7 @@ use coppice_core::net::{BoxFuture, Dial, Wire};
 use coppice_endpoint::NetError;
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::limits::CONTROL_PORT;
+use coppice_protocol::pmi::PeerFrames;
 use coppice_protocol::session::Channel;
 
 use super::machine::LifeId;
@@ -81,6 +82,11 @@ impl NodeEnd {
     }
 }
 
+/// Whether a node says that it knows of no such job as it was called about.
+fn is_absence(mut bytes: &[u8]) -> bool {
+    matches!(PeerFrames::default().advance(&mut bytes), Ok(Some(frame)) if frame.is_absence())
+}
+
 impl Dial for Dialler {
     fn dial(&self, port: u16, buffer_bytes: usize) -> BoxFuture<'_, Result<Arc<dyn Wire>, NetError>> {
         Box::pin(async move {
@@ -146,7 +152,9 @@ impl Wire for NodeEnd {
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         let written = self.with(|connection| {
             let count = connection.room(self.end.other()).min(bytes.len());
-            connection.towards(self.end.other()).written.extend_from_slice(&bytes[..count]);
+            let stream = connection.towards(self.end.other());
+            stream.written.extend_from_slice(&bytes[..count]);
+            stream.is_used |= count > 0 && !is_absence(bytes);
             count
         })?;
         if written > 0 {

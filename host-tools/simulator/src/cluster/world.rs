@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
+use coppice_api::ras::{RasQuery, RasView};
 use coppice_hal::user::simulated::play_with;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::psets::PsetTable;
-use coppice_service_node::controller::Event as HostEvent;
+use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
@@ -18,6 +19,7 @@ use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
+use super::link_orders::LinkOrders;
 use super::links::Links;
 use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
@@ -32,6 +34,8 @@ use crate::{Failure, Report};
 
 /// Events in a run; more mean that something goes round in circles.
 const EVENTS_MAX: u64 = 20_000_000;
+/// Events of the service node's that are shown of a run that fails.
+const RAS_SHOWN_MAX: u32 = 12;
 /// How often it is looked whether all has come right, ns.
 pub(super) const LOOK_NS: u64 = SECOND_NS;
 
@@ -45,12 +49,13 @@ pub(super) struct World {
     pub trace: Trace,
     pub checkers: Checkers,
     pub host: Host,
-    pub links: Links,
+    pub link_orders: LinkOrders,
     pub io_nodes: BTreeMap<PsetId, IoNode>,
     /// When the last order for each is there, ns.
     pub ordered_ns: BTreeMap<PsetId, u64>,
     pub machines: BTreeMap<NodeId, Machine>,
     pub network: Network,
+    pub links: Links,
     pub observed: Observed,
     pub users: Vec<User>,
     pub faults: Faults,
@@ -83,6 +88,8 @@ impl World {
         // Nodes and sessions take their random numbers from there.
         coppice_core::random::seed(&random.bytes());
         let host = Host::new(options, Random::new(random.next())).map_err(failure)?;
+        let psets = options.nodes.div_ceil(options.pset_size.max(1));
+        let links = Links::draw(&mut random, options.nodes, psets);
         let observed = Observed::default();
         let seen = observed.clone();
         play_with(Rc::new(move |regs, table| actor::play(regs, table, &seen)));
@@ -95,11 +102,12 @@ impl World {
             trace: Trace::new(),
             checkers: Checkers::default(),
             host,
-            links: Links::default(),
+            link_orders: LinkOrders::default(),
             io_nodes: BTreeMap::new(),
             ordered_ns: BTreeMap::new(),
             machines: BTreeMap::new(),
             network: Network::default(),
+            links,
             observed,
             users: (0..options.users).map(|_| User::default()).collect(),
             faults: Faults::draw(seed, only),
@@ -148,12 +156,26 @@ impl World {
     /// Runs to the end, or to the first thing that must not be.
     pub(super) fn run(mut self) -> Result<Report, Failure> {
         let result = self.play();
+        if result.is_err() {
+            self.note_ras();
+        }
         let Self { seed, now_ns, trace, faults, .. } = self;
         let (counts, digest) = (trace.counts(), trace.digest());
         match result {
             Ok(()) => Ok(Report { counts, trace: trace.lines(), digest }),
             Err(violation) => {
                 Err(Failure { seed, at_ns: now_ns, violation, faults: faults.struck, trace: trace.lines() })
+            }
+        }
+    }
+
+    /// What the service node has recorded last, which mostly says why it did what it did.
+    fn note_ras(&mut self) {
+        let query = RasQuery { limit: Some(RAS_SHOWN_MAX), ..RasQuery::default() };
+        if let Some(Ok(events)) = self.host.ask(|answer| Request::Ras(query, answer), self.now_ns) {
+            for RasView { at_ns, severity, node, text, .. } in events {
+                let node = node.map(|node| format!(" of node {node}")).unwrap_or_default();
+                self.note("recorded", format_args!("{severity}{node} at {:.6}: {text}", at_ns as f64 / 1e9));
             }
         }
     }
@@ -226,6 +248,7 @@ impl World {
         if !self.host.is_up() {
             return;
         }
+        self.forget_wanted();
         self.trouble = self.host.kill().err();
         for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
             self.io_node_ends(pset, "killed");
@@ -234,7 +257,7 @@ impl World {
             self.machine_ends(node, "killed");
         }
         self.ordered_ns.clear();
-        self.links.host_died();
+        self.link_orders.host_died();
         self.checkers.given_up.host_ends(self.now_ns);
         // Nobody else hears what was said to it.
         self.queue.forget(|event| matches!(event, Event::Plant(_)));
@@ -341,15 +364,17 @@ impl World {
                 });
             }
             Event::IoNodeDue(pset, incarnation) if self.is_now(pset, incarnation) => {
+                let now_ns = self.now_ns;
                 self.with_io_node(pset, |io_node, now| {
-                    if io_node.alarm.rings(io_node.machine.deadline(), now.ns) {
+                    if io_node.alarm.rings(io_node.due_ns(), now_ns) {
                         io_node.machine.advance(now);
                     }
                 });
             }
             Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {
-                    io_node.machine.opened(place, Ok(()), now);
+                    let opened = io_node.disk.opened(place);
+                    io_node.machine.opened(place, opened, now);
                     if let Some(place) = io_node.disk.rest(place) {
                         io_node.machine.left(place);
                     }
@@ -382,6 +407,7 @@ impl World {
                 }
                 woken = Some(life);
             }
+            Event::Reset(life) => self.reset(life),
             Event::NodeDue(life) => {
                 let now_ns = self.now_ns;
                 if self.machine_mut(life).is_some_and(|machine| machine.rings(now_ns)) {

@@ -4,18 +4,19 @@
 //! keeps the session's time.
 
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker, ready};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use coppice_endpoint::NetError;
-use coppice_protocol::limits::{CONTROL_PORT, SHIP_PORT};
+use coppice_protocol::limits::{CONTROL_PORT, HEARTBEAT_DEAD_NS, SHIP_PORT};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::session::{Channel, Event, Frame, Identity, SendError, Session, SessionError};
+use coppice_protocol::session::{Channel, Event, Frame, Identity, RestWatch, SendError, Session, SessionError};
 use serde::Serialize;
 
 use super::dial::{Dial, Wire};
-use crate::executor::{self, WaitQueue};
+use crate::executor::{self, Sleep, WaitQueue};
 use crate::limits::{CONNECT_TIMEOUT_NS, CONTROL_BUFFER_BYTES, KEEP_ALIVE_NS, QUEUED_BYTES_MAX, SHIP_BUFFER_BYTES};
 use crate::random;
 use crate::sync::{LockLevel, Mutex};
@@ -41,9 +42,22 @@ pub enum LinkError {
     /// The I/O node closed the connection.
     #[error("I/O node closed the connection")]
     Ended,
+    /// The rest of a message did not come.
+    #[error("the rest of a message did not come")]
+    Halfway,
     /// The connection was not made and greeted in time.
     #[error("I/O node does not answer")]
     Timeout,
+}
+
+/// How often it is looked whether more of a message has come, of which there is some, ns: it takes two looks.
+const REST_LOOK_NS: u64 = HEARTBEAT_DEAD_NS / 2;
+
+/// Looks whether the rest of a message comes. Nothing is due while there is none in part.
+#[derive(Default)]
+struct Rest {
+    watch: RestWatch,
+    alarm: Option<Sleep>,
 }
 
 /// An established session.
@@ -149,13 +163,33 @@ impl Link {
     /// Waits for the next message. Cancel-safe. One task may wait at a time.
     ///
     /// # Errors
-    /// [`LinkError`]: the link is of no more use.
+    /// [`LinkError`]: the link is of no more use. [`LinkError::Halfway`] after [`HEARTBEAT_DEAD_NS`] in which hardly
+    /// anything of a message came that was there in part.
     pub async fn receive(&self) -> Result<Frame, LinkError> {
+        let mut rest = Rest::default();
         loop {
-            if let Event::Frame(frame) = self.next_event().await? {
+            if let Event::Frame(frame) = poll_fn(|context| self.poll_event_whole(&mut rest, context)).await? {
                 return Ok(frame);
             }
         }
+    }
+
+    fn poll_event_whole(&self, rest: &mut Rest, context: &mut Context<'_>) -> Poll<Result<Event, LinkError>> {
+        let polled = self.poll_event(context);
+        if polled.is_ready() {
+            return polled;
+        }
+        let session = self.session.lock();
+        while session.buffered_bytes() > 0 {
+            let alarm = rest.alarm.get_or_insert_with(|| executor::sleep(REST_LOOK_NS));
+            ready!(Pin::new(alarm).poll(context));
+            rest.alarm = None;
+            if rest.watch.look(&session) > 0 {
+                return Poll::Ready(Err(LinkError::Halfway));
+            }
+        }
+        rest.alarm = None;
+        Poll::Pending
     }
 
     async fn next_event(&self) -> Result<Event, LinkError> {

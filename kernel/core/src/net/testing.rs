@@ -257,6 +257,17 @@ impl Peer {
         }
     }
 
+    /// Sends the node the first half of a message.
+    pub(crate) async fn send_half<T: Serialize>(&mut self, id: u64, message: &T, bulk: &[u8]) {
+        if let Err(error) = self.session.send(id, message, bulk) {
+            panic!("cannot send: {error}");
+        }
+        let half = self.session.queued_bytes() / 2;
+        let bytes = self.session.transmit();
+        let written = self.stream.write(&bytes[..half.min(bytes.len())]).await;
+        assert!(written.is_ok());
+    }
+
     /// Sends the node a message.
     pub(crate) async fn send<T: Serialize>(&mut self, id: u64, message: &T, bulk: &[u8]) {
         if let Err(error) = self.session.send(id, message, bulk) {

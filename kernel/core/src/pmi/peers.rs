@@ -7,9 +7,11 @@ use alloc::sync::Arc;
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use coppice_protocol::limits::PMI_PEER_PORT;
+use coppice_protocol::limits::{PMI_ASK_NS, PMI_PEER_PORT};
+use coppice_protocol::pmi::PeerFrame;
 
 use super::Pmi;
+use super::job::Job;
 use super::way::{Broken, Talk, Way};
 use crate::executor::{self, Either, Elapsed, race};
 use crate::limits::{
@@ -101,10 +103,8 @@ impl Pmi {
         let mut talk = Talk::default();
         let greeted = async {
             talk.hear(wire).await?;
-            let Some((signature, peer)) = talk.first().map(|frame| (frame.signature(), frame.from())) else {
-                return Err(Broken::Closed);
-            };
-            Ok((self.shared.came.wait_until(|| self.job_with(signature)).await, peer))
+            let first = talk.first().ok_or(Broken::Closed)?;
+            Ok((self.job_of(first, wire).await?, first.from()))
         };
         let (job, peer) = executor::timeout(PMI_STRANGER_NS_MAX, greeted).await.unwrap_or(Err(Broken::Idle))?;
         if !job.is_peer(peer, address) {
@@ -117,5 +117,20 @@ impl Pmi {
         // If there is something to say, it is for this node to call now.
         job.with(|_, _| ());
         spoken
+    }
+
+    /// Waits for the job that a frame is for. Who sent it is told now and then that this node is there.
+    async fn job_of(&self, frame: &PeerFrame, wire: &dyn Wire) -> Result<Arc<Job>, Broken> {
+        loop {
+            let came = self.shared.came.wait_until(|| self.job_with(frame.signature()));
+            if let Ok(job) = executor::timeout(PMI_ASK_NS, came).await {
+                return Ok(job);
+            }
+            // There is room, if who called reads at all.
+            let absence = frame.absence();
+            if wire.try_write(&absence)? < absence.len() {
+                return Err(Broken::Idle);
+            }
+        }
     }
 }

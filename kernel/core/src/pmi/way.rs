@@ -82,6 +82,8 @@ impl Talk {
 pub(super) struct Way {
     job: Arc<Job>,
     peer: u32,
+    /// This node called.
+    has_called: bool,
     /// Something was sent that is not known to have come.
     is_busy: bool,
 }
@@ -90,12 +92,12 @@ impl Way {
     /// With the node of this index, which called.
     pub(super) fn open(job: &Arc<Job>, peer: u32) -> Self {
         job.way_opened(peer);
-        Self::reserved(job, peer)
+        Self { job: Arc::clone(job), peer, has_called: false, is_busy: false }
     }
 
-    /// One that the job has counted already.
+    /// One that the job has counted already, with a node that is to be called.
     pub(super) fn reserved(job: &Arc<Job>, peer: u32) -> Self {
-        Self { job: Arc::clone(job), peer, is_busy: false }
+        Self { job: Arc::clone(job), peer, has_called: true, is_busy: false }
     }
 
     pub(super) fn job(&self) -> &Arc<Job> {
@@ -114,7 +116,9 @@ impl Way {
     fn poll_speak(&mut self, wire: &dyn Wire, talk: &mut Talk, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         loop {
             while let Some(frame) = talk.heard.pop_front() {
-                if frame.from() != self.peer {
+                // Who calls about a job knows it. What anybody could say counts only where its sender is known, which is
+                // who has the port that was called.
+                if frame.from() != self.peer || frame.is_absence() && !self.has_called {
                     return Poll::Ready(Err(Broken::Stranger));
                 }
                 if let Some(handled) = self.job.with(|server, now_ns| server.handle_frame(&frame, now_ns)) {

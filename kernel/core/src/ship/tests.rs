@@ -10,7 +10,7 @@ use core::task::{Context, Waker};
 
 use coppice_hal::heap::measure;
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX};
+use coppice_protocol::limits::{BULK_BYTES_MAX, HEARTBEAT_DEAD_NS, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, FileStatus, Handle, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
@@ -198,6 +198,27 @@ fn a_lost_connection_loses_no_call() {
     assert_eq!(result, Ok(()));
     let ids = ids.lock();
     assert_eq!(ids[..2], ids[2..], "they are said again under their ids, in their order");
+}
+
+/// As if its length was changed on the way: nothing follows that would be its rest.
+#[test]
+fn the_rest_of_a_reply_is_not_waited_for_for_ever() {
+    let (_net, port, client) = client();
+    go(async move {
+        let mut peer = port.accept().await;
+        let id = peer.receive().await.unwrap().id;
+        peer.send_half(id, &Reply::Data, &[0; 100]).await;
+        let mut again = port.accept().await;
+        answer_reads(&mut again, 1).await;
+        drop(peer);
+    });
+    let result = run_to_end(async move {
+        let begin_ns = now_ns();
+        assert_eq!(client.call(read(2), Vec::new()).await, Ok((Reply::Data, 2_u64.to_le_bytes().to_vec())));
+        let took_ns = now_ns() - begin_ns;
+        assert!((HEARTBEAT_DEAD_NS..HEARTBEAT_DEAD_NS + 1_000_000_000).contains(&took_ns), "{took_ns}");
+    });
+    assert_eq!(result, Ok(()));
 }
 
 #[test]

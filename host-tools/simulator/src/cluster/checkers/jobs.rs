@@ -7,14 +7,20 @@ use coppice_api::job::{JobDetail, JobState, JobView};
 use coppice_protocol::ids::JobId;
 
 use crate::checkers::{Violation, ensure};
+use crate::cluster::disk::NO_PROGRAM;
 use crate::cluster::machine::LifeId;
 use crate::cluster::script::Script;
+
+/// How far a recorded time may be from the one that has passed, ns.
+const CLOCK_NS_MAX: u64 = 1_000_000;
 
 /// A job as its user sees it.
 #[derive(Debug)]
 struct Job {
     script: Script,
     ranks: u32,
+    /// When it was taken, ns.
+    submitted_ns: u64,
     /// Of each rank the lines that have come, and how many bytes of the next.
     lines: BTreeMap<u32, (u64, usize)>,
     ended: Option<JobView>,
@@ -28,8 +34,8 @@ pub(in crate::cluster) struct Jobs {
 }
 
 impl Jobs {
-    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: Script) {
-        let job = Job { script, ranks, lines: BTreeMap::new(), ended: None };
+    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: Script, now_ns: u64) {
+        let job = Job { script, ranks, submitted_ns: now_ns, lines: BTreeMap::new(), ended: None };
         if self.table.insert(id, job).is_some() {
             self.found.push(Violation::new(format!("two jobs have the number {id}")));
         }
@@ -63,6 +69,7 @@ impl Jobs {
         view: &JobView,
         alive: BTreeSet<LifeId>,
         lives: &BTreeSet<LifeId>,
+        now_ns: u64,
     ) {
         let left: Vec<_> = alive.intersection(lives).collect();
         // The processes of a lost node are gone when it is, which may be a moment later.
@@ -70,6 +77,13 @@ impl Jobs {
             self.found.push(Violation::new(format!("job {id} has ended ({view:?}), and is still there on {left:?}")));
         }
         let Some(job) = self.table.get_mut(&id) else { return };
+        // Whoever set the host's clock meanwhile.
+        let lasted_ns = view.ended_at_ns.and_then(|ended_ns| ended_ns.checked_sub(view.submitted_at_ns));
+        let passed_ns = now_ns - job.submitted_ns;
+        if lasted_ns.is_none_or(|lasted_ns| lasted_ns.abs_diff(passed_ns) > CLOCK_NS_MAX) {
+            self.found
+                .push(Violation::new(format!("job {id} ended after {passed_ns} ns, and is recorded as {view:?}")));
+        }
         if job.ended.replace(view.clone()).is_some() {
             self.found.push(Violation::new(format!("job {id} has ended twice")));
         }
@@ -98,6 +112,11 @@ impl Jobs {
         let mut held = 0;
         let recorded = &detail.job;
         ensure(recorded.state == JobState::Ended, || format!("job {id} never ended: {recorded:?}"))?;
+        let lacks_program = recorded.reason.as_ref().is_some_and(|reason| reason.contains(NO_PROGRAM));
+        ensure(!lacks_program, || format!("job {id} was taken, and ended for want of its program: {recorded:?}"))?;
+        let times = [recorded.started_at_ns, recorded.running_at_ns, recorded.ended_at_ns];
+        let times: Vec<u64> = [recorded.submitted_at_ns].into_iter().chain(times.into_iter().flatten()).collect();
+        ensure(times.is_sorted(), || format!("job {id} has times that are not in order: {recorded:?}"))?;
         if let Some(told) = &job.ended {
             ensure(told == recorded, || format!("job {id}: the user heard {told:?}, recorded is {recorded:?}"))?;
             for rank in &detail.rank_reports {

@@ -185,7 +185,8 @@ impl Pmi {
         }
     }
 
-    /// Others may not hear of a node until then: it is not there, or cut off, or was not told of the job.
+    /// Others may not hear of a node until then: it is not there, or cut off. One that was not told of the job, as its
+    /// I/O node's disk does not answer, is there and says so.
     pub(in crate::cluster) fn trouble(&mut self, node: NodeId, until_ns: u64) {
         let troubled_ns = self.troubled_ns.entry(node).or_default();
         *troubled_ns = until_ns.max(*troubled_ns);

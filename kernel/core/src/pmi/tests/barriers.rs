@@ -4,8 +4,11 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_endpoint::BufferSizes;
 use coppice_protocol::control::Exit;
-use coppice_protocol::limits::PMI_ANSWER_BYTES_MAX;
+use coppice_protocol::ids::Rank;
+use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_PEER_PORT, PMI_SILENCE_NS};
+use coppice_protocol::pmi::{Conversation, PeerFrames, Server};
 use coppice_protocol::text::ByteString;
 
 use super::{Cluster, MS_NS, Player, SECOND_NS, all};
@@ -74,6 +77,53 @@ fn a_late_launch_holds_nobody_up_for_longer_than_it_is_late() {
             }
         });
         all(10 * SECOND_NS, lives).await;
+    });
+    assert_eq!(done, Ok(()));
+}
+
+/// However late a launch is: who was not told of the job is there, and says so.
+#[test]
+fn a_node_that_was_not_told_of_the_job_is_not_silent() {
+    const LATE_NS: u64 = 3 * PMI_SILENCE_NS;
+    let cluster = Arc::new(Cluster::new(2, Faults { latency_ns: MS_NS, ..Faults::default() }));
+    let started = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        let lives = [(0, 0), (1, LATE_NS)].map(|(rank, late_ns)| {
+            let started = Arc::clone(&started);
+            async move {
+                executor::sleep(late_ns).await;
+                live(started.start(rank, 2, 1), 1).await;
+            }
+        });
+        all(LATE_NS + SECOND_NS, lives).await;
+    });
+    assert_eq!(done, Ok(()));
+    assert_eq!(cluster.failures(), []);
+}
+
+/// That the other node knows of no such job is believed only of who was called: others may be anybody.
+#[test]
+fn who_calls_to_say_that_it_knows_nothing_is_turned_away() {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let ran = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        let player = ran.start(0, 2, 1);
+        player.init().await;
+        player.say("cmd=barrier_in").await;
+        // A frame of the job's, of which the answer is made.
+        let placement = ran.launch_order(0, 2, 1).world.placement(2).expect("a placement");
+        let job = crate::process::testing::order(2).job;
+        let mut server = Server::new(job, &[9; 32], placement, ran.nodes[0].id).expect("a part");
+        let mut conversation = Conversation::on_descriptor(Rank(0));
+        conversation.handle_bytes(b"cmd=init\ncmd=barrier_in\n", &mut server, executor::now_ns());
+        let bytes = server.poll_transmit(1).expect("a frame");
+        let frame = PeerFrames::default().advance(&mut &bytes[..]).expect("a frame").expect("a whole one");
+        let sizes = BufferSizes { receive: 4096, transmit: 4096 };
+        let node = ran.nodes[0].id.address();
+        let stream = ran.nodes[1].stack.connect(node, PMI_PEER_PORT, sizes).await.expect("a connection");
+        stream.write_all(&frame.absence()).await.expect("room");
+        assert!(!matches!(stream.read(&mut [0; 16]).await, Ok(1..)));
+        ran.nodes[0].pmi.kill(job);
     });
     assert_eq!(done, Ok(()));
 }
