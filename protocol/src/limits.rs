@@ -162,6 +162,9 @@ pub const DISTRIBUTION_PORT: u16 = 7005;
 /// Files that a job may have staged, its program included. More are refused at submission.
 pub const STAGED_FILES_MAX: usize = 16;
 
+/// Nodes that the end of a transfer names of those that were given up; of more it says how many.
+pub const LOST_NAMED_MAX: usize = 16;
+
 /// Pieces of a distributed file, so that a set of them fits into a packet: refused before it begins.
 pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
 

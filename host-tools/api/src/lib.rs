@@ -26,6 +26,7 @@ pub mod ras;
 pub mod retain;
 pub mod staging;
 pub mod stream;
+pub mod transfer;
 
 pub use client::Client;
 pub use coppice_protocol::signal;

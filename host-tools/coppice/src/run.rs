@@ -87,7 +87,8 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
     let root = root.canonicalize().unwrap_or(root);
     Ok(Submission {
         staged: run.stage.iter().map(|text| stage::parse(text, &root)).collect::<anyhow::Result<_>>()?,
-        stage_program: run.stage_program,
+        stage_program: run.program_staging(),
+        scheme: run.scheme.into(),
         name: bytes(name),
         program,
         arguments: arguments.iter().map(bytes).collect(),

@@ -78,6 +78,12 @@ pub const READS_PER_TRANSFER_MAX: usize = 4;
 /// Pieces of a transfer kept in memory, since each goes to several nodes.
 pub const PIECES_KEPT_PER_TRANSFER: usize = 8;
 
+/// How often it is said of a transfer how far it is, at most.
+pub const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Such words that nobody has taken; further ones are not said.
+pub const PROGRESS_QUEUED_MAX: usize = 16;
+
 /// Datagrams taken in a transfer that does not get to send; further ones are lost.
 pub const HEARD_PER_TRANSFER_MAX: usize = 1024;
 

@@ -27,6 +27,7 @@ mod start;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod unclaimed;
 mod view;
 mod walks;

@@ -119,6 +119,8 @@ impl<P: Plant> Controller<P> {
 
     /// Nothing of a job is left on any node.
     pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
+        // By now all nodes have said what they counted.
+        self.record_transfers(id, now);
         let Some(job) = self.jobs.remove(&id) else { return };
         job.input.close();
         for pset in job.ranks.psets() {
@@ -189,6 +191,7 @@ pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reaso
 fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
     JobView {
         staged: staging::asked(&job.submission, &job.program, &job.staged),
+        transfers: job.transfer_views(),
         job: job.id.0,
         state: coppice_api::job::JobState::Ended,
         name: job.submission.name.clone(),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use coppice_api::job::Submission;
 use coppice_api::path;
-use coppice_api::staging::StagedView;
+use coppice_api::staging::{ProgramStaging, Scheme, StagedView};
+use coppice_protocol::distribution;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -24,7 +25,7 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad("the files to be staged are not those of the job; submit it again".to_owned()));
         }
         self.check_kept(staged)?;
-        let program = job.stage_program.then_some(program);
+        let program = (job.stage_program == ProgramStaging::Always).then_some(program);
         // Where they come from makes no difference to whether they can.
         let Some(staging) = staging(job, program, staged, PsetId(0), &self.config.link) else { return Ok(()) };
         let (bytes, free) = (staging.bytes(), self.smallest_free());
@@ -65,7 +66,8 @@ impl<P: Plant> Controller<P> {
 pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Option<Staging>, Vec<ByteString>) {
     let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
     let is_held = job.ranks.by_node().all(|(_, ranks)| ranks.iter().all(|state| state.use_retained));
-    let program = (job.submission.stage_program && !is_held).then_some(&*job.program);
+    let is_wanted = job.submission.stage_program == ProgramStaging::Always;
+    let program = (is_wanted && !is_held).then_some(&*job.program);
     let staging = staging(&job.submission, program, &job.staged, first.pset, link);
     let files = staging.iter().flat_map(|staging| &staging.files);
     let files = files.map(|file| path::bytes(store.path(file.content))).collect();
@@ -74,7 +76,8 @@ pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Opt
 
 /// What a job asked to have staged, as it is recorded.
 pub(super) fn asked(job: &Submission, program: &ProgramRow, staged: &[Held]) -> Vec<StagedView> {
-    let program = job.stage_program.then_some(StagedView { path: None, bytes: program.bytes });
+    let is_program = job.stage_program == ProgramStaging::Always;
+    let program = is_program.then_some(StagedView { path: None, bytes: program.bytes });
     let files = job.staged.iter().zip(staged);
     let files = files.map(|(asked, held)| StagedView { path: Some(asked.path.clone()), bytes: held.bytes });
     program.into_iter().chain(files).collect()
@@ -97,12 +100,32 @@ fn staging(
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
     let (bytes_per_second, latency_ns) = speed(link);
     let stall_ns = STALL_NS;
-    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, files })
+    let scheme = match job.scheme {
+        Scheme::TwoTrees => distribution::Scheme::TwoTrees,
+        Scheme::Tree => distribution::Scheme::published(job.nodes_wanted()),
+    };
+    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, scheme, files })
 }
 
 /// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet
 /// only ever grows, and answers take longer and longer.
 const LINK_SHARE_OF_OTHERS: u64 = 16;
+
+/// Bandwidth of each link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bandwidth {
+    /// What it is taken to be, bytes/s.
+    pub(super) bytes_per_second: u64,
+    /// Somebody said so.
+    pub(super) is_stated: bool,
+}
+
+impl Bandwidth {
+    pub(super) fn of(link: &LinkConfig) -> Self {
+        let stated = link.bandwidth_bits_per_s.map(|bits| (bits / 8).max(1));
+        Self { bytes_per_second: stated.unwrap_or(LINK_BYTES_PER_SECOND_DEFAULT), is_stated: stated.is_some() }
+    }
+}
 
 /// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns.
 fn speed(link: &LinkConfig) -> (u64, u32) {

@@ -13,6 +13,7 @@ use coppice_protocol::world::World;
 use super::job::Job;
 use super::node::{Nodes, Phase};
 use super::ranks::{RankState, Ranks};
+use super::staging::Bandwidth;
 use super::{Controller, LinkConfig, Now, staging};
 use crate::plant::Plant;
 use crate::records::What;
@@ -133,8 +134,11 @@ fn tell_start(job: &mut Job, store: &ProgramStore, link: &LinkConfig, plant: &mu
     }
 }
 
-fn start_message(job: &Job, store: &ProgramStore, link: &LinkConfig) -> StartJob {
+fn start_message(job: &mut Job, store: &ProgramStore, link: &LinkConfig) -> StartJob {
     let (staging, staged_files) = staging::of_job(job, store, link);
+    if let Some(staging) = &staging {
+        job.transfers.begin(staging.clone(), Bandwidth::of(link));
+    }
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {

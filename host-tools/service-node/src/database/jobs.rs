@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_api::staging::StagedView;
+use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,7 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node, staged,
+                       retention, ranks_per_node, staged, transfers,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -115,6 +116,16 @@ impl Database {
         let sql = "UPDATE jobs SET state = ?2, running_at_ns = ?3 WHERE job = ?1";
         let values = params![to_sql(job.0), state_name(JobState::Running), to_sql(at_ns)];
         self.connection.prepare_cached(sql)?.execute(values)?;
+        Ok(())
+    }
+
+    /// Records what is known of a job's transfers, instead of what was before.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_transfers(&self, job: JobId, transfers: &[TransferView]) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET transfers = ?2 WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute(params![to_sql(job.0), to_json(transfers)])?;
         Ok(())
     }
 
@@ -229,6 +240,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         ranks_per_node: row.get("ranks_per_node")?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
         staged: from_json(&row.get::<_, String>("staged")?, "staged files of a job")?,
+        transfers: from_json(&row.get::<_, String>("transfers")?, "transfers of a job")?,
         submitted_at_ns: from_sql(row.get("submitted_at_ns")?),
         started_at_ns: number("started_at_ns")?,
         running_at_ns: number("running_at_ns")?,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
+use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::retain::RetainedProgram;
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
@@ -31,7 +32,8 @@ fn submission() -> Submission {
         retain: true,
         nodes: Vec::new(),
         staged: Vec::new(),
-        stage_program: false,
+        stage_program: ProgramStaging::default(),
+        scheme: Scheme::default(),
     }
 }
 

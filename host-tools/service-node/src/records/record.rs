@@ -2,6 +2,7 @@
 
 use coppice_api::job::{JobDetail, JobState, RankView};
 use coppice_api::retain::{LastProgram, Placement};
+use coppice_api::transfer::TransferView;
 use coppice_protocol::control::NodeStatus;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::ras::RasEvent;
@@ -45,6 +46,8 @@ pub enum What {
     },
     /// All ranks of a job run.
     Running(JobId),
+    /// What is known of a job's transfers.
+    Transfers(JobId, Vec<TransferView>),
     /// Ranks of a job ended.
     Ranks(JobId, Vec<RankView>),
     /// A job ended.
@@ -67,6 +70,7 @@ impl Record {
                 database.start_job(*job, &StartRow { nodes, placement, program: *program, run }, at_ns)
             }
             What::Running(job) => database.job_running(*job, at_ns),
+            What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
             What::Ranks(job, reports) => database.add_ranks(*job, reports),
             What::Ended(job, end) => database.end_job(*job, end, at_ns),
         }
@@ -75,7 +79,11 @@ impl Record {
     /// The job whose history it is of, if it is of one. That is kept whatever it costs; the number of jobs bounds it.
     pub(super) const fn job(&self) -> Option<JobId> {
         match self.what {
-            What::Started { job, .. } | What::Running(job) | What::Ranks(job, _) | What::Ended(job, _) => Some(job),
+            What::Started { job, .. }
+            | What::Running(job)
+            | What::Transfers(job, _)
+            | What::Ranks(job, _)
+            | What::Ended(job, _) => Some(job),
             What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
         }
     }
@@ -94,6 +102,7 @@ impl Record {
                 view.state = JobState::Running;
                 view.running_at_ns = Some(self.at_ns);
             }
+            What::Transfers(_, transfers) => view.transfers.clone_from(transfers),
             What::Ranks(_, reports) => rank_reports.extend(reports.iter().cloned()),
             What::Ended(_, end) => {
                 view.state = JobState::Ended;

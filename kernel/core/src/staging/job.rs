@@ -10,6 +10,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::Party;
 use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
+use coppice_protocol::transfer::MemberCounts;
 
 use super::member::{Member, Membership, State};
 use super::room::Room;
@@ -29,6 +30,8 @@ pub(crate) struct OfJob {
     memberships: Mutex<Vec<Membership>>,
     /// The bytes of the job's program.
     program: Mutex<Option<Arc<SharedMemory>>>,
+    /// Somebody has been told what the node counted.
+    counted: AtomicBool,
 }
 
 impl Default for OfJob {
@@ -39,6 +42,7 @@ impl Default for OfJob {
             waiters: WaitQueue::new(),
             memberships: Mutex::new(LockLevel::Jobs, Vec::new()),
             program: Mutex::new(LockLevel::Fact, None),
+            counted: AtomicBool::new(false),
         }
     }
 }
@@ -113,6 +117,15 @@ impl OfJob {
         };
         let settled = service.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
         let _ = executor::timeout(STAGING_SETTLE_NS_MAX, settled).await;
+    }
+
+    /// What the node has counted in the job's transfers, once: for the first rank here that asks for it.
+    pub(crate) fn counts(&self) -> Vec<MemberCounts> {
+        if self.counted.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let count = |(file, membership): (u8, &Membership)| MemberCounts::new(file, membership.member.tally());
+        (0..).zip(&*self.memberships.lock()).map(count).collect()
     }
 
     /// The bytes of the job's program, if that was staged.
