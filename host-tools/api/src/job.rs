@@ -6,6 +6,7 @@ pub use coppice_protocol::control::RankCounters;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
+use crate::ahead::AheadDecision;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
 use crate::transfer::TransferView;
@@ -137,6 +138,9 @@ pub struct JobView {
     pub estimate_ms: Option<u64>,
     /// How it got its nodes, once it has them.
     pub placement: Option<Placement>,
+    /// Whether its program was sent ahead of the launch, and why, once it has nodes.
+    #[serde(default)]
+    pub ahead: Option<AheadDecision>,
     /// What retained page tables saved it, once it has ended.
     pub retention: Option<RetentionSummary>,
     /// What `run` exits with: the highest exit status of the ranks, 128 + signal for a rank that a signal ended;

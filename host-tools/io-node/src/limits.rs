@@ -69,7 +69,7 @@ pub const DESCRIPTORS_PER_JOB: usize = 4;
 pub const DESCRIPTORS_PER_STAGED_FILE: usize = 2;
 
 /// Staged files that have their home here at once, until their jobs end; jobs with more are refused.
-pub const TRANSFERS_MAX: usize = 64;
+pub const TRANSFERS_MAX: usize = coppice_protocol::limits::TRANSFERS_PER_PSET_MAX;
 
 /// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.

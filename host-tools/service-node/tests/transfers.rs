@@ -4,20 +4,25 @@ mod support;
 
 use coppice_api::job::Submission;
 use coppice_api::staging::{ProgramStaging, Scheme};
+use coppice_api::stream::{JobEvent, StagingProgress};
 use coppice_api::transfer::{MembersView, TransferView};
 use coppice_protocol::control::{Exit, RankReport};
 use coppice_protocol::distribution;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::staging::Staging;
-use coppice_protocol::transfer::{MemberCounts, TransferEnd};
+use coppice_protocol::transfer::{MemberCounts, TransferEnd, TransferProgress};
+use coppice_service_node::controller::Request;
+use coppice_service_node::feed::Piece;
 use coppice_service_node::limits::LINK_BYTES_PER_SECOND_DEFAULT;
 use support::{Cluster, PROGRAM, job};
 
 /// A job of three nodes, 2, 0 and 3, that has its program staged.
 fn submit(cluster: &mut Cluster, scheme: Scheme) -> JobId {
     let stage_program = ProgramStaging::Always;
-    cluster.submit(Submission { nodes: vec![2, 0, 3], stage_program, scheme, ..job(3) }).expect("accepted")
+    // Whatever they hold.
+    let retain = false;
+    cluster.submit(Submission { nodes: vec![2, 0, 3], stage_program, scheme, retain, ..job(3) }).expect("accepted")
 }
 
 fn start(cluster: &Cluster, job: JobId) -> StartJob {
@@ -100,6 +105,39 @@ fn of_a_transfer_that_is_not_over_nothing_is_recorded() {
     let nothing = cluster.submit(Submission { nodes: vec![2], ..job(1) }).expect("accepted");
     cluster.said(2, end(nothing, &[]));
     assert_eq!(transfers(&mut cluster, nothing), []);
+}
+
+#[test]
+fn whoever_runs_a_job_is_told_how_far_its_files_are_until_they_are_there() {
+    let mut cluster = Cluster::up(4, 2);
+    let id = submit(&mut cluster, Scheme::TwoTrees);
+    let mut feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
+    let mut said = || {
+        let pieces: Vec<Piece> = std::iter::from_fn(|| feed.try_recv().ok()).collect();
+        let staging = pieces.into_iter().filter_map(|piece| match piece {
+            Piece::Progress { event: JobEvent::Staging(progress), .. } => Some(Some(progress)),
+            Piece::Event(JobEvent::Staged) => Some(None),
+            _ => None,
+        });
+        staging.collect::<Vec<_>>()
+    };
+    let goes_on = |file, bytes, whole| {
+        let of = Staging::file(id, file);
+        FromPset::Transferring(TransferProgress { of, bytes, whole })
+    };
+    let progress = |bytes, whole| Some(StagingProgress { bytes, total: PROGRAM.bytes, whole, nodes: 3 });
+    cluster.said(2, goes_on(0, 40, 0));
+    assert_eq!(said(), [progress(40, 0)]);
+    // More than there is is not shown, nor what another says, or of another file.
+    cluster.said(2, goes_on(0, 4000, 9));
+    cluster.said(2, goes_on(0, 60, 2));
+    assert_eq!(said(), [progress(PROGRAM.bytes, 3)], "the other had to wait for its turn");
+    cluster.said(0, goes_on(0, 50, 0));
+    cluster.said(2, goes_on(1, 50, 0));
+    assert_eq!(said(), []);
+    cluster.said(2, end(id, &[]));
+    cluster.said(2, goes_on(0, 60, 2));
+    assert_eq!(said(), [None]);
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn describe(detail: &JobDetail) -> String {
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
     }
+    if let Some(ahead) = &job.ahead {
+        let _ = writeln!(text, "program {}", ahead.summary);
+    }
     if !detail.rank_reports.is_empty() {
         text.push('\n');
         text.push_str(&ranks_table(&detail.rank_reports));
@@ -114,6 +117,7 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use coppice_api::ahead::AheadDecision;
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
@@ -142,6 +146,7 @@ pub(crate) mod tests {
             ended_at_ns: Some(2_001_000_000),
             estimate_ms: None,
             placement: None,
+            ahead: None,
             retention: None,
             exit_status: Some(0),
             reason: None,
@@ -184,7 +189,8 @@ pub(crate) mod tests {
         let staged = |path: Option<&str>| StagedView { path: path.map(Into::into), bytes: 2048 };
         let staged = vec![staged(None), staged(Some("/in/a"))];
         let transfers = vec![transfers::tests::transfer()];
-        let job = JobView { placement, estimate_ms: Some(90_000), staged, transfers, ..view() };
+        let ahead = Some(AheadDecision { staged: true, summary: "staged: as asked".to_owned(), reckoned: None });
+        let job = JobView { placement, ahead, estimate_ms: Some(90_000), staged, transfers, ..view() };
         let text = describe(&JobDetail { job, rank_reports: vec![rank(0), rank(1)] });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -198,13 +204,13 @@ pub(crate) mod tests {
             ]
         );
         assert!(lines[5].starts_with("transfer of /in/a: 4.0 MiB to 8 nodes by two trees in 400 ms"), "{}", lines[5]);
-        assert_eq!(lines[6], "placement: 2 nodes hold pages of the program");
+        assert_eq!(lines[6..8], ["placement: 2 nodes hold pages of the program", "program staged: as asked"]);
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
-            words(lines[8]),
+            words(lines[9]),
             "RANK NODE END LAUNCH RUN RETAINED FETCHED ZEROED FAULTS MEMORY READ WRITTEN SYSCALLS"
         );
-        assert_eq!(words(lines[9]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
+        assert_eq!(words(lines[10]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
         assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
     }
 

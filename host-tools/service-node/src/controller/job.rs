@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
@@ -54,6 +55,8 @@ pub(super) struct Job {
     pub(super) ranks: Ranks,
     /// How it got its nodes.
     pub(super) placement: Option<Placement>,
+    /// Whether its program is sent there ahead of the launch.
+    pub(super) ahead: Option<AheadDecision>,
     pub(super) feed: Feed,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
@@ -111,6 +114,7 @@ impl Job {
             key,
             ranks: Ranks::default(),
             placement: None,
+            ahead: None,
             feed: Feed::default(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
@@ -140,9 +144,10 @@ impl Job {
     }
 
     /// The job was given its block.
-    pub(super) fn start(&mut self, ranks: Ranks, placement: Placement, now: Now) {
+    pub(super) fn start(&mut self, ranks: Ranks, placement: Placement, ahead: AheadDecision, now: Now) {
         self.ranks = ranks;
         self.placement = Some(placement);
+        self.ahead = Some(ahead);
         self.times.started_ns = Some(now.realtime_ns);
         self.started = Some(now.instant);
         self.run_deadline = self.timeout().map(|timeout| now.instant + timeout);

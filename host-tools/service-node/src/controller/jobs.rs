@@ -131,7 +131,8 @@ impl<P: Plant> Controller<P> {
                 self.set_phase(node, Phase::Ready);
             }
         }
-        let end = JobRow { exit_status, reason: job.reason.clone(), retention: job.retention() };
+        let (retention, pages_touched) = (job.retention(), job.pages_touched());
+        let end = JobRow { exit_status, reason: job.reason.clone(), retention, pages_touched };
         self.records.add(What::Ended(id, end.clone()), now);
         match self.records.job(id) {
             Ok(Some(detail)) => job.feed.event(JobEvent::Ended(Box::new(detail.job))),
@@ -208,6 +209,7 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         ended_at_ns: Some(now.realtime_ns),
         estimate_ms: job.submission.estimate_ms,
         placement: job.placement.clone(),
+        ahead: job.ahead.clone(),
         retention: end.retention,
         exit_status: Some(end.exit_status),
         reason: end.reason.clone(),

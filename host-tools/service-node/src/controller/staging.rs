@@ -65,13 +65,16 @@ impl<P: Plant> Controller<P> {
 /// What a job that has nodes has staged, and the files of the store with that, in the same order.
 pub(super) fn of_job(job: &Job, store: &ProgramStore, link: &LinkConfig) -> (Option<Staging>, Vec<ByteString>) {
     let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
-    let is_held = job.ranks.by_node().all(|(_, ranks)| ranks.iter().all(|state| state.use_retained));
-    let is_wanted = job.submission.stage_program == ProgramStaging::Always;
-    let program = (is_wanted && !is_held).then_some(&*job.program);
+    let program = job.is_sent_ahead().then_some(&*job.program);
     let staging = staging(&job.submission, program, &job.staged, first.pset, link);
     let files = staging.iter().flat_map(|staging| &staging.files);
     let files = files.map(|file| path::bytes(store.path(file.content))).collect();
     (staging, files)
+}
+
+/// What a job would have staged if its program were, its home being there.
+pub(super) fn with_program(job: &Job, home: PsetId, link: &LinkConfig) -> Option<Staging> {
+    staging(&job.submission, Some(&job.program), &job.staged, home, link)
 }
 
 /// What a job asked to have staged, as it is recorded.

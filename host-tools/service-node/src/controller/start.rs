@@ -57,8 +57,10 @@ impl<P: Plant> Controller<P> {
 
     fn start_job(&mut self, start: &Start, now: Now) {
         let id = start.job;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get(&id) else { return };
         let placement = place(job, start, &self.nodes);
+        let ahead = self.decide_ahead(job, &placement);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
         let run = LastProgram {
             program: job.program.id.to_string(),
             path: job.submission.name.clone(),
@@ -79,12 +81,13 @@ impl<P: Plant> Controller<P> {
             let rank = || RankState::new(node, pset, use_retained);
             ranks.extend(std::iter::repeat_with(rank).take(left.min(job.submission.ranks_per_node as usize)));
         }
-        tracing::info!(job = id.0, placement = placement.summary, "job starts");
+        tracing::info!(job = id.0, placement = placement.summary, ahead = ahead.summary, "job starts");
         let nodes = boots.iter().map(|(node, _)| node.0).collect();
         let program = job.program.id;
-        let started = What::Started { job: id, nodes: boots, placement: placement.clone(), program, run };
+        let (recorded, ahead_of) = (placement.clone(), Some(ahead.clone()));
+        let started = What::Started { job: id, nodes: boots, placement: recorded, ahead: ahead_of, program, run };
         self.records.add(started, now);
-        job.start(Ranks::new(ranks), placement, now);
+        job.start(Ranks::new(ranks), placement, ahead, now);
         job.feed.event(JobEvent::Started { nodes });
         self.changed = true;
         self.start_from(id, 0);

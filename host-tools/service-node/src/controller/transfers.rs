@@ -2,12 +2,13 @@
 //! counted, with the report of one of its ranks.
 
 use coppice_api::staging::Scheme;
+use coppice_api::stream::{JobEvent, StagingProgress};
 use coppice_api::transfer::{MembersView, Ratio, TransferView, link_ns};
 use coppice_protocol::distribution;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::limits::LOST_NAMED_MAX;
 use coppice_protocol::staging::{StagedFile, Staging};
-use coppice_protocol::transfer::{MemberCounts, TransferEnd};
+use coppice_protocol::transfer::{MemberCounts, TransferEnd, TransferProgress};
 
 use super::staging::Bandwidth;
 use super::{Controller, Now};
@@ -33,6 +34,8 @@ struct Begun {
 struct Transfer {
     end: Option<TransferEnd>,
     members: MembersView,
+    /// How much of it is known to have gone, bytes, and to how many nodes all of it.
+    gone: (u64, u32),
 }
 
 impl Transfers {
@@ -51,6 +54,26 @@ impl Transfers {
         true
     }
 
+    /// An I/O node says how far one is. Gives how far all are, on so many nodes, if it is its to say.
+    fn goes_on(&mut self, pset: PsetId, progress: TransferProgress, nodes: u32) -> Option<StagingProgress> {
+        let begun = self.begun.as_mut().filter(|begun| begun.staging.home == pset)?;
+        let transfer = begun.files.get_mut(usize::from(progress.of.file)).filter(|transfer| transfer.end.is_none())?;
+        transfer.gone = (progress.bytes, progress.whole);
+        let of = |(file, transfer): (&StagedFile, &Transfer)| match transfer.end {
+            Some(_) => (file.bytes, nodes),
+            None => (transfer.gone.0.min(file.bytes), transfer.gone.1.min(nodes)),
+        };
+        let all = begun.staging.files.iter().zip(&begun.files).map(of);
+        let bytes = all.clone().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(bytes));
+        let whole = all.map(|(_, whole)| whole).min().unwrap_or(0);
+        Some(StagingProgress { bytes, total: begun.staging.bytes(), whole, nodes })
+    }
+
+    /// Whether all of them are over.
+    fn are_over(&self) -> bool {
+        self.begun.iter().flat_map(|begun| &begun.files).all(|transfer| transfer.end.is_some())
+    }
+
     /// A node says what it counted, once.
     pub(super) fn counted(&mut self, counts: &[MemberCounts]) {
         let Some(begun) = &mut self.begun else { return };
@@ -62,6 +85,11 @@ impl Transfers {
             sum.answered = sum.answered.saturating_add(counts.answered);
             sum.wrong = sum.wrong.saturating_add(counts.wrong);
         }
+    }
+
+    /// How many of them have their home on a pset.
+    pub(super) fn at(&self, pset: PsetId) -> usize {
+        self.begun.iter().filter(|begun| begun.staging.home == pset).map(|begun| begun.files.len()).sum()
     }
 
     /// Whether any of them is over.
@@ -107,9 +135,20 @@ impl<P: Plant> Controller<P> {
         let id = end.of.job;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.transfers.ended(pset, end) {
+            if job.transfers.are_over() {
+                job.feed.event(JobEvent::Staged);
+            }
             self.record_transfers(id, now);
         } else {
             tracing::warn!(pset = pset.0, job = id.0, "the end of a transfer that it has not");
+        }
+    }
+
+    /// An I/O node says how far a transfer is: whoever runs the job may want to know.
+    pub(super) fn transfer_goes_on(&mut self, pset: PsetId, progress: TransferProgress) {
+        let Some(job) = self.jobs.get_mut(&progress.of.job) else { return };
+        if let Some(progress) = job.transfers.goes_on(pset, progress, job.submission.nodes_wanted()) {
+            job.feed.progress(JobEvent::Staging(progress));
         }
     }
 

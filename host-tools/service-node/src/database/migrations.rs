@@ -93,7 +93,8 @@ mod tests {
         assert_eq!((detail.job.ranks, detail.job.ranks_per_node), (1, 1));
         assert_eq!((detail.job.name, detail.job.arguments), ("./prog".into(), vec!["a".into()]));
         assert_eq!((detail.job.root.to_str(), detail.job.directory), (Some("/"), "/".into()));
-        assert_eq!((detail.job.staged, detail.job.transfers), (vec![], vec![]));
+        assert_eq!((detail.job.staged, detail.job.transfers, detail.job.ahead), (vec![], vec![], None));
+        assert_eq!(database.pages_touched(ProgramId([3; 32])).expect("query"), None);
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
         assert_eq!((detail.rank_reports[0].counters.pages_fetched, detail.rank_reports[0].retain), (5, None));
         let programs = database.programs().expect("programs");

@@ -1,5 +1,6 @@
 //! One thing that happened, as it goes into the database, now or later.
 
+use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{JobDetail, JobState, RankView};
 use coppice_api::retain::{LastProgram, Placement};
 use coppice_api::transfer::TransferView;
@@ -39,6 +40,9 @@ pub enum What {
         nodes: Vec<(NodeId, Generation)>,
         /// How it got them.
         placement: Placement,
+        /// Whether its program is sent there ahead of the launch.
+        #[serde(default)]
+        ahead: Option<AheadDecision>,
         /// Its program.
         program: ProgramId,
         /// The same as the last program of the nodes.
@@ -66,8 +70,9 @@ impl Record {
             What::NodeReady(node, status) => database.node_ready(*node, status, at_ns),
             What::Retained(node, generation, held) => database.set_retained(*node, *generation, held, at_ns),
             What::NodeGone(node) => database.void_node_state(*node),
-            What::Started { job, nodes, placement, program, run } => {
-                database.start_job(*job, &StartRow { nodes, placement, program: *program, run }, at_ns)
+            What::Started { job, nodes, placement, ahead, program, run } => {
+                let ahead = ahead.as_ref();
+                database.start_job(*job, &StartRow { nodes, placement, ahead, program: *program, run }, at_ns)
             }
             What::Running(job) => database.job_running(*job, at_ns),
             What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
@@ -92,7 +97,8 @@ impl Record {
     pub(super) fn show(&self, detail: &mut JobDetail) {
         let JobDetail { job: view, rank_reports } = detail;
         match &self.what {
-            What::Started { nodes, placement, .. } => {
+            What::Started { nodes, placement, ahead, .. } => {
+                view.ahead.clone_from(ahead);
                 view.state = JobState::Starting;
                 view.started_at_ns = Some(self.at_ns);
                 view.nodes = nodes.iter().map(|(node, _)| node.0).collect();

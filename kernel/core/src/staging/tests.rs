@@ -373,6 +373,14 @@ fn a_node_without_room_says_so_with_numbers() {
         let said = node.job.staging.ready(&node.order, &node.job, &node.facts).await;
         let said = said.expect_err("it is longer than all memory");
         assert!(said.starts_with("cannot stage /data/0: it has 200 MiB and the node has no memory left"), "{said}");
+        drop(node);
+        // A program's pages can be fetched one by one instead.
+        let mut program = long.clone();
+        program.files[0].path = None;
+        let node = self::node(&wires, 1, &program);
+        assert_eq!(node.job.staging.ready(&node.order, &node.job, &node.facts).await, Ok(()));
+        assert!(node.job.staging.program().is_none());
+        assert_eq!(node.job.staging.counts(), [], "it has no part in it");
     });
     assert_eq!(done, Ok(()));
 }
