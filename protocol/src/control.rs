@@ -17,6 +17,7 @@ use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
 use crate::staging::Staging;
 use crate::text::ByteString;
+use crate::transfer::MemberCounts;
 use crate::world::World;
 
 /// From the I/O node to a node.
@@ -209,6 +210,8 @@ pub struct RankReport {
     pub retention: RankRetention,
     /// Barriers of PMI that it has left: it never comes to the one after.
     pub barriers: u64,
+    /// What the node counted in the transfers of the job's staged files; one of its ranks says that for all.
+    pub transfers: Vec<MemberCounts>,
 }
 
 impl RankReport {
@@ -224,6 +227,7 @@ impl RankReport {
             syscalls: Vec::new(),
             retention: RankRetention::default(),
             barriers: 0,
+            transfers: Vec::new(),
         }
     }
 }

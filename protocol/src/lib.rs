@@ -38,5 +38,6 @@ pub mod signal;
 pub mod staging;
 pub mod syscalls;
 pub mod text;
+pub mod transfer;
 pub mod trees;
 pub mod world;

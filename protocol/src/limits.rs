@@ -167,6 +167,12 @@ pub const DISTRIBUTION_PORT: u16 = 7005;
 /// Files that a job may have staged, its program included. More are refused at submission.
 pub const STAGED_FILES_MAX: usize = 16;
 
+/// Staged files that have their home on a pset at once, until their jobs end; jobs with more are refused.
+pub const TRANSFERS_PER_PSET_MAX: usize = 64;
+
+/// Nodes that the end of a transfer names of those that were given up; of more it says how many.
+pub const LOST_NAMED_MAX: usize = 16;
+
 /// Pieces of a distributed file, so that a set of them fits into a packet: refused before it begins.
 pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
 

@@ -17,10 +17,11 @@ use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
 use crate::staging::Staging;
 use crate::text::ByteString;
+use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -263,6 +264,10 @@ pub enum FromPset {
     },
     /// The answer to [`ToPset::Ask`].
     Alive,
+    /// A transfer of a job's staged file that has its home here is over. Said once.
+    Transferred(TransferEnd),
+    /// How far such a transfer is. Said now and then, if the service node has taken all that was said before.
+    Transferring(TransferProgress),
 }
 
 /// Why a message could not be read or written.

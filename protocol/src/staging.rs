@@ -13,6 +13,7 @@ use crate::distribution::{HOME, Link, Plan, PlanError, Scheme, TransferId, packe
 use crate::ids::{Generation, JobId, JobNode, NodeId, ProgramId, PsetId};
 use crate::limits::{PIECES_PER_TRANSFER_MAX, STAGED_FILES_MAX};
 use crate::text::ByteString;
+use crate::transfer::FileOfJob;
 use crate::world::{JobKey, NodeRange, World};
 
 /// A file that is staged.
@@ -40,6 +41,8 @@ pub struct Staging {
     pub latency_ns: u32,
     /// How long a node may stand still without being taken for dead, ns.
     pub stall_ns: u32,
+    /// How the files get to the nodes.
+    pub scheme: Scheme,
     /// The files, at most [`STAGED_FILES_MAX`].
     pub files: Vec<StagedFile>,
 }
@@ -63,6 +66,12 @@ impl Staging {
     pub fn transfer(job: JobId, file: usize) -> TransferId {
         let number = job.0.wrapping_mul(STAGED_FILES_MAX as u64).wrapping_add(file as u64);
         TransferId { number, generation: Generation(1) }
+    }
+
+    /// How such a file is called where its transfer is spoken of. A job has at most [`STAGED_FILES_MAX`] of them.
+    #[must_use]
+    pub fn file(job: JobId, file: usize) -> FileOfJob {
+        FileOfJob { job, file: u8::try_from(file).unwrap_or(u8::MAX) }
     }
 
     /// What the members of a file's transfer know each other by.
@@ -96,7 +105,7 @@ impl Staging {
             packet_bytes,
             overhead_bytes: LINK_HEADERS_BYTES + packet::HEADER_BYTES as u32,
             members: nodes,
-            scheme: Scheme::TwoTrees,
+            scheme: self.scheme,
             link: Link {
                 bytes_per_second: (self.bytes_per_second / share).max(1),
                 latency_ns: self.latency_ns,
@@ -166,7 +175,7 @@ mod tests {
     use core::net::Ipv4Addr;
 
     use super::{Roster, StagedFile, Staging, member_of};
-    use crate::distribution::PlanError;
+    use crate::distribution::{PlanError, Scheme};
     use crate::ids::{JobId, JobNode, NodeId, ProgramId, PsetId};
     use crate::limits::{MTU_BYTES_MIN, STAGED_FILES_MAX};
     use crate::world::{JobKey, World};
@@ -179,6 +188,7 @@ mod tests {
             bytes_per_second: 100_000_000,
             latency_ns: 1000,
             stall_ns: 0,
+            scheme: Scheme::TwoTrees,
             files: vec![file],
         }
     }

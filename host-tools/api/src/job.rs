@@ -6,8 +6,10 @@ pub use coppice_protocol::control::RankCounters;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
+use crate::ahead::AheadDecision;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
-use crate::staging::{Staged, StagedView};
+use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
+use crate::transfer::TransferView;
 
 /// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
 pub const EXIT_COPPICE: u8 = 125;
@@ -51,9 +53,12 @@ pub struct Submission {
     /// Files that its nodes have in their memory before it starts.
     #[serde(default)]
     pub staged: Vec<Staged>,
-    /// They have its program there too, unless all of them have retained pages of it.
+    /// Whether they have its program there, too.
     #[serde(default)]
-    pub stage_program: bool,
+    pub stage_program: ProgramStaging,
+    /// How all that gets there.
+    #[serde(default)]
+    pub scheme: Scheme,
 }
 
 impl Submission {
@@ -118,6 +123,9 @@ pub struct JobView {
     /// What it asked its nodes to have in their memory before it starts.
     #[serde(default)]
     pub staged: Vec<StagedView>,
+    /// What the transfers of that took, once they are over.
+    #[serde(default)]
+    pub transfers: Vec<TransferView>,
     /// When it was submitted, ns since 1970.
     pub submitted_at_ns: u64,
     /// When it was given nodes, ns since 1970.
@@ -130,6 +138,9 @@ pub struct JobView {
     pub estimate_ms: Option<u64>,
     /// How it got its nodes, once it has them.
     pub placement: Option<Placement>,
+    /// Whether its program was sent ahead of the launch, and why, once it has nodes.
+    #[serde(default)]
+    pub ahead: Option<AheadDecision>,
     /// What retained page tables saved it, once it has ended.
     pub retention: Option<RetentionSummary>,
     /// What `run` exits with: the highest exit status of the ranks, 128 + signal for a rank that a signal ended;
@@ -264,7 +275,7 @@ mod tests {
     use coppice_protocol::text::ByteString;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{RankCounters, RankOutcome, RankView, Submission};
+    use super::{ProgramStaging, RankCounters, RankOutcome, RankView, Scheme, Submission};
 
     fn job(program: ByteString, name: ByteString, texts: Vec<ByteString>) -> Submission {
         Submission {
@@ -283,7 +294,8 @@ mod tests {
             retain: true,
             nodes: Vec::new(),
             staged: Vec::new(),
-            stage_program: false,
+            stage_program: ProgramStaging::Never,
+            scheme: Scheme::Tree,
         }
     }
 

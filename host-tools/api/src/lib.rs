@@ -8,6 +8,7 @@
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
 //! object with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).
 
+pub mod ahead;
 pub mod body;
 pub mod client;
 pub mod cluster;
@@ -27,6 +28,7 @@ pub mod ras;
 pub mod retain;
 pub mod staging;
 pub mod stream;
+pub mod transfer;
 
 pub use client::Client;
 pub use coppice_protocol::signal;

@@ -16,6 +16,30 @@ pub struct Staged {
     pub path: ByteString,
 }
 
+/// Whether the job's program is staged, too. It never is if all of the job's nodes hold pages of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramStaging {
+    /// If that is reckoned to be faster than to have each node fetch what it touches.
+    #[default]
+    IfFaster,
+    /// It is.
+    Always,
+    /// It is not.
+    Never,
+}
+
+/// How staged files get to the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// Every other piece goes down one binary tree, the rest down another.
+    #[default]
+    TwoTrees,
+    /// The published scheme: pieces go down branches, then nodes ask each other.
+    Tree,
+}
+
 /// What a job asked to have staged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedView {

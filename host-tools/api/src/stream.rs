@@ -50,8 +50,25 @@ pub enum JobEvent {
         /// The node of each rank.
         nodes: Vec<u32>,
     },
+    /// Its nodes are being sent what it has staged. Said now and then, if what was said before has been taken.
+    Staging(StagingProgress),
+    /// Nothing more is sent to its nodes before its ranks start.
+    Staged,
     /// It is over; nothing follows.
     Ended(Box<JobView>),
+}
+
+/// How far what a job has staged is on its way, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagingProgress {
+    /// Bytes that those next to the I/O node have which has the files.
+    pub bytes: u64,
+    /// Length of all files together, bytes.
+    pub total: u64,
+    /// Nodes that have all of the file which the fewest have, or were given up.
+    pub whole: u32,
+    /// Nodes of the job.
+    pub nodes: u32,
 }
 
 /// Why bytes are not a stream.
@@ -146,11 +163,11 @@ impl Decoder for StreamDecoder {
 #[cfg(test)]
 mod tests {
     use futures_util::StreamExt;
-    use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
     use tokio_util::bytes::BytesMut;
     use tokio_util::codec::{Decoder, FramedRead};
 
-    use super::{JobEvent, StreamDecoder, StreamError, StreamFrame, encode_event, output_header};
+    use super::{JobEvent, StagingProgress, StreamDecoder, StreamError, StreamFrame, encode_event, output_header};
 
     fn frames() -> impl Strategy<Value = Vec<StreamFrame>> {
         let bytes = proptest::collection::vec(any::<u8>(), 0..200);
@@ -160,6 +177,10 @@ mod tests {
             any::<u32>().prop_map(|ahead| StreamFrame::Event(JobEvent::Queued { ahead })),
             proptest::collection::vec(any::<u32>(), 0..9)
                 .prop_map(|nodes| StreamFrame::Event(JobEvent::Started { nodes })),
+            any::<(u64, u64, u32, u32)>().prop_map(|(bytes, total, whole, nodes)| {
+                StreamFrame::Event(JobEvent::Staging(StagingProgress { bytes, total, whole, nodes }))
+            }),
+            Just(StreamFrame::Event(JobEvent::Staged)),
         ];
         proptest::collection::vec(one, 0..20)
     }

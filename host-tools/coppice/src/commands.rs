@@ -9,4 +9,5 @@ pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;
 pub(crate) mod orders;
+mod transfers;
 pub(crate) mod up;

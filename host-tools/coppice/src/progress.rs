@@ -15,6 +15,14 @@ pub(crate) fn bar(total: u64, what: String) -> ProgressBar {
     bar
 }
 
+/// A bar that counts bytes up to `total`.
+pub(crate) fn bytes(total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    bar.set_style(style("{spinner} {msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {elapsed}"));
+    bar.enable_steady_tick(TURN);
+    bar
+}
+
 /// A spinner with a text.
 pub(crate) fn spinner(what: String) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);

@@ -5,6 +5,7 @@ mod labels;
 mod output;
 pub(crate) mod program;
 mod stage;
+mod staging;
 mod warm;
 
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use coppice_api::client::JobStream;
@@ -64,7 +65,7 @@ async fn submit_and_follow(
     if submission.input_rank.is_some() {
         input::send(client.clone(), job);
     }
-    let view = match follow(stream, Output::new(run.label, run.json)).await? {
+    let view = match follow(stream, Output::new(run.label, run.json), run.quiet).await? {
         End::Job(view) => view,
         End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
     };
@@ -87,7 +88,8 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
     let root = root.canonicalize().unwrap_or(root);
     Ok(Submission {
         staged: run.stage.iter().map(|text| stage::parse(text, &root)).collect::<anyhow::Result<_>>()?,
-        stage_program: run.stage_program,
+        stage_program: run.program_staging(),
+        scheme: run.scheme.into(),
         name: bytes(name),
         program,
         arguments: arguments.iter().map(bytes).collect(),
@@ -126,8 +128,9 @@ enum End {
 }
 
 /// Passes output on until the job has ended.
-async fn follow(mut stream: JobStream, mut output: Output) -> anyhow::Result<End> {
+async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
+    let mut staging = staging::Bar::default();
     loop {
         let frame = tokio::time::timeout(QUEUE_PATIENCE, stream.next_frame());
         let frame = match frame.await {
@@ -137,6 +140,10 @@ async fn follow(mut stream: JobStream, mut output: Output) -> anyhow::Result<End
                 continue;
             }
         };
+        if !matches!(frame, Some(StreamFrame::Event(JobEvent::Staging(_)))) {
+            // Nothing else may come while it is there: it would be written into the bar.
+            staging.clear();
+        }
         let written = match frame {
             Some(StreamFrame::Output { rank, bytes }) => output.write(rank, false, bytes).await,
             Some(StreamFrame::Error { rank, bytes }) => output.write(rank, true, bytes).await,
@@ -148,6 +155,13 @@ async fn follow(mut stream: JobStream, mut output: Output) -> anyhow::Result<End
                 waiting = None;
                 Ok(())
             }
+            Some(StreamFrame::Event(JobEvent::Staging(progress))) => {
+                if !quiet {
+                    staging.show(&progress, Instant::now());
+                }
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::Staged)) => Ok(()),
             Some(StreamFrame::Event(JobEvent::Ended(view))) => {
                 drop(waiting);
                 return match output.finish().await {

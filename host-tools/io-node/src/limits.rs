@@ -73,7 +73,7 @@ pub const DESCRIPTORS_PER_JOB: usize = 4;
 pub const DESCRIPTORS_PER_STAGED_FILE: usize = 2;
 
 /// Staged files that have their home here at once, until their jobs end; jobs with more are refused.
-pub const TRANSFERS_MAX: usize = 64;
+pub const TRANSFERS_MAX: usize = coppice_protocol::limits::TRANSFERS_PER_PSET_MAX;
 
 /// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.
@@ -81,6 +81,12 @@ pub const READS_PER_TRANSFER_MAX: usize = 4;
 
 /// Pieces of a transfer kept in memory, since each goes to several nodes.
 pub const PIECES_KEPT_PER_TRANSFER: usize = 8;
+
+/// How often it is said of a transfer how far it is, at most.
+pub const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Such words that nobody has taken; further ones are not said.
+pub const PROGRESS_QUEUED_MAX: usize = 16;
 
 /// Datagrams taken in a transfer that does not get to send; further ones are lost.
 pub const HEARD_PER_TRANSFER_MAX: usize = 1024;

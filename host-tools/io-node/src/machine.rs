@@ -27,6 +27,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod transfers;
 
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::retain::Discard;

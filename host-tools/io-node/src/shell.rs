@@ -23,7 +23,7 @@ use self::wire::Wire;
 use crate::clock::{Clock, realtime_ns};
 use crate::descriptors::Descriptors;
 use crate::disk::{Completion, Disk, Opener};
-use crate::distribution::{Alarm, Homes};
+use crate::distribution::{Alarm, Homes, News, Said};
 use crate::limits::DISTRIBUTION_QUEUE_BYTES;
 use crate::link::Device;
 use crate::machine::{Effect, LineId, Machine, Now, OrderError};
@@ -58,7 +58,7 @@ impl Shell {
         tasks: &mut JoinSet<()>,
     ) -> anyhow::Result<Rc<Self>> {
         let port = stack.open_port(DISTRIBUTION_PORT, DISTRIBUTION_QUEUE_BYTES)?;
-        let (homes, staging) = Homes::start(pset, clock, port, Alarm::new()?);
+        let (homes, staging, news) = Homes::start(pset, clock, port, Alarm::new()?);
         let (disk, completions) = Disk::new(opener, Descriptors::of_limit(files_max), homes);
         let shell = Rc::new(Self {
             machine: RefCell::default(),
@@ -74,6 +74,7 @@ impl Shell {
             tasks.spawn_local(accept::Port::listen(stack, channel)?.accept(Rc::clone(&shell)));
         }
         tasks.spawn_local(staging.run());
+        tasks.spawn_local(Rc::clone(&shell).tell_all(news));
         tasks.spawn_local(Rc::clone(&shell).complete_all(completions));
         tasks.spawn_local(Rc::clone(&shell).keep_time());
         tasks.spawn_local(Rc::clone(&shell).write_messages(writer));
@@ -174,6 +175,16 @@ impl Shell {
                 Completion::Done(id, answer) => self.with(|machine, now| machine.done(id, answer, now)),
                 Completion::Closed(place, rank) => self.with(|machine, now| machine.closed(place, rank, now)),
             }
+        }
+    }
+
+    /// Tells the machine what the homes of staged files have to say.
+    async fn tell_all(self: Rc<Self>, mut news: News) {
+        while let Some(said) = news.next().await {
+            self.with(|machine, _| match said {
+                Said::Ended(end) => machine.transferred(end),
+                Said::GoesOn(progress) => machine.transferring(progress),
+            });
         }
     }
 

@@ -8,6 +8,7 @@
 //! [`Controller::settle`] runs after every event that may have such a consequence, and starts what has become possible
 //! (I/O nodes, boots, jobs).
 
+mod ahead;
 mod forget;
 mod hearing;
 mod helpers;
@@ -28,6 +29,7 @@ mod start;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod unclaimed;
 mod view;
 mod walks;
@@ -184,7 +186,7 @@ impl<P: Plant> Controller<P> {
         for job in storage.unfinished_jobs()? {
             let reason = "the service node ended while the job was under way".to_owned();
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
-            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason), retention: None };
+            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason), retention: None, pages_touched: None };
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }

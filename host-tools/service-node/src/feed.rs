@@ -4,12 +4,13 @@
 //! ([`OUTPUT_WINDOW_BYTES`]) before it hears that something was taken, and the feed checks that it keeps to it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{PsetId, Rank};
 use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
 use coppice_protocol::ship::Stream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// One piece of a job's stream.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub enum Piece {
     },
     /// Something happened to the job.
     Event(JobEvent),
+    /// How far something is that goes on.
+    Progress {
+        /// What is said of it.
+        event: JobEvent,
+        /// Until this is dropped no more is said.
+        turn: OwnedSemaphorePermit,
+    },
 }
 
 /// An I/O node sent more than its window.
@@ -40,12 +48,14 @@ pub struct Feed {
     sender: mpsc::UnboundedSender<Piece>,
     receiver: Option<mpsc::UnboundedReceiver<Piece>>,
     under_way: BTreeMap<PsetId, usize>,
+    /// A permit while nothing waits that is only said if somebody takes it.
+    progress: Arc<Semaphore>,
 }
 
 impl Default for Feed {
     fn default() -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        Self { sender, receiver: Some(receiver), under_way: BTreeMap::new() }
+        Self { sender, receiver: Some(receiver), under_way: BTreeMap::new(), progress: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -65,6 +75,13 @@ impl Feed {
     pub fn event(&self, event: JobEvent) {
         // Nobody there any more: then nobody wants to know.
         let _ = self.sender.send(Piece::Event(event));
+    }
+
+    /// Says how far something is, unless what was said before has not been taken: then nobody wants to know.
+    pub fn progress(&self, event: JobEvent) {
+        if let Ok(turn) = Arc::clone(&self.progress).try_acquire_owned() {
+            let _ = self.sender.send(Piece::Progress { event, turn });
+        }
     }
 
     /// Passes output on. Returns whether somebody will take it; if not, it is dropped here and counts as taken.
@@ -99,7 +116,7 @@ mod tests {
     use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
     use coppice_protocol::ship::Stream;
 
-    use super::{Feed, WindowExceeded};
+    use super::{Feed, JobEvent, Piece, WindowExceeded};
 
     #[test]
     fn each_io_node_has_its_own_window() {
@@ -112,6 +129,21 @@ mod tests {
         feed.taken(PsetId(0), 10);
         assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, vec![0; 10]), Ok(true));
         assert_eq!(feed.output(PsetId(0), Rank(0), Stream::Output, vec![0; 1]), Err(WindowExceeded));
+    }
+
+    #[test]
+    fn progress_that_nobody_takes_is_said_once() {
+        let mut feed = Feed::default();
+        let mut receiver = feed.attach().expect("first");
+        let mut said = || {
+            (0..5).for_each(|ahead| feed.progress(JobEvent::Queued { ahead }));
+            let pieces: Vec<Piece> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+            pieces
+                .into_iter()
+                .map(|piece| matches!(piece, Piece::Progress { event: JobEvent::Queued { ahead: 0 }, .. }))
+        };
+        assert!(said().eq([true]));
+        assert!(said().eq([true]), "the first was taken");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! it but jobs that do not delay it ([`backfill`]): a large job is never starved by small ones. Which of the free nodes
 //! a job gets is the choice of [`placement`].
 
+pub mod ahead;
 mod backfill;
 pub mod placement;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use coppice_api::job::{JobState, Submission};
-use coppice_api::staging::{Staged, StagedView};
+use coppice_api::staging::{ProgramStaging, Staged, StagedView};
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::pset::{StartJob, ToPset};
 use coppice_protocol::staging::StagedFile;
@@ -58,7 +58,7 @@ fn starts(cluster: &Cluster, job: JobId) -> Vec<StartJob> {
 fn all_io_nodes_of_a_job_are_told_what_is_staged_and_the_first_nodes_has_it() {
     let (mut cluster, files) = (Cluster::up(4, 2), Files::new());
     let (a, b) = (files.file("a", 5000), files.file("b", 1));
-    let wanted = Submission { nodes: vec![2, 0], stage_program: true, ..staging(&[&a, &b], job(2)) };
+    let wanted = Submission { nodes: vec![2, 0], stage_program: ProgramStaging::Always, ..staging(&[&a, &b], job(2)) };
     let id = submit(&mut cluster, wanted).expect("accepted");
     let starts = starts(&cluster, id);
     assert_eq!(starts.len(), 2);
@@ -86,7 +86,7 @@ fn all_io_nodes_of_a_job_are_told_what_is_staged_and_the_first_nodes_has_it() {
 #[test]
 fn a_program_that_all_nodes_hold_is_not_staged() {
     let mut cluster = Cluster::keeping_many(2, 2);
-    let wanted = |retain| Submission { nodes: vec![0, 1], stage_program: true, retain, ..job(2) };
+    let wanted = |retain| Submission { nodes: vec![0, 1], stage_program: ProgramStaging::Always, retain, ..job(2) };
     cluster.run_on(PROGRAM, &[0]);
     let mut staged = |retain| {
         let id = cluster.submit(wanted(retain)).expect("accepted");

@@ -28,8 +28,8 @@ const BRANCHES: u64 = 128;
 /// What the machines do.
 const SCHEMES: [(&str, Scheme); 3] = [
     ("two trees", Scheme::TwoTrees),
-    ("published scheme, piece first", Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst }),
-    ("published scheme, node first", Scheme::Branches { layers: 2, ask: AskVariant::NodeFirst }),
+    ("published scheme, piece first", Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst }),
+    ("published scheme, node first", Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::NodeFirst }),
 ];
 /// What people use today, beside [`RANDOM_PULL`].
 const MODELS: [(&str, Model); 5] = [

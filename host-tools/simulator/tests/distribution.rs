@@ -90,7 +90,7 @@ fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
 #[test]
 fn the_published_scheme_takes_the_time_it_is_said_to() {
     // As published, but with 64 branches of 64: after twice the bound the last leaf has its branch's piece.
-    let mut plan = plan(64 * 64, Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst });
+    let mut plan = plan(64 * 64, Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst });
     plan.piece_bytes = u32::try_from(plan.bytes.div_ceil(64)).expect("small");
     (plan.overhead_bytes, plan.link.latency_ns) = (0, 0);
     let options = Options {

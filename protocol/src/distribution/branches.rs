@@ -4,7 +4,7 @@
 use super::estimate::{HOME, Shape};
 use super::machine::Machine;
 use super::message::Message;
-use super::plan::{AskVariant, Scheme};
+use super::scheme::{AskVariant, Scheme};
 use crate::limits::ASKS_PER_MEMBER_MAX;
 use crate::trees::Branches;
 

@@ -1,6 +1,7 @@
 //! Who has what by when, as every member works it out from the start time alone, and how that is corrected.
 
-use super::plan::{Plan, Scheme};
+use super::plan::Plan;
+use super::scheme::Scheme;
 use crate::trees::{Branches, TwoTrees};
 
 /// Home, which has everything.
@@ -24,7 +25,7 @@ impl Shape {
     pub(super) fn of(plan: &Plan) -> Self {
         match plan.scheme {
             Scheme::TwoTrees => Self::Two(plan.two_trees()),
-            Scheme::Branches { layers, .. } => Self::Branches(plan.branches(layers)),
+            Scheme::Branches { branches, layers, .. } => Self::Branches(plan.branches(branches, layers)),
         }
     }
 
@@ -134,14 +135,17 @@ mod tests {
     use crate::distribution::{AskVariant, Scheme};
     use crate::trees::Place;
 
+    /// A branch for each piece.
+    const OF_PIECES: Scheme = Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst };
+
     /// The worked example of the scheme: heads with five children each; when the third head's second child has its
     /// piece, who has which?
     #[test]
     fn the_worked_example() {
-        let mut plan = plan(5 * 1000, 5 * 6, Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst });
+        let mut plan = plan(5 * 1000, 5 * 6, OF_PIECES);
         plan.link.latency_ns = 0;
         let (shape, estimate) = (Shape::of(&plan), Estimate::new(&plan));
-        let tree = plan.branches(2);
+        let tree = plan.branches(u32::MAX, 2);
         let now_ns = 5 * estimate.piece_ns();
         let has = |branch, number| {
             let member = tree.member(Place { branch, number }).expect("somebody");
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn who_lacks_what_it_should_have_makes_all_later() {
-        let plan = plan(64_000, 640, Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst });
+        let plan = plan(64_000, 640, OF_PIECES);
         let (shape, mut estimate) = (Shape::of(&plan), Estimate::new(&plan));
         let before = estimate.has_by(shape, 8, 7).expect("its branch's");
         estimate.correct(shape, 5, 4, 1_000_000_000);

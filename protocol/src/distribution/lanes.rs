@@ -171,6 +171,11 @@ impl Lanes {
         None
     }
 
+    /// How many pieces those below have still to be sent, or have not said that they came.
+    pub(super) fn left(&self) -> usize {
+        self.lanes.iter().flatten().map(|lane| lane.queue.len() + lane.under_way.len()).sum()
+    }
+
     /// When something is to be sent, ns; 0 for at once.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.lanes.iter().flatten().filter_map(Lane::ready_ns).min()
@@ -244,8 +249,9 @@ mod tests {
         let first = sent(&mut lanes, 0);
         assert_eq!(first.len(), PIECES_UNDER_WAY_MAX);
         assert!(first.iter().enumerate().all(|(number, sent)| *sent == (root, 2 * number as u32)));
+        let all = lanes.left();
         lanes.arrived(root, 2, 0, 1);
-        assert_eq!(sent(&mut lanes, 1).len(), 2, "the first two have come");
+        assert_eq!((sent(&mut lanes, 1).len(), all - lanes.left()), (2, 2), "the first two have come");
         lanes.arrived(root, 14, PIECES_OPEN_MAX as u32, 2);
         assert_eq!(sent(&mut lanes, 2), [], "it lacks much of what came");
         lanes.arrived(root, 14, 1, 3);

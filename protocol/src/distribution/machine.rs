@@ -135,6 +135,20 @@ impl Machine {
         &self.have
     }
 
+    /// At home: how many pieces those next to it have, as far as is known, and how many members are whole or lost.
+    #[must_use]
+    pub fn progress(&self) -> (u32, u32) {
+        let left = u32::try_from(self.sender.left()).unwrap_or(u32::MAX);
+        let settled = self.roll.as_ref().map_or(0, Roll::settled);
+        (self.have.count().saturating_sub(left), settled)
+    }
+
+    /// How many pieces, or packets of one, it has sent because somebody asked for them.
+    #[must_use]
+    pub const fn answered(&self) -> u64 {
+        self.sender.answered()
+    }
+
     /// How long ago home began, as far as is known here, for a stamp on what is sent, ns.
     #[must_use]
     pub fn elapsed_ns(&self, now_ns: u64) -> u64 {

@@ -16,10 +16,14 @@ use crate::staging::Roster;
 pub struct Tally {
     /// Packets of pieces that it sent.
     pub packets_sent: u64,
+    /// The same on the link, with all headers, bytes.
+    pub bytes_sent: u64,
     /// Packets of pieces that came, those included that were there already.
     pub packets_received: u64,
     /// Pieces that it asked others for, as often as it did.
     pub asked: u64,
+    /// Pieces, or packets of them, that others asked it for and that it sent.
+    pub answered: u64,
     /// Pieces that were not those of the file.
     pub wrong: u64,
 }
@@ -92,7 +96,7 @@ impl Party {
     /// What it counted.
     #[must_use]
     pub const fn tally(&self) -> Tally {
-        self.tally
+        Tally { answered: self.machine.answered(), ..self.tally }
     }
 
     /// A datagram came from `source`. `keep` is called with a packet's bytes if they are to be kept.
@@ -162,6 +166,7 @@ impl Party {
         now_ns: u64,
     ) -> Option<(Ipv4Addr, Vec<u8>)> {
         self.tally.packets_sent += 1;
+        self.tally.bytes_sent += bytes.len() as u64 + u64::from(self.plan.overhead_bytes);
         self.datagram(to, &Content::Packet { piece, packet, bytes }, now_ns)
     }
 

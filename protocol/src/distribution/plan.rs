@@ -1,6 +1,7 @@
 //! What all members of a transfer know before it begins.
 
 use super::pieces::PacketSet;
+use super::scheme::Scheme;
 use crate::ids::Generation;
 use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECE_NS_MAX, PIECES_PER_TRANSFER_MAX};
 use crate::program::tree::NODE_BYTES;
@@ -13,29 +14,6 @@ pub struct TransferId {
     pub number: u64,
     /// How often it was begun.
     pub generation: Generation,
-}
-
-/// Which of the nodes that by the estimate have something is asked, and for what, in [`Scheme::Branches`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskVariant {
-    /// Choose a piece that somebody has, then somebody who has it.
-    PieceFirst,
-    /// Choose somebody who has something, then ask for any of it.
-    NodeFirst,
-}
-
-/// How pieces get from home to the members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// All members are in two binary trees, each of which carries every other piece.
-    TwoTrees,
-    /// The published scheme: each piece goes down a branch of its own; then members ask each other.
-    Branches {
-        /// Layers of a branch, its head included; at least 2.
-        layers: u8,
-        /// See there.
-        ask: AskVariant,
-    },
 }
 
 /// A link as the members believe it to be.
@@ -207,9 +185,9 @@ impl Plan {
         TwoTrees::new(self.members)
     }
 
-    /// The branches that its members are in.
+    /// The branches that its members are in, at most so many.
     #[must_use]
-    pub fn branches(&self, layers: u8) -> Branches {
-        Branches::new(self.members, self.pieces(), layers.into())
+    pub fn branches(&self, branches: u32, layers: u8) -> Branches {
+        Branches::new(self.members, branches.min(self.pieces()), layers.into())
     }
 }

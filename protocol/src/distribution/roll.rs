@@ -61,6 +61,11 @@ impl Roll {
         self.settled.covers(1, self.members)
     }
 
+    /// How many are whole or lost.
+    pub(super) fn settled(&self) -> u32 {
+        self.settled.count()
+    }
+
     pub(super) fn lost(&self) -> &[u32] {
         &self.lost
     }

@@ -30,6 +30,8 @@ pub(super) struct Sender {
     free_ns: u64,
     /// Time that answers may still take before pieces for those below, ns: negative while they have to wait.
     credit_ns: i64,
+    /// How often something went that was asked for.
+    answered: u64,
 }
 
 /// The part of the link's time that answers get while there are pieces for those below, who would all be late.
@@ -43,7 +45,7 @@ impl Sender {
     /// `None` if there is no memory for it.
     pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Option<Self> {
         let (lanes, pushes, answers) = (Lanes::new(plan, shape, me)?, VecDeque::new(), VecDeque::new());
-        Some(Self { lanes, shape, pushes, answers, free_ns: 0, credit_ns: 0 })
+        Some(Self { lanes, shape, pushes, answers, free_ns: 0, credit_ns: 0, answered: 0 })
     }
 
     /// A piece is there to be passed on. Whether there was memory to note that.
@@ -84,6 +86,16 @@ impl Sender {
         self.pushes.is_empty()
     }
 
+    /// How many pieces those below have still to be sent, or may not have.
+    pub(super) fn left(&self) -> usize {
+        self.pushes.len() + self.lanes.left()
+    }
+
+    /// How often something went that was asked for.
+    pub(super) const fn answered(&self) -> u64 {
+        self.answered
+    }
+
     /// Whether it has nothing to send.
     pub(super) fn is_idle(&self) -> bool {
         self.due_ns().is_none()
@@ -109,6 +121,7 @@ impl Sender {
                 None => (self.answers.pop_front()?, true),
             },
         };
+        self.answered += u64::from(is_answer);
         let piece_ns = plan.link_ns(plan.wire_bytes(burst.piece, burst.packets));
         let most_ns = (CREDIT_PIECES * plan.piece_ns()).cast_signed();
         let share = if is_home { HOME_ANSWERS_SHARE } else { ANSWERS_SHARE };

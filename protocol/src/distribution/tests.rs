@@ -15,13 +15,14 @@ use super::packet::{Content, Envelope, TransferKey, decode, encode};
 use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message};
 use super::{PacketSet, PieceSet, Plan, PlanError, Scheme};
 
-const BRANCHES: Scheme = Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst };
+const BRANCHES: Scheme = Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst };
 
 fn schemes() -> impl Strategy<Value = Scheme> {
     prop_oneof![
         3 => Just(Scheme::TwoTrees),
         1 => Just(BRANCHES),
-        1 => Just(Scheme::Branches { layers: 3, ask: AskVariant::NodeFirst }),
+        1 => Just(Scheme::Branches { branches: u32::MAX, layers: 3, ask: AskVariant::NodeFirst }),
+        1 => (1..40_u32).prop_map(Scheme::published),
     ]
 }
 
@@ -113,7 +114,9 @@ proptest! {
 
 #[test]
 fn without_faults_everything_is_sent_once() {
-    for (members, scheme) in [(1, Scheme::TwoTrees), (2, Scheme::TwoTrees), (31, Scheme::TwoTrees), (30, BRANCHES)] {
+    let two_trees = [1, 2, 31].map(|members| (members, Scheme::TwoTrees));
+    let published = [1, 2, 8, 30].map(|members| (members, Scheme::published(members)));
+    for (members, scheme) in two_trees.into_iter().chain(published).chain([(30, BRANCHES)]) {
         let plan = plan(40_000, members, scheme);
         let world = World::new(plan, SOUND, BTreeMap::new(), 1).run();
         world.check().expect("it is there");
@@ -124,6 +127,9 @@ fn without_faults_everything_is_sent_once() {
             Scheme::Branches { .. } => packets * u64::from(members) * 2,
         };
         assert!(world.sent <= most, "{members} members: {} datagrams, of {most}", world.sent);
+        let home = world.machines[0].as_ref().expect("home");
+        assert_eq!(home.progress(), (plan.pieces(), members), "{members} members");
+        assert!(scheme != Scheme::TwoTrees || home.answered() == 0, "nobody had to ask");
         assert_eq!(world.lost.map(|lost| lost.len()), Some(0));
     }
 }

@@ -7,6 +7,7 @@ use coppice_protocol::control::{
     Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
     ToNode, Waiting,
 };
+use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
@@ -18,6 +19,7 @@ use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
 use coppice_protocol::staging::{StagedFile, Staging};
+use coppice_protocol::transfer::{FileOfJob, MemberCounts, TransferEnd, TransferProgress};
 use coppice_protocol::world::{JobKey, World};
 use serde::Serialize;
 
@@ -62,6 +64,7 @@ fn report() -> RankReport {
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
         retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
         barriers: 12,
+        transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15 }],
     }
 }
 
@@ -114,7 +117,16 @@ fn failure() -> JobFailure {
 
 fn staging() -> Staging {
     let file = StagedFile { content: PROGRAM, bytes: 5000, path: Some("/f".into()) };
-    Staging { home: PsetId(1), mtu: 9000, bytes_per_second: 1000, latency_ns: 7, stall_ns: 8, files: vec![file] }
+    let scheme = Scheme::published(7);
+    Staging {
+        home: PsetId(1),
+        mtu: 9000,
+        bytes_per_second: 1000,
+        latency_ns: 7,
+        stall_ns: 8,
+        scheme,
+        files: vec![file],
+    }
 }
 
 #[test]
@@ -300,6 +312,11 @@ fn pset() {
     line(&mut table, "Ras", &FromPset::Ras { node, event: event() });
     line(&mut table, "Memory", &FromPset::Memory { node, generation, memory: MEMORY });
     line(&mut table, "Alive", &FromPset::Alive);
+    let of = FileOfJob { job: JOB, file: 2 };
+    let (elapsed_ns, bytes_sent) = (500, 600);
+    let end = TransferEnd { of, pieces: 3, elapsed_ns, bytes_sent, answered: 4, lost: 1, first_lost: vec![5] };
+    line(&mut table, "Transferred", &FromPset::Transferred(end));
+    line(&mut table, "Transferring", &FromPset::Transferring(TransferProgress { of, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
     writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
     insta::assert_snapshot!(table);

@@ -54,5 +54,6 @@ mod threads;
 mod threads_endurance;
 mod threads_hostile;
 mod threads_torture;
+mod transfers;
 mod verbs;
 mod waits;

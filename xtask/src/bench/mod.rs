@@ -17,6 +17,7 @@ mod pmi;
 mod poll;
 mod retain;
 mod sections;
+mod staging;
 mod threads;
 
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, or, simulated and
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, staging, or, simulated and
     /// only if it is named, distribution
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
@@ -62,6 +63,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("poll", poll::figures),
     ("threads", threads::figures),
     ("sections", sections::figures),
+    ("staging", staging::figures),
 ];
 
 /// Measures and prints.

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use coppice_api::counted;
 use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
+use coppice_api::staging::{self, ProgramStaging};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,7 +25,9 @@ hold pages of the program are chosen first; at the end a line on standard error 
 Staging: FILE is sent to all nodes of the job at once, from node to node, as it is when the job is submitted, and the \
 ranks find it at PATH, an absolute path inside the root that is not below /dev, /proc or /sys; without =PATH, where \
 it lies in the root. FILE ends at the first '='. At most 16 files, the program included if --stage-program says so; \
-together they must fit into the memory of a node.\n\n\
+together they must fit into the memory of a node. A program that no rank has started on its nodes before is sent \
+ahead by itself where that is reckoned to be faster than to have each node fetch what it touches, which needs a cluster \
+whose links' bandwidth is known (`up --bandwidth`); `coppice job` says why it was or was not.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
 Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \
@@ -67,8 +70,14 @@ pub(crate) struct Run {
     pub(crate) stage: Vec<OsString>,
     /// Send the program to all nodes before the job starts, unless all hold pages of it, rather than page by page as
     /// they need it
-    #[arg(long, help_heading = "Staging")]
+    #[arg(long, help_heading = "Staging", overrides_with = "no_stage")]
     pub(crate) stage_program: bool,
+    /// Never send the program ahead, even where that seems to be faster; files of --stage are sent all the same
+    #[arg(long, help_heading = "Staging", overrides_with = "stage_program")]
+    pub(crate) no_stage: bool,
+    /// How all that is sent: down two trees at once, or down branches and then from node to node as it was published
+    #[arg(long, value_enum, default_value_t = Scheme::TwoTrees, help_heading = "Staging")]
+    pub(crate) scheme: Scheme,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
     pub(crate) json: bool,
@@ -89,7 +98,34 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
+/// How staged files get to the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scheme {
+    /// Down two trees at once.
+    TwoTrees,
+    /// The published scheme: down branches, then from node to node.
+    Tree,
+}
+
+impl From<Scheme> for staging::Scheme {
+    fn from(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::TwoTrees => Self::TwoTrees,
+            Scheme::Tree => Self::Tree,
+        }
+    }
+}
+
 impl Run {
+    /// Whether the program is to be staged.
+    pub(crate) fn program_staging(&self) -> ProgramStaging {
+        match (self.stage_program, self.no_stage) {
+            (true, _) => ProgramStaging::Always,
+            (_, true) => ProgramStaging::Never,
+            (false, false) => ProgramStaging::IfFaster,
+        }
+    }
+
     /// Ranks and the nodes to run them on; no nodes: any.
     pub(crate) fn ranks_and_nodes(&self) -> Result<(u32, Vec<u32>), String> {
         let Some(NodesList(nodes)) = &self.nodes_list else { return Ok((self.ranks.unwrap_or(1), Vec::new())) };
@@ -178,7 +214,7 @@ const SECONDS_MAX: f64 = 3.2e9;
 mod tests {
     use clap::Parser;
 
-    use super::{NODES_MAX, NodesList, Run, StdinRank, parse_nodes, parse_seconds};
+    use super::{NODES_MAX, NodesList, ProgramStaging, Run, Scheme, StdinRank, parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
     fn run(arguments: &[&str]) -> Run {
@@ -209,7 +245,16 @@ mod tests {
     fn files_are_staged_in_the_order_they_are_named() {
         let run = run(&["--stage", "a=/b=c", "--stage", "d", "--stage-program", "./p", "--stage", "e"]);
         assert_eq!((run.stage, run.stage_program), (vec!["a=/b=c".into(), "d".into()], true));
-        assert!(!self::run(&["p"]).stage_program);
+        let staging = |arguments: &[&str]| self::run(&[arguments, &["p"]].concat()).program_staging();
+        assert_eq!(staging(&[]), ProgramStaging::IfFaster);
+        assert_eq!(
+            (staging(&["--stage-program"]), staging(&["--no-stage"])),
+            (ProgramStaging::Always, ProgramStaging::Never)
+        );
+        assert_eq!(staging(&["--no-stage", "--stage-program"]), ProgramStaging::Always);
+        assert_eq!(staging(&["--stage-program", "--no-stage"]), ProgramStaging::Never);
+        let scheme = |arguments: &[&str]| self::run(&[arguments, &["p"]].concat()).scheme;
+        assert_eq!((scheme(&[]), scheme(&["--scheme", "tree"])), (Scheme::TwoTrees, Scheme::Tree));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use coppice_api::staging::StagedView;
 use coppice_api::{Client, shown, signal};
 
 use super::listings::{command, job_state, run_time};
+use super::transfers;
 use crate::arguments::Job;
 use crate::show::{print, print_json, table};
 use crate::units::{show_bytes, show_ns, show_time};
@@ -42,8 +43,14 @@ fn describe(detail: &JobDetail) -> String {
         };
         let _ = writeln!(text, "staged {}", job.staged.iter().map(show).collect::<Vec<_>>().join(", "));
     }
+    for transfer in &job.transfers {
+        let _ = writeln!(text, "{}", transfers::line(transfer));
+    }
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
+    }
+    if let Some(ahead) = &job.ahead {
+        let _ = writeln!(text, "program {}", ahead.summary);
     }
     if !detail.rank_reports.is_empty() {
         text.push('\n');
@@ -110,12 +117,13 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use coppice_api::ahead::AheadDecision;
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
     use coppice_api::staging::StagedView;
 
-    use super::describe;
+    use super::{describe, transfers};
 
     /// A job of two ranks that has ended well.
     pub(crate) fn view() -> JobView {
@@ -131,12 +139,14 @@ pub(crate) mod tests {
             ranks_per_node: 1,
             nodes: vec![4, 1],
             staged: vec![],
+            transfers: vec![],
             submitted_at_ns: 0,
             started_at_ns: Some(1_000_000),
             running_at_ns: Some(31_000_000),
             ended_at_ns: Some(2_001_000_000),
             estimate_ms: None,
             placement: None,
+            ahead: None,
             retention: None,
             exit_status: Some(0),
             reason: None,
@@ -178,26 +188,29 @@ pub(crate) mod tests {
         let placement = Some(Placement { summary, nodes: vec![placed(4), placed(1)] });
         let staged = |path: Option<&str>| StagedView { path: path.map(Into::into), bytes: 2048 };
         let staged = vec![staged(None), staged(Some("/in/a"))];
-        let job = JobView { placement, estimate_ms: Some(90_000), staged, ..view() };
+        let transfers = vec![transfers::tests::transfer()];
+        let ahead = Some(AheadDecision { staged: true, summary: "staged: as asked".to_owned(), reckoned: None });
+        let job = JobView { placement, ahead, estimate_ms: Some(90_000), staged, transfers, ..view() };
         let text = describe(&JobDetail { job, rank_reports: vec![rank(0), rank(1)] });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[..6],
+            lines[..5],
             [
                 "job 7: ./hello world",
                 "ended, exit status 0",
                 "submitted 1970-01-01 00:00:00Z, all ranks running after 31 ms, time 2000 ms (estimate 90.0 s)",
                 "program 0123, root /r, directory /",
                 "staged the program (2.0 KiB), /in/a (2.0 KiB)",
-                "placement: 2 nodes hold pages of the program",
             ]
         );
+        assert!(lines[5].starts_with("transfer of /in/a: 4.0 MiB to 8 nodes by two trees in 400 ms"), "{}", lines[5]);
+        assert_eq!(lines[6..8], ["placement: 2 nodes hold pages of the program", "program staged: as asked"]);
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
-            words(lines[7]),
+            words(lines[9]),
             "RANK NODE END LAUNCH RUN RETAINED FETCHED ZEROED FAULTS MEMORY READ WRITTEN SYSCALLS"
         );
-        assert_eq!(words(lines[8]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
+        assert_eq!(words(lines[10]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
         assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
     }
 

@@ -8,11 +8,12 @@ use coppice_endpoint::DatagramPort;
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_protocol::distribution::packet::HEADER_BYTES;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
-use coppice_protocol::ids::JobId;
+use coppice_protocol::transfer::FileOfJob;
 use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::piece::{Kept, Piece};
+use super::report::{Says, Watch, end_of};
 use crate::disk::{JobPlace, Program};
 use crate::files::Result;
 use crate::limits::{HEARD_PER_TRANSFER_MAX, READS_PER_TRANSFER_MAX};
@@ -26,11 +27,12 @@ pub(super) struct Read {
     pub(super) result: Result<Piece>,
 }
 
-/// Where datagrams and reads go.
+/// Where datagrams, reads and news of transfers go.
 #[derive(Clone, Copy)]
 pub(super) struct Ways<'a> {
     pub(super) port: &'a DatagramPort<Device>,
     pub(super) reads: &'a UnboundedSender<Read>,
+    pub(super) says: &'a Says,
 }
 
 /// What a home waits for, beside datagrams.
@@ -56,8 +58,7 @@ struct Burst {
 /// See this module.
 #[derive(Debug)]
 pub(super) struct Home {
-    job: JobId,
-    file_number: usize,
+    of: FileOfJob,
     party: Party,
     file: Arc<Program>,
     /// Held by whatever reads for it, too.
@@ -68,22 +69,16 @@ pub(super) struct Home {
     /// Datagrams that came since it had done all that there was to do.
     heard: usize,
     begun_ns: u64,
+    watch: Watch,
     has_failed: bool,
 }
 
 impl Home {
     /// The home of a job's file, which begins.
-    pub(super) fn begin(
-        (job, file_number): (JobId, usize),
-        mut party: Party,
-        file: Program,
-        place: JobPlace,
-        now_ns: u64,
-    ) -> Self {
+    pub(super) fn begin(of: FileOfJob, mut party: Party, file: Program, place: JobPlace, now_ns: u64) -> Self {
         party.machine().begin(now_ns);
         Self {
-            job,
-            file_number,
+            of,
             party,
             file: Arc::new(file),
             place,
@@ -91,6 +86,7 @@ impl Home {
             bursts: Vec::new(),
             heard: 0,
             begun_ns: now_ns,
+            watch: Watch::new(now_ns),
             has_failed: false,
         }
     }
@@ -103,7 +99,7 @@ impl Home {
         self.heard += 1;
         // Nobody needs to send bytes to where they come from, and none are kept.
         if let Err(error) = self.party.receive(source, datagram, now_ns, |_, _, _| {}) {
-            tracing::debug!(job = %self.job, file = self.file_number, %source, %error, "datagram of no use");
+            tracing::debug!(job = %self.of.job, file = self.of.file, %source, %error, "datagram of no use");
         }
     }
 
@@ -145,6 +141,9 @@ impl Home {
                 continue;
             }
             self.heard = 0;
+            if let Some(progress) = self.watch.look(self.of, &mut self.party, now_ns) {
+                ways.says.goes_on(progress);
+            }
             let due_ns = self.party.machine().due_ns();
             if has_advanced || due_ns.is_none_or(|due_ns| due_ns > now_ns) {
                 return Pause::Until(due_ns);
@@ -165,7 +164,7 @@ impl Home {
                     self.start_reading(piece, ways);
                 }
             }
-            Step::End(outcome) => self.say_end(&outcome, now_ns),
+            Step::End(outcome) => self.say_end(&outcome, ways, now_ns),
             // Home puts no pieces together.
             Step::Check { .. } | Step::Wrong { .. } => {}
         }
@@ -202,20 +201,21 @@ impl Home {
     /// Says so once: of a disk that fails, more is not to be said.
     fn fail(&mut self, piece: u32, error: Errno) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            tracing::error!(job = %self.job, file = self.file_number, piece, %error, "cannot read staged file");
+            tracing::error!(job = %self.of.job, file = self.of.file, piece, %error, "cannot read staged file");
         }
     }
 
-    fn say_end(&self, outcome: &Outcome, now_ns: u64) {
+    fn say_end(&self, outcome: &Outcome, ways: Ways<'_>, now_ns: u64) {
         let Outcome::All { lost } = outcome else { return };
-        let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
-        let (job, file, bytes) = (self.job, self.file_number, self.party.plan().bytes);
+        let end = end_of(self.of, &self.party, self.begun_ns, lost, now_ns);
+        let (job, file, ms) = (self.of.job, self.of.file, end.elapsed_ns / 1_000_000);
         if lost.is_empty() {
-            tracing::info!(%job, file, bytes, ms, ?tally, "every node has the staged file");
+            tracing::info!(%job, file, ms, ?end, "every node has the staged file");
         } else {
             // They may have it all the same, or get it yet.
-            tracing::warn!(%job, file, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
+            tracing::warn!(%job, file, ms, ?end, "nodes did not say that they have the staged file");
         }
+        ways.says.ended(end);
     }
 }
 

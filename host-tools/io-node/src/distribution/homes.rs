@@ -19,6 +19,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::alarm::Alarm;
 use super::home::{Home, Pause, Read, Ways};
+use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
 use crate::disk::JobPlace;
@@ -36,6 +37,7 @@ pub(crate) struct Homes {
     /// How many there may still be.
     free: Arc<Semaphore>,
     reads: UnboundedSender<Read>,
+    says: Says,
 }
 
 /// That a job's files may have homes here, which it is for them to have before they are opened.
@@ -60,13 +62,20 @@ impl Drop for Held {
 }
 
 impl Homes {
-    /// None yet, on that pset. Its task is to be started.
-    pub(crate) fn start(pset: PsetId, clock: Clock, port: DatagramPort<Device>, alarm: Alarm) -> (Rc<Self>, Task) {
+    /// None yet, on that pset. Its task is to be started. Also gives what is to be told of transfers.
+    pub(crate) fn start(
+        pset: PsetId,
+        clock: Clock,
+        port: DatagramPort<Device>,
+        alarm: Alarm,
+    ) -> (Rc<Self>, Task, News) {
         // There are at most as many in it as homes may have reads under way.
         let (reads, results) = unbounded_channel();
+        let (says, news) = news();
         let (table, changed) = (RefCell::default(), Notify::new());
-        let homes = Rc::new(Self { pset, clock, table, changed, free: Arc::new(Semaphore::new(TRANSFERS_MAX)), reads });
-        (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 })
+        let free = Arc::new(Semaphore::new(TRANSFERS_MAX));
+        let homes = Rc::new(Self { pset, clock, table, changed, free, reads, says });
+        (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 }, news)
     }
 
     /// How many files of a job have their home here.
@@ -120,7 +129,7 @@ impl Homes {
             if table.contains_key(&plan.transfer) {
                 return Err(format!("files of job {} are being staged already", spec.job));
             }
-            let home = Home::begin((spec.job, index), party, file, place.clone(), now_ns);
+            let home = Home::begin(Staging::file(spec.job, index), party, file, place.clone(), now_ns);
             table.insert(plan.transfer, home);
             held.transfers.push(plan.transfer);
         }
@@ -185,7 +194,7 @@ impl Task {
 
     /// Has each do what it has to do. Gives when the next of them has to do more by itself, ns.
     fn work(&mut self) -> Option<u64> {
-        let ways = Ways { port: &self.port, reads: &self.homes.reads };
+        let ways = Ways { port: &self.port, reads: &self.homes.reads, says: &self.homes.says };
         let mut table = self.homes.table.borrow_mut();
         self.turn = self.turn.wrapping_add(1);
         let first = self.turn.checked_rem(table.len()).unwrap_or(0);

@@ -9,8 +9,10 @@ mod alarm;
 mod home;
 mod homes;
 mod piece;
+mod report;
 mod staged;
 
 pub(crate) use self::alarm::Alarm;
 pub(crate) use self::homes::{Held, Homes, Permit};
+pub(crate) use self::report::{News, Said};
 pub(crate) use self::staged::{StagedFile, open};

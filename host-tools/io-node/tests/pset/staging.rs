@@ -8,7 +8,7 @@ use coppice_io_node::clock::Clock;
 use coppice_io_node::limits::TRANSFERS_MAX;
 use coppice_io_node::link::Device;
 use coppice_protocol::control::ToNode;
-use coppice_protocol::distribution::{Outcome, Party, Plan, Step};
+use coppice_protocol::distribution::{Outcome, Party, Plan, Scheme, Step};
 use coppice_protocol::ids::{JobId, JobNode, ProgramId, PsetId};
 use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::program::{PAGE_BYTES, tree};
@@ -43,6 +43,7 @@ fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
         bytes_per_second: 20_000_000,
         latency_ns: 100_000,
         stall_ns: 0,
+        scheme: Scheme::TwoTrees,
         files: vec![staged],
     });
     spec.staged_files = vec![pset.dir.path().join("staged").to_str().unwrap().into()];
@@ -144,6 +145,16 @@ fn a_node_gets_a_staged_file_until_the_job_goes() {
         assert_eq!((tally.wrong, member.plan.pieces()), (0, 7));
         let ToNode::Launch(launch) = node.control.message().await else { panic!("no launch") };
         assert_eq!((launch.rank, launch.staging.as_ref()), (RANK, spec.staging.as_ref()));
+
+        // The service node is told what that took.
+        let FromPset::Transferred(end) = pset.receive().await else { panic!("no end") };
+        assert_eq!((end.of, end.pieces, end.lost), (Staging::file(JOB, 0), 7, 0));
+        assert!(end.first_lost.is_empty() && end.answered <= tally.asked, "{end:?}, {tally:?}");
+        // Each piece once with what goes with it, and what was asked for; home keeps to the link.
+        let wire = |piece| member.plan.wire_bytes(piece, member.plan.packets(piece));
+        let once: u64 = (0..7).map(wire).sum();
+        assert!((BYTES as u64..=once + end.answered * wire(0)).contains(&end.bytes_sent), "{end:?}");
+        assert!(end.elapsed_ns >= member.plan.link_ns(BYTES as u64) / 2, "{end:?}");
 
         // Who comes late gets it, too: not by itself, but when it asks.
         let mut member = member.again(&spec);

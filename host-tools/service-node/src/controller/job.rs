@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
+use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
 use coppice_protocol::pmi::Departure;
@@ -14,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::Now;
 use super::ranks::{RankState, Ranks};
+use super::transfers::Transfers;
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 use crate::store::{Held, Kind, Source};
@@ -42,6 +45,8 @@ pub(super) struct Job {
     pub(super) program: Held,
     /// The files it has staged, in the submission's order.
     pub(super) staged: Vec<Held>,
+    /// What is known of their transfers.
+    pub(super) transfers: Transfers,
     /// It has nodes, which wait until this copy was looked at, as [`Job::needed`] counts.
     pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
@@ -50,6 +55,8 @@ pub(super) struct Job {
     pub(super) ranks: Ranks,
     /// How it got its nodes.
     pub(super) placement: Option<Placement>,
+    /// Whether its program is sent there ahead of the launch.
+    pub(super) ahead: Option<AheadDecision>,
     pub(super) feed: Feed,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
@@ -102,10 +109,12 @@ impl Job {
             submission,
             program: needs.program,
             staged: needs.staged,
+            transfers: Transfers::default(),
             awaits_copy: None,
             key,
             ranks: Ranks::default(),
             placement: None,
+            ahead: None,
             feed: Feed::default(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
@@ -135,9 +144,10 @@ impl Job {
     }
 
     /// The job was given its block.
-    pub(super) fn start(&mut self, ranks: Ranks, placement: Placement, now: Now) {
+    pub(super) fn start(&mut self, ranks: Ranks, placement: Placement, ahead: AheadDecision, now: Now) {
         self.ranks = ranks;
         self.placement = Some(placement);
+        self.ahead = Some(ahead);
         self.times.started_ns = Some(now.realtime_ns);
         self.started = Some(now.instant);
         self.run_deadline = self.timeout().map(|timeout| now.instant + timeout);
@@ -240,6 +250,15 @@ impl Job {
     /// Whether every rank was started.
     pub(super) fn is_running(&self) -> bool {
         !self.is_queued() && self.ranks.were_launched()
+    }
+
+    /// What its transfers took that are over.
+    pub(super) fn transfer_views(&self) -> Vec<TransferView> {
+        if !self.transfers.have_ended() {
+            return Vec::new();
+        }
+        let nodes: Vec<NodeId> = self.ranks.by_node().map(|(node, _)| node).collect();
+        self.transfers.views(&nodes)
     }
 
     /// What retained page tables saved it; nothing if it never had nodes.

@@ -119,6 +119,8 @@ impl<P: Plant> Controller<P> {
 
     /// Nothing of a job is left on any node.
     pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
+        // By now all nodes have said what they counted.
+        self.record_transfers(id, now);
         let Some(job) = self.jobs.remove(&id) else { return };
         job.input.close();
         for pset in job.ranks.psets() {
@@ -129,7 +131,8 @@ impl<P: Plant> Controller<P> {
                 self.set_phase(node, Phase::Ready);
             }
         }
-        let end = JobRow { exit_status, reason: job.reason.clone(), retention: job.retention() };
+        let (retention, pages_touched) = (job.retention(), job.pages_touched());
+        let end = JobRow { exit_status, reason: job.reason.clone(), retention, pages_touched };
         self.records.add(What::Ended(id, end.clone()), now);
         match self.records.job(id) {
             Ok(Some(detail)) => job.feed.event(JobEvent::Ended(Box::new(detail.job))),
@@ -189,6 +192,7 @@ pub(super) fn empty_report(rank: Rank, node: NodeId, outcome: RankOutcome, reaso
 fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
     JobView {
         staged: staging::asked(&job.submission, &job.program, &job.staged),
+        transfers: job.transfer_views(),
         job: job.id.0,
         state: coppice_api::job::JobState::Ended,
         name: job.submission.name.clone(),
@@ -205,6 +209,7 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         ended_at_ns: Some(now.realtime_ns),
         estimate_ms: job.submission.estimate_ms,
         placement: job.placement.clone(),
+        ahead: job.ahead.clone(),
         retention: end.retention,
         exit_status: Some(end.exit_status),
         reason: end.reason.clone(),

@@ -35,6 +35,8 @@ impl<P: Plant> Controller<P> {
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
+            FromPset::Transferred(end) => self.transfer_ended(pset, end, now),
+            FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress),
             FromPset::Output { job, rank, stream, bytes } => {
                 let length = bytes.len();
                 let taker = self.jobs.get_mut(&job);
@@ -101,6 +103,7 @@ impl<P: Plant> Controller<P> {
         }
         self.set_held(node, &report.retention.held, now);
         if let Some(job) = self.jobs.get_mut(&id) {
+            job.transfers.counted(&report.transfers);
             job.gone_after(report.barriers, Missing { rank, node, how: Departure::Ended(report.exit) });
         }
         self.rank_ended(id, rank, view(node, report), now);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use coppice_api::job::Submission;
 use coppice_api::link::LinkShapes;
 use coppice_api::path;
-use coppice_api::staging::StagedView;
+use coppice_api::staging::{ProgramStaging, Scheme, StagedView};
+use coppice_protocol::distribution;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -26,7 +27,7 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad("the files to be staged are not those of the job; submit it again".to_owned()));
         }
         self.check_kept(staged)?;
-        let program = job.stage_program.then_some(program);
+        let program = (job.stage_program == ProgramStaging::Always).then_some(program);
         // Where they come from and how fast makes no difference to whether they can.
         let speed = speed([LinkShapes::both(self.config.link)]);
         let Some(staging) = staging(job, program, staged, PsetId(0), speed) else { return Ok(()) };
@@ -67,8 +68,7 @@ impl<P: Plant> Controller<P> {
 /// What a job that has nodes has staged, and the files of the store with that, in the same order.
 pub(super) fn of_job(job: &Job, store: &ProgramStore, links: &Links) -> (Option<Staging>, Vec<ByteString>) {
     let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
-    let is_held = job.ranks.by_node().all(|(_, ranks)| ranks.iter().all(|state| state.use_retained));
-    let program = (job.submission.stage_program && !is_held).then_some(&*job.program);
+    let program = job.is_sent_ahead().then_some(&*job.program);
     let nodes = job.ranks.by_node().map(|(node, _)| node);
     let speed = speed(links.of(nodes, [first.pset]));
     let staging = staging(&job.submission, program, &job.staged, first.pset, speed);
@@ -77,9 +77,15 @@ pub(super) fn of_job(job: &Job, store: &ProgramStore, links: &Links) -> (Option<
     (staging, files)
 }
 
+/// What a job would have staged if its program were, over these links, its home being there.
+pub(super) fn with_program(job: &Job, home: PsetId, links: impl IntoIterator<Item = LinkShapes>) -> Option<Staging> {
+    staging(&job.submission, Some(&job.program), &job.staged, home, speed(links))
+}
+
 /// What a job asked to have staged, as it is recorded.
 pub(super) fn asked(job: &Submission, program: &ProgramRow, staged: &[Held]) -> Vec<StagedView> {
-    let program = job.stage_program.then_some(StagedView { path: None, bytes: program.bytes });
+    let is_program = job.stage_program == ProgramStaging::Always;
+    let program = is_program.then_some(StagedView { path: None, bytes: program.bytes });
     let files = job.staged.iter().zip(staged);
     let files = files.map(|(asked, held)| StagedView { path: Some(asked.path.clone()), bytes: held.bytes });
     program.into_iter().chain(files).collect()
@@ -101,12 +107,38 @@ fn staging(
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
     let stall_ns = STALL_NS;
-    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, files })
+    let scheme = match job.scheme {
+        Scheme::TwoTrees => distribution::Scheme::TwoTrees,
+        Scheme::Tree => distribution::Scheme::published(job.nodes_wanted()),
+    };
+    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, scheme, files })
 }
 
 /// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet
 /// only ever grows, and answers take longer and longer.
 const LINK_SHARE_OF_OTHERS: u64 = 16;
+
+/// Bandwidth of each link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bandwidth {
+    /// What it is taken to be, bytes/s.
+    pub(super) bytes_per_second: u64,
+    /// Somebody said so.
+    pub(super) is_stated: bool,
+}
+
+impl Bandwidth {
+    /// That of the slowest of these links.
+    pub(super) fn of(links: impl IntoIterator<Item = LinkShapes>) -> Self {
+        let of_one = |stated: Option<u64>| {
+            let bytes_per_second = stated.map_or(LINK_BYTES_PER_SECOND_DEFAULT, |bits| (bits / 8).max(1));
+            Self { bytes_per_second, is_stated: stated.is_some() }
+        };
+        let directions = links.into_iter().flat_map(|LinkShapes { to, from }| [to, from]);
+        let each = directions.map(|direction| of_one(direction.bandwidth_bits_per_s));
+        each.min_by_key(|link| (link.bytes_per_second, !link.is_stated)).unwrap_or(of_one(None))
+    }
+}
 
 /// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns, where a file passes these
 /// links: nothing gets through a tree faster than through its slowest part.
@@ -129,7 +161,7 @@ fn speed(links: impl IntoIterator<Item = LinkShapes>) -> (u64, u32) {
 mod tests {
     use coppice_api::link::{LinkShape, LinkShapes};
 
-    use super::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, speed};
+    use super::{Bandwidth, HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, speed};
 
     fn shape(bits: u64, latency_ns: u64) -> LinkShape {
         LinkShape { bandwidth_bits_per_s: Some(bits), latency_ns, ..LinkShape::default() }
@@ -151,5 +183,12 @@ mod tests {
         assert_eq!(speed([fast, slow_to, slow_from]), (1_171_875, 10_050_000));
         // What nobody said anything of is not taken for faster than it is by itself.
         assert_eq!(speed([fast, LinkShapes::default()]), (LINK_BYTES_PER_SECOND_DEFAULT, 2_050_000));
+        let bandwidth = |links: &[LinkShapes]| {
+            let Bandwidth { bytes_per_second, is_stated } = Bandwidth::of(links.iter().copied());
+            (bytes_per_second, is_stated)
+        };
+        assert_eq!(bandwidth(&[fast, slow_to, slow_from]), (1_250_000, true));
+        assert_eq!(bandwidth(&[fast, LinkShapes::default()]), (LINK_BYTES_PER_SECOND_DEFAULT, false));
+        assert_eq!(bandwidth(&[]), (LINK_BYTES_PER_SECOND_DEFAULT, false));
     }
 }

@@ -14,6 +14,7 @@ use super::job::Job;
 use super::links::Links;
 use super::node::{Nodes, Phase};
 use super::ranks::{RankState, Ranks};
+use super::staging::Bandwidth;
 use super::{Controller, Now, staging};
 use crate::plant::Plant;
 use crate::records::What;
@@ -57,8 +58,10 @@ impl<P: Plant> Controller<P> {
 
     fn start_job(&mut self, start: &Start, now: Now) {
         let id = start.job;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get(&id) else { return };
         let placement = place(job, start, &self.nodes);
+        let ahead = self.decide_ahead(job, &placement);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
         let run = LastProgram {
             program: job.program.id.to_string(),
             path: job.submission.name.clone(),
@@ -79,12 +82,13 @@ impl<P: Plant> Controller<P> {
             let rank = || RankState::new(node, pset, use_retained);
             ranks.extend(std::iter::repeat_with(rank).take(left.min(job.submission.ranks_per_node as usize)));
         }
-        tracing::info!(job = id.0, placement = placement.summary, "job starts");
+        tracing::info!(job = id.0, placement = placement.summary, ahead = ahead.summary, "job starts");
         let nodes = boots.iter().map(|(node, _)| node.0).collect();
         let program = job.program.id;
-        let started = What::Started { job: id, nodes: boots, placement: placement.clone(), program, run };
+        let (recorded, ahead_of) = (placement.clone(), Some(ahead.clone()));
+        let started = What::Started { job: id, nodes: boots, placement: recorded, ahead: ahead_of, program, run };
         self.records.add(started, now);
-        job.start(Ranks::new(ranks), placement, now);
+        job.start(Ranks::new(ranks), placement, ahead, now);
         job.feed.event(JobEvent::Started { nodes });
         self.changed = true;
         self.start_from(id, 0);
@@ -134,8 +138,13 @@ fn tell_start(job: &mut Job, store: &ProgramStore, links: &Links, plant: &mut im
     }
 }
 
-fn start_message(job: &Job, store: &ProgramStore, links: &Links) -> StartJob {
+fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob {
     let (staging, staged_files) = staging::of_job(job, store, links);
+    if let Some(staging) = &staging {
+        let nodes = job.ranks.by_node().map(|(node, _)| node);
+        let link = Bandwidth::of(links.of(nodes, [staging.home]));
+        job.transfers.begin(staging.clone(), link);
+    }
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {

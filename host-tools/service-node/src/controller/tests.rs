@@ -6,6 +6,7 @@ use std::time::Instant;
 use coppice_api::job::{JobState, Submission};
 use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
+use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::control::{Exit, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
@@ -111,7 +112,8 @@ impl World {
             retain: true,
             nodes: vec![],
             staged: Vec::new(),
-            stage_program: false,
+            stage_program: ProgramStaging::default(),
+            scheme: Scheme::default(),
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

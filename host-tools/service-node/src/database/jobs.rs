@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_api::staging::StagedView;
+use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,9 @@ pub struct JobRow {
     pub reason: Option<String>,
     /// What retained page tables saved it, if it had nodes.
     pub retention: Option<RetentionSummary>,
+    /// Pages of its program that a node had or fetched, if all ranks came to their own end.
+    #[serde(default)]
+    pub pages_touched: Option<u64>,
 }
 
 /// How a job started.
@@ -33,6 +38,8 @@ pub struct StartRow<'a> {
     pub nodes: &'a [(NodeId, Generation)],
     /// How it got them.
     pub placement: &'a Placement,
+    /// Whether its program is sent there ahead of the launch.
+    pub ahead: Option<&'a AheadDecision>,
     /// Its program.
     pub program: ProgramId,
     /// The same as the last program of the nodes.
@@ -42,7 +49,7 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node, staged,
+                       retention, ranks_per_node, staged, transfers, ahead,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -93,12 +100,13 @@ impl Database {
     /// [`DatabaseError`].
     pub fn start_job(&mut self, job: JobId, start: &StartRow<'_>, at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        let sql = "UPDATE jobs SET state = ?2, started_at_ns = ?3, placement = ?4 WHERE job = ?1";
+        let sql = "UPDATE jobs SET state = ?2, started_at_ns = ?3, placement = ?4, ahead = ?5 WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
             state_name(JobState::Starting),
             to_sql(at_ns),
-            to_json(start.placement)
+            to_json(start.placement),
+            start.ahead.map(to_json)
         ])?;
         let nodes: Vec<NodeId> = start.nodes.iter().map(|(node, _)| *node).collect();
         let sql = "INSERT INTO blocks (job, nodes, formed_at_ns) VALUES (?1, ?2, ?3)";
@@ -115,6 +123,16 @@ impl Database {
         let sql = "UPDATE jobs SET state = ?2, running_at_ns = ?3 WHERE job = ?1";
         let values = params![to_sql(job.0), state_name(JobState::Running), to_sql(at_ns)];
         self.connection.prepare_cached(sql)?.execute(values)?;
+        Ok(())
+    }
+
+    /// Records what is known of a job's transfers, instead of what was before.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_transfers(&self, job: JobId, transfers: &[TransferView]) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET transfers = ?2 WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute(params![to_sql(job.0), to_json(transfers)])?;
         Ok(())
     }
 
@@ -149,6 +167,10 @@ impl Database {
             end.reason,
             end.retention.as_ref().map(to_json)
         ])?;
+        if let Some(pages) = end.pages_touched {
+            let sql = "UPDATE programs SET pages_touched = ?2 WHERE hash = (SELECT program FROM jobs WHERE job = ?1)";
+            transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), to_sql(pages)])?;
+        }
         let sql = "UPDATE blocks SET released_at_ns = MAX(?2, formed_at_ns) WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), to_sql(at_ns)])?;
         Ok(transaction.commit()?)
@@ -219,6 +241,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let number = |column| row.get::<_, Option<i64>>(column).map(|value| value.map(from_sql));
     let nodes: Option<String> = row.get("nodes")?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
+    let ahead: Option<String> = row.get("ahead")?;
     Ok(JobView {
         job: from_sql(row.get("job")?),
         state,
@@ -231,12 +254,14 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         ranks_per_node: row.get("ranks_per_node")?,
         nodes: nodes.map_or(Ok(Vec::new()), |nodes| from_json(&nodes, "nodes of a block"))?,
         staged: from_json(&row.get::<_, String>("staged")?, "staged files of a job")?,
+        transfers: from_json(&row.get::<_, String>("transfers")?, "transfers of a job")?,
         submitted_at_ns: from_sql(row.get("submitted_at_ns")?),
         started_at_ns: number("started_at_ns")?,
         running_at_ns: number("running_at_ns")?,
         ended_at_ns: number("ended_at_ns")?,
         estimate_ms: number("estimate_ms")?,
         placement: placement.map(|text| from_json(&text, "placement of a job")).transpose()?,
+        ahead: ahead.map(|text| from_json(&text, "decision of a job")).transpose()?,
         retention: retention.map(|text| from_json(&text, "retention of a job")).transpose()?,
         exit_status: row.get("exit_status")?,
         reason: row.get("reason")?,

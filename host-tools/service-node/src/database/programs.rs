@@ -94,6 +94,16 @@ impl Database {
         Ok(())
     }
 
+    /// Pages that a node had or fetched when a program last ran to its end.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn pages_touched(&self, id: ProgramId) -> Result<Option<u64>, DatabaseError> {
+        let sql = "SELECT pages_touched FROM programs WHERE hash = ?1";
+        let row = self.connection.prepare_cached(sql)?.query_row([id.0], |row| row.get::<_, Option<i64>>(0));
+        Ok(row.optional()?.flatten().map(from_sql))
+    }
+
     /// Stored programs, the one unused for longest first.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
+use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::retain::RetainedProgram;
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
@@ -31,7 +32,8 @@ fn submission() -> Submission {
         retain: true,
         nodes: Vec::new(),
         staged: Vec::new(),
-        stage_program: false,
+        stage_program: ProgramStaging::default(),
+        scheme: Scheme::default(),
     }
 }
 
@@ -76,7 +78,7 @@ fn start(database: &mut Database, job: JobId, nodes: &[u32]) -> Placement {
     let nodes: Vec<_> = nodes.collect();
     let placed = nodes.iter().map(|(node, _)| PlacedNode { node: node.0, reason: PlacementReason::Clean, pages: 0 });
     let placement = Placement { summary: "clean".into(), nodes: placed.collect() };
-    let start = StartRow { nodes: &nodes, placement: &placement, program: PROGRAM, run: &run(job) };
+    let start = StartRow { nodes: &nodes, placement: &placement, ahead: None, program: PROGRAM, run: &run(job) };
     database.start_job(job, &start, 20).expect("started");
     placement
 }
@@ -119,7 +121,8 @@ fn a_job_is_followed_from_queue_to_end() {
     // What is said twice is recorded once.
     database.add_ranks(job, &[rank(1)]).expect("ranks");
     let retention = RetentionSummary { warm_ranks: 2, warm_nodes: 1, pages_kept: 18, pages_fetched: 10 };
-    let end = JobRow { exit_status: 3, reason: Some("because".into()), retention: Some(retention) };
+    let end =
+        JobRow { exit_status: 3, reason: Some("because".into()), retention: Some(retention), pages_touched: Some(9) };
     database.end_job(job, &end, 30).expect("ended");
 
     // As another process would find it, the first one having been killed.
@@ -140,7 +143,7 @@ fn a_job_is_followed_from_queue_to_end() {
 #[test]
 fn no_job_ends_before_its_beginning() {
     let mut database = Database::in_memory().expect("open");
-    let end = JobRow { exit_status: 125, reason: None, retention: None };
+    let end = JobRow { exit_status: 125, reason: None, retention: None, pages_touched: None };
     let job = |database: &mut Database| database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     let (queued, started, running) = (job(&mut database), job(&mut database), job(&mut database));
     start(&mut database, started, &[4]);
@@ -212,7 +215,7 @@ fn what_is_text_is_stored_as_text_and_what_is_not_as_bytes() {
     let run = LastProgram { path: odd.name.clone(), ..run(job) };
     let nodes = [(NodeId(1), database.next_generation(NodeId(1)).expect("counted"))];
     let placement = Placement { summary: "clean".into(), nodes: Vec::new() };
-    let start = StartRow { nodes: &nodes, placement: &placement, program: PROGRAM, run: &run };
+    let start = StartRow { nodes: &nodes, placement: &placement, ahead: None, program: PROGRAM, run: &run };
     database.start_job(job, &start, 20).expect("started");
     assert_eq!(database.node(NodeId(1)).expect("node").last_program, Some(run));
 }

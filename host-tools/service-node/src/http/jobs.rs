@@ -9,7 +9,7 @@ use axum::extract::{Query, State};
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
 use coppice_api::shown;
-use coppice_api::staging::{Staged, staged_path};
+use coppice_api::staging::{ProgramStaging, Staged, staged_path};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX, STAGED_FILES_MAX};
 
@@ -116,9 +116,10 @@ fn make_plain(staged: &mut [Staged]) -> Result<(), Refused> {
 
 /// What can be checked of the files to be staged without looking at them.
 fn check_staged(job: &Submission) -> Result<(), Refused> {
-    let files = job.staged.len() + usize::from(job.stage_program);
+    let is_program = job.stage_program == ProgramStaging::Always;
+    let files = job.staged.len() + usize::from(is_program);
     if files > STAGED_FILES_MAX {
-        let program = if job.stage_program { ", the program being one of them" } else { "" };
+        let program = if is_program { ", the program being one of them" } else { "" };
         return Err(Refused::bad(format!(
             "--stage: a job can have {STAGED_FILES_MAX} files staged, this has {files}{program}; put several into one"
         )));
@@ -185,7 +186,7 @@ mod tests {
     use coppice_api::ByteString;
     use coppice_api::job::Submission;
 
-    use coppice_api::staging::Staged;
+    use coppice_api::staging::{ProgramStaging, Scheme, Staged};
     use coppice_protocol::limits::STAGED_FILES_MAX;
 
     use super::{check, check_root, make_plain};
@@ -207,7 +208,8 @@ mod tests {
             retain: true,
             nodes: Vec::new(),
             staged: Vec::new(),
-            stage_program: false,
+            stage_program: ProgramStaging::default(),
+            scheme: Scheme::default(),
         }
     }
 
@@ -255,7 +257,10 @@ mod tests {
             (Submission { staged: vec![staged("x", "/x")], ..job() }, "'x' is not an absolute path"),
             (Submission { staged: vec![staged("/x", "/y"), staged("/z", "/y")], ..job() }, "two files are to be '/y'"),
             (Submission { staged: many(STAGED_FILES_MAX + 1), ..job() }, "this has 17; put"),
-            (Submission { staged: many(STAGED_FILES_MAX), stage_program: true, ..job() }, "the program being one"),
+            (
+                Submission { staged: many(STAGED_FILES_MAX), stage_program: ProgramStaging::Always, ..job() },
+                "the program being one",
+            ),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];

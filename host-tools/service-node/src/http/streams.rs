@@ -62,6 +62,10 @@ async fn pump(
                 pieces.send(bytes.into()).await.ok()?;
                 api.tell(Request::Taken(job, pset, length)).await.ok()?;
             }
+            Piece::Progress { event, turn } => {
+                pieces.send(encode_event(&event).into()).await.ok()?;
+                drop(turn);
+            }
             Piece::Event(event) => {
                 let is_last = matches!(event, JobEvent::Ended(_));
                 pieces.send(encode_event(&event).into()).await.ok()?;

@@ -1,7 +1,9 @@
 //! One thing that happened, as it goes into the database, now or later.
 
+use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{JobDetail, JobState, RankView};
 use coppice_api::retain::{LastProgram, Placement};
+use coppice_api::transfer::TransferView;
 use coppice_protocol::control::NodeStatus;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::ras::RasEvent;
@@ -38,6 +40,9 @@ pub enum What {
         nodes: Vec<(NodeId, Generation)>,
         /// How it got them.
         placement: Placement,
+        /// Whether its program is sent there ahead of the launch.
+        #[serde(default)]
+        ahead: Option<AheadDecision>,
         /// Its program.
         program: ProgramId,
         /// The same as the last program of the nodes.
@@ -45,6 +50,8 @@ pub enum What {
     },
     /// All ranks of a job run.
     Running(JobId),
+    /// What is known of a job's transfers.
+    Transfers(JobId, Vec<TransferView>),
     /// Ranks of a job ended.
     Ranks(JobId, Vec<RankView>),
     /// A job ended.
@@ -63,10 +70,12 @@ impl Record {
             What::NodeReady(node, status) => database.node_ready(*node, status, at_ns),
             What::Retained(node, generation, held) => database.set_retained(*node, *generation, held, at_ns),
             What::NodeGone(node) => database.void_node_state(*node),
-            What::Started { job, nodes, placement, program, run } => {
-                database.start_job(*job, &StartRow { nodes, placement, program: *program, run }, at_ns)
+            What::Started { job, nodes, placement, ahead, program, run } => {
+                let ahead = ahead.as_ref();
+                database.start_job(*job, &StartRow { nodes, placement, ahead, program: *program, run }, at_ns)
             }
             What::Running(job) => database.job_running(*job, at_ns),
+            What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
             What::Ranks(job, reports) => database.add_ranks(*job, reports),
             What::Ended(job, end) => database.end_job(*job, end, at_ns),
         }
@@ -75,7 +84,11 @@ impl Record {
     /// The job whose history it is of, if it is of one. That is kept whatever it costs; the number of jobs bounds it.
     pub(super) const fn job(&self) -> Option<JobId> {
         match self.what {
-            What::Started { job, .. } | What::Running(job) | What::Ranks(job, _) | What::Ended(job, _) => Some(job),
+            What::Started { job, .. }
+            | What::Running(job)
+            | What::Transfers(job, _)
+            | What::Ranks(job, _)
+            | What::Ended(job, _) => Some(job),
             What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
         }
     }
@@ -84,7 +97,8 @@ impl Record {
     pub(super) fn show(&self, detail: &mut JobDetail) {
         let JobDetail { job: view, rank_reports } = detail;
         match &self.what {
-            What::Started { nodes, placement, .. } => {
+            What::Started { nodes, placement, ahead, .. } => {
+                view.ahead.clone_from(ahead);
                 view.state = JobState::Starting;
                 view.started_at_ns = Some(self.at_ns);
                 view.nodes = nodes.iter().map(|(node, _)| node.0).collect();
@@ -94,6 +108,7 @@ impl Record {
                 view.state = JobState::Running;
                 view.running_at_ns = Some(self.at_ns);
             }
+            What::Transfers(_, transfers) => view.transfers.clone_from(transfers),
             What::Ranks(_, reports) => rank_reports.extend(reports.iter().cloned()),
             What::Ended(_, end) => {
                 view.state = JobState::Ended;

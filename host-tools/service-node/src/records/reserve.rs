@@ -88,7 +88,7 @@ mod tests {
     use crate::limits::RESERVE_BYTES;
 
     fn ended(job: u64, reason: &str) -> Record {
-        let end = JobRow { exit_status: 3, reason: Some(reason.into()), retention: None };
+        let end = JobRow { exit_status: 3, reason: Some(reason.into()), retention: None, pages_touched: None };
         Record { at_ns: job, what: What::Ended(JobId(job), end) }
     }
 

@@ -84,6 +84,12 @@ pub trait Storage: Debug + Send {
     /// [`DatabaseError`].
     fn known_program(&self, file: FileKey) -> Result<Option<ProgramRow>, DatabaseError>;
 
+    /// Pages that a node had or fetched when a program last ran to its end.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    fn pages_touched(&self, id: ProgramId) -> Result<Option<u64>, DatabaseError>;
+
     /// Programs in the store, the one that was used least recently first.
     ///
     /// # Errors
@@ -157,6 +163,9 @@ impl Storage for Database {
     }
     fn known_program(&self, file: FileKey) -> Result<Option<ProgramRow>, DatabaseError> {
         Self::known_program(self, file)
+    }
+    fn pages_touched(&self, id: ProgramId) -> Result<Option<u64>, DatabaseError> {
+        Self::pages_touched(self, id)
     }
     fn stored_programs(&self) -> Result<Vec<ProgramRow>, DatabaseError> {
         Self::stored_programs(self)

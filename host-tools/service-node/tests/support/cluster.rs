@@ -60,7 +60,7 @@ impl Cluster {
     }
 
     pub(crate) fn in_home(home: tempfile::TempDir, nodes: u32, pset_size: u32, retention: RetentionPolicy) -> Self {
-        Self::with_store(home, nodes, pset_size, retention, |store| store)
+        Self::with_store(home, nodes, pset_size, retention, LinkShape::default(), |store| store)
     }
 
     /// A cluster whose store has hardly any room, and whose nodes are ready.
@@ -71,7 +71,19 @@ impl Cluster {
     /// A cluster whose store has room for so many bytes, and whose nodes are ready.
     pub(crate) fn with_room(nodes: u32, bytes: u64) -> Self {
         let home = tempfile::tempdir().expect("directory");
-        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::One, |store| store.limited(bytes));
+        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::One, LinkShape::default(), |store| {
+            store.limited(bytes)
+        });
+        cluster.settle();
+        cluster
+    }
+
+    /// A cluster whose links have that bandwidth, bits/s, and whose nodes are ready.
+    pub(crate) fn linked(nodes: u32, bits_per_s: u64) -> Self {
+        let home = tempfile::tempdir().expect("directory");
+        let link = LinkShape { bandwidth_bits_per_s: Some(bits_per_s), ..LinkShape::default() };
+        let mut cluster = Self::with_store(home, nodes, nodes, RetentionPolicy::Many, link, |store| store);
+        cluster.behaviour.memory.policy = RetentionPolicy::Many;
         cluster.settle();
         cluster
     }
@@ -81,22 +93,15 @@ impl Cluster {
         nodes: u32,
         pset_size: u32,
         retention: RetentionPolicy,
+        link: LinkShape,
         change: impl FnOnce(ProgramStore) -> ProgramStore,
     ) -> Self {
         let paths = paths(home.path());
         let database = Database::open(&paths.database()).expect("database");
         let records = Records::with_reserve(Box::new(database), &paths.reserve()).expect("records");
         let store = change(ProgramStore::open(paths.programs()).expect("store"));
-        let config = Config {
-            paths,
-            nodes,
-            cores: 2,
-            memory_bytes: 64 << 20,
-            pset_size,
-            retention,
-            boots_max: 4,
-            link: LinkShape::default(),
-        };
+        let config =
+            Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention, boots_max: 4, link };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use coppice_api::ClusterPaths;
 use coppice_api::job::Submission;
 use coppice_api::link::{LinkShapes, Station};
+use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
@@ -114,7 +115,8 @@ pub(crate) fn job(ranks: u32) -> Submission {
         retain: true,
         nodes: Vec::new(),
         staged: Vec::new(),
-        stage_program: false,
+        stage_program: ProgramStaging::default(),
+        scheme: Scheme::default(),
     }
 }
 

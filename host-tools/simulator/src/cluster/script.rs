@@ -1,6 +1,7 @@
 //! What a scripted process does, as the arguments of its job say it.
 
 use coppice_api::job::Submission;
+use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::text::ByteString;
 
 use super::words::{TALK_NUMBERS, Talk};
@@ -66,7 +67,8 @@ impl Script {
             retain: is_warm,
             nodes: Vec::new(),
             staged: Vec::new(),
-            stage_program: false,
+            stage_program: ProgramStaging::default(),
+            scheme: Scheme::default(),
         }
     }
 

@@ -221,6 +221,9 @@ impl Storage for HostDisk {
     fn known_program(&self, file: FileKey) -> Result<Option<ProgramRow>, DatabaseError> {
         self.look(|database| database.known_program(file))
     }
+    fn pages_touched(&self, id: ProgramId) -> Result<Option<u64>, DatabaseError> {
+        self.look(|database| database.pages_touched(id))
+    }
     fn stored_programs(&self) -> Result<Vec<ProgramRow>, DatabaseError> {
         self.look(Database::stored_programs)
     }

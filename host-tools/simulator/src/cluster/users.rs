@@ -256,7 +256,8 @@ impl World {
                             self.checkers.promises.ends(job, "had its time", START_NS_MAX + time_ns);
                         }
                     }
-                    Ok(Piece::Event(JobEvent::Queued { .. })) => {}
+                    Ok(Piece::Event(JobEvent::Queued { .. } | JobEvent::Staging(_) | JobEvent::Staged))
+                    | Ok(Piece::Progress { .. }) => {}
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => self.leave_job(number),
                 }

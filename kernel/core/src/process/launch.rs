@@ -75,9 +75,10 @@ pub(crate) fn launch(
         life.seat.ended(end.exit);
         // Other nodes may still want staged files of this one, unless the job is being ended.
         executor::race(switch.killed(), shared.staging.settle()).await;
+        let transfers = shared.staging.counts();
         drop(shared);
         let report = life.report(&order, end, &retention).await;
-        let report = RankReport { barriers: life.seat.barriers(), ..report };
+        let report = RankReport { barriers: life.seat.barriers(), transfers, ..report };
         life.into_seat().leave().await;
         // What the last rank of the job leaves with it is gone before its end is known.
         taken_apart(frames, retention).await;

@@ -10,6 +10,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::Party;
 use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
+use coppice_protocol::transfer::MemberCounts;
 
 use super::member::{Member, Membership, State};
 use super::room::Room;
@@ -25,10 +26,12 @@ pub(crate) struct OfJob {
     begun: AtomicBool,
     done: Mutex<Option<Result<(), String>>>,
     waiters: WaitQueue,
-    /// The transfers, in which the node stays.
-    memberships: Mutex<Vec<Membership>>,
+    /// The transfers, in which the node stays, each with the number of its file.
+    memberships: Mutex<Vec<(usize, Membership)>>,
     /// The bytes of the job's program.
     program: Mutex<Option<Arc<SharedMemory>>>,
+    /// Somebody has been told what the node counted.
+    counted: AtomicBool,
 }
 
 impl Default for OfJob {
@@ -39,6 +42,7 @@ impl Default for OfJob {
             waiters: WaitQueue::new(),
             memberships: Mutex::new(LockLevel::Jobs, Vec::new()),
             program: Mutex::new(LockLevel::Fact, None),
+            counted: AtomicBool::new(false),
         }
     }
 }
@@ -79,17 +83,23 @@ impl OfJob {
             return Err(format!("{} staged files are more than {STAGED_FILES_MAX}", staging.files.len()));
         }
         for (number, file) in staging.files.iter().enumerate() {
-            let membership = join(staging, number, order, job, node).await?;
-            self.memberships.lock().push(membership);
+            match join(staging, number, order, job, node).await {
+                Ok(membership) => self.memberships.lock().push((number, membership)),
+                // Its pages can come one by one.
+                Err(reason) if file.path.is_none() => log::warn!("{reason}"),
+                Err(reason) => return Err(reason),
+            }
             executor::yield_now().await;
             log::debug!("staging {} of {} bytes", name(file, order), file.bytes);
         }
         for (number, file) in staging.files.iter().enumerate() {
-            let Some(member) = self.memberships.lock().get(number).map(|there| Arc::clone(&there.member)) else {
-                break;
-            };
+            let Some(member) = self.member(number) else { continue };
             let ended = node.staging.until(|| Some(member.state()).filter(|state| *state != State::Receives)).await;
             if let State::Failed(reason) = ended {
+                if file.path.is_none() {
+                    log::warn!("cannot stage {}: {reason}", name(file, order));
+                    continue;
+                }
                 return Err(format!("cannot stage {}: {reason}", name(file, order)));
             }
             let bytes = Arc::clone(&member.room.bytes);
@@ -104,15 +114,36 @@ impl OfJob {
         Ok(())
     }
 
+    /// The node as a member of a file's transfer.
+    fn member(&self, file: usize) -> Option<Arc<Member>> {
+        let memberships = self.memberships.lock();
+        let found = memberships.iter().find(|(number, _)| *number == file);
+        found.map(|(_, membership)| Arc::clone(&membership.member))
+    }
+
     /// Waits until no other node may want anything of this one: its job ends here, and with it the node leaves the
     /// transfers. As the job goes on until its last node has its files, that is no longer than the job lasts anyway.
     pub(crate) async fn settle(&self) {
-        let members: Vec<Arc<Member>> = self.memberships.lock().iter().map(Membership::withdraw).collect();
-        let Some(service) = self.memberships.lock().first().map(|membership| membership.service.clone()) else {
+        let members: Vec<Arc<Member>> =
+            self.memberships.lock().iter().map(|(_, membership)| membership.withdraw()).collect();
+        let Some(service) = self.memberships.lock().first().map(|(_, membership)| membership.service.clone()) else {
             return;
         };
         let settled = service.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
         let _ = executor::timeout(STAGING_SETTLE_NS_MAX, settled).await;
+    }
+
+    /// What the node has counted in the job's transfers, once: for the first rank here that asks for it.
+    pub(crate) fn counts(&self) -> Vec<MemberCounts> {
+        if self.counted.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let count = |(file, membership): &(usize, Membership)| {
+            // There are only a few.
+            let file = u8::try_from(*file).unwrap_or(u8::MAX);
+            MemberCounts::new(file, membership.member.tally())
+        };
+        self.memberships.lock().iter().map(count).collect()
     }
 
     /// The bytes of the job's program, if that was staged.

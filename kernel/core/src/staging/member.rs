@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_hal::scrub;
-use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
+use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, Tally, TransferId};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::Roster;
@@ -89,6 +89,11 @@ impl Member {
 
     pub(super) fn state(&self) -> State {
         self.state.lock().clone()
+    }
+
+    /// What it has counted.
+    pub(super) fn tally(&self) -> Tally {
+        self.party.lock().tally()
     }
 
     /// When it is to be looked at next, ns.

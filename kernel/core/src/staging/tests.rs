@@ -12,11 +12,12 @@ use core::task::Waker;
 use coppice_endpoint::NetError;
 use coppice_hal::heap::measure;
 use coppice_protocol::control::Launch;
-use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Step, packet};
+use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Scheme, Step, packet};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::program::tree::{self, NODE_BYTES};
 use coppice_protocol::ras::RasKind;
 use coppice_protocol::staging::{Roster, StagedFile, Staging as Staged};
+use coppice_protocol::transfer::MemberCounts;
 use coppice_protocol::world::{JobKey, World};
 
 use super::Staging;
@@ -128,6 +129,7 @@ fn staged(files: &[Vec<u8>]) -> Staged {
         bytes_per_second: 10_000_000,
         latency_ns: 100_000,
         stall_ns: 0,
+        scheme: Scheme::TwoTrees,
         files: files.iter().enumerate().map(staged).collect(),
     }
 }
@@ -198,11 +200,11 @@ fn node(wires: &Arc<Wires>, number: u32, staging: &Staged) -> Node {
     Node { order, job, facts }
 }
 
-/// What each node says, with the files it has then; and whom home found lost.
-type Said = (Vec<Result<Vec<Vec<u8>>, String>>, Vec<u32>);
+/// What each node says, with the files it has then; whom home found lost; and what nodes counted.
+type Said = (Vec<Result<Vec<Vec<u8>>, String>>, Vec<u32>, Vec<MemberCounts>);
 
 fn run(files: Vec<Vec<u8>>, absent: Option<u32>, fault: Fault) -> Said {
-    let said = Arc::new(Mutex::new(LockLevel::Fact, (Vec::new(), Vec::new())));
+    let said = Arc::new(Mutex::new(LockLevel::Fact, Said::default()));
     let result = Arc::clone(&said);
     let done = executor::run_to_end(async move {
         let wires = Arc::new(Wires { stations: Mutex::new(LockLevel::Outbox, BTreeMap::new()), fault });
@@ -227,7 +229,11 @@ fn run(files: Vec<Vec<u8>>, absent: Option<u32>, fault: Fault) -> Said {
                     };
                     (0..count).map(read).collect()
                 });
-                said.lock().0.push(has);
+                let counts = job.staging.counts();
+                assert_eq!(job.staging.counts(), [], "once");
+                let mut said = said.lock();
+                said.0.push(has);
+                said.2.extend(counts);
             });
             assert!(started.is_ok());
         }
@@ -243,13 +249,17 @@ fn run(files: Vec<Vec<u8>>, absent: Option<u32>, fault: Fault) -> Said {
     core::mem::take(&mut *result.lock())
 }
 
-fn all_right(files: Vec<Vec<u8>>, fault: Fault) {
-    let (said, lost) = run(files.clone(), None, fault);
+fn all_right(files: Vec<Vec<u8>>, fault: Fault) -> Vec<MemberCounts> {
+    let (said, lost, counts) = run(files.clone(), None, fault);
     assert!(lost.is_empty(), "{lost:?}");
     assert_eq!(said.len(), NODES as usize);
     for has in said {
         assert!(has.expect("all of it") == files);
     }
+    for number in 0..files.len() as u8 {
+        assert_eq!(counts.iter().filter(|counts| counts.file == number).count(), NODES as usize);
+    }
+    counts
 }
 
 /// A number that a datagram always gives, below 100.
@@ -261,23 +271,25 @@ fn draw(datagram: &[u8], to: Ipv4Addr) -> u32 {
 #[test]
 fn files_of_all_lengths_come_whole() {
     for length in [1, 4096, 5000, 32 * 1024, 200_001] {
-        all_right(vec![file(length)], |_, _, _| true);
+        let counts = all_right(vec![file(length)], |_, _, _| true);
+        assert!(counts.iter().all(|counts| counts.wrong == 0));
     }
 }
 
 #[test]
 fn several_files_come_one_by_one_and_all_of_them() {
-    all_right(vec![file(70_000), file(3), file(100_000)], |_, _, _| true);
+    let _ = all_right(vec![file(70_000), file(3), file(100_000)], |_, _, _| true);
 }
 
 #[test]
 fn what_is_lost_on_the_way_is_asked_for() {
-    all_right(vec![file(300_000)], |_, to, datagram| draw(datagram, to) >= 10);
+    let counts = all_right(vec![file(300_000)], |_, to, datagram| draw(datagram, to) >= 10);
+    assert!(counts.iter().any(|counts| counts.asked > 0));
 }
 
 #[test]
 fn what_is_changed_on_the_way_is_not_believed() {
-    all_right(vec![file(300_000)], |_, to, datagram| {
+    let _ = all_right(vec![file(300_000)], |_, to, datagram| {
         if draw(datagram, to) < 10 {
             let last = datagram.len() - 1;
             datagram[last] ^= 1;
@@ -289,7 +301,7 @@ fn what_is_changed_on_the_way_is_not_believed() {
 #[test]
 fn a_node_that_is_not_there_keeps_no_other_from_its_file() {
     for absent in 0..NODES {
-        let (said, lost) = run(vec![file(150_000)], Some(absent), |_, _, _| true);
+        let (said, lost, _) = run(vec![file(150_000)], Some(absent), |_, _, _| true);
         assert_eq!(lost, [absent + 1]);
         assert_eq!(said.len(), NODES as usize - 1);
         assert!(said.into_iter().all(|has| has == Ok(vec![file(150_000)])));
@@ -298,7 +310,7 @@ fn a_node_that_is_not_there_keeps_no_other_from_its_file() {
 
 #[test]
 fn a_home_that_is_silent_is_given_up_with_a_reason() {
-    let (said, _) =
+    let (said, ..) =
         run(vec![file(150_000)], None, |from, to, _| from != PsetId(0).address() && to != PsetId(0).address());
     assert_eq!(said.len(), NODES as usize);
     for has in said {
@@ -309,7 +321,7 @@ fn a_home_that_is_silent_is_given_up_with_a_reason() {
 #[test]
 fn a_node_that_sends_what_is_not_the_file_is_found_and_avoided() {
     for length in [40_000, 300_000] {
-        all_right(vec![file(length)], |from, _, datagram| {
+        let counts = all_right(vec![file(length)], |from, _, datagram| {
             // Who passes on what home sends, in a tree: it has the key.
             if from == NodeId(2).address() && datagram.len() > 1000 {
                 datagram[500] ^= 1;
@@ -317,9 +329,11 @@ fn a_node_that_sends_what_is_not_the_file_is_found_and_avoided() {
             }
             true
         });
+        let wrong: u64 = counts.iter().map(|counts| counts.wrong).sum();
         // Nothing else in these tests takes events of the node's queue.
         let events = core::iter::from_fn(|| crate::ras::queue().pop());
         let said: Vec<_> = events.filter(|event| event.kind == RasKind::DamagedPiece).map(|event| event.text).collect();
+        assert_eq!(wrong, said.len() as u64);
         assert!(said.iter().any(|text| text.contains("from node 2 of the job")), "{said:?}");
         assert!(said.iter().all(|text| !text.contains("from node 1") && !text.contains("from the I/O")), "{said:?}");
     }
@@ -359,6 +373,14 @@ fn a_node_without_room_says_so_with_numbers() {
         let said = node.job.staging.ready(&node.order, &node.job, &node.facts).await;
         let said = said.expect_err("it is longer than all memory");
         assert!(said.starts_with("cannot stage /data/0: it has 200 MiB and the node has no memory left"), "{said}");
+        drop(node);
+        // A program's pages can be fetched one by one instead.
+        let mut program = long.clone();
+        program.files[0].path = None;
+        let node = self::node(&wires, 1, &program);
+        assert_eq!(node.job.staging.ready(&node.order, &node.job, &node.facts).await, Ok(()));
+        assert!(node.job.staging.program().is_none());
+        assert_eq!(node.job.staging.counts(), [], "it has no part in it");
     });
     assert_eq!(done, Ok(()));
 }

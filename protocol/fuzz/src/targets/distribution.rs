@@ -37,8 +37,8 @@ pub(super) fn run(data: &[u8]) -> u64 {
     let Some((&choice, mut rest)) = data.split_first() else { return 0 };
     let scheme = match choice >> 4 & 3 {
         0 | 1 => Scheme::TwoTrees,
-        2 => Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst },
-        _ => Scheme::Branches { layers: 3, ask: AskVariant::NodeFirst },
+        2 => Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst },
+        _ => Scheme::Branches { branches: u32::MAX, layers: 3, ask: AskVariant::NodeFirst },
     };
     let (plan, me) = (plan(scheme), u32::from(choice & 7) % (MEMBERS + 1));
     let mut machine = Machine::new(&plan, me, 1, 0).expect("a plan");

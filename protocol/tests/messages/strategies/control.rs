@@ -4,10 +4,12 @@ use coppice_protocol::control::{
     Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
     ToNode, Waiting,
 };
+use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
+use coppice_protocol::transfer::MemberCounts;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 use proptest::collection::vec;
 use proptest::option;
@@ -88,12 +90,19 @@ pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
     failure.prop_map(|(job, rank, code, reason)| JobFailure { job, rank, code, reason })
 }
 
+fn scheme() -> impl Strategy<Value = Scheme> {
+    let ask = prop_oneof![Just(AskVariant::PieceFirst), Just(AskVariant::NodeFirst)];
+    let branches = (any::<(u32, u8)>(), ask);
+    let branches = branches.prop_map(|((branches, layers), ask)| Scheme::Branches { branches, layers, ask });
+    prop_oneof![Just(Scheme::TwoTrees), branches]
+}
+
 fn staging() -> impl Strategy<Value = Staging> {
     let file = (program(), any::<u64>(), option::of(bytes()));
     let file = file.prop_map(|(content, bytes, path)| StagedFile { content, bytes, path });
-    (any::<(u32, u16, u64, u32, u32)>(), vec(file, 0..4)).prop_map(|(numbers, files)| {
+    (any::<(u32, u16, u64, u32, u32)>(), vec(file, 0..4), scheme()).prop_map(|(numbers, files, scheme)| {
         let (home, mtu, bytes_per_second, latency_ns, stall_ns) = numbers;
-        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, stall_ns, files }
+        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, stall_ns, files, scheme }
     })
 }
 
@@ -130,8 +139,11 @@ fn exit() -> impl Strategy<Value = Exit> {
 
 pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
     let count = any::<(i32, u64, u64)>().prop_map(|(number, calls, unknown)| SyscallCount { number, calls, unknown });
-    (job(), rank(), exit(), any::<Option<String>>(), any::<[u64; 9]>(), vec(count, 0..6), rank_retention()).prop_map(
-        |(job, rank, exit, reason, numbers, syscalls, retention)| {
+    let counts = any::<(u8, u64, u64, u64)>();
+    let counts = counts.prop_map(|(file, asked, answered, wrong)| MemberCounts { file, asked, answered, wrong });
+    let end = (exit(), any::<Option<String>>());
+    (job(), rank(), end, any::<[u64; 9]>(), vec(count, 0..6), rank_retention(), vec(counts, 0..4)).prop_map(
+        |(job, rank, (exit, reason), numbers, syscalls, retention, transfers)| {
             let [
                 launch_ns,
                 run_ns,
@@ -153,7 +165,7 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 bytes_written,
                 bytes_read,
             };
-            RankReport { job, rank, exit, reason, counters, syscalls, retention, barriers }
+            RankReport { job, rank, exit, reason, counters, syscalls, retention, barriers, transfers }
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -102,5 +103,20 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
             generation,
             memory,
         }),
+        transfer_end().prop_map(FromPset::Transferred),
+        (file_of_job(), any::<(u64, u32)>())
+            .prop_map(|(of, (bytes, whole))| { FromPset::Transferring(TransferProgress { of, bytes, whole }) }),
     ]
+}
+
+fn file_of_job() -> impl Strategy<Value = FileOfJob> {
+    (job(), any::<u8>()).prop_map(|(job, file)| FileOfJob { job, file })
+}
+
+fn transfer_end() -> impl Strategy<Value = TransferEnd> {
+    let numbers = any::<(u32, u64, u64, u64, u32)>();
+    (file_of_job(), numbers, vec(any::<u32>(), 0..4)).prop_map(|(of, numbers, first_lost)| {
+        let (pieces, elapsed_ns, bytes_sent, answered, lost) = numbers;
+        TransferEnd { of, pieces, elapsed_ns, bytes_sent, answered, lost, first_lost }
+    })
 }

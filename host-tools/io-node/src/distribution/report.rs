@@ -1,0 +1,180 @@
+//! What the service node is told of a transfer: its end, and now and then how far it is.
+
+use coppice_protocol::distribution::Party;
+use coppice_protocol::limits::LOST_NAMED_MAX;
+use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+
+use crate::clock::ns;
+use crate::limits::{PROGRESS_PAUSE, PROGRESS_QUEUED_MAX};
+
+/// Where homes say it.
+#[derive(Clone, Debug)]
+pub(super) struct Says {
+    ends: UnboundedSender<TransferEnd>,
+    progress: Sender<TransferProgress>,
+}
+
+/// Where it comes out.
+#[derive(Debug)]
+pub(crate) struct News {
+    /// Each transfer has one.
+    ends: UnboundedReceiver<TransferEnd>,
+    progress: Receiver<TransferProgress>,
+}
+
+/// Something that is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A transfer is over.
+    Ended(TransferEnd),
+    /// A transfer goes on.
+    GoesOn(TransferProgress),
+}
+
+/// Both ends of it.
+pub(super) fn news() -> (Says, News) {
+    let ((ends, over), (progress, going)) = (unbounded_channel(), channel(PROGRESS_QUEUED_MAX));
+    (Says { ends, progress }, News { ends: over, progress: going })
+}
+
+impl Says {
+    // Without anybody who takes it nobody wants to know.
+
+    pub(super) fn ended(&self, end: TransferEnd) {
+        drop(self.ends.send(end));
+    }
+
+    pub(super) fn goes_on(&self, progress: TransferProgress) {
+        let _ = self.progress.try_send(progress);
+    }
+}
+
+impl News {
+    /// What is to be told next; nothing when the homes are no more.
+    pub(crate) async fn next(&mut self) -> Option<Said> {
+        tokio::select! {
+            biased;
+            end = self.ends.recv() => end.map(Said::Ended),
+            progress = self.progress.recv() => progress.map(Said::GoesOn),
+        }
+    }
+}
+
+/// What was last said of how far a transfer is.
+#[derive(Debug)]
+pub(super) struct Watch {
+    said: (u32, u32),
+    /// Nothing more is said before then, ns.
+    quiet_until_ns: u64,
+}
+
+impl Watch {
+    /// Of a transfer that begins now.
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self { said: (0, 0), quiet_until_ns: now_ns + ns(PROGRESS_PAUSE) }
+    }
+
+    /// What is to be said now, if it is time for that and something has changed.
+    pub(super) fn look(&mut self, of: FileOfJob, party: &mut Party, now_ns: u64) -> Option<TransferProgress> {
+        if now_ns < self.quiet_until_ns {
+            return None;
+        }
+        let plan = *party.plan();
+        let now = party.machine().progress();
+        if std::mem::replace(&mut self.said, now) == now {
+            return None;
+        }
+        self.quiet_until_ns = now_ns + ns(PROGRESS_PAUSE);
+        let (pieces, whole) = now;
+        let bytes = (u64::from(pieces) * u64::from(plan.piece_bytes)).min(plan.bytes);
+        Some(TransferProgress { of, bytes, whole })
+    }
+}
+
+/// The end of a transfer that began at `begun_ns` and in which these members were lost.
+pub(super) fn end_of(of: FileOfJob, party: &Party, begun_ns: u64, lost: &[u32], now_ns: u64) -> TransferEnd {
+    let tally = party.tally();
+    TransferEnd {
+        of,
+        pieces: party.plan().pieces(),
+        elapsed_ns: now_ns.saturating_sub(begun_ns),
+        bytes_sent: tally.bytes_sent,
+        answered: tally.answered,
+        lost: u32::try_from(lost.len()).unwrap_or(u32::MAX),
+        first_lost: lost.iter().copied().take(LOST_NAMED_MAX).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use coppice_protocol::distribution::{HOME, Party, Scheme};
+    use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
+    use coppice_protocol::staging::{Roster, StagedFile, Staging};
+    use coppice_protocol::world::{JobKey, World};
+
+    use super::{Said, Watch, end_of, news};
+    use crate::clock::ns;
+    use crate::limits::{PROGRESS_PAUSE, PROGRESS_QUEUED_MAX};
+
+    /// Home of two nodes and a file of four pieces.
+    fn party() -> Party {
+        let file = StagedFile { content: ProgramId([1; 32]), bytes: 100_000, path: None };
+        let (home, scheme) = (PsetId(1), Scheme::published(2));
+        let links = (9000, 1_000_000, 0, 0);
+        let (mtu, bytes_per_second, latency_ns, stall_ns) = links;
+        let staging = Staging { home, mtu, bytes_per_second, latency_ns, stall_ns, scheme, files: vec![file] };
+        let world = World::new(JobKey([2; 32]), 1, [NodeId(0), NodeId(1)]);
+        let plan = staging.plan(JobId(1), 0, 2).expect("a plan");
+        let roster = Roster::new(home, &world).expect("memory");
+        assert_eq!(roster.address(HOME), Some(Ipv4Addr::from([10, 0, 0, 2])));
+        Party::new(&plan, Staging::key(&world.key, JobId(1), 0), roster, HOME, 3, 0).expect("memory")
+    }
+
+    #[test]
+    fn progress_is_said_now_and_then_and_only_if_there_is_any() {
+        let (mut party, of) = (party(), Staging::file(JobId(1), 0));
+        party.machine().begin(0);
+        let mut watch = Watch::new(0);
+        let pause_ns = ns(PROGRESS_PAUSE);
+        assert_eq!(watch.look(of, &mut party, pause_ns), None, "nothing was sent");
+        party.machine().advance(pause_ns);
+        assert_eq!(watch.look(of, &mut party, pause_ns - 1), None, "it is too early");
+        let said = watch.look(of, &mut party, pause_ns).expect("something was sent");
+        assert!(said.of == of && said.whole == 0 && (32_768..=100_000).contains(&said.bytes), "{said:?}");
+        party.machine().advance(2 * pause_ns - 1);
+        assert_eq!(watch.look(of, &mut party, 2 * pause_ns - 1), None, "it is too early again");
+        let more = watch.look(of, &mut party, 2 * pause_ns).expect("more was sent");
+        assert!(more.bytes > said.bytes);
+        assert_eq!(watch.look(of, &mut party, 3 * pause_ns), None);
+    }
+
+    #[tokio::test]
+    async fn ends_are_never_lost_and_progress_is_if_nobody_takes_it() {
+        let (says, mut news) = news();
+        let (mut party, of) = (party(), Staging::file(JobId(1), 0));
+        let lost: Vec<u32> = (1..40).collect();
+        let end = end_of(of, &party, 5, &lost, 12);
+        assert_eq!((end.elapsed_ns, end.lost, end.pieces, end.first_lost.len()), (7, 39, 4, 16));
+        let mut watch = Watch::new(0);
+        party.machine().begin(0);
+        party.machine().advance(ns(PROGRESS_PAUSE));
+        let progress = watch.look(of, &mut party, ns(PROGRESS_PAUSE)).expect("something was sent");
+        for _ in 0..=PROGRESS_QUEUED_MAX {
+            says.goes_on(progress);
+            says.ended(end.clone());
+        }
+        drop(says);
+        let (mut ends, mut others) = (0, 0);
+        while let Some(said) = news.next().await {
+            match said {
+                Said::Ended(_) => ends += 1,
+                Said::GoesOn(_) => others += 1,
+            }
+        }
+        assert_eq!(ends, PROGRESS_QUEUED_MAX + 1);
+        assert!(others <= PROGRESS_QUEUED_MAX, "{others}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of the transfers of a job's staged files: their ends, of whoever has the files, and what each node
+//! counted, with the report of one of its ranks.
+
+use coppice_api::staging::Scheme;
+use coppice_api::stream::{JobEvent, StagingProgress};
+use coppice_api::transfer::{MembersView, Ratio, TransferView, link_ns};
+use coppice_protocol::distribution;
+use coppice_protocol::ids::{JobId, NodeId, PsetId};
+use coppice_protocol::limits::LOST_NAMED_MAX;
+use coppice_protocol::staging::{StagedFile, Staging};
+use coppice_protocol::transfer::{MemberCounts, TransferEnd, TransferProgress};
+
+use super::staging::Bandwidth;
+use super::{Controller, Now};
+use crate::plant::Plant;
+use crate::records::What;
+
+/// The transfers of one job.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    begun: Option<Begun>,
+}
+
+/// What the job's I/O nodes were told.
+#[derive(Debug)]
+struct Begun {
+    staging: Staging,
+    link: Bandwidth,
+    files: Vec<Transfer>,
+}
+
+/// One of them.
+#[derive(Debug, Default)]
+struct Transfer {
+    end: Option<TransferEnd>,
+    members: MembersView,
+    /// How much of it is known to have gone, bytes, and to how many nodes all of it.
+    gone: (u64, u32),
+}
+
+impl Transfers {
+    /// The job's I/O nodes are told to stage this, over links of that bandwidth.
+    pub(super) fn begin(&mut self, staging: Staging, link: Bandwidth) {
+        let files = staging.files.iter().map(|_| Transfer::default()).collect();
+        self.begun = Some(Begun { staging, link, files });
+    }
+
+    /// An I/O node says that one is over. Whether that is news, and its to say.
+    fn ended(&mut self, pset: PsetId, end: TransferEnd) -> bool {
+        let begun = self.begun.as_mut().filter(|begun| begun.staging.home == pset);
+        let transfer = begun.and_then(|begun| begun.files.get_mut(usize::from(end.of.file)));
+        let Some(transfer) = transfer.filter(|transfer| transfer.end.is_none()) else { return false };
+        transfer.end = Some(end);
+        true
+    }
+
+    /// An I/O node says how far one is. Gives how far all are, on so many nodes, if it is its to say.
+    fn goes_on(&mut self, pset: PsetId, progress: TransferProgress, nodes: u32) -> Option<StagingProgress> {
+        let begun = self.begun.as_mut().filter(|begun| begun.staging.home == pset)?;
+        let transfer = begun.files.get_mut(usize::from(progress.of.file)).filter(|transfer| transfer.end.is_none())?;
+        transfer.gone = (progress.bytes, progress.whole);
+        let of = |(file, transfer): (&StagedFile, &Transfer)| match transfer.end {
+            Some(_) => (file.bytes, nodes),
+            None => (transfer.gone.0.min(file.bytes), transfer.gone.1.min(nodes)),
+        };
+        let all = begun.staging.files.iter().zip(&begun.files).map(of);
+        let bytes = all.clone().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(bytes));
+        let whole = all.map(|(_, whole)| whole).min().unwrap_or(0);
+        Some(StagingProgress { bytes, total: begun.staging.bytes(), whole, nodes })
+    }
+
+    /// Whether all of them are over.
+    fn are_over(&self) -> bool {
+        self.begun.iter().flat_map(|begun| &begun.files).all(|transfer| transfer.end.is_some())
+    }
+
+    /// A node says what it counted, once.
+    pub(super) fn counted(&mut self, counts: &[MemberCounts]) {
+        let Some(begun) = &mut self.begun else { return };
+        for (number, transfer) in (0..).zip(&mut begun.files) {
+            let Some(counts) = counts.iter().find(|counts| counts.file == number) else { continue };
+            let sum = &mut transfer.members;
+            sum.nodes = sum.nodes.saturating_add(1);
+            sum.asked = sum.asked.saturating_add(counts.asked);
+            sum.answered = sum.answered.saturating_add(counts.answered);
+            sum.wrong = sum.wrong.saturating_add(counts.wrong);
+        }
+    }
+
+    /// How many of them have their home on a pset.
+    pub(super) fn at(&self, pset: PsetId) -> usize {
+        self.begun.iter().filter(|begun| begun.staging.home == pset).map(|begun| begun.files.len()).sum()
+    }
+
+    /// Whether any of them is over.
+    pub(super) fn have_ended(&self) -> bool {
+        self.begun.iter().flat_map(|begun| &begun.files).any(|transfer| transfer.end.is_some())
+    }
+
+    /// Those that are over, of a job on these nodes.
+    pub(super) fn views(&self, nodes: &[NodeId]) -> Vec<TransferView> {
+        let Some(Begun { staging, link, files }) = &self.begun else { return Vec::new() };
+        let (scheme, branches) = match staging.scheme {
+            distribution::Scheme::TwoTrees => (Scheme::TwoTrees, None),
+            distribution::Scheme::Branches { branches, .. } => (Scheme::Tree, Some(branches)),
+        };
+        let view = |(StagedFile { path, bytes, .. }, transfer): (&StagedFile, &Transfer)| {
+            let end = transfer.end.as_ref()?;
+            let node = |member: &u32| nodes.get(usize::try_from(*member).ok()?.checked_sub(1)?).map(|node| node.0);
+            Some(TransferView {
+                path: path.clone(),
+                bytes: *bytes,
+                scheme,
+                branches,
+                pieces: end.pieces,
+                nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+                link_bytes_per_second: link.bytes_per_second,
+                link_is_stated: link.is_stated,
+                elapsed_ns: end.elapsed_ns,
+                times_bound: Ratio::of(end.elapsed_ns, link_ns(*bytes, link.bytes_per_second)),
+                home_bytes: end.bytes_sent,
+                home_answered: end.answered,
+                lost: end.lost,
+                lost_nodes: end.first_lost.iter().take(LOST_NAMED_MAX).filter_map(node).collect(),
+                members: Some(transfer.members).filter(|members| members.nodes > 0),
+            })
+        };
+        staging.files.iter().zip(files).filter_map(view).collect()
+    }
+}
+
+impl<P: Plant> Controller<P> {
+    /// An I/O node says that a transfer is over.
+    pub(super) fn transfer_ended(&mut self, pset: PsetId, end: TransferEnd, now: Now) {
+        let id = end.of.job;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.transfers.ended(pset, end) {
+            if job.transfers.are_over() {
+                job.feed.event(JobEvent::Staged);
+            }
+            self.record_transfers(id, now);
+        } else {
+            tracing::warn!(pset = pset.0, job = id.0, "the end of a transfer that it has not");
+        }
+    }
+
+    /// An I/O node says how far a transfer is: whoever runs the job may want to know.
+    pub(super) fn transfer_goes_on(&mut self, pset: PsetId, progress: TransferProgress) {
+        let Some(job) = self.jobs.get_mut(&progress.of.job) else { return };
+        if let Some(progress) = job.transfers.goes_on(pset, progress, job.submission.nodes_wanted()) {
+            job.feed.progress(JobEvent::Staging(progress));
+        }
+    }
+
+    /// Records what is known of a job's transfers, if it has any that are over.
+    pub(super) fn record_transfers(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let views = job.transfer_views();
+        if !views.is_empty() {
+            self.records.add(What::Transfers(id, views), now);
+        }
+    }
+}
