@@ -20,6 +20,7 @@ use super::machine::{LifeId, Machine};
 use super::network::{Callee, ConnectionId, End};
 use super::queue::{Event, MILLISECOND_NS, Party, SECOND_NS};
 use super::world::World;
+use crate::checkers::Violation;
 
 /// How long pipes and processes of the host take, ns.
 const HOST_NS_MAX: u64 = MILLISECOND_NS;
@@ -110,8 +111,8 @@ impl World {
             }
             Order::CheckProgram(job, copy) => {
                 let Some(found) = self.host.check_copy(job, &copy) else {
-                    return self
-                        .violate(format!("job {job} has its nodes, and its program, which was held for it, is gone"));
+                    let what = format!("job {job} has its nodes, and its program, which was held for it, is gone");
+                    return self.violations.push(Violation::new(what).by("programs"));
                 };
                 if found.as_ref().is_ok_and(|found| *found == Found::Absent) {
                     self.trace.count("programs that were recorded and not there", 1);
