@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use crate::keep::{KeepFile, Kept};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
@@ -20,7 +21,7 @@ use crate::text::ByteString;
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -89,7 +90,7 @@ pub enum ToPset {
         /// How many, bytes.
         bytes: u32,
     },
-    /// Have these nodes give retained pages back. Each that is ready answers with [`FromPset::Discarded`].
+    /// Have these nodes give retained pages and kept files back. Each that is ready answers with [`FromPset::Discarded`].
     Discard {
         /// Number of the request, for the answers.
         request: u64,
@@ -102,6 +103,13 @@ pub enum ToPset {
     Shutdown,
     /// Say that you are alive: [`FromPset::Alive`].
     Ask,
+    /// Have nodes keep a file. Each that is ready answers with [`FromPset::Kept`].
+    Keep(KeepFile),
+    /// The transfer of a file to be kept is over, or given up: nodes that do not have all of it drop what they have.
+    EndKeep {
+        /// The number of its request.
+        request: u64,
+    },
 }
 
 /// A job as an I/O node needs it.
@@ -263,6 +271,20 @@ pub enum FromPset {
     },
     /// The answer to [`ToPset::Ask`].
     Alive,
+    /// A node's answer to [`ToPset::Keep`].
+    Kept {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        answer: Kept,
+    },
+    /// A file that has its home on this pset cannot be sent.
+    KeepFailed {
+        /// The number of its request.
+        request: u64,
+        /// Why, one line.
+        reason: String,
+    },
 }
 
 /// Why a message could not be read or written.

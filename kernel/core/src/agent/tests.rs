@@ -11,7 +11,7 @@ use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, 
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use coppice_protocol::world::{JobKey, World};
@@ -364,7 +364,7 @@ fn holds(fakes: &Fakes, programs: &[ProgramId]) {
 }
 
 fn held(program: ProgramId) -> RetainedProgram {
-    RetainedProgram { program, pages: 5, bytes: 20480 }
+    RetainedProgram { program, pages: 5, bytes: 20480, held_as: HeldAs::Table }
 }
 
 #[test]

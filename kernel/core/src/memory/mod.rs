@@ -37,6 +37,7 @@ mod retention;
 mod share;
 mod shared;
 mod space;
+mod spare;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -54,5 +55,6 @@ pub use self::reaper::Reaper;
 pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
 pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
+pub(crate) use self::spare::Spare;
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
 pub use self::stack::StartInfo;

@@ -23,6 +23,7 @@ use super::Staging;
 use super::member::Member;
 use crate::errno::Errno;
 use crate::executor;
+use crate::memory::Retention;
 use crate::net::testing::Net;
 use crate::net::{BoxFuture, Datagrams, Door, Neighbours, Wire};
 use crate::process::testing::{order, pool};
@@ -182,11 +183,12 @@ struct Node {
 fn node(wires: &Arc<Wires>, number: u32, staging: &Staged) -> Node {
     let quota = quota();
     let at = At(Arc::clone(wires), NodeId(number).address());
-    let staging_of = Staging::new(Arc::new(at), Arc::clone(&quota));
+    let retention: Arc<Retention> = Arc::default();
+    let staging_of = Staging::new(Arc::new(at), Arc::clone(&quota), &retention);
     assert!(executor::spawn(staging_of.clone().serve()).is_ok());
     let facts = NodeFacts {
         frames: pool(),
-        retention: Arc::default(),
+        retention,
         quota: Arc::clone(&quota),
         network: Arc::new(Net::new().dial.stack.clone()),
         staging: staging_of,
