@@ -8,4 +8,5 @@ pub(crate) mod forget;
 pub(crate) mod job;
 pub(crate) mod listings;
 pub(crate) mod orders;
+pub(crate) mod stage;
 pub(crate) mod up;

@@ -44,6 +44,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Up(up) => return commands::up::up(&client()?, up).await,
         Command::Down => commands::down::down(&client()?).await?,
         Command::Run(run) => return run::run(&client()?, run).await,
+        Command::Stage(stage) => commands::stage::stage(&client()?, stage).await?,
         Command::Nodes(listing) => commands::listings::nodes(&client()?, listing.json).await?,
         Command::Jobs(jobs) => commands::listings::jobs(&client()?, jobs).await?,
         Command::Job(job) => commands::job::job(&client()?, job).await?,

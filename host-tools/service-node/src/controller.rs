@@ -14,6 +14,7 @@ mod helpers;
 mod holdings;
 mod job;
 mod jobs;
+mod keeps;
 mod node;
 mod nodes;
 mod programs;
@@ -48,6 +49,7 @@ use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
+use self::keeps::Keeps;
 use self::node::{Node, Nodes};
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
@@ -120,6 +122,7 @@ pub struct Controller<P> {
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
     forgets: Forgets,
+    keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
     state: ClusterState,
@@ -163,6 +166,7 @@ impl<P: Plant> Controller<P> {
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
             forgets: Forgets::default(),
+            keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
             state: ClusterState::Starting,

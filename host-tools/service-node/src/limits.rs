@@ -17,6 +17,9 @@ pub const FORGET_TIME_MAX: Duration = Duration::from_secs(10);
 /// Whoever ordered it still waits for that answer.
 const _: () = assert!(FORGET_TIME_MAX.as_secs() < coppice_api::limits::FORGET_ANSWER_TIME_MAX.as_secs());
 
+/// Files on their way to nodes that are to keep them. A further one is refused.
+pub const KEEPS_MAX: usize = 16;
+
 /// Orders to forget that a node owes answers to. Of a node that owes more, the answers to the oldest are ignored.
 pub const DISCARDS_OWED_MAX: usize = 64;
 

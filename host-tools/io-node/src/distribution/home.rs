@@ -1,5 +1,6 @@
 //! The home of one transfer: carries out what its machine says, with the bytes of the file.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use coppice_protocol::ids::JobId;
 use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::homes::Permit;
 use super::piece::{Kept, Piece};
 use crate::disk::{JobPlace, Program};
 use crate::files::Result;
@@ -53,15 +55,31 @@ struct Burst {
     content: Option<Rc<Piece>>,
 }
 
+/// Why a file is sent, with what is held until the last thread that reads it is done.
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    /// A job has it staged, as the so-and-so-manieth.
+    Job { job: JobId, number: usize, _place: JobPlace },
+    /// Nodes are to keep it, by this request.
+    Kept { request: u64, _permit: Permit },
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job { job, number, .. } => write!(f, "staged file {number} of job {job}"),
+            Self::Kept { request, .. } => write!(f, "file to be kept of request {request}"),
+        }
+    }
+}
+
 /// See this module.
 #[derive(Debug)]
 pub(super) struct Home {
-    job: JobId,
-    file_number: usize,
+    /// Also of whatever reads for it.
+    cause: Cause,
     party: Party,
     file: Arc<Program>,
-    /// Held by whatever reads for it, too.
-    place: JobPlace,
     kept: Kept,
     /// At most [`READS_PER_TRANSFER_MAX`].
     bursts: Vec<Burst>,
@@ -72,21 +90,13 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The home of a job's file, which begins.
-    pub(super) fn begin(
-        (job, file_number): (JobId, usize),
-        mut party: Party,
-        file: Program,
-        place: JobPlace,
-        now_ns: u64,
-    ) -> Self {
+    /// The home of a file, which begins.
+    pub(super) fn begin(cause: Cause, mut party: Party, file: Program, now_ns: u64) -> Self {
         party.machine().begin(now_ns);
         Self {
-            job,
-            file_number,
+            cause,
             party,
             file: Arc::new(file),
-            place,
             kept: Kept::default(),
             bursts: Vec::new(),
             heard: 0,
@@ -103,7 +113,7 @@ impl Home {
         self.heard += 1;
         // Nobody needs to send bytes to where they come from, and none are kept.
         if let Err(error) = self.party.receive(source, datagram, now_ns, |_, _, _| {}) {
-            tracing::debug!(job = %self.job, file = self.file_number, %source, %error, "datagram of no use");
+            tracing::debug!(cause = %self.cause, %source, %error, "datagram of no use");
         }
     }
 
@@ -179,10 +189,10 @@ impl Home {
             Ok(start) => start,
             Err(error) => return self.read(piece, Err(error)),
         };
-        let (reads, place) = (ways.reads.clone(), self.place.clone());
+        let (reads, cause) = (ways.reads.clone(), self.cause.clone());
         tokio::task::spawn_blocking(move || {
             let result = Piece::finish(&plan, piece, start);
-            drop(place);
+            drop(cause);
             // Without an event loop nobody wants it.
             drop(reads.send(Read { transfer: plan.transfer, piece, result }));
         });
@@ -202,19 +212,19 @@ impl Home {
     /// Says so once: of a disk that fails, more is not to be said.
     fn fail(&mut self, piece: u32, error: Errno) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            tracing::error!(job = %self.job, file = self.file_number, piece, %error, "cannot read staged file");
+            tracing::error!(cause = %self.cause, piece, %error, "cannot read staged file");
         }
     }
 
     fn say_end(&self, outcome: &Outcome, now_ns: u64) {
         let Outcome::All { lost } = outcome else { return };
         let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
-        let (job, file, bytes) = (self.job, self.file_number, self.party.plan().bytes);
+        let (cause, bytes) = (&self.cause, self.party.plan().bytes);
         if lost.is_empty() {
-            tracing::info!(%job, file, bytes, ms, ?tally, "every node has the staged file");
+            tracing::info!(%cause, bytes, ms, ?tally, "every node has the staged file");
         } else {
             // They may have it all the same, or get it yet.
-            tracing::warn!(%job, file, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
+            tracing::warn!(%cause, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
         }
     }
 }

@@ -26,6 +26,7 @@ impl<P: Plant> Controller<P> {
             self.abandon_job(job, now);
         }
         self.end_forgets();
+        self.end_keeps();
         self.stop_nodes();
         for pset in &mut self.psets {
             if pset.helper.is_listening() {

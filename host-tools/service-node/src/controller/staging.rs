@@ -46,8 +46,8 @@ impl<P: Plant> Controller<P> {
 
 impl<P: Plant> Controller<P> {
     /// Whether the store may keep so much more for jobs: their files stay until they end, and no other makes room.
-    fn check_kept(&self, staged: &[Held]) -> Result<(), Refused> {
-        let kept = self.jobs.values().flat_map(|job| &job.staged).chain(staged);
+    pub(super) fn check_kept(&self, staged: &[Held]) -> Result<(), Refused> {
+        let kept = self.jobs.values().flat_map(|job| &job.staged).chain(self.keeps.files()).chain(staged);
         let kept: BTreeMap<_, _> = kept.map(|held| (held.id, stored_bytes(held.bytes))).collect();
         let bytes = kept.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let most = self.store.bytes_max();
@@ -95,9 +95,13 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
+    (!files.is_empty()).then(|| over(files, home, link))
+}
+
+/// Files that are sent from there over such links.
+pub(super) fn over(files: Vec<StagedFile>, home: PsetId, link: &LinkConfig) -> Staging {
     let (bytes_per_second, latency_ns) = speed(link);
-    let stall_ns = STALL_NS;
-    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, files })
+    Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns: STALL_NS, files }
 }
 
 /// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet

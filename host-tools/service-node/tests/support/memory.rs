@@ -6,7 +6,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::{
-    Discarded, RankRetention, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
+    Discarded, HeldAs, RankRetention, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
 };
 
 /// Pages a node holds of a program that ran on it.
@@ -15,6 +15,11 @@ pub(crate) const PAGES: u64 = 128;
 /// Memory that pages take with their page table, in these tests.
 pub(crate) fn bytes(pages: u64) -> u64 {
     (pages + 4) * 4096
+}
+
+/// A table of that many pages.
+pub(crate) fn table(program: ProgramId, pages: u64) -> RetainedProgram {
+    RetainedProgram { program, pages, bytes: bytes(pages), held_as: HeldAs::Table }
 }
 
 /// Memory of all nodes.
@@ -89,7 +94,7 @@ impl Memory {
         self.running.remove(&(job, rank));
         let held = self.held.entry(node).or_default();
         held.retain(|table| table.program != program);
-        held.insert(0, RetainedProgram { program, pages: self.pages, bytes: bytes(self.pages) });
+        held.insert(0, table(program, self.pages));
         held.truncate(RETAINED_PROGRAMS_MAX);
         let walk = WalkCounts { kept: self.pages, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
         Some(RankRetention { found, walk, held: held.clone() })

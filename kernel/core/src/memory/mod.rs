@@ -55,6 +55,6 @@ pub use self::reaper::Reaper;
 pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
 pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
-pub(crate) use self::spare::Spare;
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
+pub(crate) use self::spare::Spare;
 pub use self::stack::StartInfo;
