@@ -108,7 +108,8 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 14] = [
+const OTHERS: [&[&str]; 15] = [
+    &["stage", BUSYBOX],
     &["nodes"],
     &["jobs"],
     &["job", "1"],
