@@ -65,9 +65,9 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
-    /// List the programs that were run and the files that were staged, and which nodes hold pages of them
+    /// List programs that were run and files that were staged, and which nodes hold them
     Programs(Listing),
-    /// Have nodes give back the pages of programs and the files that they hold
+    /// Have nodes give back the pages of programs and the staged files that they hold
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),

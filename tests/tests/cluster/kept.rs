@@ -16,6 +16,8 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 const BYTES: usize = 8 * 1024 * 1024;
 
+const NOBODY: [u64; 0] = [];
+
 /// Where jobs find the staged file.
 const PATH: &str = "/data/of/the job";
 
@@ -44,13 +46,17 @@ fn kept_on(cluster: &Cluster, path: &Path) -> Vec<u64> {
     nodes.iter().filter_map(serde_json::Value::as_u64).collect()
 }
 
-/// Packets that the I/O node sent in its last transfer, as its log has it.
-fn packets_sent(cluster: &Cluster) -> u64 {
-    let log = std::fs::read_to_string(cluster.home_path().join("state/default/io-node-0.log")).expect("a log");
-    let last = log.lines().filter(|line| line.contains("every node has the staged file")).next_back();
-    let line = last.unwrap_or_else(|| panic!("no transfer in: {log}"));
-    let number = line.split("packets_sent: ").nth(1).and_then(|rest| rest.split(',').next());
-    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in: {line}"))
+/// Packets that the I/O node sent for this, as its log has it when that is over.
+fn packets_sent(cluster: &Cluster, cause: &str) -> u64 {
+    let mut sent = None;
+    wait_until("the transfer is over", TIME_MAX, || {
+        let log = std::fs::read_to_string(cluster.home_path().join("state/default/io-node-0.log")).expect("a log");
+        let line = log.lines().find(|line| line.contains(&format!(" cause={cause} ")));
+        let number = line.and_then(|line| line.split_once("packets_sent: ")?.1.split(',').next());
+        sent = number.and_then(|number| number.parse().ok());
+        if sent.is_some() { Ok(()) } else { Err(log) }
+    });
+    sent.expect("it was there")
 }
 
 /// Pages of the pattern in a node's memory.
@@ -65,7 +71,7 @@ fn a_file_stays_on_its_nodes_and_jobs_find_it_there() {
     let path = file(&cluster, "table", &pattern, BYTES);
     let staged = cluster.coppice(&["stage", text(&path)]).success();
     assert_eq!(staged.text(), format!("staged '{}' (8.0 MiB) on 4 nodes, 0 had it\n", text(&path)));
-    let whole = packets_sent(&cluster);
+    let whole = packets_sent(&cluster, "file to be kept of request 1");
     assert!(whole >= (BYTES / 8192) as u64, "{whole} packets");
     assert_eq!(kept_on(&cluster, &path), [0, 1, 2, 3]);
     for node in 0..4 {
@@ -77,10 +83,10 @@ fn a_file_stays_on_its_nodes_and_jobs_find_it_there() {
     assert_eq!(again.text(), format!("staged '{}' (8.0 MiB) on 2 nodes, 2 had it\n", text(&copy)));
     // A job that stages them has hardly anything sent, and every byte right.
     let stage = format!("{}={PATH}", text(&path));
-    for _ in 0..2 {
+    for job in 1..3 {
         let ran = cluster.run(&["-n", "4", "--stage", &stage, BUSYBOX, "sha256sum", PATH]).success();
         assert_eq!(ran.text(), format!("{}  {PATH}\n", sum(&path)).repeat(4));
-        let sent = packets_sent(&cluster);
+        let sent = packets_sent(&cluster, &format!("staged file 0 of job {job}"));
         assert!(sent < whole / 8, "{sent} packets instead of {whole}");
     }
     assert_eq!(kept_on(&cluster, &copy), [0, 1, 2, 3], "with the job nothing of it went");
@@ -93,7 +99,7 @@ fn a_file_stays_on_its_nodes_and_jobs_find_it_there() {
     let _ = job.go_on().success();
     let forgotten = cluster.coppice(&["forget"]).success();
     assert!(forgotten.text().starts_with("4 nodes gave back "), "busybox is gone, too: {}", forgotten.text());
-    assert_eq!(kept_on(&cluster, &copy), []);
+    assert_eq!(kept_on(&cluster, &copy), NOBODY);
     for node in 0..4 {
         memory_of(&cluster, node).assert_none(&pattern, "it was forgotten");
     }
@@ -137,7 +143,7 @@ fn its_memory_goes_to_whoever_wants_it() {
     // More than is left beside it.
     let wants = ["--nodes-list", "0", BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=40M", "count=1"];
     let _ = cluster.run(&wants).success();
-    assert_eq!(kept_on(&cluster, &path), []);
+    assert_eq!(kept_on(&cluster, &path), NOBODY);
     memory_of(&cluster, 0).assert_none(&pattern, "its memory was wanted");
     let _ = cluster.coppice(&["stage", text(&path)]).success();
     assert_eq!(kept_on(&cluster, &path), [0, 1]);
@@ -184,14 +190,14 @@ fn what_is_given_up_or_loses_a_node_leaves_nothing_half_done() {
     let pattern = Pattern::of_seed(91_004);
     let path = file(&cluster, "slow", &pattern, BYTES);
     let child = under_way(&cluster, &path, &pattern);
-    kill_process(Pid::from_child(&child), Signal::INT).expect("sent");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
     let ran = finish_child(child, "an order that is given up");
-    assert_eq!((ran.status, ran.stderr.as_str()), (130, ""));
+    assert_eq!((ran.status, ran.stderr.as_str()), (143, ""));
     wait_until("nodes have dropped what they had", TIME_MAX, || {
         let left: usize = (0..3).map(|node| pages(&cluster, node, &pattern)).sum();
         if left == 0 { Ok(()) } else { Err(format!("{left} pages")) }
     });
-    assert_eq!(kept_on(&cluster, &path), []);
+    assert_eq!(kept_on(&cluster, &path), NOBODY);
 
     let child = under_way(&cluster, &path, &pattern);
     cluster.kill_process("n2.qmp");

@@ -87,6 +87,7 @@ pub(super) struct Home {
     heard: usize,
     begun_ns: u64,
     has_failed: bool,
+    is_over: bool,
 }
 
 impl Home {
@@ -102,6 +103,7 @@ impl Home {
             heard: 0,
             begun_ns: now_ns,
             has_failed: false,
+            is_over: false,
         }
     }
 
@@ -216,8 +218,9 @@ impl Home {
         }
     }
 
-    fn say_end(&self, outcome: &Outcome, now_ns: u64) {
+    fn say_end(&mut self, outcome: &Outcome, now_ns: u64) {
         let Outcome::All { lost } = outcome else { return };
+        self.is_over = true;
         let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
         let (cause, bytes) = (&self.cause, self.party.plan().bytes);
         if lost.is_empty() {
@@ -225,6 +228,15 @@ impl Home {
         } else {
             // They may have it all the same, or get it yet.
             tracing::warn!(%cause, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let (cause, bytes, tally) = (&self.cause, self.party.plan().bytes, self.party.tally());
+            tracing::info!(%cause, bytes, ?tally, "nobody waits until every node says here that it has the staged file");
         }
     }
 }
