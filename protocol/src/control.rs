@@ -22,7 +22,6 @@ use crate::world::World;
 
 /// From the I/O node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum ToNode {
     /// Answer with [`ToIoNode::Pong`] at once.
     Ping {
