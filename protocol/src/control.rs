@@ -2,7 +2,7 @@
 //!
 //! Runs in a [`crate::session`] on [`crate::limits::CONTROL_PORT`]. Launch, kill and job-ended are idempotent: a node
 //! that is told to launch what it already runs, or to kill what it does not run, answers with what is the case. So are
-//! the orders of [`crate::retain`], which travel here too. Signals are numbered for that.
+//! the orders of [`crate::retain`] and [`crate::keep`], which travel here too. Signals are numbered for that.
 
 mod counters;
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::counters::RankCounters;
 use crate::ids::{JobId, ProgramId, Rank};
+use crate::keep::{Keep, Kept};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
 use crate::staging::Staging;
@@ -22,7 +23,6 @@ use crate::world::World;
 
 /// From the I/O node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum ToNode {
     /// Answer with [`ToIoNode::Pong`] at once.
     Ping {
@@ -46,6 +46,13 @@ pub enum ToNode {
     Discard(Discard),
     /// Leave QEMU with a status.
     PowerOff,
+    /// Have a file in memory, and keep it.
+    Keep(Keep),
+    /// Leave the transfer of a file that is to be kept. What is not all there is given back; what is stays.
+    EndKeep {
+        /// The number of the order that is meant.
+        request: u64,
+    },
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
@@ -91,6 +98,8 @@ pub enum ToIoNode {
     Discarded(Discarded),
     /// Something worth recording.
     Ras(RasEvent),
+    /// Answer to an order to keep a file.
+    Kept(Kept),
 }
 
 /// What a node says of itself when it is ready.
@@ -117,7 +126,7 @@ pub struct MemoryStatus {
     pub kernel: u64,
     /// Frames nobody uses.
     pub free: u64,
-    /// Retained pages and their tables. They are given back when memory is wanted.
+    /// Retained pages and their tables, and kept files that no job uses. They are given back when memory is wanted.
     pub retained: u64,
 }
 

@@ -7,6 +7,7 @@
 //! | [`control`] | node ↔ I/O node | launch, kill, heartbeat, job results, RAS events |
 //! | [`world`] | service node → nodes, inside `control` and `pset` | where a job's ranks are |
 //! | [`retain`] | node ↔ I/O node, inside `control` | which page tables a node keeps between jobs |
+//! | [`keep`] | node ↔ I/O node, inside `control` and `pset` | which files a node keeps without a job |
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
@@ -24,6 +25,7 @@ pub mod control;
 pub mod distribution;
 pub mod frame;
 pub mod ids;
+pub mod keep;
 pub mod limits;
 pub mod personality;
 pub mod pmi;

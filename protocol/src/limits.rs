@@ -29,6 +29,12 @@ pub const TREE_NODES_PER_REPLY_MAX: usize = 40;
 /// Programs whose page tables a node retains; beyond, the one that ran longest ago goes.
 pub const RETAINED_PROGRAMS_MAX: usize = 8;
 
+/// Files that a node keeps without a job; beyond, the one that was used longest ago goes.
+pub const KEPT_FILES_MAX: usize = 8;
+
+/// Transfers of files to be kept that a node takes part in at once; a further one is refused.
+pub const KEEPS_PER_NODE_MAX: usize = 4;
+
 /// Requests a node may have under way on its shipping connection; further ones wait in the node. None of them waits for
 /// anything but the disk.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 16;

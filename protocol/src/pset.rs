@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use crate::keep::{KeepFile, Kept};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
@@ -90,7 +91,7 @@ pub enum ToPset {
         /// How many, bytes.
         bytes: u32,
     },
-    /// Have these nodes give retained pages back. Each that is ready answers with [`FromPset::Discarded`].
+    /// Have these nodes give retained pages and kept files back. Each that is ready answers with [`FromPset::Discarded`].
     Discard {
         /// Number of the request, for the answers.
         request: u64,
@@ -103,6 +104,13 @@ pub enum ToPset {
     Shutdown,
     /// Say that you are alive: [`FromPset::Alive`].
     Ask,
+    /// Have nodes keep a file. Each that is ready answers with [`FromPset::Kept`].
+    Keep(KeepFile),
+    /// The transfer of a file to be kept is over, or given up: nodes that do not have all of it drop what they have.
+    EndKeep {
+        /// The number of its request.
+        request: u64,
+    },
 }
 
 /// A job as an I/O node needs it.
@@ -268,6 +276,20 @@ pub enum FromPset {
     Transferred(TransferEnd),
     /// How far such a transfer is. Said now and then, if the service node has taken all that was said before.
     Transferring(TransferProgress),
+    /// A node's answer to [`ToPset::Keep`].
+    Kept {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        answer: Kept,
+    },
+    /// A file that has its home on this pset cannot be sent.
+    KeepFailed {
+        /// The number of its request.
+        request: u64,
+        /// Why, one line.
+        reason: String,
+    },
 }
 
 /// Why a message could not be read or written.

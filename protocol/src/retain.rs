@@ -78,12 +78,12 @@ pub struct WalkCounts {
     pub walk_ns: u64,
 }
 
-/// From the I/O node to a node: give retained tables back.
+/// From the I/O node to a node: give retained tables and kept files back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discard {
     /// Number of the request, for the answer.
     pub request: u64,
-    /// The program whose table is to go; `None`: all of them.
+    /// The program whose table, or the file that, is to go; `None`: all of them. What a job uses stays.
     pub program: Option<ProgramId>,
 }
 
@@ -94,19 +94,30 @@ pub struct Discarded {
     pub request: u64,
     /// What was given back, in the order of [`Discarded::still_held`]; empty if there was nothing.
     pub given_back: Vec<RetainedProgram>,
-    /// What the node still holds, the program that ran last first.
+    /// What the node still holds, the program that ran last first, files behind programs.
     pub still_held: Vec<RetainedProgram>,
 }
 
-/// A program whose page table a node holds.
+/// As what a node holds bytes of a program or file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum HeldAs {
+    /// The page table of a program that ran.
+    Table,
+    /// A file that it was told to keep ([`crate::keep`]), all of it.
+    File,
+}
+
+/// A program whose page table a node holds, or a file that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetainedProgram {
     /// Which one.
     pub program: ProgramId,
-    /// Pages that a launch finds.
+    /// Pages that a launch, or who opens the file, finds.
     pub pages: u64,
     /// Memory that takes, page tables included, bytes.
     pub bytes: u64,
+    /// As what.
+    pub held_as: HeldAs,
 }
 
 /// What retention did for one rank.
@@ -116,7 +127,7 @@ pub struct RankRetention {
     pub found: u64,
     /// What the walk at the rank's end did.
     pub walk: WalkCounts,
-    /// What the node holds now, the program that ran last first. At most
-    /// [`crate::limits::RETAINED_PROGRAMS_MAX`] entries.
+    /// What the node holds now, the program that ran last first, files behind programs. At most
+    /// [`crate::limits::RETAINED_PROGRAMS_MAX`] of these and [`crate::limits::KEPT_FILES_MAX`] of those.
     pub held: Vec<RetainedProgram>,
 }

@@ -21,6 +21,7 @@ use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
+use crate::keep::{KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
@@ -199,6 +200,15 @@ impl Client {
     /// [`ApiError::Refused`] if no such program is known, or several are meant.
     pub async fn forget(&self, order: &ForgetOrder) -> Result<Forgotten, ApiError> {
         self.post_and_wait("/v1/programs/forget", order, FORGET_ANSWER_TIME_MAX).await
+    }
+
+    /// Has nodes keep a file, and waits until they have it. Dropping this before gives it up.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] with the reason: no such file, no such node, too long, …
+    pub async fn keep(&self, order: &KeepOrder) -> Result<KeepReport, ApiError> {
+        // It takes as long as the links are slow.
+        self.post_and_wait("/v1/files/keep", order, Duration::MAX).await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

@@ -2,7 +2,7 @@
 //!
 //! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
-//! [`job`], [`link`], [`ras`], [`program`], [`retain`]); what a running job writes comes as binary frames ([`stream`]), so
+//! [`job`], [`link`], [`ras`], [`program`], [`retain`], [`keep`]); what a running job writes comes as binary frames ([`stream`]), so
 //! that output is neither encoded nor copied more than needed. [`client`] is the typed way to all of it.
 //!
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
@@ -17,6 +17,7 @@ pub mod descriptors;
 pub mod error;
 pub mod holder;
 pub mod job;
+pub mod keep;
 pub mod limits;
 pub mod link;
 pub mod node;

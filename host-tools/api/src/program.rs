@@ -1,16 +1,16 @@
-//! Programs the service node keeps.
+//! Programs that the service node knows, and files that nodes keep.
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
-/// One program.
+/// One program or file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramView {
     /// BLAKE3 hash of its bytes, hexadecimal.
     pub hash: String,
     /// Length of its file, bytes.
     pub bytes: u64,
-    /// Memory its segments take when all of it was touched, bytes.
+    /// Memory its segments take when all of it was touched, bytes; 0 if it was only kept as a file.
     pub memory_bytes: u64,
     /// Where it was last submitted from.
     pub path: ByteString,
@@ -18,10 +18,16 @@ pub struct ProgramView {
     pub used_at_ns: u64,
     /// Whether its bytes are still in the store.
     pub stored: bool,
-    /// Nodes that hold pages of it.
+    /// Nodes that hold pages of it, of those it left there when it ran.
     pub nodes: Vec<u32>,
     /// Pages they hold, all together.
     pub retained_pages: u64,
     /// Memory that takes on them, page tables included, bytes.
     pub retained_bytes: u64,
+    /// Nodes that keep all of the file.
+    #[serde(default)]
+    pub kept_nodes: Vec<u32>,
+    /// Memory that takes on them, page tables included, bytes.
+    #[serde(default)]
+    pub kept_bytes: u64,
 }

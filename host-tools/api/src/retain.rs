@@ -3,7 +3,7 @@
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
-/// A program whose page table a node holds.
+/// A program whose page table a node holds, or a file that it keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetainedView {
     /// BLAKE3 hash of its bytes, hexadecimal.
@@ -12,6 +12,9 @@ pub struct RetainedView {
     pub pages: u64,
     /// Memory that takes, page tables included, bytes.
     pub bytes: u64,
+    /// It is a file that was staged to be kept, all of it.
+    #[serde(default)]
+    pub is_file: bool,
 }
 
 /// The last program a node ran in its present boot.
@@ -106,11 +109,11 @@ pub enum RetainAnswer {
     },
 }
 
-/// An order to give retained pages back.
+/// An order to give retained pages and kept files back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetOrder {
-    /// The program: the first digits of its hash, at least four, or the path of which it was the last program to be
-    /// submitted. Without it, all programs.
+    /// The program or file: the first digits of its hash, at least four, or the path of which it was the last to be
+    /// submitted or staged. Without it, all of them.
     pub program: Option<ByteString>,
 }
 

@@ -2,6 +2,7 @@
 
 mod link;
 mod run;
+mod stage;
 
 use std::ffi::OsString;
 
@@ -14,6 +15,7 @@ use coppice_qemu::processor::Processor;
 
 pub(crate) use self::link::Link;
 pub(crate) use self::run::Run;
+pub(crate) use self::stage::{Stage, StageNodes};
 use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
 
 /// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Down,
     /// Run a static Linux program on nodes and exit as it did
     Run(Run),
+    /// Put a file into the memory of nodes, for jobs that come
+    Stage(Stage),
     /// List the nodes, or with --links the links of the network
     Nodes(Nodes),
     /// Show links of the network, make them worse or better, cut them, record what passes
@@ -66,9 +70,9 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
-    /// List the programs that were run, and which nodes hold pages of them
+    /// List programs that were run and files that were staged, and which nodes hold them
     Programs(Listing),
-    /// Have nodes give back the pages of programs that they hold
+    /// Have nodes give back the pages of programs and the staged files that they hold
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
@@ -208,15 +212,16 @@ pub(crate) struct Job {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A node keeps the pages of programs that it ran, so that it starts them again without loading them, and gives them back \
-by itself when memory is wanted. A program that is running is not touched.\n\n\
+A node keeps the pages of programs that it ran, so that it starts them again without loading them, and files that were \
+staged on it, and gives them back by itself when memory is wanted. A program that is running is not touched, nor is a \
+file that a job uses.\n\n\
 Exit status: 0 if all nodes that held something gave it back; 125 if one did not answer.\n\nExamples:\n  \
-    coppice forget                  all programs\n  \
+    coppice forget                  all programs and files\n  \
     coppice forget ./hello          the program in this file, or that was last run from it\n  \
     coppice forget 5f3a92c01b7e     the program whose hash starts so, see `coppice programs`")]
 pub(crate) struct Forget {
-    /// The program: four or more digits its hash starts with, or its file as `run` takes it (./cafe for a file whose
-    /// name could be digits of a hash); without it, all programs
+    /// The program or staged file: four or more digits its hash starts with, or its file as `run` takes it (./cafe for
+    /// a file whose name could be digits of a hash); without it, all of them
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Option<OsString>,
     #[command(flatten)]

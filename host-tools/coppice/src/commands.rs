@@ -9,5 +9,6 @@ pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;
 pub(crate) mod orders;
+pub(crate) mod stage;
 mod transfers;
 pub(crate) mod up;

@@ -3,6 +3,7 @@
 //! is said through a queue, from whatever thread it was done on.
 
 mod data;
+mod keeps;
 mod names;
 mod opening;
 mod place;
@@ -23,6 +24,7 @@ pub(crate) use self::place::JobPlace;
 pub(crate) use self::program::{PagesStart, Program};
 
 use self::data::{Prepared, Tried};
+use self::keeps::{Keeps, OpenedKeep};
 use self::opening::Order;
 use self::place::{Owed, OwedClose, OwedOpen};
 use crate::descriptors::Descriptors;
@@ -41,6 +43,8 @@ pub(crate) enum Completion {
     Done(CallId, Answer),
     /// As [`crate::machine::Machine::closed`].
     Closed(PlaceId, Rank),
+    /// A file that is to be sent, to be kept, was opened, or why not.
+    KeepOpened(u64, std::result::Result<Box<OpenedKeep>, String>),
 }
 
 /// Where completions go in. There are at most as many as the machine has calls, jobs and ranks.
@@ -68,6 +72,8 @@ pub(crate) struct Disk {
     /// The files that jobs may have open.
     descriptors: Arc<Descriptors>,
     jobs: HashMap<PlaceId, Job>,
+    /// Files that are sent to be kept.
+    keeps: Keeps,
     /// Calls that may have to wait, and whose they are.
     prepared: HashMap<CallId, (JobPlace, Prepared)>,
     completions: Completions,
@@ -82,7 +88,7 @@ impl Disk {
     ) -> (Self, UnboundedReceiver<Completion>) {
         let (completions, queue) = unbounded_channel();
         let (jobs, prepared) = (HashMap::new(), HashMap::new());
-        (Self { opener, homes, descriptors, jobs, prepared, completions }, queue)
+        (Self { opener, homes, descriptors, jobs, keeps: Keeps::default(), prepared, completions }, queue)
     }
 
     /// As [`crate::machine::Effect::Open`]. What is opened comes in [`Completion::Opened`], for [`Disk::take`].

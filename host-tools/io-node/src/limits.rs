@@ -72,8 +72,11 @@ pub const DESCRIPTORS_PER_JOB: usize = 4;
 /// Open files of a staged file that has its home here: itself, and its tree.
 pub const DESCRIPTORS_PER_STAGED_FILE: usize = 2;
 
-/// Staged files that have their home here at once, until their jobs end; jobs with more are refused.
+/// Staged files that have their home here at once, until their jobs end, or nodes keep them; more are refused.
 pub const TRANSFERS_MAX: usize = coppice_protocol::limits::TRANSFERS_PER_PSET_MAX;
+
+/// Files on their way to be kept by nodes of the pset; further ones are refused.
+pub const KEEPS_MAX: usize = 64;
 
 /// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.

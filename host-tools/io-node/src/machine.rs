@@ -4,6 +4,7 @@
 //! effects out; a simulated world can do the same.
 //!
 //! - `lines` has the connections, from their handshake to their end; `nodes` which boot of each node may have them.
+//! - `keeps` has the files that nodes are to keep.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
 //!   is a record (`calls`).
@@ -15,6 +16,7 @@ mod effect;
 mod ending;
 mod input;
 mod jobs;
+mod keeps;
 mod lines;
 mod nodes;
 mod orders;
@@ -42,6 +44,7 @@ use self::calls::Calls;
 use self::effect::Effects;
 use self::ending::{Closing, Stopping};
 use self::jobs::Jobs;
+use self::keeps::Keeps;
 use self::lines::Lines;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
@@ -72,6 +75,7 @@ pub struct Machine {
     lines: Lines,
     nodes: Nodes,
     jobs: Jobs,
+    keeps: Keeps,
     places: Places,
     calls: Calls,
     closing: Closing,
@@ -107,6 +111,8 @@ impl Machine {
             }
             ToPset::Start(spec) => self.start(spec, now),
             ToPset::Discard { request, program, nodes } => self.discard(Discard { request, program }, &nodes),
+            ToPset::Keep(order) => self.keep(order),
+            ToPset::EndKeep { request } => self.end_keep(request),
             ToPset::Shutdown => self.stop(now),
             ToPset::Ask => self.outbox.push(FromPset::Alive),
             ToPset::Kill { .. }

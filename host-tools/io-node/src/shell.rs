@@ -153,6 +153,8 @@ impl Shell {
             Effect::Run(id) => self.disk.borrow_mut().run(id),
             Effect::Cancel(id) => self.disk.borrow_mut().cancel(id),
             Effect::Names { id, place, rank, call } => self.disk.borrow().names(id, (place, rank), call),
+            Effect::Keep(order) => self.disk.borrow_mut().keep(*order),
+            Effect::EndKeep(request) => self.disk.borrow_mut().end_keep(request),
             Effect::Close { place, rank, .. } => self.disk.borrow_mut().close(place, rank),
         }
     }
@@ -170,6 +172,12 @@ impl Shell {
                 Completion::Opened(place, opened) => {
                     let opened = opened.and_then(|opened| self.disk.borrow_mut().take(*opened));
                     self.with(|machine, now| machine.opened(place, opened, now));
+                }
+                Completion::KeepOpened(request, opened) => {
+                    let taken = opened.and_then(|opened| self.disk.borrow_mut().take_keep(*opened));
+                    if let Err(reason) = taken {
+                        self.with(|machine, _| machine.keep_failed(request, reason));
+                    }
                 }
                 Completion::Left(place) => self.with(|machine, _| machine.left(place)),
                 Completion::Done(id, answer) => self.with(|machine, now| machine.done(id, answer, now)),

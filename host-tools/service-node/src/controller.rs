@@ -15,6 +15,7 @@ mod helpers;
 mod holdings;
 mod job;
 mod jobs;
+mod keeps;
 mod links;
 mod node;
 mod nodes;
@@ -52,6 +53,7 @@ use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
 use self::job::Job;
+use self::keeps::Keeps;
 use self::links::Links;
 use self::node::{Node, Nodes};
 pub use self::requests::{Answer, Refused, Request};
@@ -117,6 +119,7 @@ pub struct Controller<P> {
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
     forgets: Forgets,
+    keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
     state: ClusterState,
@@ -162,6 +165,7 @@ impl<P: Plant> Controller<P> {
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
             forgets: Forgets::default(),
+            keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
             state: ClusterState::Starting,

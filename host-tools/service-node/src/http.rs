@@ -1,12 +1,14 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
 mod clusters;
+mod files;
 mod jobs;
 mod links;
 mod programs;
 mod streams;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
@@ -33,6 +35,8 @@ pub struct Api {
     imports: Arc<Semaphore>,
     files: HostFiles,
     connections: Connections,
+    /// Counts orders that are given up when whoever gave them is gone.
+    requests: Arc<AtomicU64>,
 }
 
 /// An answer, or why there is none.
@@ -43,7 +47,7 @@ impl Api {
     #[must_use]
     pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
-        Self { events, store, imports, files: HostFiles::default(), connections }
+        Self { events, store, imports, files: HostFiles::default(), connections, requests: Arc::default() }
     }
 
     /// All that can be asked.
@@ -60,12 +64,18 @@ impl Api {
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
             .route("/v1/jobs/{job}/input", put(streams::input))
+            .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))
             .route("/v1/programs", get(programs::list))
             .route("/v1/programs/forget", post(programs::forget))
             .fallback(async || Refused::missing("there is no such request".to_owned()))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
             .with_state(self)
+    }
+
+    /// A number that no other order has.
+    fn next_request(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Asks the controller and waits for its answer.

@@ -28,6 +28,8 @@ const _: () = assert!(LINK_TIME_MAX.as_secs() < coppice_api::limits::ANSWER_TIME
 
 /// The fabric makes links as ours may be.
 const _: () = assert!(coppice_api::limits::LINK_LATENCY_NS_MAX == coppice_fabric::limits::LATENCY_NS_MAX);
+/// Files on their way to nodes that are to keep them. A further one is refused.
+pub const KEEPS_MAX: usize = 16;
 
 /// Orders to forget that a node owes answers to. Of a node that owes more, the answers to the oldest are ignored.
 pub const DISCARDS_OWED_MAX: usize = 64;

@@ -11,7 +11,7 @@ use coppice_api::retain::{ForgetOrder, RetainedView};
 use coppice_protocol::control::{Exit, JobFailure};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::FromPset;
-use coppice_protocol::retain::{Discarded, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{Discarded, HeldAs, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::database::Database;
 use coppice_service_node::limits::{BOOT_TIME_MAX, KILL_TIME_MAX};
@@ -189,7 +189,12 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
             // What a node owes it may say in these words; anybody else's are nonsense.
             let is_owed = cluster.behaviour.owed.contains_key(&(NodeId(node), request));
             if !is_owed || pset != node / PSET_SIZE {
-                let table = RetainedProgram { program: support::program(9).id, pages: u64::MAX, bytes: u64::MAX };
+                let table = RetainedProgram {
+                    program: support::program(9).id,
+                    pages: u64::MAX,
+                    bytes: u64::MAX,
+                    held_as: HeldAs::Table,
+                };
                 let answer = Discarded { request, given_back: vec![table; 3], still_held: vec![table; 20] };
                 let event = cluster.behaviour.said(PsetId(pset), FromPset::Discarded { node: NodeId(node), answer });
                 cluster.event(event);
@@ -223,7 +228,8 @@ fn check_record(cluster: &mut Cluster) -> Result<(), TestCaseError> {
 }
 
 fn view(held: &RetainedProgram) -> RetainedView {
-    RetainedView { program: held.program.to_string(), pages: held.pages, bytes: held.bytes }
+    let is_file = held.held_as == HeldAs::File;
+    RetainedView { program: held.program.to_string(), pages: held.pages, bytes: held.bytes, is_file }
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use coppice_api::job::{JobState, Submission};
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::{FromPset, ToPset};
-use coppice_protocol::retain::{Discarded, RetainedProgram};
+use coppice_protocol::retain::{Discarded, HeldAs, RetainedProgram};
 use coppice_service_node::controller::{Event, Refused, Request};
 use coppice_service_node::database::ProgramRow;
 use coppice_service_node::limits::{FORGET_TIME_MAX, FORGETS_MAX};
@@ -235,7 +235,7 @@ fn answers_nobody_waits_for_change_nothing() {
     cluster.behaviour.discards = false;
     let mut waiting = begin(&mut cluster, Some("0101"));
     let before = cluster.nodes();
-    let table = RetainedProgram { program: program(9).id, pages: u64::MAX, bytes: u64::MAX };
+    let table = RetainedProgram { program: program(9).id, pages: u64::MAX, bytes: u64::MAX, held_as: HeldAs::Table };
     let said = |request| Discarded { request, given_back: vec![table; 3], still_held: vec![table; 99] };
     for (by, node, request) in [(0, 0, 1), (0, 0, 0), (0, 0, 3), (0, 0, u64::MAX), (2, 0, 2), (0, 3, 2), (0, 77, 2)] {
         cluster.said(by, FromPset::Discarded { node: NodeId(node), answer: said(request) });

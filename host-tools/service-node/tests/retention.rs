@@ -14,7 +14,7 @@ use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram, WalkCou
 use coppice_service_node::controller::Request;
 use coppice_service_node::database::{Database, ProgramRow};
 use support::behaviour::Answers;
-use support::memory::{PAGES, bytes};
+use support::memory::{PAGES, bytes, table};
 use support::{Cluster, PROGRAM, job, program};
 
 /// Where a job was placed: node, reason, pages.
@@ -196,8 +196,7 @@ fn what_a_node_ran_is_shown_and_recorded() {
     assert_eq!((nodes[0].last_program.as_ref(), nodes[1].last_program.as_ref()), (Some(&last), None));
     assert_eq!(recorded(&cluster, 0), (Some(last.clone()), vec![]), "as soon as the job has its nodes");
     cluster.end(id);
-    let table = RetainedProgram { program: program(7).id, pages: PAGES, bytes: bytes(PAGES) };
-    assert_eq!(recorded(&cluster, 0), (Some(last), vec![table]));
+    assert_eq!(recorded(&cluster, 0), (Some(last), vec![table(program(7).id, PAGES)]));
     assert_eq!(recorded(&cluster, 1), (None, vec![]));
 
     cluster.run_on(program(7), &[1]);

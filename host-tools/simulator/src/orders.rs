@@ -96,7 +96,8 @@ impl Orders {
             | ToIoNode::Failed(_)
             | ToIoNode::Waits(_)
             | ToIoNode::Retained(_)
-            | ToIoNode::Ras(_) => {}
+            | ToIoNode::Ras(_)
+            | ToIoNode::Kept(_) => {}
         }
     }
 

@@ -6,7 +6,8 @@ use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::retain::{
-    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
+    Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, RetentionPolicy,
+    WalkCounts,
 };
 
 /// Answers and ends that a boot remembers, for orders that come twice.
@@ -163,7 +164,7 @@ fn pages(program: ProgramId) -> u64 {
 fn tables(programs: &[ProgramId]) -> Vec<RetainedProgram> {
     let table = |program: &ProgramId| {
         let pages = pages(*program);
-        RetainedProgram { program: *program, pages, bytes: pages * 4096 }
+        RetainedProgram { program: *program, pages, bytes: pages * 4096, held_as: HeldAs::Table }
     };
     programs.iter().map(table).collect()
 }

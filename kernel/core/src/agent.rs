@@ -5,6 +5,7 @@
 
 mod conversation;
 mod jobs;
+mod keeps;
 mod ledger;
 mod outbox;
 mod reports;
@@ -12,12 +13,14 @@ mod retain;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 
@@ -40,14 +43,18 @@ pub trait Processes: Send + Sync {
     /// Cuts the node back to one program's pages. `None`, and nothing changes, if it holds none of that program.
     fn retain(&self, program: ProgramId) -> Option<WalkCounts>;
 
-    /// Gives the pages of one program back, or of all, and says what that was. Their memory is free when
+    /// Gives the pages of one program, or a kept file, back, or all, and says what that was. Their memory is free when
     /// [`Processes::freed`] is done.
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram>;
+
+    /// Has a file come to be kept, and helps others to it until none needs that. `tell` is called once, when all of
+    /// it is there, or will not be. If the future is dropped, what is not all there goes.
+    fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()>;
 
     /// Waits until the memory is free of what nobody needs any more.
     fn freed(&self) -> BoxFuture<'static, ()>;
 
-    /// What the node holds of programs that ran on it, the last one first.
+    /// What the node holds of programs that ran on it, the last one first, and the files that it keeps.
     fn held(&self) -> Vec<RetainedProgram>;
 
     /// Sends the processes of `job` a signal, wherever they are between launch and end. `SIGKILL` ends them.

@@ -89,6 +89,10 @@ pub const JOBS_KEPT_MAX: usize = 8;
 /// order is then carried out again, which changes nothing.
 pub const RETAIN_ANSWERS_KEPT_MAX: usize = 8;
 
+/// Answers to orders to keep files that the agent keeps for orders that come twice; the oldest go first. A repeated
+/// order then finds the file there, or has it come once more.
+pub const KEEP_ANSWERS_KEPT_MAX: usize = 16;
+
 /// How long the replies to an ended process's calls may take, ns; then the connection is broken off. As long, the
 /// network card may take to be done with its frames; then they are lost.
 pub const SCRUB_WAIT_NS_MAX: u64 = 1_000_000_000;

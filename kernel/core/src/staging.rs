@@ -5,8 +5,13 @@
 //! ranks share ([`room`]); it is hashed piece by piece before anybody uses it or gets it from here. Ranks see files as
 //! sealed memory by their paths ([`crate::files::shared`]), and a program's pages are taken from there. With the job
 //! all of it is gone.
+//!
+//! A file can also be [kept](kept) without a job: it comes in the same way ([`keep`]) and stays until its memory is
+//! wanted, or it is told to go. A job that names the same bytes finds them there, and has the node help the others.
 
 mod job;
+mod keep;
+mod kept;
 mod member;
 mod room;
 mod service;
@@ -14,4 +19,5 @@ mod service;
 mod tests;
 
 pub(crate) use self::job::OfJob;
+pub(crate) use self::keep::keep;
 pub use self::service::Staging;

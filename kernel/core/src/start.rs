@@ -89,7 +89,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let store = Store::new(frames, Arc::clone(&retention));
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));
-    let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota));
+    let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota), &retention);
     executor::spawn(staging.clone().serve())?;
     let network = Arc::new(stack.clone());
     let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network, staging };

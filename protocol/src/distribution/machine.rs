@@ -129,6 +129,14 @@ impl Machine {
         }
     }
 
+    /// The member has all of it already, and it is right.
+    pub fn holds_all(&mut self, now_ns: u64) {
+        if let Some(mut all) = PieceSet::none_of(self.plan.pieces()) {
+            all.fill();
+            self.holds(&all, now_ns);
+        }
+    }
+
     /// What it has.
     #[must_use]
     pub const fn pieces(&self) -> &PieceSet {
@@ -210,6 +218,9 @@ impl Machine {
         let passed = self.feeds.heard(piece, from, is_asked, now_ns);
         if let Some(passed) = passed {
             self.say_arrived(passed);
+        }
+        if self.have.is_whole() {
+            self.leave_again(from, piece);
         }
         if !self.have.has(piece) && !self.others.is_liar(from) {
             self.asks.heard(piece, from, now_ns);

@@ -4,6 +4,7 @@ mod world;
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use proptest::collection::btree_map;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
@@ -12,7 +13,7 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 pub(super) use self::world::plan;
 use self::world::{Network, SECOND_NS, SOUND, Trouble, World, key};
 use super::packet::{Content, Envelope, TransferKey, decode, encode};
-use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message};
+use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message, Outcome};
 use super::{PacketSet, PieceSet, Plan, PlanError, Scheme};
 
 const BRANCHES: Scheme = Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst };
@@ -216,6 +217,49 @@ fn what_a_member_has_is_not_sent_to_it() {
     let all = 15 * u64::from(plan.pieces() * plan.packets(0).count());
     // What was sent before they could say so.
     assert!(world.sent < all / 8, "{} datagrams", world.sent);
+}
+
+#[test]
+fn who_has_all_says_so_first_and_again_while_it_is_sent_pieces() {
+    let plan = plan(60_000, 15, Scheme::TwoTrees);
+    let mut machine = Machine::new(&plan, 8, 1, 0).expect("memory");
+    let said = |machine: &mut Machine| {
+        let effects: Vec<Effect> = core::iter::from_fn(|| machine.take()).collect();
+        let left = effects.iter().filter_map(|effect| match effect {
+            Effect::Say { to, message: Message::Leave { tree } } => Some((*to, *tree)),
+            _ => None,
+        });
+        (left.collect::<Vec<_>>(), effects.contains(&Effect::End(Outcome::Whole)))
+    };
+    machine.holds_all(0);
+    let parents = [0, 1].map(|tree| (plan.two_trees().parent(tree, 8), tree as u8));
+    assert_eq!(said(&mut machine), (parents.to_vec(), true));
+    // Each piece that comes all the same says that this was not heard; its packets are no more than one piece.
+    for packet in 0..3 {
+        assert!(machine.arrived(parents[0].0, 4, PacketSet::one(packet), 0, 1).is_empty());
+    }
+    assert!(machine.arrived(parents[0].0, 6, PacketSet::one(0), 0, 2).is_empty());
+    assert_eq!(said(&mut machine).0, [parents[0], parents[0]]);
+    // From elsewhere it means nothing.
+    machine.arrived(13, 5, PacketSet::one(0), 0, 3);
+    assert_eq!(said(&mut machine).0, []);
+}
+
+#[test]
+fn those_who_have_all_help_the_others_whatever_is_lost() {
+    let plan = plan(200_000, 15, Scheme::TwoTrees);
+    let network = Network { lost: 200, ..SOUND };
+    for kept in [1, 2, 5, 8, 14] {
+        let held = (1..=kept).map(|member| (member, Trouble::Holds(1))).collect();
+        let world = World::new(plan, network, held, u64::from(kept)).run();
+        world.check().expect("all have it");
+        assert!(world.lost.as_ref().is_some_and(|lost| lost.is_empty()));
+    }
+    let all = (1..=15).map(|member| (member, Trouble::Holds(1))).collect();
+    let world = World::new(plan, network, all, 1).run();
+    world.check().expect("they have it");
+    let whole = 15 * u64::from(plan.pieces() * plan.packets(0).count());
+    assert!(world.sent < whole / 8, "{} datagrams of {whole}", world.sent);
 }
 
 #[test]

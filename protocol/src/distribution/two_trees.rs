@@ -439,6 +439,18 @@ impl Machine {
         }
     }
 
+    /// The member, which lacks nothing, is sent a piece all the same: its parent may not have heard that it left, and
+    /// hears it once more for each piece.
+    pub(super) fn leave_again(&mut self, from: u32, piece: u32) {
+        let Shape::Two(_) = self.shape else { return };
+        let tree = tree_of(piece);
+        let feed = &mut self.feeds.feeds[tree];
+        let is_told = feed.told.replace(piece) == Some(piece);
+        if feed.parent == from && feed.is_left && !is_told {
+            self.say(from, Message::Leave { tree: tree as u8 });
+        }
+    }
+
     /// Leaves both parents: it asks for what it lacks.
     pub(super) fn leave_all(&mut self, now_ns: u64) {
         if let Shape::Two(_) = self.shape {

@@ -9,11 +9,12 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{
-    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+    Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
 };
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
@@ -30,7 +31,8 @@ const RANK: Rank = Rank(4);
 const MEMORY: MemoryStatus = MemoryStatus { total: 3, kernel: 2, free: 1, retained: 9 };
 const PROGRAM: ProgramId = ProgramId([0xcc; 32]);
 const WALK: WalkCounts = WalkCounts { kept: 1, dropped: 2, zeroed: 3, discarded: 4, walk_ns: 5 };
-const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7 };
+const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7, held_as: HeldAs::Table };
+const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -129,6 +131,14 @@ fn staging() -> Staging {
     }
 }
 
+fn transfer() -> KeptTransfer {
+    KeptTransfer { request: 9, world: world(), staging: staging() }
+}
+
+fn kept(outcome: KeepOutcome) -> Kept {
+    Kept { request: 9, outcome, held: vec![HELD, KEPT] }
+}
+
 #[test]
 fn control() {
     let mut table = String::new();
@@ -178,6 +188,17 @@ fn control() {
     }
     line(&mut table, "Discarded", &ToIoNode::Discarded(discarded()));
     line(&mut table, "Ras", &ToIoNode::Ras(event()));
+    let keep = Keep { generation: Generation(2), node: NodeId(6), transfer: transfer() };
+    line(&mut table, "Keep", &ToNode::Keep(keep));
+    line(&mut table, "EndKeep", &ToNode::EndKeep { request: 9 });
+    let outcomes = [
+        ("Kept Whole", KeepOutcome::Whole { was_here: true }),
+        ("Kept Refused", KeepOutcome::Refused("w".into())),
+        ("Kept OtherBoot", KeepOutcome::OtherBoot(Generation(2))),
+    ];
+    for (name, outcome) in outcomes {
+        line(&mut table, name, &ToIoNode::Kept(kept(outcome)));
+    }
     insta::assert_snapshot!(table);
 }
 
@@ -317,6 +338,12 @@ fn pset() {
     let end = TransferEnd { of, pieces: 3, elapsed_ns, bytes_sent, answered: 4, lost: 1, first_lost: vec![5] };
     line(&mut table, "Transferred", &FromPset::Transferred(end));
     line(&mut table, "Transferring", &FromPset::Transferring(TransferProgress { of, bytes: 700, whole: 6 }));
+    let file = KeepFile { transfer: transfer(), nodes: vec![node], file: "/f".into() };
+    line(&mut table, "Keep", &ToPset::Keep(file));
+    line(&mut table, "EndKeep", &ToPset::EndKeep { request: 9 });
+    let answer = kept(KeepOutcome::Whole { was_here: false });
+    line(&mut table, "Kept", &FromPset::Kept { node, answer });
+    line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
     writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
     insta::assert_snapshot!(table);

@@ -24,6 +24,7 @@ mod hung;
 mod interrupted;
 mod isolation;
 mod jobs;
+mod kept;
 mod likeness;
 mod links;
 mod mpi;

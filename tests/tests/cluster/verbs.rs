@@ -108,7 +108,8 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 17] = [
+const OTHERS: [&[&str]; 18] = [
+    &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
     &["link", "0-1,io0"],

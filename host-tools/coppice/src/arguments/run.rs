@@ -171,7 +171,7 @@ fn parse_stdin_rank(text: &str) -> Result<StdinRank, String> {
 pub(crate) struct NodesList(pub(crate) Vec<u32>);
 
 /// Node numbers and ranges of them, both ends included: `3,1,4-5`.
-fn parse_nodes(text: &str) -> Result<NodesList, String> {
+pub(super) fn parse_nodes(text: &str) -> Result<NodesList, String> {
     let number = |digits: &str| {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err("give node numbers and ranges, such as 0,3-5".to_owned());
@@ -189,7 +189,7 @@ fn parse_nodes(text: &str) -> Result<NodesList, String> {
         for node in first..=last {
             // Also what bounds the list: there are only so many numbers.
             if nodes.contains(&node) {
-                return Err(format!("node {node} is named twice; it runs one rank at a time"));
+                return Err(format!("node {node} is named twice; name each node once"));
             }
             nodes.push(node);
         }

@@ -1,4 +1,4 @@
-//! `coppice forget`: has nodes give back what they hold of programs.
+//! `coppice forget`: has nodes give back what they hold of programs, and the files that they keep.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -8,9 +8,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::Builder;
 
 use coppice_protocol::ids::NodeId;
+use coppice_protocol::keep::KeepFile;
 use coppice_protocol::pset::StartJob;
 
-use super::place::{JobPlace, OwedOpen};
+use super::OpenedKeep;
+use super::place::{JobPlace, OwedKeep, OwedOpen};
 use super::program::Program;
 use crate::descriptors::JobDescriptors;
 use crate::distribution::{self, Permit, StagedFile};
@@ -46,10 +48,27 @@ pub(crate) struct Opened {
     pub place: JobPlace,
 }
 
+/// A file to be opened that is to be sent, to be kept.
+#[derive(Debug)]
+pub(super) struct KeepOrder {
+    pub order: KeepFile,
+    pub permit: Permit,
+    pub descriptors: JobDescriptors,
+    pub owed: OwedKeep,
+}
+
+/// Something to be opened.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+enum ToOpen {
+    Job(Order),
+    Keep(KeepOrder),
+}
+
 /// A thread that starts the jobs' threads. They could open nothing if the event loop started them.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    orders: Sender<Order>,
+    orders: Sender<ToOpen>,
 }
 
 impl Opener {
@@ -58,7 +77,7 @@ impl Opener {
     /// # Errors
     /// If there can be no thread.
     pub(crate) fn start() -> std::io::Result<Self> {
-        // As many wait in it as the machine has jobs that are being opened.
+        // As many wait in it as the machine has jobs and files that are being opened.
         let (sender, orders) = channel();
         Builder::new().name("opener".to_owned()).spawn(move || orders.into_iter().for_each(start_thread))?;
         Ok(Self { orders: sender })
@@ -66,16 +85,33 @@ impl Opener {
 
     /// Has a job opened. An order that nobody takes is dropped, which is heard.
     pub(super) fn open(&self, order: Order) {
-        drop(self.orders.send(order));
+        drop(self.orders.send(ToOpen::Job(order)));
+    }
+
+    /// The same for a file that is to be sent.
+    pub(super) fn open_keep(&self, order: KeepOrder) {
+        drop(self.orders.send(ToOpen::Keep(order)));
     }
 }
 
-/// Starts a job's thread. Without one, the order's end is heard.
-fn start_thread(order: Order) {
-    let started = Builder::new().name(format!("job {}", order.spec.job)).spawn(move || work_for_job(order));
+/// Starts a job's or file's thread. Without one, the order's end is heard.
+fn start_thread(order: ToOpen) {
+    let started = match order {
+        ToOpen::Job(order) => Builder::new().name(format!("job {}", order.spec.job)).spawn(move || work_for_job(order)),
+        ToOpen::Keep(order) => {
+            let name = format!("keep {}", order.order.transfer.request);
+            Builder::new().name(name).spawn(move || open_kept(order))
+        }
+    };
     if let Err(error) = started {
-        tracing::warn!(%error, "cannot start a thread for a job");
+        tracing::warn!(%error, "cannot start a thread that opens files");
     }
+}
+
+/// Opens a file that is to be sent.
+fn open_kept(KeepOrder { order, permit, descriptors, owed }: KeepOrder) {
+    let file = distribution::open_kept(&order);
+    owed.pay(file.map(|file| Box::new(OpenedKeep { order, file, permit, descriptors })));
 }
 
 /// A job's first thread: opens its root, program and staged files, and then starts the threads of its nodes, in

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coppice_protocol::ids::Rank;
 use rustix::io::Errno;
 
-use super::{Completion, Completions, Opened};
+use super::{Completion, Completions, Opened, OpenedKeep};
 use crate::files::Result;
 use crate::machine::{Answer, CallId, PlaceId, failed};
 
@@ -62,6 +62,41 @@ impl Drop for OwedOpen {
         let opened = self.opened.take();
         let opened = opened.unwrap_or_else(|| Err("cannot start a thread that opens its root".to_owned()));
         drop(self.completions.send(Completion::Opened(self.place, opened)));
+    }
+}
+
+/// What was opened of a file that is to be sent, to be kept. If that is not paid, there could be no thread for it.
+#[derive(Debug)]
+pub(super) struct OwedKeep {
+    request: u64,
+    completions: Completions,
+    opened: Option<core::result::Result<Box<OpenedKeep>, String>>,
+    is_nothing: bool,
+}
+
+impl OwedKeep {
+    pub(super) fn new(request: u64, completions: Completions) -> Self {
+        Self { request, completions, opened: None, is_nothing: false }
+    }
+
+    pub(super) fn pay(mut self, opened: core::result::Result<Box<OpenedKeep>, String>) {
+        self.opened = Some(opened);
+    }
+
+    /// Nothing is owed: the file is sent from elsewhere.
+    pub(super) fn nothing(mut self) {
+        self.is_nothing = true;
+    }
+}
+
+impl Drop for OwedKeep {
+    fn drop(&mut self) {
+        if self.is_nothing {
+            return;
+        }
+        let opened = self.opened.take();
+        let opened = opened.unwrap_or_else(|| Err("cannot start a thread that opens the file".to_owned()));
+        drop(self.completions.send(Completion::KeepOpened(self.request, opened)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The home of one transfer: carries out what its machine says, with the bytes of the file.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use coppice_protocol::transfer::FileOfJob;
 use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::homes::Permit;
 use super::piece::{Kept, Piece};
 use super::report::{Says, Watch, end_of};
 use crate::disk::{JobPlace, Program};
@@ -55,14 +57,41 @@ struct Burst {
     content: Option<Rc<Piece>>,
 }
 
+/// Why a file is sent, with what is held until the last thread that reads it is done.
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    /// A job has it staged, as the so-and-so-manieth.
+    Job { of: FileOfJob, _place: JobPlace },
+    /// Nodes are to keep it, by this request.
+    Kept { request: u64, _permit: Permit },
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job { of, .. } => write!(f, "staged file {} of job {}", of.file, of.job),
+            Self::Kept { request, .. } => write!(f, "file to be kept of request {request}"),
+        }
+    }
+}
+
+impl Cause {
+    /// Which file of which job it is, if a job has it staged.
+    const fn of_job(&self) -> Option<FileOfJob> {
+        match self {
+            Self::Job { of, .. } => Some(*of),
+            Self::Kept { .. } => None,
+        }
+    }
+}
+
 /// See this module.
 #[derive(Debug)]
 pub(super) struct Home {
-    of: FileOfJob,
+    /// Also of whatever reads for it.
+    cause: Cause,
     party: Party,
     file: Arc<Program>,
-    /// Held by whatever reads for it, too.
-    place: JobPlace,
     kept: Kept,
     /// At most [`READS_PER_TRANSFER_MAX`].
     bursts: Vec<Burst>,
@@ -71,23 +100,24 @@ pub(super) struct Home {
     begun_ns: u64,
     watch: Watch,
     has_failed: bool,
+    is_over: bool,
 }
 
 impl Home {
-    /// The home of a job's file, which begins.
-    pub(super) fn begin(of: FileOfJob, mut party: Party, file: Program, place: JobPlace, now_ns: u64) -> Self {
+    /// The home of a file, which begins.
+    pub(super) fn begin(cause: Cause, mut party: Party, file: Program, now_ns: u64) -> Self {
         party.machine().begin(now_ns);
         Self {
-            of,
+            cause,
             party,
             file: Arc::new(file),
-            place,
             kept: Kept::default(),
             bursts: Vec::new(),
             heard: 0,
             begun_ns: now_ns,
             watch: Watch::new(now_ns),
             has_failed: false,
+            is_over: false,
         }
     }
 
@@ -99,7 +129,7 @@ impl Home {
         self.heard += 1;
         // Nobody needs to send bytes to where they come from, and none are kept.
         if let Err(error) = self.party.receive(source, datagram, now_ns, |_, _, _| {}) {
-            tracing::debug!(job = %self.of.job, file = self.of.file, %source, %error, "datagram of no use");
+            tracing::debug!(cause = %self.cause, %source, %error, "datagram of no use");
         }
     }
 
@@ -141,9 +171,8 @@ impl Home {
                 continue;
             }
             self.heard = 0;
-            if let Some(progress) = self.watch.look(self.of, &mut self.party, now_ns) {
-                ways.says.goes_on(progress);
-            }
+            let progress = self.cause.of_job().and_then(|of| self.watch.look(of, &mut self.party, now_ns));
+            progress.into_iter().for_each(|progress| ways.says.goes_on(progress));
             let due_ns = self.party.machine().due_ns();
             if has_advanced || due_ns.is_none_or(|due_ns| due_ns > now_ns) {
                 return Pause::Until(due_ns);
@@ -178,10 +207,10 @@ impl Home {
             Ok(start) => start,
             Err(error) => return self.read(piece, Err(error)),
         };
-        let (reads, place) = (ways.reads.clone(), self.place.clone());
+        let (reads, cause) = (ways.reads.clone(), self.cause.clone());
         tokio::task::spawn_blocking(move || {
             let result = Piece::finish(&plan, piece, start);
-            drop(place);
+            drop(cause);
             // Without an event loop nobody wants it.
             drop(reads.send(Read { transfer: plan.transfer, piece, result }));
         });
@@ -201,21 +230,33 @@ impl Home {
     /// Says so once: of a disk that fails, more is not to be said.
     fn fail(&mut self, piece: u32, error: Errno) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            tracing::error!(job = %self.of.job, file = self.of.file, piece, %error, "cannot read staged file");
+            tracing::error!(cause = %self.cause, piece, %error, "cannot read staged file");
         }
     }
 
-    fn say_end(&self, outcome: &Outcome, ways: Ways<'_>, now_ns: u64) {
+    fn say_end(&mut self, outcome: &Outcome, ways: Ways<'_>, now_ns: u64) {
         let Outcome::All { lost } = outcome else { return };
-        let end = end_of(self.of, &self.party, self.begun_ns, lost, now_ns);
-        let (job, file, ms) = (self.of.job, self.of.file, end.elapsed_ns / 1_000_000);
+        self.is_over = true;
+        let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
+        let (cause, bytes) = (&self.cause, self.party.plan().bytes);
         if lost.is_empty() {
-            tracing::info!(%job, file, ms, ?end, "every node has the staged file");
+            tracing::info!(%cause, bytes, ms, ?tally, "every node has the staged file");
         } else {
             // They may have it all the same, or get it yet.
-            tracing::warn!(%job, file, ms, ?end, "nodes did not say that they have the staged file");
+            tracing::warn!(%cause, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
         }
-        ways.says.ended(end);
+        if let Some(of) = self.cause.of_job() {
+            ways.says.ended(end_of(of, &self.party, self.begun_ns, lost, now_ns));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let (cause, bytes, tally) = (&self.cause, self.party.plan().bytes, self.party.tally());
+            tracing::info!(%cause, bytes, ?tally, "nobody waits until every node says here that it has the staged file");
+        }
     }
 }
 

@@ -12,13 +12,15 @@ use std::task::Poll;
 use coppice_endpoint::DatagramPort;
 use coppice_protocol::distribution::{HOME, Party, TransferId, packet};
 use coppice_protocol::ids::PsetId;
+use coppice_protocol::keep::{KeepFile, KeptTransfer};
 use coppice_protocol::pset::StartJob;
 use coppice_protocol::staging::{Roster, Staging};
+use coppice_protocol::world::World;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::alarm::Alarm;
-use super::home::{Home, Pause, Read, Ways};
+use super::home::{Cause, Home, Pause, Read, Ways};
 use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
@@ -40,13 +42,13 @@ pub(crate) struct Homes {
     says: Says,
 }
 
-/// That a job's files may have homes here, which it is for them to have before they are opened.
-#[derive(Debug)]
+/// That files may have homes here, which it is for them to have before they are opened.
+#[derive(Clone, Debug)]
 pub(crate) struct Permit {
-    _homes: OwnedSemaphorePermit,
+    _homes: Arc<OwnedSemaphorePermit>,
 }
 
-/// The homes of a job's files. They go with it.
+/// The homes of a job's files, or of one that nodes are to keep. They go with it.
 #[derive(Debug)]
 pub(crate) struct Held {
     homes: Rc<Homes>,
@@ -89,7 +91,18 @@ impl Homes {
     /// # Errors
     /// Why not.
     pub(crate) fn permit(&self, spec: &StartJob) -> Result<Option<Permit>, String> {
-        let files = self.files(spec);
+        self.permit_for(self.files(spec))
+    }
+
+    /// The same for a file that nodes are to keep.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn permit_kept(&self, order: &KeepFile) -> Result<Option<Permit>, String> {
+        self.permit_for(usize::from(order.transfer.staging.home == self.pset))
+    }
+
+    fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
         if files == 0 {
             return Ok(None);
         }
@@ -98,12 +111,12 @@ impl Homes {
         let homes = permit.ok_or_else(|| {
             let free = self.free.available_permits();
             format!(
-                "pset {} stages at most {TRANSFERS_MAX} files at once, {free} more of them now, and the job has \
-                 {files}; wait for other jobs",
+                "pset {} stages at most {TRANSFERS_MAX} files at once, {free} more of them now, and there are {files} \
+                 more; wait for other jobs",
                 self.pset
             )
         })?;
-        Ok(Some(Permit { _homes: homes }))
+        Ok(Some(Permit { _homes: Arc::new(homes) }))
     }
 
     /// Gives a job's files their homes, which begin at once.
@@ -118,23 +131,48 @@ impl Homes {
         place: &JobPlace,
     ) -> Result<Held, String> {
         let mut held = Held { homes: Rc::clone(self), transfers: Vec::new(), _permit: permit };
-        let now_ns = self.clock.now_ns();
-        for (index, StagedFile { plan, file }) in files.into_iter().enumerate() {
-            let key = Staging::key(&spec.world.key, spec.job, index);
-            let seed = random().map_err(|error| format!("cannot stage files: {error}"))?;
-            let party = Roster::new(self.pset, &spec.world)
-                .and_then(|roster| Party::new(&plan, key, roster, HOME, u64::from_le_bytes(seed), now_ns))
-                .ok_or("no memory to stage files")?;
-            let mut table = self.table.borrow_mut();
-            if table.contains_key(&plan.transfer) {
-                return Err(format!("files of job {} are being staged already", spec.job));
-            }
-            let home = Home::begin(Staging::file(spec.job, index), party, file, place.clone(), now_ns);
-            table.insert(plan.transfer, home);
-            held.transfers.push(plan.transfer);
+        for (number, file) in files.into_iter().enumerate() {
+            let key = Staging::key(&spec.world.key, spec.job, number);
+            let cause = Cause::Job { of: Staging::file(spec.job, number), _place: place.clone() };
+            held.transfers.push(self.begin(cause, &spec.world, key, file)?);
         }
-        self.changed.notify_one();
         Ok(held)
+    }
+
+    /// Gives a file that nodes are to keep its home, which begins at once.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn add_kept(
+        self: &Rc<Self>,
+        transfer: &KeptTransfer,
+        file: StagedFile,
+        permit: Permit,
+    ) -> Result<Held, String> {
+        let cause = Cause::Kept { request: transfer.request, _permit: permit.clone() };
+        let begun = self.begin(cause, &transfer.world, transfer.key(), file)?;
+        Ok(Held { homes: Rc::clone(self), transfers: vec![begun], _permit: permit })
+    }
+
+    fn begin(
+        &self,
+        cause: Cause,
+        world: &World,
+        key: packet::TransferKey,
+        StagedFile { plan, file }: StagedFile,
+    ) -> Result<TransferId, String> {
+        let now_ns = self.clock.now_ns();
+        let seed = random().map_err(|error| format!("cannot stage files: {error}"))?;
+        let party = Roster::new(self.pset, world)
+            .and_then(|roster| Party::new(&plan, key, roster, HOME, u64::from_le_bytes(seed), now_ns))
+            .ok_or("no memory to stage files")?;
+        let mut table = self.table.borrow_mut();
+        if table.contains_key(&plan.transfer) {
+            return Err(format!("{cause} is being sent already"));
+        }
+        table.insert(plan.transfer, Home::begin(cause, party, file, now_ns));
+        self.changed.notify_one();
+        Ok(plan.transfer)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The files that a job stages, opened.
+//! The files that a job stages, or nodes are to keep, opened.
 
-use coppice_protocol::distribution::Plan;
+use coppice_protocol::distribution::{Plan, PlanError};
+use coppice_protocol::keep::KeepFile;
 use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::program::PAGE_BYTES;
 use coppice_protocol::pset::StartJob;
+use coppice_protocol::staging;
 use coppice_protocol::text::ByteString;
 
 use crate::disk::Program;
@@ -26,15 +28,32 @@ pub(crate) fn open(spec: &StartJob) -> Result<Vec<StagedFile>, String> {
         return Err(format!("cannot stage {files} files that lie at {paths} places; {STAGED_FILES_MAX} are possible"));
     }
     let open_one = |(index, path): (usize, &ByteString)| {
-        let plan = staging.plan(spec.job, index, spec.world.node_count());
-        let plan = plan.map_err(|error| format!("cannot stage file {path}: {error}"))?;
-        if !u64::from(plan.piece_bytes).is_multiple_of(PAGE_BYTES) {
-            return Err(format!("cannot stage file {path} over links with an MTU of {}", staging.mtu));
-        }
-        let file = &staging.files[index];
-        let file = Program::open(path, file.content, file.bytes)
-            .map_err(|error| format!("cannot read staged file {path}: {error}"))?;
-        Ok(StagedFile { plan, file })
+        open_one(path, &staging.files[index], staging.mtu, staging.plan(spec.job, index, spec.world.node_count()))
     };
     spec.staged_files.iter().enumerate().map(open_one).collect()
+}
+
+/// Opens a file that nodes are to keep. That may wait for a disk.
+///
+/// # Errors
+/// Why it cannot be sent.
+pub(crate) fn open_kept(order: &KeepFile) -> Result<StagedFile, String> {
+    let (transfer, path) = (&order.transfer, &order.file);
+    let file = transfer.file().map_err(|error| format!("cannot stage file {path}: {error}"))?;
+    open_one(path, file, transfer.staging.mtu, transfer.plan())
+}
+
+fn open_one(
+    path: &ByteString,
+    file: &staging::StagedFile,
+    mtu: u16,
+    plan: Result<Plan, PlanError>,
+) -> Result<StagedFile, String> {
+    let plan = plan.map_err(|error| format!("cannot stage file {path}: {error}"))?;
+    if !u64::from(plan.piece_bytes).is_multiple_of(PAGE_BYTES) {
+        return Err(format!("cannot stage file {path} over links with an MTU of {mtu}"));
+    }
+    let file = Program::open(path, file.content, file.bytes)
+        .map_err(|error| format!("cannot read staged file {path}: {error}"))?;
+    Ok(StagedFile { plan, file })
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use coppice_endpoint::NetError;
 use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::keep::KeepFile;
 use coppice_protocol::pset::StartJob;
 use coppice_protocol::ship::{Call, Reply};
 
@@ -91,6 +92,11 @@ pub enum Effect {
         /// Where it ran.
         node: NodeId,
     },
+    /// Open a file that nodes are to keep and send it to them, if its home is here; if that cannot be, say so with
+    /// [`super::Machine::keep_failed`].
+    Keep(Box<KeepFile>),
+    /// Nothing is wanted any more of the file of that request.
+    EndKeep(u64),
 }
 
 /// The effects that nobody has taken yet.

@@ -36,6 +36,7 @@ impl Machine {
                 for job in self.jobs.live_on(identity.node) {
                     self.launch_or_kill(job, identity.node, now);
                 }
+                self.tell_keeps_again(identity.node);
             }
         }
     }
@@ -199,7 +200,7 @@ impl Machine {
     }
 
     /// Says something to a node that is ready and connected.
-    fn send_control(&mut self, node: NodeId, order: &(impl Serialize + std::fmt::Debug)) {
+    pub(super) fn send_control(&mut self, node: NodeId, order: &(impl Serialize + std::fmt::Debug)) {
         let control = self.nodes.control(node);
         let sent = control.map(|(_, line)| self.send(line, 0, order, Vec::new()));
         if let Some(Err(error)) = sent {

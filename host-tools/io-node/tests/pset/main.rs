@@ -4,6 +4,7 @@
 mod common;
 mod confined;
 mod descriptors;
+mod keeps;
 mod node;
 mod once;
 mod ranks;

@@ -3,7 +3,9 @@
 use coppice_protocol::control::{Launch, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
-use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{
+    Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+};
 use coppice_protocol::session::{Channel, Identity};
 use coppice_protocol::ship::{Call, Handle, Reply};
 
@@ -136,7 +138,7 @@ fn only_the_named_nodes_that_are_ready_discard() {
 fn answers_to_discard_keep_their_number() {
     run(async {
         let (mut pset, node) = Pset::with_node().await;
-        let held = RetainedProgram { program: PROGRAM, pages: 20, bytes: 90_112 };
+        let held = RetainedProgram { program: PROGRAM, pages: 20, bytes: 90_112, held_as: HeldAs::Table };
         for request in [8, 9, u64::MAX] {
             pset.send(ToPset::Discard { request, program: None, nodes: vec![NODE] }).await;
             assert_eq!(node.control.message().await, ToNode::Discard(Discard { request, program: None }));

@@ -8,6 +8,7 @@ use coppice_io_node::clock::Clock;
 use coppice_io_node::limits::TRANSFERS_MAX;
 use coppice_io_node::link::Device;
 use coppice_protocol::control::ToNode;
+use coppice_protocol::distribution::packet::TransferKey;
 use coppice_protocol::distribution::{Outcome, Party, Plan, Scheme, Step};
 use coppice_protocol::ids::{JobId, JobNode, ProgramId, PsetId};
 use coppice_protocol::limits::STAGED_FILES_MAX;
@@ -24,7 +25,7 @@ use crate::common::{JOB, NODE, Pset, RANK, run};
 const BYTES: usize = 6 * 32 * 1024 + 4096 + 77;
 
 /// Puts a file there with its tree, and gives a job that stages it.
-fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
+pub(crate) fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
     let file: Vec<u8> = (0..BYTES).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let nodes = tree::of(&file);
     for (name, bytes) in [("staged", &file[..]), ("staged.tree", nodes.as_flattened())] {
@@ -51,7 +52,7 @@ fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
 }
 
 /// The member that the test plays.
-struct Member {
+pub(crate) struct Member {
     party: Party,
     plan: Plan,
     content: ProgramId,
@@ -64,7 +65,19 @@ impl Member {
     fn new(spec: &StartJob, port: DatagramPort<Device>, clock: Clock) -> Self {
         let staging = spec.staging.as_ref().unwrap();
         let plan = staging.plan(JOB, 0, 1).unwrap();
-        let (key, roster) = (Staging::key(&spec.world.key, JOB, 0), Roster::new(staging.home, &spec.world).unwrap());
+        let key = Staging::key(&spec.world.key, JOB, 0);
+        Self::of(plan, key, (staging, &spec.world), port, clock)
+    }
+
+    /// The first node that has a file come over that.
+    pub(crate) fn of(
+        plan: Plan,
+        key: TransferKey,
+        (staging, world): (&Staging, &World),
+        port: DatagramPort<Device>,
+        clock: Clock,
+    ) -> Self {
+        let roster = Roster::new(staging.home, world).unwrap();
         let party = Party::new(&plan, key, roster, member_of(JobNode(0)), 5, clock.now_ns()).unwrap();
         Self { party, plan, content: staging.files[0].content, packets: BTreeMap::new(), port, clock }
     }
@@ -111,7 +124,7 @@ impl Member {
     }
 
     /// The whole file.
-    async fn get(&mut self) -> Vec<u8> {
+    pub(crate) async fn get(&mut self) -> Vec<u8> {
         loop {
             if let Some(outcome) = self.work() {
                 assert_eq!(outcome, Outcome::Whole);

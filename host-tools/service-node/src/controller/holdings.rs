@@ -1,12 +1,12 @@
-//! What a node remembers of programs in its present boot, as far as is known.
+//! What a node remembers of programs in its present boot, and which files it keeps, as far as is known.
 
 use std::collections::BTreeSet;
 
 use coppice_api::retain::{LastProgram, RetainedView};
 use coppice_protocol::ids::{NodeId, ProgramId};
-use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::limits::{KEPT_FILES_MAX, RETAINED_PROGRAMS_MAX};
 use coppice_protocol::program::PAGE_BYTES;
-use coppice_protocol::retain::{RetainedProgram, RetentionPolicy};
+use coppice_protocol::retain::{HeldAs, RetainedProgram, RetentionPolicy};
 
 use crate::limits::DISCARDS_OWED_MAX;
 use crate::scheduler::placement::Candidate;
@@ -16,7 +16,7 @@ use crate::scheduler::placement::Candidate;
 pub(super) struct Holdings {
     /// The program it ran last.
     pub(super) last: Option<LastProgram>,
-    /// The programs whose pages it holds, the one that ran last first.
+    /// The programs whose pages it holds, the one that ran last first, and the files that it keeps.
     held: Vec<RetainedProgram>,
     /// Orders to give pages back that it has not answered yet.
     owed: BTreeSet<u64>,
@@ -32,13 +32,17 @@ impl Holdings {
         &self.held
     }
 
-    /// The node said that it holds exactly this. A program that is named twice counts once, and no more than a node
-    /// can hold. Returns whether that is something new.
+    /// The node said that it holds exactly this. A program or file that is named twice counts once, and no more than a
+    /// node can hold. Returns whether that is something new.
     pub(super) fn set_held(&mut self, said: &[RetainedProgram]) -> bool {
-        let mut held: Vec<RetainedProgram> = Vec::with_capacity(said.len().min(RETAINED_PROGRAMS_MAX));
-        for program in said {
-            if held.len() < RETAINED_PROGRAMS_MAX && held.iter().all(|known| known.program != program.program) {
-                held.push(*program);
+        let mut held: Vec<RetainedProgram> = Vec::new();
+        for kind in [HeldAs::Table, HeldAs::File] {
+            let most = held.len() + if kind == HeldAs::Table { RETAINED_PROGRAMS_MAX } else { KEPT_FILES_MAX };
+            for one in said.iter().filter(|one| one.held_as == kind) {
+                let is_new = held.iter().all(|known| (known.program, known.held_as) != (one.program, kind));
+                if is_new && held.len() < most {
+                    held.push(*one);
+                }
             }
         }
         std::mem::replace(&mut self.held, held) != self.held
@@ -47,25 +51,28 @@ impl Holdings {
     /// The node said that it holds this program and now used it; and no other, if one is all that it keeps. What memory
     /// that takes it said when the program ended.
     pub(super) fn keep(&mut self, policy: RetentionPolicy, program: ProgramId, pages: u64) -> bool {
-        let known = self.held.iter().find(|known| known.program == program && known.pages == pages);
+        let known = self.table_of(program).filter(|known| known.pages == pages);
         let bytes = known.map_or(pages.saturating_mul(PAGE_BYTES), |known| known.bytes);
-        let mut held = vec![RetainedProgram { program, pages, bytes }];
-        if policy == RetentionPolicy::Many {
-            held.extend(self.held.iter().filter(|other| other.program != program));
-        }
+        let mut held = vec![RetainedProgram { program, pages, bytes, held_as: HeldAs::Table }];
+        let stays = |other: &&RetainedProgram| other.held_as == HeldAs::File || policy == RetentionPolicy::Many;
+        held.extend(self.held.iter().filter(stays));
         self.set_held(&held)
     }
 
-    /// The node does not hold this program.
+    fn table_of(&self, program: ProgramId) -> Option<&RetainedProgram> {
+        self.held.iter().find(|known| known.program == program && known.held_as == HeldAs::Table)
+    }
+
+    /// The node holds no pages of this program that it ran.
     pub(super) fn drop_program(&mut self, program: ProgramId) -> bool {
         let before = self.held.len();
-        self.held.retain(|known| known.program != program);
+        self.held.retain(|known| known.program != program || known.held_as == HeldAs::File);
         self.held.len() != before
     }
 
     /// Pages of a program that it holds.
     pub(super) fn pages(&self, program: ProgramId) -> u64 {
-        self.held.iter().find(|known| known.program == program).map_or(0, |known| known.pages)
+        self.table_of(program).map_or(0, |known| known.pages)
     }
 
     /// The node as a candidate for a job of this program.
@@ -73,7 +80,7 @@ impl Holdings {
         Candidate {
             node,
             pages: self.pages(program),
-            clean: self.held.is_empty(),
+            clean: self.held.iter().all(|known| known.held_as == HeldAs::File),
             used_at_ns: self.last.as_ref().map_or(0, |last| last.at_ns),
         }
     }
@@ -92,10 +99,11 @@ impl Holdings {
     }
 
     pub(super) fn views(&self) -> Vec<RetainedView> {
-        let view = |RetainedProgram { program, pages, bytes }: &RetainedProgram| RetainedView {
+        let view = |RetainedProgram { program, pages, bytes, held_as }: &RetainedProgram| RetainedView {
             program: program.to_string(),
             pages: *pages,
             bytes: *bytes,
+            is_file: *held_as == HeldAs::File,
         };
         self.held.iter().map(view).collect()
     }
@@ -104,15 +112,15 @@ impl Holdings {
 #[cfg(test)]
 mod tests {
     use coppice_protocol::ids::{NodeId, ProgramId};
-    use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
-    use coppice_protocol::retain::{RetainedProgram, RetentionPolicy};
+    use coppice_protocol::limits::{KEPT_FILES_MAX, RETAINED_PROGRAMS_MAX};
+    use coppice_protocol::retain::{HeldAs, RetainedProgram, RetentionPolicy};
 
     use super::Holdings;
     use crate::limits::DISCARDS_OWED_MAX;
     use crate::scheduler::placement::Candidate;
 
     fn held(program: u8, pages: u64, bytes: u64) -> RetainedProgram {
-        RetainedProgram { program: ProgramId([program; 32]), pages, bytes }
+        RetainedProgram { program: ProgramId([program; 32]), pages, bytes, held_as: HeldAs::Table }
     }
 
     #[test]
@@ -139,6 +147,24 @@ mod tests {
         assert!(!holdings.drop_program(ProgramId([1; 32])) && holdings.drop_program(ProgramId([2; 32])));
         let clean = Candidate { node: NodeId(3), pages: 0, clean: true, used_at_ns: 0 };
         assert_eq!(holdings.candidate(NodeId(3), ProgramId([2; 32])), clean);
+    }
+
+    #[test]
+    fn files_are_kept_beside_programs_and_make_no_node_warm_or_unclean() {
+        let file = |content, pages| RetainedProgram { held_as: HeldAs::File, ..held(content, pages, 9) };
+        let mut holdings = Holdings::default();
+        // One and the same content as both.
+        assert!(holdings.set_held(&[file(1, 4), held(1, 5, 50), file(1, 4), file(2, 3)]));
+        assert_eq!(holdings.held(), [held(1, 5, 50), file(1, 4), file(2, 3)]);
+        assert_eq!(holdings.pages(ProgramId([1; 32])), 5);
+        assert!(holdings.keep(RetentionPolicy::One, ProgramId([3; 32]), 6));
+        assert_eq!(holdings.held()[1..], [file(1, 4), file(2, 3)], "they are no programs");
+        assert!(holdings.drop_program(ProgramId([3; 32])) && !holdings.drop_program(ProgramId([1; 32])));
+        let candidate = holdings.candidate(NodeId(3), ProgramId([1; 32]));
+        assert_eq!((candidate.pages, candidate.clean), (0, true));
+        let many: Vec<_> = (0..=KEPT_FILES_MAX).map(|n| file(u8::try_from(n).expect("few"), 1)).collect();
+        assert!(holdings.set_held(&many));
+        assert_eq!(holdings.held(), &many[..KEPT_FILES_MAX]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::keep::{KeepOrder, KeepReport};
 use coppice_api::link::{LinkOrder, LinksQuery, LinksView};
 use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
@@ -113,8 +114,12 @@ pub enum Request {
     OpenInput(JobId, Answer<Arc<Semaphore>>),
     /// Standard input; empty: its end.
     Input(JobId, Vec<u8>),
-    /// Have nodes give retained pages back, and wait for them.
+    /// Have nodes give retained pages and kept files back, and wait for them.
     Forget(ForgetOrder, Answer<Forgotten>),
+    /// Have nodes keep a file, and wait for them. The number is whoever's gives the order, and no other's.
+    Keep(u64, KeepOrder, Held, Answer<KeepReport>),
+    /// Nobody waits for that order any more.
+    EndKeep(u64),
     /// Send a job a signal; `SIGKILL` ends it.
     Kill(JobId, u8, Answer<()>),
 }
@@ -145,6 +150,8 @@ impl<P: Plant> Controller<P> {
             Request::Ras(query, answer) => reply(answer, self.records.storage().ras(&query).map_err(Refused::from)),
             Request::Programs(answer) => reply(answer, self.programs().map_err(Refused::from)),
             Request::Forget(order, answer) => self.forget(&order, answer, now),
+            Request::Keep(request, order, file, answer) => self.keep(request, &order, file, answer, now),
+            Request::EndKeep(request) => self.end_keep(request),
             Request::KnownProgram(file, answer) => {
                 let known = self.records.storage().known_program(file).map_err(Refused::from);
                 reply(answer, known.map(|known| known.map(|program| self.store.hold(program))));

@@ -1,14 +1,14 @@
-//! What nodes hold of programs: learnt from their answers and reports, recorded, shown.
+//! What nodes hold of programs, and which files they keep: learnt from their answers and reports, recorded, shown.
 //!
 //! A rank's report says all that its node holds; it is the last word until the next one. An answer to an order to
-//! retain or to discard says it in between. Whatever ends a node's machine ends all of it.
+//! retain, to discard or to keep a file says it in between. Whatever ends a node's machine ends all of it.
 
 use std::collections::BTreeMap;
 
 use coppice_api::program::ProgramView;
 use coppice_api::retain::RetainAnswer;
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
-use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
+use coppice_protocol::retain::{HeldAs, RetainOutcome, Retained, RetainedProgram};
 
 use super::holdings::Holdings;
 use super::ranks::RankState;
@@ -66,9 +66,10 @@ impl<P: Plant> Controller<P> {
         node.holdings = Holdings::default();
         self.records.add(What::NodeGone(id), now);
         self.owes_no_more(id, now);
+        self.keeps_no_more(id, now);
     }
 
-    /// The programs with what nodes hold of them.
+    /// The programs with what nodes hold of them, and the files that nodes keep.
     pub(super) fn programs(&self) -> Result<Vec<ProgramView>, DatabaseError> {
         let mut holders: BTreeMap<String, Vec<(NodeId, RetainedProgram)>> = BTreeMap::new();
         for node in self.nodes.iter().filter(|node| node.is_up()) {
@@ -79,11 +80,21 @@ impl<P: Plant> Controller<P> {
         let mut programs = self.records.storage().programs()?;
         for program in &mut programs {
             for (node, held) in holders.remove(&program.hash).unwrap_or_default() {
-                program.nodes.push(node.0);
-                program.retained_pages = program.retained_pages.saturating_add(held.pages);
-                program.retained_bytes = program.retained_bytes.saturating_add(held.bytes);
+                match held.held_as {
+                    HeldAs::Table => {
+                        program.nodes.push(node.0);
+                        program.retained_pages = program.retained_pages.saturating_add(held.pages);
+                        program.retained_bytes = program.retained_bytes.saturating_add(held.bytes);
+                    }
+                    HeldAs::File => {
+                        program.kept_nodes.push(node.0);
+                        program.kept_bytes = program.kept_bytes.saturating_add(held.bytes);
+                    }
+                }
             }
         }
+        // What never ran is worth a line as long as somebody keeps it.
+        programs.retain(|program| program.memory_bytes > 0 || !program.kept_nodes.is_empty());
         Ok(programs)
     }
 }

@@ -27,6 +27,7 @@ impl<P: Plant> Controller<P> {
         }
         self.end_forgets();
         self.end_link_orders();
+        self.end_keeps();
         self.stop_nodes();
         for pset in &mut self.psets {
             if pset.helper.is_listening() {

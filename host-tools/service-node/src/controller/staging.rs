@@ -50,8 +50,8 @@ impl<P: Plant> Controller<P> {
 
 impl<P: Plant> Controller<P> {
     /// Whether the store may keep so much more for jobs: their files stay until they end, and no other makes room.
-    fn check_kept(&self, staged: &[Held]) -> Result<(), Refused> {
-        let kept = self.jobs.values().flat_map(|job| &job.staged).chain(staged);
+    pub(super) fn check_kept(&self, staged: &[Held]) -> Result<(), Refused> {
+        let kept = self.jobs.values().flat_map(|job| &job.staged).chain(self.keeps.files()).chain(staged);
         let kept: BTreeMap<_, _> = kept.map(|held| (held.id, stored_bytes(held.bytes))).collect();
         let bytes = kept.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let most = self.store.bytes_max();
@@ -97,7 +97,7 @@ fn staging(
     program: Option<&ProgramRow>,
     staged: &[Held],
     home: PsetId,
-    (bytes_per_second, latency_ns): (u64, u32),
+    speed: (u64, u32),
 ) -> Option<Staging> {
     let program = program.map(|row| StagedFile { content: row.id, bytes: row.bytes, path: None });
     let files = job.staged.iter().zip(staged);
@@ -106,12 +106,21 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
-    let stall_ns = STALL_NS;
     let scheme = match job.scheme {
         Scheme::TwoTrees => distribution::Scheme::TwoTrees,
         Scheme::Tree => distribution::Scheme::published(job.nodes_wanted()),
     };
-    (!files.is_empty()).then_some(Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns, scheme, files })
+    (!files.is_empty()).then(|| over(files, home, scheme, speed))
+}
+
+/// Files that are sent from there so, over links with that bandwidth, bytes/s, and latency, ns.
+pub(super) fn over(
+    files: Vec<StagedFile>,
+    home: PsetId,
+    scheme: distribution::Scheme,
+    (bytes_per_second, latency_ns): (u64, u32),
+) -> Staging {
+    Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns: STALL_NS, scheme, files }
 }
 
 /// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet
@@ -142,7 +151,7 @@ impl Bandwidth {
 
 /// Bandwidth of each link that transfers may use, bytes/s, and latency from node to node, ns, where a file passes these
 /// links: nothing gets through a tree faster than through its slowest part.
-fn speed(links: impl IntoIterator<Item = LinkShapes>) -> (u64, u32) {
+pub(super) fn speed(links: impl IntoIterator<Item = LinkShapes>) -> (u64, u32) {
     let shaped = |bits: u64| (bits / 8 - bits / 8 / LINK_SHARE_OF_OTHERS).max(1);
     let (mut bytes_per_second, mut to_ns, mut from_ns) = (u64::MAX, 0, 0);
     for LinkShapes { to, from } in links {

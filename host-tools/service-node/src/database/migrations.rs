@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -14,6 +14,7 @@ const STEPS: [&str; 8] = [
     include_str!("schema-6.sql"),
     include_str!("schema-7.sql"),
     include_str!("schema-8.sql"),
+    include_str!("schema-9.sql"),
 ];
 
 /// Brings the file up to date, all or nothing.
@@ -38,7 +39,7 @@ pub(super) fn apply(connection: &mut Connection) -> Result<(), DatabaseError> {
 #[cfg(test)]
 mod tests {
     use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
-    use coppice_protocol::retain::RetainedProgram;
+    use coppice_protocol::retain::{HeldAs, RetainedProgram};
 
     use super::{STEPS, apply};
     use crate::database::{Database, DatabaseError};
@@ -101,7 +102,12 @@ mod tests {
         assert_eq!(programs.iter().map(|program| &program.path).collect::<Vec<_>>(), [&"/bin/prog"]);
         assert!(database.program_from(b"/bin/prog").expect("query").is_some());
         // What is new can be recorded in it.
-        let held = [RetainedProgram { program: ProgramId([3; 32]), pages: 5, bytes: 6 }];
+        let held = [HeldAs::Table, HeldAs::File].map(|held_as| RetainedProgram {
+            program: ProgramId([3; 32]),
+            pages: 5,
+            bytes: 6,
+            held_as,
+        });
         database.set_retained(NodeId(3), Generation(7), &held, 11).expect("recorded");
         assert_eq!(database.node(NodeId(3)).expect("node").retained, held);
     }

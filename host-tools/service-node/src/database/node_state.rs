@@ -1,11 +1,11 @@
-//! The node-state table: what each node ran last, and what it holds of programs since.
+//! The node-state table: what each node ran last, what it holds of programs since, and which files it keeps.
 //!
 //! Every row carries the boot it is about. A node that was booted again holds nothing: readers pass over rows of
 //! another boot than the node's present one, so that counting a boot voids them without touching them.
 
 use coppice_api::retain::LastProgram;
 use coppice_protocol::ids::{Generation, NodeId, ProgramId};
-use coppice_protocol::retain::RetainedProgram;
+use coppice_protocol::retain::{HeldAs, RetainedProgram};
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::bytes::{Bytes, Read};
@@ -30,20 +30,29 @@ impl Database {
         Ok(row.optional()?)
     }
 
-    /// What a node holds in its present boot, the program that ran last first.
+    /// What a node holds in its present boot, the program that ran last first, files behind programs.
     pub(super) fn retained(&self, node: NodeId) -> Result<Vec<RetainedProgram>, DatabaseError> {
-        let sql = "SELECT r.program AS program, r.pages AS pages, r.bytes AS bytes
+        let tables = "SELECT r.program AS content, r.pages AS pages, r.bytes AS bytes
                    FROM retained r JOIN nodes n ON n.node = r.node AND n.generation = r.generation
                    WHERE r.node = ?1 ORDER BY r.rowid";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map([node.0], |row| {
-            let (program, pages, bytes) = (ProgramId(row.get("program")?), row.get("pages")?, row.get("bytes")?);
-            Ok(RetainedProgram { program, pages: from_sql(pages), bytes: from_sql(bytes) })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let files = "SELECT k.content AS content, k.pages AS pages, k.bytes AS bytes
+                   FROM kept k JOIN nodes n ON n.node = k.node AND n.generation = k.generation
+                   WHERE k.node = ?1 ORDER BY k.rowid";
+        let mut held = Vec::new();
+        for (sql, held_as) in [(tables, HeldAs::Table), (files, HeldAs::File)] {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map([node.0], |row| {
+                let (program, pages, bytes) = (ProgramId(row.get("content")?), row.get("pages")?, row.get("bytes")?);
+                Ok(RetainedProgram { program, pages: from_sql(pages), bytes: from_sql(bytes), held_as })
+            })?;
+            for row in rows {
+                held.push(row?);
+            }
+        }
+        Ok(held)
     }
 
-    /// Records all that a node holds, each program once, the one that ran last first.
+    /// Records all that a node holds, each program and file once, the one that was used last first.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -56,9 +65,13 @@ impl Database {
     ) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
         transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
-        let sql = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
+        transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
+        let table = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        for RetainedProgram { program, pages, bytes } in held {
+        let file = "INSERT INTO kept (node, content, pages, bytes, generation, at_ns)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        for RetainedProgram { program, pages, bytes, held_as } in held {
+            let sql = if *held_as == HeldAs::Table { table } else { file };
             let values = params![node.0, program.0, to_sql(*pages), to_sql(*bytes), generation.0, to_sql(at_ns)];
             transaction.prepare_cached(sql)?.execute(values)?;
         }
@@ -72,6 +85,7 @@ impl Database {
     pub fn void_node_state(&mut self, node: NodeId) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
         transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
+        transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
         transaction.prepare_cached("DELETE FROM node_state WHERE node = ?1")?.execute([node.0])?;
         Ok(transaction.commit()?)
     }

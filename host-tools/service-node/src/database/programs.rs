@@ -65,7 +65,7 @@ impl Database {
         let transaction = self.connection.transaction()?;
         let sql = "INSERT INTO programs (hash, bytes, memory_bytes, path, used_at_ns, stored)
                    VALUES (?1, ?2, ?3, ?4, ?5, 1)
-                   ON CONFLICT (hash) DO UPDATE SET path = ?4, used_at_ns = ?5, stored = 1";
+                   ON CONFLICT (hash) DO UPDATE SET memory_bytes = ?3, path = ?4, used_at_ns = ?5, stored = 1";
         transaction.prepare_cached(sql)?.execute(params![
             row.id.0,
             to_sql(row.bytes),
@@ -86,12 +86,7 @@ impl Database {
             to_sql(at_ns),
         ])?;
         transaction.commit()?;
-        self.uses_since_trim += 1;
-        if self.uses_since_trim >= ROWS_BETWEEN_TRIMS {
-            self.uses_since_trim = 0;
-            self.trim_programs(KNOWN_FILES_MAX, PROGRAMS_KEPT_MAX)?;
-        }
-        Ok(())
+        self.count_use()
     }
 
     /// Pages that a node had or fetched when a program last ran to its end.
@@ -115,6 +110,29 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Records that nodes are to keep what is in a file of that path, which need be no program.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn use_file(&mut self, row: &ProgramRow, path: &Path, at_ns: u64) -> Result<(), DatabaseError> {
+        let sql = "INSERT INTO programs (hash, bytes, memory_bytes, path, used_at_ns, stored)
+                   VALUES (?1, ?2, 0, ?3, ?4, 0)
+                   ON CONFLICT (hash) DO UPDATE SET path = ?3, used_at_ns = ?4";
+        let values = params![row.id.0, to_sql(row.bytes), Bytes::of_path(&path), to_sql(at_ns)];
+        self.connection.prepare_cached(sql)?.execute(values)?;
+        self.count_use()
+    }
+
+    /// Looks at the limits of the tables now and then.
+    fn count_use(&mut self) -> Result<(), DatabaseError> {
+        self.uses_since_trim += 1;
+        if self.uses_since_trim >= ROWS_BETWEEN_TRIMS {
+            self.uses_since_trim = 0;
+            self.trim_programs(KNOWN_FILES_MAX, PROGRAMS_KEPT_MAX)?;
+        }
+        Ok(())
+    }
+
     /// Records that a program's bytes are no longer stored, and forgets the files that hold it.
     ///
     /// # Errors
@@ -136,6 +154,7 @@ impl Database {
                     AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.program = p.hash)
                     AND NOT EXISTS (SELECT 1 FROM node_state WHERE node_state.program = p.hash)
                     AND NOT EXISTS (SELECT 1 FROM retained WHERE retained.program = p.hash)
+                    AND NOT EXISTS (SELECT 1 FROM kept WHERE kept.content = p.hash)
                     ORDER BY used_at_ns LIMIT max(0, (SELECT count(*) FROM programs) - ?1))";
         self.connection.prepare_cached(sql)?.execute([to_sql(programs_max)])?;
         Ok(())
@@ -181,6 +200,8 @@ impl Database {
                 nodes: Vec::new(),
                 retained_pages: 0,
                 retained_bytes: 0,
+                kept_nodes: Vec::new(),
+                kept_bytes: 0,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

@@ -8,7 +8,7 @@ use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
-use coppice_protocol::retain::RetainedProgram;
+use coppice_protocol::retain::{HeldAs, RetainedProgram};
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
 use super::{Database, FileKey, JobRow, NodeRow, ProgramRow, StartRow};
@@ -172,7 +172,12 @@ fn numbers_are_never_reused_and_the_newest_come_last() {
 fn the_node_state_table_survives_and_is_void_after_a_boot() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("db");
-    let held = |program, pages| RetainedProgram { program: ProgramId([program; 32]), pages, bytes: u64::MAX };
+    let held = |program, pages| RetainedProgram {
+        program: ProgramId([program; 32]),
+        pages,
+        bytes: u64::MAX,
+        held_as: HeldAs::Table,
+    };
     let mut database = Database::open(&file).expect("open");
     let job = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     start(&mut database, job, &[4, 5, 6]);

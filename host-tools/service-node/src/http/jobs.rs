@@ -151,7 +151,7 @@ fn check_root(root: &Path) -> Result<(), Refused> {
 }
 
 /// What is in a file: from memory if the file has not changed, else by reading it. It is held from here on.
-async fn find(api: &Api, kind: Kind, path: &Path) -> Result<(Held, FileKey), Refused> {
+pub(super) async fn find(api: &Api, kind: Kind, path: &Path) -> Result<(Held, FileKey), Refused> {
     let what = format!("{kind} '{}'", shown(path));
     let named = path.to_owned();
     let file = api.files.work(&what, HOST_FILE_TIME_MAX, move || file_key(kind, &named)).await?.map_err(refuse)?;

@@ -48,6 +48,12 @@ pub trait Storage: Debug + Send {
     /// [`DatabaseError`].
     fn use_program(&mut self, row: &ProgramRow, file: FileKey, path: &Path, at_ns: u64) -> Result<(), DatabaseError>;
 
+    /// A file of `path` is to be kept by nodes, whatever is in the store.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    fn use_file(&mut self, row: &ProgramRow, path: &Path, at_ns: u64) -> Result<(), DatabaseError>;
+
     /// A program is not in the store any more.
     ///
     /// # Errors
@@ -145,6 +151,9 @@ impl Storage for Database {
     }
     fn use_program(&mut self, row: &ProgramRow, file: FileKey, path: &Path, at_ns: u64) -> Result<(), DatabaseError> {
         Self::use_program(self, row, file, path, at_ns)
+    }
+    fn use_file(&mut self, row: &ProgramRow, path: &Path, at_ns: u64) -> Result<(), DatabaseError> {
+        Self::use_file(self, row, path, at_ns)
     }
     fn program_removed(&mut self, id: ProgramId) -> Result<(), DatabaseError> {
         Self::program_removed(self, id)

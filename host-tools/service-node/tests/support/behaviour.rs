@@ -41,6 +41,8 @@ pub(crate) struct Behaviour {
     pub(crate) obeys_signals: bool,
     /// Nodes answer orders to discard.
     pub(crate) discards: bool,
+    /// Files that nodes are to keep get there.
+    pub(crate) keeps: bool,
     /// Processes of a job get as far as to run.
     pub(crate) launches: bool,
     /// What nodes answer when told to retain.
@@ -74,6 +76,7 @@ impl Default for Behaviour {
             barriers: 0,
             obeys_signals: true,
             discards: true,
+            keeps: true,
             launches: true,
             answers: Answers::Truly,
             fabric_answers: true,
@@ -207,6 +210,11 @@ impl Behaviour {
                 }
                 nodes.iter().filter_map(|node| self.discarded(pset, *node, *request)).collect()
             }
+            ToPset::Keep(order) if self.keeps => {
+                let request = order.transfer.request;
+                let content = order.content().expect("one file");
+                order.nodes.iter().map(|node| self.kept(pset, *node, request, content)).collect()
+            }
             ToPset::Shutdown => {
                 // Nodes power off, then the I/O node ends.
                 let nodes = (0..).map(NodeId).take(self.generations.len());
@@ -217,6 +225,12 @@ impl Behaviour {
             }
             _ => vec![],
         }
+    }
+
+    /// A node has a file that it is to keep.
+    pub(crate) fn kept(&mut self, pset: PsetId, node: NodeId, request: u64, content: ProgramId) -> Event {
+        let answer = self.memory.keep(node, request, content);
+        self.said(pset, FromPset::Kept { node, answer })
     }
 
     /// All ranks of a job on a pset end.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::keep::{KeepOutcome, Kept};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::pset::{Member, StartJob};
 use coppice_protocol::retain::{
-    Discarded, RankRetention, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
+    Discarded, HeldAs, RankRetention, RetainOutcome, Retained, RetainedProgram, RetentionPolicy, WalkCounts,
 };
 
 /// Pages a node holds of a program that ran on it.
@@ -15,6 +16,16 @@ pub(crate) const PAGES: u64 = 128;
 /// Memory that pages take with their page table, in these tests.
 pub(crate) fn bytes(pages: u64) -> u64 {
     (pages + 4) * 4096
+}
+
+/// A table of that many pages.
+pub(crate) fn table(program: ProgramId, pages: u64) -> RetainedProgram {
+    RetainedProgram { program, pages, bytes: bytes(pages), held_as: HeldAs::Table }
+}
+
+/// A file that is kept.
+pub(crate) fn file(content: ProgramId) -> RetainedProgram {
+    RetainedProgram { held_as: HeldAs::File, ..table(content, PAGES) }
 }
 
 /// Memory of all nodes.
@@ -58,12 +69,16 @@ impl Memory {
         let held = self.held.entry(member.node).or_default();
         let mut found = 0;
         let answer = member.use_retained.then(|| {
-            let kept = held.iter().find(|table| table.program == program).copied();
+            let is_it = |one: &RetainedProgram| one.program == program && one.held_as == HeldAs::Table;
+            let kept = held.iter().find(|one| is_it(one)).copied();
             let outcome = match kept {
                 Some(kept) => {
                     found = kept.pages;
                     let before = held.len();
-                    held.retain(|other| self.policy == RetentionPolicy::Many && other.program != program);
+                    held.retain(|other| {
+                        let stays = self.policy == RetentionPolicy::Many || other.held_as == HeldAs::File;
+                        stays && !is_it(other)
+                    });
                     held.insert(0, kept);
                     let discarded = (before - held.len()) as u64;
                     let dropped = 3;
@@ -74,7 +89,7 @@ impl Memory {
             Retained { job, program, outcome }
         });
         if answer.is_none() {
-            held.retain(|table| table.program != program);
+            held.retain(|table| table.program != program || table.held_as == HeldAs::File);
         }
         self.running.insert((job, member.rank), (member.node, program, found));
         answer
@@ -88,8 +103,8 @@ impl Memory {
         }
         self.running.remove(&(job, rank));
         let held = self.held.entry(node).or_default();
-        held.retain(|table| table.program != program);
-        held.insert(0, RetainedProgram { program, pages: self.pages, bytes: bytes(self.pages) });
+        held.retain(|table| table.program != program || table.held_as == HeldAs::File);
+        held.insert(0, table(program, self.pages));
         held.truncate(RETAINED_PROGRAMS_MAX);
         let walk = WalkCounts { kept: self.pages, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
         Some(RankRetention { found, walk, held: held.clone() })
@@ -100,7 +115,17 @@ impl Memory {
         self.running.retain(|of, (node, ..)| *of != (job, rank) || !by(*node));
     }
 
-    /// A node gives tables back.
+    /// A node has a file that it is to keep.
+    pub(crate) fn keep(&mut self, node: NodeId, request: u64, content: ProgramId) -> Kept {
+        let held = self.held.entry(node).or_default();
+        let was_here = held.iter().any(|one| one.program == content && one.held_as == HeldAs::File);
+        if !was_here {
+            held.push(file(content));
+        }
+        Kept { request, outcome: KeepOutcome::Whole { was_here }, held: held.clone() }
+    }
+
+    /// A node gives tables and files back.
     pub(crate) fn discard(&mut self, node: NodeId, request: u64, program: Option<ProgramId>) -> Discarded {
         let held = self.held.remove(&node).unwrap_or_default();
         let (given_back, still_held): (Vec<_>, Vec<_>) =

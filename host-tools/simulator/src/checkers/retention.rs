@@ -57,7 +57,13 @@ impl Retention {
             ToNode::Discard(order) => {
                 self.discards.insert((boot, order.request));
             }
-            ToNode::Ping { .. } | ToNode::Launch(_) | ToNode::Kill { .. } | ToNode::Signal(_) | ToNode::PowerOff => {}
+            ToNode::Ping { .. }
+            | ToNode::Launch(_)
+            | ToNode::Kill { .. }
+            | ToNode::Signal(_)
+            | ToNode::PowerOff
+            | ToNode::Keep(_)
+            | ToNode::EndKeep { .. } => {}
         }
     }
 

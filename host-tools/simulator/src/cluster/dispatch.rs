@@ -330,6 +330,8 @@ impl World {
                 io_node.disk.open(place, spec.job, is_there);
                 self.plan(disk_ns, Event::Opened(pset, incarnation, place));
             }
+            // Nobody orders it in this world.
+            Effect::Keep(_) | Effect::EndKeep(_) => {}
             Effect::Drop(place) => left = io_node.disk.forget(place),
             Effect::Try { id, place, rank, call, bulk } => {
                 io_node.disk.begin(id, place, rank, call, bulk.len());

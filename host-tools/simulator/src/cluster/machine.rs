@@ -160,7 +160,7 @@ impl Machine {
             let retained = Arc::clone(&retention);
             let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
             let neighbours = Arc::new(neighbours);
-            let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota));
+            let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota), &retention);
             let pmi = Pmi::new(node, neighbours, Arc::clone(&quota));
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);

@@ -14,6 +14,7 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
 
@@ -208,6 +209,10 @@ impl Processes for Watched {
 
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
         self.table.discard(program)
+    }
+
+    fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()> {
+        self.table.keep(order, tell)
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {

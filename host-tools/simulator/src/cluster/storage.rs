@@ -203,6 +203,9 @@ impl Storage for HostDisk {
     fn use_program(&mut self, row: &ProgramRow, file: FileKey, path: &Path, at_ns: u64) -> Result<(), DatabaseError> {
         self.change(|database| database.use_program(row, file, path, at_ns))
     }
+    fn use_file(&mut self, row: &ProgramRow, path: &Path, at_ns: u64) -> Result<(), DatabaseError> {
+        self.change(|database| database.use_file(row, path, at_ns))
+    }
     fn program_removed(&mut self, id: ProgramId) -> Result<(), DatabaseError> {
         self.change(|database| database.program_removed(id))
     }

@@ -103,6 +103,14 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.discard(order);
                 Ok(())
             }
+            Ok(ToNode::Keep(order)) => {
+                jobs.keep(order);
+                Ok(())
+            }
+            Ok(ToNode::EndKeep { request }) => {
+                jobs.end_keep(request);
+                Ok(())
+            }
             Ok(ToNode::PowerOff) => {
                 (self.power_off)();
                 Ok(())

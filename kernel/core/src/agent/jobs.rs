@@ -1,5 +1,6 @@
 //! The processes that run on the node, and the last ones that did.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -7,11 +8,13 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
+use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained};
+use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
 
 use super::Processes;
+use super::keeps::{self, Keeps, Switch};
 use super::ledger::{Entry, Ledger};
 use super::outbox::{Outbox, Started};
 use super::retain::Answers;
@@ -32,6 +35,8 @@ pub(super) struct Jobs<P> {
     generation: Generation,
     /// Orders to retain that were carried out.
     retained: Answers,
+    /// Files that are to be kept.
+    keeps: Arc<Keeps>,
 }
 
 /// The ranks of the node's job.
@@ -56,7 +61,16 @@ impl<P: Processes + 'static> Jobs<P> {
         generation: Generation,
     ) -> Self {
         let processes = Arc::new(processes);
-        Self { processes, ship, outbox, ras, ranks: Arc::default(), generation, retained: Answers::default() }
+        Self {
+            processes,
+            ship,
+            outbox,
+            ras,
+            ranks: Arc::default(),
+            generation,
+            retained: Answers::default(),
+            keeps: Arc::default(),
+        }
     }
 
     /// Cuts the node back to one program's pages, and answers. An order that comes twice is answered as the first one
@@ -77,13 +91,64 @@ impl<P: Processes + 'static> Jobs<P> {
         self.outbox.push(ToIoNode::Retained(Retained { job, program, outcome }));
     }
 
+    /// Has a file come to be kept, and answers when it is there, or will not be. An order that comes twice is answered
+    /// as the first one was or will be.
+    pub(super) fn keep(&self, order: Keep) {
+        let request = order.transfer.request;
+        if order.generation != self.generation {
+            let outcome = KeepOutcome::OtherBoot(self.generation);
+            return self.outbox.push(ToIoNode::Kept(Kept { request, outcome, held: self.processes.held() }));
+        }
+        let outcome = match self.keeps.enter(request) {
+            keeps::Entry::New(switch) => match self.begin_keeping(order, switch) {
+                Ok(_) => return,
+                Err(error) => {
+                    self.keeps.left(request);
+                    KeepOutcome::Refused(format!("the node has no room for its transfer: {error}"))
+                }
+            },
+            keeps::Entry::Known => return,
+            keeps::Entry::Answered(outcome) => outcome,
+            keeps::Entry::Refused(reason) => KeepOutcome::Refused(reason),
+        };
+        self.outbox.push(ToIoNode::Kept(Kept { request, outcome, held: self.processes.held() }));
+    }
+
+    fn begin_keeping(&self, order: Keep, switch: Arc<Switch>) -> Result<executor::TaskHandle, executor::TooManyTasks> {
+        let request = order.transfer.request;
+        let (keeps, outbox, processes) =
+            (Arc::clone(&self.keeps), Arc::clone(&self.outbox), Arc::clone(&self.processes));
+        let (told, ship, ranks) = (Arc::clone(&self.keeps), self.ship.clone(), Arc::clone(&self.ranks));
+        let of_told = Arc::clone(&self.processes);
+        let tell = move |outcome: KeepOutcome| {
+            told.answered(request, &outcome);
+            outbox.push(ToIoNode::Kept(Kept { request, outcome, held: of_told.held() }));
+        };
+        let coming = self.processes.keep(order, Box::new(tell));
+        executor::spawn(async move {
+            executor::race(switch.is_used(), coming).await;
+            processes.freed().await;
+            wipe(&ranks, &ship).await;
+            keeps.left(request);
+        })
+    }
+
+    /// The node leaves the transfer of a file that is to be kept.
+    pub(super) fn end_keep(&self, request: u64) {
+        self.keeps.end(request);
+    }
+
     /// Gives retained pages back, and answers once their memory is free: whoever asked for it may rely on it.
     pub(super) fn discard(&self, order: Discard) {
         let given_back = self.processes.discard(order.program);
         let answer = Discarded { request: order.request, given_back, still_held: self.processes.held() };
         let (processes, outbox, later) = (Arc::clone(&self.processes), Arc::clone(&self.outbox), answer.clone());
+        let (ranks, ship) = (Arc::clone(&self.ranks), self.ship.clone());
         let freeing = executor::spawn(async move {
             processes.freed().await;
+            if later.given_back.iter().any(|held| held.held_as == HeldAs::File) {
+                wipe(&ranks, &ship).await;
+            }
             // What ended meanwhile may have left something.
             outbox.push(ToIoNode::Discarded(Discarded { still_held: processes.held(), ..later }));
         });
@@ -168,6 +233,16 @@ impl<P: Processes + 'static> Jobs<P> {
     fn not_started(&self, job: JobId, rank: Rank, reason: String) -> RankReport {
         let retention = RankRetention { held: self.processes.held(), ..RankRetention::default() };
         RankReport { reason: Some(reason), retention, ..RankReport::ended(job, rank, Exit::NotStarted) }
+    }
+}
+
+/// Wipes what files that came to be kept left in the kernel. If a job is here, that is done at its end.
+async fn wipe(ranks: &Ranks, ship: &Ship) {
+    if ranks.wiped.wait_until(|| ranks.ledger.lock().begin_wiping()).await {
+        // Nobody is here who could have sent anything to others.
+        ship.scrub(&|| {}).await;
+        ranks.ledger.lock().wiped();
+        ranks.wiped.wake_all();
     }
 }
 

@@ -82,6 +82,16 @@ impl Ledger {
         self.alive.is_empty()
     }
 
+    /// What others than processes left is to be wiped. `None`: not before that of processes is. False: a job is here,
+    /// at whose end all is wiped; true: no process begins until it is.
+    pub(super) fn begin_wiping(&mut self) -> Option<bool> {
+        if self.wiping {
+            return None;
+        }
+        self.wiping = self.alive.is_empty();
+        Some(self.wiping)
+    }
+
     /// Nothing is left of the processes that are gone.
     pub(super) fn wiped(&mut self) {
         self.wiping = false;

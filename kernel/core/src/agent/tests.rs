@@ -9,9 +9,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
+use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{Discard, Discarded, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{
+    Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use coppice_protocol::world::{JobKey, World};
@@ -28,6 +31,7 @@ use crate::ship::{Client, Ship};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+mod keeps;
 mod ranks;
 
 /// The signal for which the processes have a handler.
@@ -44,6 +48,10 @@ struct Fakes {
     failures: Arc<Mutex<Vec<Failures>>>,
     /// Whether what was given back is not free yet.
     being_freed: Arc<AtomicBool>,
+    /// Orders to keep files that were begun, those that were given up, and what comes of them.
+    keeps: Arc<Mutex<Vec<u64>>>,
+    dropped: Arc<Mutex<Vec<u64>>>,
+    came: Arc<Mutex<Vec<(u64, KeepOutcome)>>>,
 }
 
 impl Processes for Fakes {
@@ -79,6 +87,10 @@ impl Processes for Fakes {
         let (gone, stay) = held.iter().partition(|held| goes(held));
         *held = stay;
         gone
+    }
+
+    fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()> {
+        Box::pin(keeps::carry_out(self.clone(), order, tell))
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {
@@ -364,7 +376,7 @@ fn holds(fakes: &Fakes, programs: &[ProgramId]) {
 }
 
 fn held(program: ProgramId) -> RetainedProgram {
-    RetainedProgram { program, pages: 5, bytes: 20480 }
+    RetainedProgram { program, pages: 5, bytes: 20480, held_as: HeldAs::Table }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::paging::{Effort, PageTable, Verdict};
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::ProgramImage;
-use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use coppice_protocol::retain::{HeldAs, RetainedProgram, WalkCounts};
 
 use super::area::{Area, Content};
 use super::areas::Areas;
@@ -59,7 +59,8 @@ impl RetainedTable {
     /// What it is and what it takes.
     #[must_use]
     pub fn held(&self) -> RetainedProgram {
-        RetainedProgram { program: self.image.id, pages: self.pages, bytes: (self.pages + self.tables) * PAGE }
+        let bytes = (self.pages + self.tables) * PAGE;
+        RetainedProgram { program: self.image.id, pages: self.pages, bytes, held_as: HeldAs::Table }
     }
 
     /// Takes in what another table of the same program has more, and ends that one. Of a page that both have one frame

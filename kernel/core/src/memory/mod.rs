@@ -37,6 +37,7 @@ mod retention;
 mod share;
 mod shared;
 mod space;
+mod spare;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -55,4 +56,5 @@ pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
 pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
+pub(crate) use self::spare::Spare;
 pub use self::stack::StartInfo;

@@ -4,12 +4,14 @@
 //! cluster's policy is to keep one.
 //!
 //! They take memory that nobody else wants just then: whoever finds no free frame has the program that ran longest ago
-//! given back, then the next ([`Retention::give_back`]). So retention never makes a program fail.
+//! given back, then the next ([`Retention::give_back`]). Files that are kept ([`crate::staging`]) go in turn with them. So retention never makes a program fail.
 //!
 //! Lock order: an address space may be locked while this is used, never the other way round.
 
 use alloc::collections::VecDeque;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
@@ -18,12 +20,17 @@ use coppice_protocol::retain::{RetainedProgram, RetentionPolicy, WalkCounts};
 
 use super::cut::RetainedTable;
 use super::reaper::Reaper;
+use super::spare::Spare;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a node retains.
 pub struct Retention {
     policy: RetentionPolicy,
     tables: Mutex<VecDeque<Kept>>,
+    /// What else is kept.
+    spare: Mutex<Option<Weak<dyn Spare>>>,
+    /// Counts uses, of tables and of what else is kept.
+    uses: AtomicU64,
     /// Takes apart what is given back.
     reaper: Reaper,
 }
@@ -38,26 +45,48 @@ impl Default for Retention {
 struct Kept {
     table: RetainedTable,
     walk: WalkCounts,
+    /// When it was used last, as [`Retention::next_use`] counts.
+    used: u64,
 }
 
 impl Retention {
     /// Nothing yet.
     #[must_use]
     pub fn new(policy: RetentionPolicy) -> Self {
-        Self { policy, tables: Mutex::new(LockLevel::Retention, VecDeque::new()), reaper: Reaper::default() }
+        Self {
+            policy,
+            tables: Mutex::new(LockLevel::Retention, VecDeque::new()),
+            spare: Mutex::new(LockLevel::Fact, None),
+            uses: AtomicU64::new(0),
+            reaper: Reaper::default(),
+        }
+    }
+
+    /// Something else is kept as long as nobody wants its memory: it is given back in turn with the tables.
+    pub(crate) fn add_spare(&self, spare: Weak<dyn Spare>) {
+        *self.spare.lock() = Some(spare);
+    }
+
+    fn spare(&self) -> Option<Arc<dyn Spare>> {
+        self.spare.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Now, for what is kept and used now: more each time.
+    pub(crate) fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Keeps the table of a program of which a process just ended. If another process of it left one, they become one.
     /// At [`RETAINED_PROGRAMS_MAX`] the program that ran longest ago goes. Returns how many frames were zeroed because
     /// both tables had their page.
     pub fn keep(&self, mut table: RetainedTable, mut walk: WalkCounts) -> u64 {
-        let mut zeroed = 0;
+        let (mut zeroed, used) = (0, self.next_use());
         let oldest = loop {
             let earlier = {
                 let mut tables = self.tables.lock();
                 let at = tables.iter().position(|kept| kept.table.program() == table.program());
                 let Some(earlier) = at.and_then(|at| tables.remove(at)) else {
-                    tables.push_front(Kept { table, walk });
+                    tables.push_front(Kept { table, walk, used });
                     break if tables.len() > RETAINED_PROGRAMS_MAX { tables.pop_back() } else { None };
                 };
                 earlier
@@ -98,6 +127,7 @@ impl Retention {
             let mut kept = tables.remove(at)?;
             let held = kept.table.held();
             let counts = WalkCounts { kept: held.pages, ..core::mem::take(&mut kept.walk) };
+            kept.used = self.next_use();
             let others = match self.policy {
                 RetentionPolicy::Many => VecDeque::new(),
                 RetentionPolicy::One => core::mem::take(&mut *tables),
@@ -129,17 +159,24 @@ impl Retention {
         gone.into_iter().map(give_back).collect()
     }
 
-    /// Frees some memory, but not for long: of what is being taken apart anyway, or else of the table of the program
-    /// that ran longest ago, which then is. Returns whether there was any.
+    /// Frees some memory, but not for long: of what is being taken apart anyway, or else of the table, or what else is
+    /// kept, that was used longest ago, which then is. Returns whether there was any.
     pub fn give_back(&self) -> bool {
         if self.reaper.step() {
             return true;
         }
-        let oldest = self.tables.lock().pop_back();
-        let Some(oldest) = oldest else { return false };
-        oldest.table.take_apart(&self.reaper);
+        let spare = self.spare();
+        let spare_used = spare.as_ref().and_then(|spare| spare.oldest()).unwrap_or(u64::MAX);
+        let oldest = self.tables.lock().pop_back_if(|kept| kept.used < spare_used);
+        let was_any = match oldest {
+            Some(oldest) => {
+                oldest.table.take_apart(&self.reaper);
+                true
+            }
+            None => spare.is_some_and(|spare| spare.give_back()),
+        };
         self.reaper.step();
-        true
+        was_any
     }
 
     /// What takes apart that nobody needs any more.
@@ -147,13 +184,16 @@ impl Retention {
         &self.reaper
     }
 
-    /// What is here, the program that ran last first.
+    /// What is here, the program that ran last first, files that are kept behind programs.
     pub fn held(&self) -> Vec<RetainedProgram> {
-        self.tables.lock().iter().map(|kept| kept.table.held()).collect()
+        let mut held: Vec<RetainedProgram> = self.tables.lock().iter().map(|kept| kept.table.held()).collect();
+        held.extend(self.spare().into_iter().flat_map(|spare| spare.held()));
+        held
     }
 
     /// Memory that takes, bytes.
     pub fn bytes(&self) -> u64 {
-        self.tables.lock().iter().map(|kept| kept.table.held().bytes).sum()
+        let tables: u64 = self.tables.lock().iter().map(|kept| kept.table.held().bytes).sum();
+        tables + self.spare().map_or(0, |spare| spare.bytes())
     }
 }

@@ -153,6 +153,12 @@ impl SharedMemory {
         self.pages.pages.load(Ordering::Relaxed)
     }
 
+    /// Frames it has, its page tables included.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.pages() + self.store.lock().table.as_ref().map_or(0, PageTable::frames)
+    }
+
     /// The frame at an offset, bytes; made if there is none.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
 use crate::agent::{Processes, Started};
@@ -18,6 +19,7 @@ use crate::process::job::JobsOnNode;
 use crate::process::signals::{Outcome, SIGCONT, SIGKILL, Target, ends_by_default, stops_by_default};
 use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report, taken_apart};
 use crate::ship::Client;
+use crate::staging;
 use crate::sync::{LockLevel, Mutex};
 use crate::syscall::abi::signal::SignalInfo;
 
@@ -93,7 +95,13 @@ impl Processes for ProcessTable {
     }
 
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
-        self.node.retention.discard(program)
+        let mut gone = self.node.retention.discard(program);
+        gone.extend(self.node.staging.kept().discard(program));
+        gone
+    }
+
+    fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()> {
+        Box::pin(staging::keep(order, self.node.clone(), tell))
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {

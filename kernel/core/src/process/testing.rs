@@ -58,7 +58,7 @@ pub(crate) fn pool() -> &'static FramePool {
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::default();
     let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
-    let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota));
+    let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
     NodeFacts { frames, retention, quota, network, staging }
 }
 

@@ -12,8 +12,8 @@ use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
 use coppice_protocol::transfer::MemberCounts;
 
-use super::member::{Member, Membership, State};
-use super::room::Room;
+use super::member::{Member, Membership, State, WANTED};
+use super::room::{Hold, Room, reserve};
 use crate::executor::{self, WaitQueue};
 use crate::limits::STAGING_SETTLE_NS_MAX;
 use crate::memory::SharedMemory;
@@ -102,7 +102,8 @@ impl OfJob {
                 }
                 return Err(format!("cannot stage {}: {reason}", name(file, order)));
             }
-            let bytes = Arc::clone(&member.room.bytes);
+            let room = member.room().ok_or_else(|| format!("cannot stage {}: {WANTED}", name(file, order)))?;
+            let bytes = Arc::clone(&room.bytes);
             match &file.path {
                 None => *self.program.lock() = Some(bytes),
                 Some(path) => job
@@ -156,7 +157,7 @@ fn name(file: &StagedFile, order: &Launch) -> String {
     file.path.as_ref().unwrap_or(&order.path).to_string()
 }
 
-/// Makes room for a file and joins its transfer.
+/// Makes room for a file, unless the node keeps it, and joins its transfer.
 async fn join(
     staging: &Staging,
     number: usize,
@@ -169,23 +170,32 @@ async fn join(
     let plan = staging
         .plan(order.job, number, job.world.node_count())
         .map_err(|error| format!("cannot stage {}: {error}", name()))?;
-    let room = Room::reserve(&plan, file.content, node).await.ok_or_else(|| {
+    let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
+    // What the node keeps anyway is the job's memory as long as that lasts.
+    let found = node.staging.kept().find(file.content, &plan, node.retention.next_use());
+    let is_here = found.is_some();
+    let room = match found {
+        Some(room) => Hold::Firm(room),
+        None => Hold::Firm(Arc::new(Room::new(&plan, file.content, node).ok_or_else(no_memory)?)),
+    };
+    if !is_here && !reserve(&room, &plan).await {
         let free = u64::from(node.frames.available_frames()) * coppice_hal::addr::PAGE_BYTES as u64;
-        format!(
+        return Err(format!(
             "cannot stage {}: it has {} MiB and the node has no memory left for it ({} MiB are free); use \
              `coppice up --memory` with more",
             name(),
             file.bytes.div_ceil(1 << 20),
             free >> 20
-        )
-    })?;
-    let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
+        ));
+    }
     let charge = node.quota.charge(Member::bytes(&plan, &job.world)).map_err(|_| no_memory())?;
     let roster = Roster::new(staging.home, &job.world).ok_or_else(no_memory)?;
     let key = Staging::key(&job.world.key, order.job, number);
     let seed = u64::from_le_bytes(random::bytes());
     let party = Party::new(&plan, key, roster, member_of(job.node), seed, executor::now_ns()).ok_or_else(no_memory)?;
-    node.staging
-        .join(Member::new(order.job, party, room, charge))
-        .map_err(|errno| format!("cannot stage {}: {errno}", name()))
+    let member = Member::new(Some(order.job), party, room, charge);
+    if is_here {
+        member.has_all();
+    }
+    node.staging.join(member).map_err(|errno| format!("cannot stage {}: {errno}", name()))
 }

@@ -15,7 +15,7 @@ use coppice_protocol::staging::Roster;
 use coppice_protocol::world::World;
 
 use super::Staging;
-use super::room::Room;
+use super::room::{Hold, Room, is_right};
 use crate::executor;
 use crate::quota::{Charge, shared_bytes};
 use crate::ras;
@@ -25,6 +25,9 @@ use crate::sync::{LockLevel, Mutex};
 const MEMBER_BYTES: usize = 32 * 1024;
 /// What it has of each piece: whether it is there, and that it is to be passed on.
 const PIECE_BYTES: usize = 20;
+
+/// Why a file that was to be kept is not there.
+pub(super) const WANTED: &str = "its memory was wanted for something else";
 
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +42,11 @@ pub(super) enum State {
 
 /// See this module.
 pub(super) struct Member {
-    job: JobId,
+    /// Whose file it is, if it is a job's.
+    job: Option<JobId>,
     plan: Plan,
     party: Mutex<Party>,
-    pub(super) room: Room,
+    room: Hold,
     state: Mutex<State>,
     /// Others were told that it is needed.
     was_needed: AtomicBool,
@@ -68,7 +72,7 @@ impl Member {
     }
 
     /// `charge` is for [`Self::bytes`].
-    pub(super) fn new(job: JobId, party: Party, room: Room, charge: Charge) -> Self {
+    pub(super) fn new(job: Option<JobId>, party: Party, room: Hold, charge: Charge) -> Self {
         let plan = *party.plan();
         Self {
             job,
@@ -80,6 +84,16 @@ impl Member {
             sending: Mutex::new(LockLevel::Fact, None),
             _charge: charge,
         }
+    }
+
+    /// All of the file is here already.
+    pub(super) fn has_all(&self) {
+        self.party.lock().machine().holds_all(executor::now_ns());
+    }
+
+    /// Where the file is, if that was not given back.
+    pub(super) fn room(&self) -> Option<Arc<Room>> {
+        self.room.get()
     }
 
     /// Which transfer it is in.
@@ -98,12 +112,16 @@ impl Member {
 
     /// When it is to be looked at next, ns.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        self.party.lock().machine().due_ns()
+        self.room().and_then(|_| self.party.lock().machine().due_ns())
     }
 
     /// A datagram of its transfer came.
     pub(super) fn receive(&self, source: Ipv4Addr, datagram: &[u8]) {
-        let keep = |piece, packet, bytes: &[u8]| self.room.write(piece, packet, bytes);
+        let keep = |piece, packet, bytes: &[u8]| {
+            if let Some(room) = self.room() {
+                room.write(piece, packet, bytes);
+            }
+        };
         let heard = self.party.lock().receive(source, datagram, executor::now_ns(), keep);
         if let Err(error) = heard {
             log::debug!("staging: from {source}: {error}");
@@ -117,7 +135,7 @@ impl Member {
 
     /// Whether others may still want something of it; not if it will never be whole.
     pub(super) fn is_needed(&self) -> bool {
-        let is_whole = self.state() == State::Whole;
+        let is_whole = self.state() == State::Whole && self.room().is_some();
         let is_sending = self.sending.lock().is_some();
         is_whole && (is_sending || self.party.lock().machine().is_needed())
     }
@@ -133,7 +151,7 @@ impl Member {
             }
         }
         let before = self.state();
-        loop {
+        while self.room().is_some() {
             if !self.send_on(port).await {
                 break;
             }
@@ -143,7 +161,11 @@ impl Member {
                 Step::Datagram { to, bytes } => port.send(to, bytes),
                 Step::Packets { to, piece, packets } => *self.sending.lock() = Some(Burst { to, piece, packets }),
                 Step::Check { piece } => {
-                    let is_right = self.room.is_right(piece).await;
+                    let is_right = is_right(&self.room, &self.plan, piece).await;
+                    // Who sent what is gone is not to blame.
+                    if self.room().is_none() {
+                        break;
+                    }
                     self.party.lock().checked(piece, is_right, executor::now_ns());
                 }
                 Step::Wrong { piece, from } => self.report(piece, from),
@@ -152,6 +174,9 @@ impl Member {
                 }
                 Step::End(_) => *self.state.lock() = State::Whole,
             }
+        }
+        if self.room().is_none() && before == State::Receives {
+            *self.state.lock() = State::Failed(String::from(WANTED));
         }
         let is_needed = self.is_needed();
         self.was_needed.swap(is_needed, Ordering::Relaxed) != is_needed || self.state() != before
@@ -166,7 +191,7 @@ impl Member {
         let mut bytes = Vec::new();
         while let Some(packet) = burst.packets.numbers().next().filter(|_| port.has_room(packet_bytes)) {
             burst.packets = burst.packets.without(PacketSet::one(packet));
-            if !self.room.read(burst.piece, packet, &mut bytes) {
+            if !self.room().is_some_and(|room| room.read(burst.piece, packet, &mut bytes)) {
                 continue;
             }
             let datagram = self.party.lock().packet(burst.to, burst.piece, packet, &bytes, executor::now_ns());
@@ -182,15 +207,16 @@ impl Member {
     }
 
     fn report(&self, piece: u32, from: Option<u32>) {
+        let whose = if self.job.is_some() { "the job" } else { "those that are to keep it" };
         let whose = match from {
             Some(0) => String::from("the I/O node"),
-            Some(member) => format!("node {} of the job", member - 1),
+            Some(member) => format!("node {} of {whose}", member - 1),
             None => String::from("several nodes"),
         };
         ras::report(RasEvent {
             severity: Severity::Error,
             kind: RasKind::DamagedPiece,
-            job: Some(self.job),
+            job: self.job,
             rank: None,
             address: None,
             instruction: None,

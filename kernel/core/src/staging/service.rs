@@ -15,10 +15,12 @@ use coppice_hal::scrub;
 use coppice_protocol::distribution::{TransferId, packet};
 use coppice_protocol::limits::DISTRIBUTION_PORT;
 
+use super::kept::KeptFiles;
 use super::member::{Member, Membership};
 use crate::errno::Errno;
 use crate::executor::{self, WaitQueue, race};
 use crate::limits::{STAGING_CHARGE_BYTES, STAGING_DATAGRAMS_MAX, STAGING_QUEUE_BYTES};
+use crate::memory::Retention;
 use crate::net::{Datagrams, Neighbours};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
@@ -32,6 +34,7 @@ pub struct Staging {
 struct Shared {
     neighbours: Arc<dyn Neighbours>,
     quota: Arc<Quota>,
+    kept: Arc<KeptFiles>,
     transfers: Mutex<Transfers>,
     /// Counts changes of which transfers there are, and of how far they have come.
     changes: AtomicU64,
@@ -51,12 +54,21 @@ struct Open {
 }
 
 impl Staging {
-    /// None yet. [`Self::serve`] is to be run beside it.
+    /// None yet. [`Self::serve`] is to be run beside it. Files that are kept are given back when `retention` is to give
+    /// something back.
     #[must_use]
-    pub fn new(neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>) -> Self {
+    pub fn new(neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>, retention: &Retention) -> Self {
+        let kept = Arc::new(KeptFiles::default());
+        let spare = Arc::downgrade(&kept);
+        retention.add_spare(spare);
         let transfers = Mutex::new(LockLevel::Jobs, Transfers::default());
         let (changes, changed) = (AtomicU64::new(0), WaitQueue::new());
-        Self { shared: Arc::new(Shared { neighbours, quota, transfers, changes, changed }) }
+        Self { shared: Arc::new(Shared { neighbours, quota, kept, transfers, changes, changed }) }
+    }
+
+    /// The files that the node keeps without a job.
+    pub(crate) fn kept(&self) -> &Arc<KeptFiles> {
+        &self.shared.kept
     }
 
     /// The node takes part in a transfer from now on.

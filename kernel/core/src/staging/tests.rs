@@ -10,9 +10,10 @@ use core::net::Ipv4Addr;
 use core::task::Waker;
 
 use coppice_endpoint::NetError;
+use coppice_hal::frames::FramePool;
 use coppice_hal::heap::measure;
 use coppice_protocol::control::Launch;
-use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Scheme, Step, packet};
+use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Plan, Scheme, Step, packet};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::program::tree::{self, NODE_BYTES};
 use coppice_protocol::ras::RasKind;
@@ -24,12 +25,15 @@ use super::Staging;
 use super::member::Member;
 use crate::errno::Errno;
 use crate::executor;
+use crate::memory::Retention;
 use crate::net::testing::Net;
 use crate::net::{BoxFuture, Datagrams, Door, Neighbours, Wire};
 use crate::process::testing::{order, pool};
 use crate::process::{JobOnNode, JobsOnNode, NodeFacts};
 use crate::quota::tests::quota;
 use crate::sync::{LockLevel, Mutex};
+
+mod kept;
 
 const JOB: JobId = JobId(7);
 const NODES: u32 = 5;
@@ -136,11 +140,15 @@ fn staged(files: &[Vec<u8>]) -> Staged {
 
 /// Home of one of the files, until all have it or are lost; says which are lost.
 async fn home(at: At, files: Vec<Vec<u8>>, number: usize) -> Vec<u32> {
-    let port = at.datagrams(0, 0).expect("a port");
     let staged = staged(&files);
-    let file = &files[number];
     let (plan, key) = (staged.plan(JOB, number, NODES).expect("a plan"), Staged::key(&KEY, JOB, number));
-    let roster = Roster::new(PsetId(0), &world()).expect("memory");
+    home_of(at, &files[number], &world(), plan, key).await.0
+}
+
+/// The same, and packets that it sent.
+async fn home_of(at: At, file: &[u8], world: &World, plan: Plan, key: packet::TransferKey) -> (Vec<u32>, u64) {
+    let port = at.datagrams(0, 0).expect("a port");
+    let roster = Roster::new(PsetId(0), world).expect("memory");
     let mut party = Party::new(&plan, key, roster, 0, 1, executor::now_ns()).expect("memory");
     party.machine().begin(executor::now_ns());
     let nodes = tree::of(file);
@@ -167,7 +175,7 @@ async fn home(at: At, files: Vec<Vec<u8>>, number: usize) -> Vec<u32> {
                         port.send(to, bytes);
                     }
                 }
-                Step::End(Outcome::All { lost }) => return lost,
+                Step::End(Outcome::All { lost }) => return (lost, party.tally().packets_sent),
                 other => panic!("{other:?}"),
             }
         }
@@ -182,13 +190,18 @@ struct Node {
 }
 
 fn node(wires: &Arc<Wires>, number: u32, staging: &Staged) -> Node {
+    node_of(wires, number, staging, pool())
+}
+
+fn node_of(wires: &Arc<Wires>, number: u32, staging: &Staged, frames: &'static FramePool) -> Node {
     let quota = quota();
     let at = At(Arc::clone(wires), NodeId(number).address());
-    let staging_of = Staging::new(Arc::new(at), Arc::clone(&quota));
+    let retention: Arc<Retention> = Arc::default();
+    let staging_of = Staging::new(Arc::new(at), Arc::clone(&quota), &retention);
     assert!(executor::spawn(staging_of.clone().serve()).is_ok());
     let facts = NodeFacts {
-        frames: pool(),
-        retention: Arc::default(),
+        frames,
+        retention,
         quota: Arc::clone(&quota),
         network: Arc::new(Net::new().dial.stack.clone()),
         staging: staging_of,
@@ -196,7 +209,7 @@ fn node(wires: &Arc<Wires>, number: u32, staging: &Staged) -> Node {
     let (rank, size, staging) = (Rank(number), NODES, Some(staging.clone()));
     let order = Launch { job: JOB, rank, size, world: world(), staging, ..order(NODES) };
     let jobs = Arc::new(JobsOnNode::default());
-    let job = jobs.enter(&order, pool(), &quota).expect("memory");
+    let job = jobs.enter(&order, frames, &quota).expect("memory");
     Node { order, job, facts }
 }
 

@@ -16,6 +16,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
+use super::keep::{keep, kept};
 use super::retain::{discard, discarded, rank_retention, retain, retained};
 use super::{bytes, job, program, rank};
 
@@ -79,7 +80,7 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
         })
 }
 
-fn world() -> impl Strategy<Value = World> {
+pub(super) fn world() -> impl Strategy<Value = World> {
     let range = any::<(u32, u32)>().prop_map(|(first, count)| NodeRange { first: NodeId(first), count });
     let world = (any::<[u8; 32]>(), any::<u32>(), vec(range, 0..4));
     world.prop_map(|(key, ranks_per_node, nodes)| World { key: JobKey(key), ranks_per_node, nodes })
@@ -97,7 +98,7 @@ fn scheme() -> impl Strategy<Value = Scheme> {
     prop_oneof![Just(Scheme::TwoTrees), branches]
 }
 
-fn staging() -> impl Strategy<Value = Staging> {
+pub(super) fn staging() -> impl Strategy<Value = Staging> {
     let file = (program(), any::<u64>(), option::of(bytes()));
     let file = file.prop_map(|(content, bytes, path)| StagedFile { content, bytes, path });
     (any::<(u32, u16, u64, u32, u32)>(), vec(file, 0..4), scheme()).prop_map(|(numbers, files, scheme)| {
@@ -188,6 +189,8 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         retain().prop_map(ToNode::Retain),
         discard().prop_map(ToNode::Discard),
         Just(ToNode::PowerOff),
+        keep().prop_map(ToNode::Keep),
+        any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
     ]
 }
 
@@ -203,5 +206,6 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         retained().prop_map(ToIoNode::Retained),
         discarded().prop_map(ToIoNode::Discarded),
         ras_event().prop_map(ToIoNode::Ras),
+        kept().prop_map(ToIoNode::Kept),
     ]
 }

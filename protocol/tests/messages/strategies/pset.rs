@@ -8,6 +8,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, waiting};
+use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::{bytes, generation, job, key, node, program, rank};
@@ -66,6 +67,8 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         (job(), any::<Vec<u8>>()).prop_map(|(job, bytes)| ToPset::Input { job, bytes }),
         (job(), any::<u32>()).prop_map(|(job, bytes)| ToPset::OutputTaken { job, bytes }),
         Just(ToPset::Shutdown),
+        keep_file().prop_map(ToPset::Keep),
+        any::<u64>().prop_map(|request| ToPset::EndKeep { request }),
     ]
 }
 
@@ -89,6 +92,8 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         waiting().prop_map(FromPset::Waits),
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
+        (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
+        any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         (job(), rank(), any::<String>()).prop_map(|(job, rank, reason)| FromPset::Refused { job, rank, reason }),
         (job(), rank(), stream(), any::<Vec<u8>>()).prop_map(|(job, rank, stream, bytes)| FromPset::Output {
             job,

@@ -1,8 +1,8 @@
 //! Orders to retain and to discard page tables, and the answers.
 
-use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
+use coppice_protocol::limits::{KEPT_FILES_MAX, RETAINED_PROGRAMS_MAX};
 use coppice_protocol::retain::{
-    Discard, Discarded, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+    Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -20,13 +20,14 @@ fn walk_counts() -> impl Strategy<Value = WalkCounts> {
     })
 }
 
-fn retained_programs() -> impl Strategy<Value = Vec<RetainedProgram>> {
-    let one = (program(), any::<(u64, u64)>()).prop_map(|(program, (pages, bytes))| RetainedProgram {
+pub(super) fn retained_programs() -> impl Strategy<Value = Vec<RetainedProgram>> {
+    let one = (program(), any::<(u64, u64, bool)>()).prop_map(|(program, (pages, bytes, is_file))| RetainedProgram {
         program,
         pages,
         bytes,
+        held_as: if is_file { HeldAs::File } else { HeldAs::Table },
     });
-    vec(one, 0..=RETAINED_PROGRAMS_MAX)
+    vec(one, 0..=RETAINED_PROGRAMS_MAX + KEPT_FILES_MAX)
 }
 
 pub(super) fn retain() -> impl Strategy<Value = Retain> {

@@ -1,0 +1,41 @@
+//! Files that nodes keep in their memory without a job.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// An order to have nodes keep a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepOrder {
+    /// The file on the host, absolute.
+    #[serde(with = "crate::path")]
+    pub file: PathBuf,
+    /// The nodes, each once; none: all that take jobs or have one.
+    pub nodes: Vec<u32>,
+}
+
+/// What came of a [`KeepOrder`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepReport {
+    /// BLAKE3 hash of the file's bytes, hexadecimal.
+    pub hash: String,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// Nodes that have it now.
+    pub nodes: u32,
+    /// Those of them that had it before.
+    pub had: u32,
+    /// Nodes that do not have it.
+    pub failed: Vec<NotKept>,
+    /// From the order to the last answer, ns.
+    pub took_ns: u64,
+}
+
+/// A node that does not have a file, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotKept {
+    /// The node.
+    pub node: u32,
+    /// Why, one line.
+    pub reason: String,
+}
