@@ -184,8 +184,8 @@ pub(crate) struct Listing {
 
 #[derive(Debug, Args)]
 pub(crate) struct Nodes {
-    /// List the links of nodes and I/O nodes instead: what they are like, what passed on them since the cluster came up,
-    /// and how much does in a second, which is measured first
+    /// List the links of nodes and I/O nodes instead: what they are like, what passed on them and was dropped so far,
+    /// and how much passes in a second, which is measured first
     #[arg(long)]
     pub(crate) links: bool,
     #[command(flatten)]

@@ -44,8 +44,8 @@ enum CommandError {
 }
 
 impl Switch {
-    /// Executes the command of this request, except for [`Command::Shutdown`], which is the caller's to obey. `None`: the
-    /// answer will be among [`Switch::answers`].
+    /// Executes the command of this request, except for [`Command::Shutdown`], which is the caller's to obey. `None`:
+    /// the answer will be among [`Switch::answers`].
     pub(crate) fn execute(&mut self, request: u64, command: Command) -> Option<Outcome> {
         let done = match command {
             Command::AddPort { link, mac } => self.add(link, mac),

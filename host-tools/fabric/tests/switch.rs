@@ -357,11 +357,11 @@ fn recordings_that_cannot_be_made_say_why_and_leave_the_link_free() {
 /// Waits until a file holds these frames.
 fn wait_until_recorded(file: &Path, frames: &[Vec<u8>]) {
     let (start, bytes) = (Instant::now(), 24 + frames.iter().map(|frame| 16 + frame.len() as u64).sum::<u64>());
-    while std::fs::metadata(file).unwrap().len() < bytes {
+    while std::fs::metadata(file).expect("a recording").len() < bytes {
         assert!(start.elapsed() < PATIENCE, "the recording does not grow");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(read_pcap(&std::fs::read(file).unwrap()), frames);
+    assert_eq!(read_pcap(&std::fs::read(file).expect("a recording")), frames);
 }
 
 /// An independent reader of the format.

@@ -1,5 +1,5 @@
-//! Links that are shown and changed: what is kept over a new fabric and a reboot, what is recorded, what is refused, and
-//! how long a fabric that does not answer is waited for.
+//! Links that are shown and changed: what is kept over a new fabric and a reboot, what is recorded, what is refused,
+//! and how long a fabric that does not answer is waited for.
 
 mod support;
 

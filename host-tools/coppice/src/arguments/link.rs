@@ -18,7 +18,8 @@ A link that stays cut for more than some seconds loses its node; `coppice ras` l
 them. Files that are staged (`coppice run --stage`) are sent as fast as the links of the job's nodes were when it \
 started.\n\n\
 A recording is written by the cluster's switch, with the rights of whoever brought the cluster up; it ends with \
---pcap-stop, at 1 GiB, or with the cluster. Frames for which the disk is too slow are counted as missed.\n\nExamples:\n  \
+--pcap-stop, at 1 GiB, or with the switch. Frames for which the disk is too slow are counted as missed.\n\n\
+Examples:\n  \
     coppice link 2                              what it is like, and what passed on it\n  \
     coppice link 0-3,io0 --bandwidth 100M       a slow network\n  \
     coppice link 2 --loss 1% --direction to     node 2 does not get every frame\n  \

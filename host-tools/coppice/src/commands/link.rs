@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(described(&link), "link 2: no limit, latency 0 ns, loss 0%");
         link.from.shape = LinkShape { bandwidth_bits_per_s: Some(9_600), loss_ppm: 500, cut: true, ..link.from.shape };
         link.recording = Some(RecordingView { file: "/x\n".into(), counters: RecordingCounters::default() });
-        let expected = "link 2: to it no limit, latency 0 ns, loss 0%; from it 9600 bit/s, latency 0 ns, loss 0.05%, cut; \
-                        recorded in /x\\n";
+        let expected = "link 2: to it no limit, latency 0 ns, loss 0%; from it 9600 bit/s, latency 0 ns, loss 0.05%, \
+                        cut; recorded in /x\\n";
         assert_eq!(described(&link), expected);
     }
 }

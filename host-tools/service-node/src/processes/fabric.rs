@@ -1,4 +1,5 @@
-//! The fabric: told its links when it starts, asked now and then whether it is alive, and told what users want of links.
+//! The fabric: told its links when it starts, asked now and then whether it is alive, and told what users want of
+//! links.
 
 mod convert;
 
