@@ -69,7 +69,10 @@ impl Inbound {
     pub(crate) fn buffered_bytes(&self) -> usize {
         match &self.stage {
             Stage::Header => self.filled,
-            Stage::Body(partial) | Stage::Bulk(partial) => HEADER_BYTES + partial.body.len() + partial.bulk.len(),
+            Stage::Body(partial) | Stage::Bulk(partial) => {
+                let digest = if partial.digest.is_some() { DIGEST_BYTES } else { 0 };
+                HEADER_BYTES + partial.body.len() + digest + partial.bulk.len()
+            }
         }
     }
 

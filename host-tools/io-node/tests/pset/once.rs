@@ -91,16 +91,21 @@ fn input_is_not_lost_with_a_connection() {
 
 #[test]
 fn a_node_that_does_not_wait_for_answers_is_cut_off() {
-    run(async {
-        for id in [7, RequestId::new(REQUESTS_IN_FLIGHT_MAX, 1).to_frame()] {
-            let (mut pset, node) = Pset::with_job().await;
-            node.request_as(id, OWNER, Call::InputReady, &[]);
-            assert!(matches!(pset.receive().await, FromPset::NodeLost { .. }));
-        }
+    let has_no_such_place = async |id| {
+        let (mut pset, node) = Pset::with_job().await;
+        node.request_as(id, OWNER, Call::InputReady, &[]);
+        assert!(matches!(pset.receive().await, FromPset::NodeLost { .. }));
+    };
+    let asks_twice = async {
         let (mut pset, mut node) = Pset::with_job().await;
         let id = node.request(OWNER, Call::InputReady, &[]);
         assert_eq!(node.reply().await.0, id);
         node.request_as(id, OWNER, Call::InputReady, &[]);
         assert!(matches!(pset.receive().await, FromPset::NodeLost { .. }));
+    };
+    // Each is given time to be back.
+    run(async {
+        let beyond = RequestId::new(REQUESTS_IN_FLIGHT_MAX, 1).to_frame();
+        tokio::join!(has_no_such_place(7), has_no_such_place(beyond), asks_twice);
     });
 }
