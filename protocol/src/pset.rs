@@ -91,7 +91,8 @@ pub enum ToPset {
         /// How many, bytes.
         bytes: u32,
     },
-    /// Have these nodes give retained pages and kept files back. Each that is ready answers with [`FromPset::Discarded`].
+    /// Have these nodes give retained pages and kept files back. Each that is ready answers with
+    /// [`FromPset::Discarded`].
     Discard {
         /// Number of the request, for the answers.
         request: u64,

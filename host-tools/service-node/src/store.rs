@@ -4,8 +4,8 @@
 //! I/O nodes serve pages from here, so that a program may be rebuilt on the host while it runs on the nodes. A program
 //! is copied and hashed in one go, so that what is stored is what was hashed even if the file changes meanwhile.
 //!
-//! Files that jobs have staged, or nodes are to keep, are kept likewise, without being looked into. Nothing is recorded of
-//! such a copy: it goes when the last job or order that holds it ends, unless it is also a program's.
+//! Files that jobs have staged, or nodes are to keep, are kept likewise, without being looked into. Nothing is recorded
+//! of such a copy: it goes when the last job or order that holds it ends, unless it is also a program's.
 //!
 //! Whoever needs a copy – from the look whether it is there to the end of its job – has it [`Held`], and what is held
 //! is not removed. What a copy was when it was hashed is remembered as long as this process lives; one that was not

@@ -255,7 +255,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         if !self.is_over {
             let (cause, bytes, tally) = (&self.cause, self.party.plan().bytes, self.party.tally());
-            tracing::info!(%cause, bytes, ?tally, "nobody waits until every node says here that it has the staged file");
+            tracing::info!(%cause, bytes, ?tally, "the staged file is not sent any more");
         }
     }
 }

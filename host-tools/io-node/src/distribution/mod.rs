@@ -1,10 +1,12 @@
 //! Home of the files that jobs stage ([`coppice_protocol::staging`]): the bytes are here, on the host's disk, and every
 //! node of the job is to have them.
 //!
-//! Files that nodes are to keep without a job ([`coppice_protocol::keep`]) are sent in the same way, until the service
-//! node says that it is over. A job's files are opened with its root (`staged`); from then on until the job goes, each has a home (`home`), which
+//! A job's files are opened with its root (`staged`); from then on until the job goes, each has a home (`home`), which
 //! carries out what the protocol's machine says, and says it in datagrams. One task (`homes`) drives all of them over
 //! one port. It waits for no disk: what the host does not have in memory is read on threads.
+//!
+//! Files that nodes are to keep without a job ([`coppice_protocol::keep`]) are sent in the same way, each opened by
+//! itself, until the service node says that it is over.
 
 mod alarm;
 mod home;

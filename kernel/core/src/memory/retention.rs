@@ -4,7 +4,8 @@
 //! cluster's policy is to keep one.
 //!
 //! They take memory that nobody else wants just then: whoever finds no free frame has the program that ran longest ago
-//! given back, then the next ([`Retention::give_back`]). Files that are kept ([`crate::staging`]) go in turn with them. So retention never makes a program fail.
+//! given back, then the next ([`Retention::give_back`]). Files that are kept ([`crate::staging`]) go in turn with them.
+//! So retention never makes a program fail.
 //!
 //! Lock order: an address space may be locked while this is used, never the other way round.
 
