@@ -13,10 +13,10 @@
 //!
 //! **Loss.** A step is kept by its sender until the receiver says [`PeerFrameKind::Have`], and sent again when the
 //! connection between them is a new one or the receiver asks. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
-//! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]), or that it was not told
-//! of the job ([`PeerFrameKind::Absent`]), as launches may come late by as much as a disk takes that does not answer. So a
-//! node that does not answer is told from one whose ranks take their time, by the one node that needs to know. How long
-//! launches may take is for those to say who have the nodes launch.
+//! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]), or that it was not
+//! told of the job ([`PeerFrameKind::Absent`]), as launches may come late by as much as a disk takes that does not
+//! answer. So a node that does not answer is told from one whose ranks take their time, by the one node that needs to
+//! know. How long launches may take is for those to say who have the nodes launch.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};

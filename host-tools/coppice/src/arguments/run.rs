@@ -26,8 +26,8 @@ Staging: FILE is sent to all nodes of the job at once, from node to node, as it 
 ranks find it at PATH, an absolute path inside the root that is not below /dev, /proc or /sys; without =PATH, where \
 it lies in the root. FILE ends at the first '='. At most 16 files, the program included if --stage-program says so; \
 together they must fit into the memory of a node. A program that no rank has started on its nodes before is sent \
-ahead by itself where that is reckoned to be faster than to have each node fetch what it touches, which needs a cluster \
-whose links' bandwidth is known (`up --bandwidth`); `coppice job` says why it was or was not.\n\n\
+ahead by itself where that is reckoned to be faster than to have each node fetch what it touches, which needs a \
+cluster whose links' bandwidth is known (`up --bandwidth`); `coppice job` says why it was or was not.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
 Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \

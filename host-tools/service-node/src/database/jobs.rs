@@ -149,8 +149,8 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    /// Records the end of a job and gives its block up. Not before its beginning, whoever set the host's clock back: the
-    /// service node that records it may be another than the one that started it.
+    /// Records the end of a job and gives its block up. Not before its beginning, whoever set the host's clock back:
+    /// the service node that records it may be another than the one that started it.
     ///
     /// # Errors
     /// [`DatabaseError`].

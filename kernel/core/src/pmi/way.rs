@@ -116,8 +116,8 @@ impl Way {
     fn poll_speak(&mut self, wire: &dyn Wire, talk: &mut Talk, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         loop {
             while let Some(frame) = talk.heard.pop_front() {
-                // Who calls about a job knows it. What anybody could say counts only where its sender is known, which is
-                // who has the port that was called.
+                // Who calls about a job knows it. What anybody could say counts only where its sender is known, which
+                // is who has the port that was called.
                 if frame.from() != self.peer || frame.is_absence() && !self.has_called {
                     return Poll::Ready(Err(Broken::Stranger));
                 }
