@@ -1,7 +1,9 @@
 //! The world: who is in it, and what each event does to whom.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use coppice_hal::user::simulated::play_with;
@@ -144,7 +146,9 @@ impl World {
 
     /// Runs to the end, or to the first thing that must not be.
     pub(super) fn run(mut self) -> Result<Report, Failure> {
-        let result = self.play();
+        // A part that panics says so with its seed.
+        let played = catch_unwind(AssertUnwindSafe(|| self.play()));
+        let result = played.unwrap_or_else(|panic| Err(Violation::new(words_of(&*panic)).by("panic")));
         let Self { seed, now_ns, trace, faults, .. } = self;
         let (counts, digest) = (trace.counts(), trace.digest());
         match result {
@@ -455,4 +459,10 @@ impl World {
         }
         self.settle_host();
     }
+}
+
+/// What somebody said who panicked.
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let formatted = panic.downcast_ref::<String>().map(String::as_str);
+    formatted.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a part panicked").to_owned()
 }
