@@ -18,6 +18,7 @@ mod faults;
 mod forgets;
 mod host;
 mod io_node;
+mod last_job;
 mod listener;
 mod looks;
 mod machine;

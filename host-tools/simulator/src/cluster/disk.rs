@@ -19,6 +19,8 @@ struct Job {
     id: JobId,
     /// Lengths of the ranks' files, each open once, bytes.
     lengths: BTreeMap<Rank, u64>,
+    /// Its root and program are not open yet.
+    is_opening: bool,
     /// It is not wanted any more.
     is_dropped: bool,
     /// Calls and closes that go on.
@@ -38,7 +40,25 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn open(&mut self, place: PlaceId, id: JobId) {
-        self.jobs.insert(place, Job { id, lengths: BTreeMap::new(), is_dropped: false, busy: 1, hangs_until_ns: 0 });
+        let (is_opening, is_dropped) = (true, false);
+        let job = Job { id, lengths: BTreeMap::new(), is_opening, is_dropped, busy: 1, hangs_until_ns: 0 };
+        self.jobs.insert(place, job);
+    }
+
+    /// The root and the program of a job are open. Gives its place if nobody needs that.
+    pub(super) fn opened(&mut self, place: PlaceId) -> Option<PlaceId> {
+        self.jobs.get_mut(&place)?.is_opening = false;
+        self.rest(place)
+    }
+
+    /// How many roots are being opened.
+    pub(super) fn openings(&self) -> usize {
+        self.jobs.values().filter(|job| job.is_opening).count()
+    }
+
+    /// A job whose root is still wanted.
+    pub(super) fn first_wanted(&self) -> Option<JobId> {
+        self.jobs.values().find(|job| !job.is_dropped).map(|job| job.id)
     }
 
     /// Some job's mount hangs: until when, to be set.

@@ -20,11 +20,12 @@ use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
+use super::last_job::LastJob;
 use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
-use super::users::User;
+use super::users::{self, User};
 use super::whole::Stage;
 use crate::checkers::{Violation, ensure};
 use crate::random::Random;
@@ -53,6 +54,8 @@ pub(super) struct World {
     pub network: Network,
     pub observed: Observed,
     pub users: Vec<User>,
+    /// They do much in little time.
+    pub are_impatient: bool,
     pub faults: Faults,
     pub forgets: Vec<Forgetting>,
     /// Links that do not carry, and I/O nodes whose disk does not answer, until then, ns.
@@ -65,6 +68,8 @@ pub(super) struct World {
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
     pub whole: Stage,
+    /// How far the job is with which a run ends.
+    pub last_job: LastJob,
     pub violations: Vec<Violation>,
     /// Something about the simulation itself did not work.
     trouble: Option<anyhow::Error>,
@@ -101,6 +106,7 @@ impl World {
             network: Network::default(),
             observed,
             users: (0..options.users).map(|_| User::default()).collect(),
+            are_impatient: false,
             faults: Faults::draw(seed, only),
             forgets: Vec::new(),
             cut_off: BTreeMap::new(),
@@ -109,10 +115,14 @@ impl World {
             talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
+            last_job: LastJob::default(),
             violations: Vec::new(),
             trouble: None,
         };
+        world.are_impatient = users::are_impatient(&mut world.random);
         world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
+        world.checkers.jobs.is_calm = world.faults.is_calm && !options.is_whole;
+        world.checkers.promises.is_calm = world.faults.is_calm && !options.is_whole;
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         if !options.is_whole {
@@ -350,7 +360,7 @@ impl World {
             Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {
                     io_node.machine.opened(place, Ok(()), now);
-                    if let Some(place) = io_node.disk.rest(place) {
+                    if let Some(place) = io_node.disk.opened(place) {
                         io_node.machine.left(place);
                     }
                 });
