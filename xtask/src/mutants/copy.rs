@@ -1,5 +1,5 @@
-//! The copy of the tree that faults are put into. It stays from one to the next, and only files that differ are written,
-//! so that what has not changed is not built again.
+//! The copy of the tree that faults are put into. It stays from one to the next, and only files that differ are
+//! written, so that what has not changed is not built again.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -66,6 +66,9 @@ impl World {
             if gone_ns.get(&node).is_some_and(|gone_ns| worked_ns(gone_ns) > LOST_NS_MAX) {
                 self.violate(format!("an order to forget waited for node {node}, which was lost long before"));
             }
+            if self.faults.is_calm {
+                self.violate(format!("node {node} was silent about an order to forget, where nothing went wrong"));
+            }
         }
         self.note("forgotten", format_args!("{} pages on {} nodes", forgotten.pages, forgotten.nodes));
         let seen = self.observed.lock();

@@ -26,6 +26,10 @@ impl World {
         match self.last_job {
             LastJob::Well => None,
             LastJob::None => {
+                // After that job nodes have told anew what they hold.
+                if let Err(what) = self.check_holdings() {
+                    self.violations.push(what.by("retention"));
+                }
                 self.submit_last_job();
                 Some("a job on all nodes was not taken yet".to_owned())
             }

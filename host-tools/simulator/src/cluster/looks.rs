@@ -40,9 +40,7 @@ impl World {
         }
         for job in self.checkers.promises.worked(LOOK_NS) {
             match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
-                Some(Ok(detail)) if detail.job.state == JobState::Ended => {
-                    self.checkers.promises.kept(job, self.now_ns)
-                }
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.promises.kept(job),
                 other => self.checkers.promises.broken(job, &format!("{other:?}")),
             }
         }

@@ -18,8 +18,8 @@ use super::words::{Desertion, Talk};
 use super::world::World;
 use crate::random::Random;
 
-/// In so many runs of a thousand users are impatient: they do something this many times as often, and mostly it is to end
-/// their job.
+/// In so many runs of a thousand users are impatient: they do something this many times as often, and mostly it is to
+/// end their job.
 const IMPATIENT_PER_MILLE: u64 = 50;
 const IMPATIENCE: u64 = 10;
 
@@ -183,7 +183,7 @@ impl World {
             let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
             self.checkers.pmi.killed(job, self.now_ns);
             if let Some(Ok(_)) = answer {
-                self.checkers.promises.ends(job, "was killed", 0, self.now_ns);
+                self.checkers.promises.ends(job, "was killed", (0, 0), self.now_ns);
             }
         } else if self.random.chance(30) {
             self.note("user left", format_args!("{user}, of {job}"));
@@ -214,8 +214,8 @@ impl World {
                     }
                     Ok(Piece::Event(JobEvent::Started { .. })) => {
                         if let Some(time_ns) = self.users.get(number).and_then(|user| user.time_ns) {
-                            let in_ns = START_NS_MAX + time_ns;
-                            self.checkers.promises.ends(job, "had its time", in_ns, self.now_ns);
+                            let ns = (time_ns, START_NS_MAX);
+                            self.checkers.promises.ends(job, "had its time", ns, self.now_ns);
                         }
                     }
                     Ok(Piece::Event(JobEvent::Queued { .. })) => {}
@@ -236,7 +236,7 @@ impl World {
         let reason = view.reason.as_deref().unwrap_or("");
         self.note("job ended", format_args!("{job}: {:?} {reason}", view.exit_status));
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
-        self.checkers.promises.kept(job, self.now_ns);
+        self.checkers.promises.ended(job, self.now_ns);
         self.look_at_processes();
         let left = self.checkers.pmi.ended(job, view, self.now_ns);
         self.trace.count("PMI barriers left in jobs whose end was heard", left);

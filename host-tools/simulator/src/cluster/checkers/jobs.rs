@@ -123,6 +123,10 @@ impl Jobs {
             if recorded.reason.is_none() {
                 let lost = detail.rank_reports.iter().find(|rank| rank.outcome == RankOutcome::Lost);
                 ensure(lost.is_none(), || format!("job {id} has no reason for its end, and lost {lost:?}"))?;
+                let have_run = detail.rank_reports.iter().all(|rank| rank.outcome == RankOutcome::Exited);
+                ensure(!have_run || recorded.running_at_ns.is_some(), || {
+                    format!("job {id} ended well, and never ran: {recorded:?}")
+                })?;
                 let reports = detail.rank_reports.len();
                 ensure(reports == job.ranks as usize, || {
                     format!("job {id}: {reports} of {} ranks reported", job.ranks)

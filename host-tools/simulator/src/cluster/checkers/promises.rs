@@ -32,17 +32,29 @@ pub(in crate::cluster) struct Promises {
 }
 
 impl Promises {
-    /// A job is to end, after so long.
-    pub(in crate::cluster) fn ends(&mut self, job: JobId, what: &'static str, in_ns: u64, now_ns: u64) {
-        let (left_ns, due_ns) = (in_ns.saturating_add(END_NS_MAX), now_ns.saturating_add(in_ns));
+    /// A job is to end after so long, and so much more where things go wrong.
+    pub(in crate::cluster) fn ends(
+        &mut self,
+        job: JobId,
+        what: &'static str,
+        (in_ns, more_ns): (u64, u64),
+        now_ns: u64,
+    ) {
+        let left_ns = in_ns.saturating_add(more_ns).saturating_add(END_NS_MAX);
+        let due_ns = now_ns.saturating_add(in_ns);
         let promise = self.of_jobs.entry(job).or_insert(Promise { what, left_ns, due_ns });
         if left_ns < promise.left_ns {
             *promise = Promise { what, left_ns, due_ns };
         }
     }
 
-    /// A job has ended.
-    pub(in crate::cluster) fn kept(&mut self, job: JobId, now_ns: u64) {
+    /// A job has ended, whenever that was.
+    pub(in crate::cluster) fn kept(&mut self, job: JobId) {
+        self.of_jobs.remove(&job);
+    }
+
+    /// A user hears that his job has ended.
+    pub(in crate::cluster) fn ended(&mut self, job: JobId, now_ns: u64) {
         let Some(Promise { what, due_ns, .. }) = self.of_jobs.remove(&job) else { return };
         let late_ns = now_ns.saturating_sub(due_ns);
         if self.is_calm && late_ns > END_CALM_NS_MAX {
