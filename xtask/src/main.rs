@@ -9,6 +9,7 @@
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
 //! | `test` – everything CI runs | [`test`] |
 //! | `simulate` – whole clusters in a simulated world, from seeds | [`simulate`] |
+//! | `mutants` – faults put back on purpose, and how soon the simulated world finds them | [`mutants`] |
 //! | `soak` – what the suite tries, with fresh seeds and for long | [`soak`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
 //! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
@@ -21,6 +22,7 @@ mod demo;
 mod document;
 mod guard;
 mod mpich;
+mod mutants;
 mod setup;
 mod simulate;
 mod soak;
@@ -55,6 +57,8 @@ enum Task {
     Test(test::Options),
     /// Simulate whole clusters among faults, from seeds: service node, I/O nodes and nodes, the real code
     Simulate(simulate::Options),
+    /// Put faults back on purpose, and see how soon the simulated clusters show each
+    Mutants(mutants::Options),
     /// Try what the suite tries with fresh seeds, for long
     Soak(soak::Options),
     /// Measure; prints each figure with what it is compared to
@@ -66,6 +70,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    coppice_qemu::tether::intercept();
     match run(Arguments::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -84,6 +89,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Simulate(options) => simulate::run(&options),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::LinuxTable => document::linux_table(),

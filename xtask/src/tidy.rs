@@ -1,5 +1,5 @@
 //! What a reader relies on and the compiler does not check: formatting, lints, dependency arrows, where `unsafe` lives,
-//! file sizes.
+//! file sizes; and that the faults of [`mutants`] can still be put back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::build::{self, NODE_TARGET};
 use crate::command::{cargo, command, output, root, run as execute};
+use crate::mutants;
 
 /// Longest source file, lines.
 const FILE_LINES_MAX: usize = 500;
@@ -61,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 pub(crate) fn run() -> Result<()> {
     let mut complaints = arrows()?;
     complaints.extend(sources()?);
+    complaints.extend(mutants::complaints()?);
     if !complaints.is_empty() {
         bail!("tidy:\n  {}", complaints.join("\n  "));
     }

@@ -19,6 +19,7 @@ mod faults;
 mod forgets;
 mod host;
 mod io_node;
+mod last_job;
 mod link_orders;
 mod links;
 mod listener;

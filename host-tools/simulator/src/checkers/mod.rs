@@ -19,7 +19,7 @@ pub(crate) use self::retention::Retention;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Violation {
-    /// Who found it, where that has a name.
+    /// Who found it; if no checker did, the world itself.
     pub checker: &'static str,
     what: String,
 }
@@ -28,7 +28,7 @@ impl Violation {
     /// Says what it is.
     #[must_use]
     pub fn new(what: String) -> Self {
-        Self { checker: "", what }
+        Self { checker: "world", what }
     }
 
     /// Says who found it.

@@ -3,17 +3,21 @@
 mod given_up;
 mod jobs;
 mod limits;
+mod numbers;
 mod pmi;
 mod promises;
 mod rates;
+mod refusals;
 mod retention;
 
 pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
 pub(super) use self::limits::Limits;
+pub(super) use self::numbers::Numbers;
 pub(super) use self::pmi::{Note, Pmi};
 pub(super) use self::promises::Promises;
 pub(super) use self::rates::Rates;
+pub(super) use self::refusals::Refusals;
 pub(super) use self::retention::{Asked, Retention};
 use crate::checkers::Violation;
 
@@ -23,9 +27,11 @@ pub(super) struct Checkers {
     pub given_up: GivenUp,
     pub jobs: Jobs,
     pub limits: Limits,
+    pub numbers: Numbers,
     pub pmi: Pmi,
     pub promises: Promises,
     pub rates: Rates,
+    pub refusals: Refusals,
     pub retention: Retention,
 }
 
@@ -39,9 +45,11 @@ impl Checkers {
             ("given up", self.given_up.found()),
             ("jobs", self.jobs.found()),
             ("limits", self.limits.found()),
+            ("numbers", self.numbers.found()),
             ("pmi", self.pmi.found()),
             ("promises", self.promises.found()),
             ("rates", self.rates.found()),
+            ("refusals", self.refusals.found()),
             ("retention", self.retention.found()),
         ];
         for (checker, found) in all {

@@ -24,6 +24,8 @@ struct Job {
     has_program: bool,
     /// Lengths of the ranks' files, each open once, bytes.
     lengths: BTreeMap<Rank, u64>,
+    /// Its root and program are not open yet.
+    is_opening: bool,
     /// It is not wanted any more.
     is_dropped: bool,
     /// Calls and closes that go on.
@@ -44,20 +46,33 @@ pub(super) struct Disk {
 impl Disk {
     /// A job's root is opened, and its program, if that is in the store.
     pub(super) fn open(&mut self, place: PlaceId, id: JobId, has_program: bool) {
-        let job = Job { id, has_program, lengths: BTreeMap::new(), is_dropped: false, busy: 1, hangs_until_ns: 0 };
+        let (is_opening, is_dropped) = (true, false);
+        let lengths = BTreeMap::new();
+        let job = Job { id, has_program, lengths, is_opening, is_dropped, busy: 1, hangs_until_ns: 0 };
         self.jobs.insert(place, job);
     }
 
-    /// What became of that.
-    pub(super) fn opened(&mut self, place: PlaceId) -> Result<(), String> {
-        let job = self.jobs.get_mut(&place);
-        match job.filter(|job| !job.has_program) {
-            None => Ok(()),
-            Some(job) => {
+    /// The root and the program of a job are open, or not: what became of that, and its place if nobody needs that.
+    pub(super) fn opened(&mut self, place: PlaceId) -> (Result<(), String>, Option<PlaceId>) {
+        let mut result = Ok(());
+        if let Some(job) = self.jobs.get_mut(&place) {
+            job.is_opening = false;
+            if !job.has_program {
                 job.is_dropped = true;
-                Err(NO_PROGRAM.to_owned())
+                result = Err(NO_PROGRAM.to_owned());
             }
         }
+        (result, self.rest(place))
+    }
+
+    /// How many roots are being opened.
+    pub(super) fn openings(&self) -> usize {
+        self.jobs.values().filter(|job| job.is_opening).count()
+    }
+
+    /// A job whose root is still wanted.
+    pub(super) fn first_wanted(&self) -> Option<JobId> {
+        self.jobs.values().find(|job| !job.is_dropped).map(|job| job.id)
     }
 
     /// Some job's mount hangs: until when, to be set.

@@ -136,11 +136,12 @@ impl World {
     fn see_order(&mut self, order: &Order) {
         let now_ns = self.now_ns;
         let pset = if let Order::KillMachine(node) = order { Some(self.pset_of(*node)) } else { None };
-        let Checkers { given_up, rates, .. } = &mut self.checkers;
+        let Checkers { given_up, numbers, rates, .. } = &mut self.checkers;
         match order {
             Order::StartFabric(..) => rates.started(Who::Fabric, None, now_ns),
             Order::StartIoNode(pset, _) => rates.started(Who::IoNode(*pset), None, now_ns),
             Order::Boot(personality) => {
+                numbers.booted(personality.node, personality.generation);
                 rates.started(Who::Machine(personality.node), Some(personality.pset), now_ns);
             }
             Order::StopFabric if self.host.fabric.is_some() => given_up.given_up(Who::Fabric, None, now_ns),
@@ -165,8 +166,9 @@ impl World {
         let (never, slowly, twice) = (strikes(boot_never), strikes(boot_slowly), strikes(boot_twice));
         if never {
             self.checkers.given_up.excuse(Who::Machine(node), self.now_ns + BOOT_MISSED_NS);
-            // It ends at once, or after a while, or never gets there.
-            let in_ns = match self.random.between(0, 2) {
+            // It ends at once, or after a while, or never gets there: in the same way each time.
+            let until_ns = boot_never.get(&node).copied().unwrap_or(0);
+            let in_ns = match until_ns % 3 {
                 0 => self.random.delay(20 * MILLISECOND_NS),
                 1 => self.random.delay(BOOT_NS_MAX),
                 _ => return,
@@ -290,6 +292,9 @@ impl World {
     }
 
     fn say(&mut self, pset: PsetId, message: FromPset) {
+        if let FromPset::Refused { reason, .. } = &message {
+            self.checkers.refusals.refused(pset, reason, self.now_ns);
+        }
         let soon_ns = self.now_ns + self.random.delay(HOST_NS_MAX);
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
         io_node.said_ns = io_node.said_ns.max(soon_ns);
@@ -328,6 +333,7 @@ impl World {
             Effect::Open { place, spec } => {
                 let is_there = self.host.has_copy(spec.program);
                 io_node.disk.open(place, spec.job, is_there);
+                self.checkers.refusals.opening(pset, io_node.disk.openings(), self.now_ns);
                 self.plan(disk_ns, Event::Opened(pset, incarnation, place));
             }
             // Nobody orders it in this world.

@@ -1,5 +1,7 @@
 //! Users who have nodes forget programs, and what is then to be seen on the nodes.
 
+use std::collections::BTreeMap;
+
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_protocol::ids::NodeId;
 use coppice_service_node::controller::{Event as HostEvent, Refused, Request};
@@ -7,7 +9,9 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::checkers::Asked;
+use super::machine::LifeId;
 use super::programs;
+use super::queue::SECOND_NS;
 use super::world::World;
 
 /// An order that waits for its answer.
@@ -15,7 +19,14 @@ use super::world::World;
 pub(super) struct Forgetting {
     answer: oneshot::Receiver<Result<Forgotten, Refused>>,
     asked: Asked,
+    /// The boots that there were.
+    lives: BTreeMap<NodeId, LifeId>,
+    /// When it was seen of each of them that it is over, ns.
+    gone_ns: BTreeMap<NodeId, u64>,
 }
+
+/// How long the service node may wait for a node that is lost, ns.
+const LOST_NS_MAX: u64 = SECOND_NS;
 
 impl World {
     /// A user wants one program forgotten, or all.
@@ -25,7 +36,8 @@ impl World {
         let order = ForgetOrder { program: program.map(|program| program.id.to_string().into()) };
         let (answer, answered) = oneshot::channel();
         let asked = Asked { program: program.map(|program| program.id), ended: self.observed.lock().ended };
-        self.forgets.push(Forgetting { answer: answered, asked });
+        let lives = self.machines.iter().map(|(node, machine)| (*node, machine.life)).collect();
+        self.forgets.push(Forgetting { answer: answered, asked, lives, gone_ns: BTreeMap::new() });
         self.host.handle(HostEvent::Request(Request::Forget(order, answer)), self.now_ns);
         self.settle_host();
     }
@@ -33,18 +45,31 @@ impl World {
     /// Users hear that programs were forgotten.
     pub(super) fn look_at_forgets(&mut self) {
         let mut waiting = std::mem::take(&mut self.forgets);
-        waiting.retain_mut(|forgetting| match forgetting.answer.try_recv() {
-            Err(TryRecvError::Empty) => true,
-            Ok(Ok(forgotten)) => {
-                self.forgotten(&forgetting.asked, &forgotten);
-                false
+        waiting.retain_mut(|forgetting| {
+            let over = forgetting.lives.iter().filter(|(_, life)| self.machine(**life).is_none());
+            for (node, _) in over {
+                forgetting.gone_ns.entry(*node).or_insert(self.now_ns);
             }
-            Ok(Err(_)) | Err(TryRecvError::Closed) => false,
+            match forgetting.answer.try_recv() {
+                Err(TryRecvError::Empty) => return true,
+                Ok(Ok(forgotten)) => self.forgotten(forgetting, &forgotten),
+                Ok(Err(_)) | Err(TryRecvError::Closed) => {}
+            }
+            false
         });
         self.forgets.append(&mut waiting);
     }
 
-    fn forgotten(&mut self, asked: &Asked, forgotten: &Forgotten) {
+    fn forgotten(&mut self, Forgetting { asked, gone_ns, .. }: &Forgetting, forgotten: &Forgotten) {
+        for node in forgotten.silent.iter().map(|node| NodeId(*node)) {
+            let worked_ns = |gone_ns: &u64| self.checkers.given_up.worked_ns(*gone_ns, self.now_ns);
+            if gone_ns.get(&node).is_some_and(|gone_ns| worked_ns(gone_ns) > LOST_NS_MAX) {
+                self.violate(format!("an order to forget waited for node {node}, which was lost long before"));
+            }
+            if self.faults.is_calm {
+                self.violate(format!("node {node} was silent about an order to forget, where nothing went wrong"));
+            }
+        }
         self.note("forgotten", format_args!("{} pages on {} nodes", forgotten.pages, forgotten.nodes));
         let seen = self.observed.lock();
         for (node, machine) in &self.machines {

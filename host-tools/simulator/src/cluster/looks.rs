@@ -4,8 +4,10 @@
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::JobState;
 use coppice_api::node::NodeState;
+use coppice_protocol::ids::PsetId;
 use coppice_service_node::controller::Request;
 
+use super::io_node::IoNode;
 use super::queue::Event;
 use super::whole::Stage;
 use super::world::{LOOK_NS, World};
@@ -67,7 +69,8 @@ impl World {
         if self.options.is_whole && self.whole != Stage::Over {
             return Some(format!("the one job: {:?}", self.whole));
         }
-        self.what_is_not_up()
+        let what = self.what_is_not_up();
+        if what.is_some() || self.options.is_whole { what } else { self.what_the_last_job_shows() }
     }
 
     /// Whether all nodes are there.
@@ -88,6 +91,10 @@ impl World {
         let state = view.borrow().state;
         if state != ClusterState::Up {
             return Some(format!("the cluster is {state:?}"));
+        }
+        let io_node = |(pset, io_node): (&PsetId, &IoNode)| Some((*pset, io_node.disk.first_wanted()?));
+        if let Some((pset, job)) = self.io_nodes.iter().find_map(io_node) {
+            return Some(format!("I/O node {pset} still has the root of job {job} open"));
         }
         let left = self.observed.lock().alive.keys().next().copied();
         left.map(|(life, job, rank)| format!("rank {rank} of job {job} is still there, in boot {life:?}"))

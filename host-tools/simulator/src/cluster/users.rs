@@ -17,6 +17,16 @@ use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
 use super::words::{Desertion, Talk};
 use super::world::World;
+use crate::random::Random;
+
+/// In so many runs of a thousand users are impatient: they do something this many times as often, and mostly it is to
+/// end their job.
+const IMPATIENT_PER_MILLE: u64 = 50;
+const IMPATIENCE: u64 = 10;
+
+/// How often what a user does to his job is to end it.
+const KILLS_PER_MILLE: u64 = 50;
+const KILLS_IMPATIENT_PER_MILLE: u64 = 500;
 
 /// Longest pause between two jobs, or until a user does something to one, ns.
 const PAUSE_NS_MAX: u64 = 3 * SECOND_NS;
@@ -43,6 +53,11 @@ const LONG_PAUSE_NS: u64 = PMI_SILENCE_NS + 5 * SECOND_NS;
 /// How long it takes at most to look for a program in the store, or to store it, ns.
 const STORE_NS_MAX: u64 = SECOND_NS;
 
+/// Whether they are impatient in a run.
+pub(super) fn are_impatient(random: &mut Random) -> bool {
+    random.chance(IMPATIENT_PER_MILLE)
+}
+
 /// A job that a user is about to submit: its program is there.
 #[derive(Debug)]
 struct Wanted {
@@ -62,7 +77,8 @@ pub(super) struct User {
 
 impl World {
     pub(super) fn plan_user(&mut self, user: usize) {
-        let in_ns = self.random.delay(PAUSE_NS_MAX) + MILLISECOND_NS;
+        let pause_ns_max = if self.are_impatient { PAUSE_NS_MAX / IMPATIENCE } else { PAUSE_NS_MAX };
+        let in_ns = self.random.delay(pause_ns_max) + MILLISECOND_NS;
         self.plan(in_ns, Event::User(user));
     }
 
@@ -216,13 +232,14 @@ impl World {
         if user.is_multiple_of(2) {
             return;
         }
-        if self.random.chance(50) {
+        let kills_per_mille = if self.are_impatient { KILLS_IMPATIENT_PER_MILLE } else { KILLS_PER_MILLE };
+        if self.random.chance(kills_per_mille) {
             let signal = if self.random.chance(500) { 9 } else { 15 };
             self.note("job killed", format_args!("{job} with {signal}"));
             let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
             self.checkers.pmi.killed(job, self.now_ns);
             if let Some(Ok(_)) = answer {
-                self.checkers.promises.ends(job, "was killed", 0);
+                self.checkers.promises.ends(job, "was killed", (0, 0), self.now_ns);
             }
         } else if self.random.chance(30) {
             self.note("user left", format_args!("{user}, of {job}"));
@@ -253,7 +270,8 @@ impl World {
                     }
                     Ok(Piece::Event(JobEvent::Started { .. })) => {
                         if let Some(time_ns) = self.users.get(number).and_then(|user| user.time_ns) {
-                            self.checkers.promises.ends(job, "had its time", START_NS_MAX + time_ns);
+                            let ns = (time_ns, START_NS_MAX);
+                            self.checkers.promises.ends(job, "had its time", ns, self.now_ns);
                         }
                     }
                     Ok(Piece::Event(JobEvent::Queued { .. } | JobEvent::Staging(_) | JobEvent::Staged))
@@ -275,7 +293,7 @@ impl World {
         let reason = view.reason.as_deref().unwrap_or("");
         self.note("job ended", format_args!("{job}: {:?} {reason}", view.exit_status));
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
-        self.checkers.promises.kept(job);
+        self.checkers.promises.ended(job, self.now_ns);
         self.look_at_processes();
         let left = self.checkers.pmi.ended(job, view, self.now_ns);
         self.trace.count("PMI barriers left in jobs whose end was heard", left);

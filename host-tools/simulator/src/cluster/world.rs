@@ -1,7 +1,9 @@
 //! The world: who is in it, and what each event does to whom.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use coppice_api::ras::{RasQuery, RasView};
@@ -19,13 +21,14 @@ use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
+use super::last_job::LastJob;
 use super::link_orders::LinkOrders;
 use super::links::Links;
 use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
-use super::users::User;
+use super::users::{self, User};
 use super::whole::Stage;
 use crate::checkers::{Violation, ensure};
 use crate::random::Random;
@@ -58,6 +61,8 @@ pub(super) struct World {
     pub links: Links,
     pub observed: Observed,
     pub users: Vec<User>,
+    /// They do much in little time.
+    pub are_impatient: bool,
     pub faults: Faults,
     pub forgets: Vec<Forgetting>,
     /// Links that do not carry, and I/O nodes whose disk does not answer, until then, ns.
@@ -70,6 +75,8 @@ pub(super) struct World {
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
     pub whole: Stage,
+    /// How far the job is with which a run ends.
+    pub last_job: LastJob,
     pub violations: Vec<Violation>,
     /// Something about the simulation itself did not work.
     trouble: Option<anyhow::Error>,
@@ -110,6 +117,7 @@ impl World {
             links,
             observed,
             users: (0..options.users).map(|_| User::default()).collect(),
+            are_impatient: false,
             faults: Faults::draw(seed, only),
             forgets: Vec::new(),
             cut_off: BTreeMap::new(),
@@ -118,10 +126,14 @@ impl World {
             talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
+            last_job: LastJob::default(),
             violations: Vec::new(),
             trouble: None,
         };
+        world.are_impatient = users::are_impatient(&mut world.random);
         world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
+        world.checkers.jobs.is_calm = world.faults.is_calm && !options.is_whole;
+        world.checkers.promises.is_calm = world.faults.is_calm && !options.is_whole;
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
         if !options.is_whole {
@@ -155,7 +167,9 @@ impl World {
 
     /// Runs to the end, or to the first thing that must not be.
     pub(super) fn run(mut self) -> Result<Report, Failure> {
-        let result = self.play();
+        // A part that panics says so with its seed.
+        let played = catch_unwind(AssertUnwindSafe(|| self.play()));
+        let result = played.unwrap_or_else(|panic| Err(Violation::new(words_of(&*panic)).by("panic")));
         if result.is_err() {
             self.note_ras();
         }
@@ -373,9 +387,9 @@ impl World {
             }
             Event::Opened(pset, incarnation, place) if self.is_now(pset, incarnation) => {
                 self.with_io_node(pset, |io_node, now| {
-                    let opened = io_node.disk.opened(place);
+                    let (opened, left) = io_node.disk.opened(place);
                     io_node.machine.opened(place, opened, now);
-                    if let Some(place) = io_node.disk.rest(place) {
+                    if let Some(place) = left {
                         io_node.machine.left(place);
                     }
                 });
@@ -485,4 +499,10 @@ impl World {
         }
         self.settle_host();
     }
+}
+
+/// What somebody said who panicked.
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let formatted = panic.downcast_ref::<String>().map(String::as_str);
+    formatted.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a part panicked").to_owned()
 }

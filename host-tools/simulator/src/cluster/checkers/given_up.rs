@@ -54,7 +54,7 @@ impl GivenUp {
     }
 
     /// How long the service node could work since then, ns.
-    fn worked_ns(&self, since_ns: u64, now_ns: u64) -> u64 {
+    pub(in crate::cluster) fn worked_ns(&self, since_ns: u64, now_ns: u64) -> u64 {
         let stopped_ns =
             |(from_ns, until_ns): &(u64, u64)| now_ns.min(*until_ns).saturating_sub(since_ns.max(*from_ns));
         now_ns.saturating_sub(since_ns) - self.stopped.iter().map(stopped_ns).sum::<u64>()

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::job::{JobDetail, JobState, JobView};
+use coppice_api::job::{JobDetail, JobState, JobView, RankOutcome};
 use coppice_protocol::ids::JobId;
 
 use crate::checkers::{Violation, ensure};
@@ -13,6 +13,9 @@ use crate::cluster::script::Script;
 
 /// How far a recorded time may be from the one that has passed, ns.
 const CLOCK_NS_MAX: u64 = 1_000_000;
+/// What the reasons have in them for which jobs end where nothing goes wrong: their users', or that they want more
+/// memory than there is.
+const OWN_REASONS: [&str; 5] = ["on request", "--timeout", "went away", "memory", "signal 9"];
 
 /// A job as its user sees it.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ struct Job {
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Jobs {
     table: BTreeMap<JobId, Job>,
+    /// Nothing goes wrong in this run.
+    pub is_calm: bool,
     found: Vec<Violation>,
 }
 
@@ -84,6 +89,11 @@ impl Jobs {
             self.found
                 .push(Violation::new(format!("job {id} ended after {passed_ns} ns, and is recorded as {view:?}")));
         }
+        let is_own = |reason: &&String| OWN_REASONS.iter().any(|own| reason.contains(own));
+        let reason = view.reason.as_ref().filter(|reason| !is_own(reason) && job.script.talk.deserter == 0);
+        if let Some(reason) = reason.filter(|_| self.is_calm) {
+            self.found.push(Violation::new(format!("job {id} ended, where nothing went wrong, because {reason}")));
+        }
         if job.ended.replace(view.clone()).is_some() {
             self.found.push(Violation::new(format!("job {id} has ended twice")));
         }
@@ -129,6 +139,12 @@ impl Jobs {
                 })?;
             }
             if recorded.reason.is_none() {
+                let lost = detail.rank_reports.iter().find(|rank| rank.outcome == RankOutcome::Lost);
+                ensure(lost.is_none(), || format!("job {id} has no reason for its end, and lost {lost:?}"))?;
+                let have_run = detail.rank_reports.iter().all(|rank| rank.outcome == RankOutcome::Exited);
+                ensure(!have_run || recorded.running_at_ns.is_some(), || {
+                    format!("job {id} ended well, and never ran: {recorded:?}")
+                })?;
                 let reports = detail.rank_reports.len();
                 ensure(reports == job.ranks as usize, || {
                     format!("job {id}: {reports} of {} ranks reported", job.ranks)
