@@ -88,6 +88,21 @@ fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
 }
 
 #[test]
+fn slow_members_hold_up_no_others() {
+    for (members, slow, seeds) in [(300, 0.01, 6), (127, 0.05, 6)] {
+        for seed in 0..seeds {
+            let plan = plan(members, Scheme::TwoTrees);
+            let result = transfer(plan, seed, Faults { slow, ..Faults::default() });
+            assert_eq!((result.incomplete, result.lost), (0, 0), "{slow} of {members} slow, seed {seed}");
+            // The time to notice is much of that of such a short file.
+            let took = bounds(result.quick_ns, &plan);
+            println!("{slow} of {members} slow, seed {seed}: {took:.3}, all {:.3}", bounds(result.whole_ns, &plan));
+            assert!(took < 2.5, "{slow} of {members} slow, seed {seed}: {took} times the bound");
+        }
+    }
+}
+
+#[test]
 fn the_published_scheme_takes_the_time_it_is_said_to() {
     // As published, but with 64 branches of 64: after twice the bound the last leaf has its branch's piece.
     let mut plan = plan(64 * 64, Scheme::Branches { layers: 2, ask: AskVariant::PieceFirst });
