@@ -78,6 +78,9 @@ impl World {
                 world.queue.plan(at_ns, Event::Dies(number));
             }
         }
+        if let (true, Some(next)) = (options.faults.next_dies, plan.two_trees().children(0, HOME)[0]) {
+            world.queue.plan(sending_ns / 8, Event::Dies(next));
+        }
         world.machines[HOME as usize].begin(0);
         (0..=plan.members).for_each(|number| world.settle(number, 0));
         Ok(world)
@@ -135,7 +138,9 @@ impl World {
                 number
             }
             Event::Dies(number) => {
-                let Some(member) = self.members.get_mut(number as usize) else { return };
+                let Some(member) = self.members.get_mut(number as usize).filter(|member| !member.is_dead) else {
+                    return;
+                };
                 member.is_dead = true;
                 if !member.is_whole {
                     self.waiting -= 1;
