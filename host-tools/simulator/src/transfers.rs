@@ -146,6 +146,8 @@ impl Transfer {
         let loss = self.loss.first().copied().unwrap_or(0.0);
         let dead = format!("two trees, {} % lost and {} % of members die", loss * 100.0, dying * 100.0);
         self.simulate(&dead, Scheme::TwoTrees, Faults { loss, dying, ..Faults::default() })?;
+        let next = "two trees, one next to home dies";
+        self.simulate(next, Scheme::TwoTrees, Faults { next_dies: true, ..Faults::default() })?;
         let slower = format!("two trees, {} % ten times slower: the others", slow * 100.0);
         self.simulate(&slower, Scheme::TwoTrees, Faults { slow, ..Faults::default() })?;
         for (name, scheme) in &SCHEMES[1..] {

@@ -79,11 +79,39 @@ fn much_loss_is_repaired_and_nobody_is_blamed_for_it() {
 fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
     for seed in 0..6 {
         let plan = plan(300, Scheme::TwoTrees);
-        let result = transfer(plan, seed, Faults { loss: 0.001, dying: 0.01, slow: 0.0 });
+        let result = transfer(plan, seed, Faults { loss: 0.001, dying: 0.01, ..Faults::default() });
         assert_eq!((result.incomplete, result.lost), (0, result.died), "seed {seed}");
         // Short files feel the time to notice more: it is the same for all.
         assert!(bounds(result.whole_ns, &plan) < 2.5, "seed {seed}: {}", bounds(result.whole_ns, &plan));
         assert!(result.home_bytes < plan.bytes * 5 / 4, "seed {seed}: home sent {}", result.home_bytes);
+    }
+}
+
+#[test]
+fn slow_members_hold_up_no_others() {
+    for (members, slow, seeds) in [(300, 0.01, 6), (127, 0.05, 6)] {
+        for seed in 0..seeds {
+            let plan = plan(members, Scheme::TwoTrees);
+            let result = transfer(plan, seed, Faults { slow, ..Faults::default() });
+            assert_eq!((result.incomplete, result.lost), (0, 0), "{slow} of {members} slow, seed {seed}");
+            // The time to notice is much of that of such a short file.
+            let took = bounds(result.quick_ns, &plan);
+            println!("{slow} of {members} slow, seed {seed}: {took:.3}, all {:.3}", bounds(result.whole_ns, &plan));
+            assert!(took < 2.5, "{slow} of {members} slow, seed {seed}: {took} times the bound");
+        }
+    }
+}
+
+#[test]
+fn the_death_of_one_next_to_home_costs_the_time_to_notice() {
+    for members in [31, 300] {
+        let plan = Plan { bytes: 24_000_000, ..plan(members, Scheme::TwoTrees) };
+        let without_ns = transfer(plan, 1, Faults::default()).whole_ns;
+        let result = transfer(plan, 1, Faults { next_dies: true, ..Faults::default() });
+        assert_eq!((result.incomplete, result.died, result.lost), (0, 1, 1));
+        let more = (result.whole_ns - without_ns) / plan.piece_ns();
+        println!("{members} members: {more} pieces' times more");
+        assert!(more < 60, "{members} members: {more} pieces' times more");
     }
 }
 
@@ -114,7 +142,7 @@ fn the_published_scheme_takes_the_time_it_is_said_to() {
 
 #[test]
 fn a_run_is_the_same_again() {
-    let faults = Faults { loss: 0.01, dying: 0.02, slow: 0.02 };
+    let faults = Faults { loss: 0.01, dying: 0.02, slow: 0.02, next_dies: true };
     let mut plan = plan(50, Scheme::TwoTrees);
     plan.bytes = 1_000_000;
     assert_eq!(transfer(plan, 7, faults), transfer(plan, 7, faults));

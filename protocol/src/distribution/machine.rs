@@ -17,7 +17,8 @@ use super::ranges::MemberRanges;
 use super::reports::Reports;
 use super::roll::Roll;
 use super::sender::Sender;
-use super::two_trees::{Feeds, Orphan};
+use super::stand_in::Orphan;
+use super::two_trees::Feeds;
 use crate::limits::ANSWERS_PER_MEMBER_MAX;
 
 /// A member that has got no further for so long gives up, ns.
@@ -197,7 +198,7 @@ impl Machine {
         if self.look_ns <= now_ns {
             self.look(now_ns);
         }
-        self.take_in(now_ns);
+        self.take_in_if_due(now_ns);
         self.send(now_ns);
         self.report(now_ns);
         self.ask_whether_over(now_ns);
@@ -264,7 +265,7 @@ impl Machine {
             // Whoever it was asked of is not waited for.
             self.asks.got(piece, assembly.from, now_ns);
             if let Some(from) = from {
-                self.leave_parent(from, now_ns);
+                self.leave_parent(from, true, now_ns);
             }
         }
         self.look(now_ns);
@@ -295,13 +296,19 @@ impl Machine {
                 }
             }
             Message::Leave { tree } => self.sender.lanes.let_go(usize::from(tree), from),
-            Message::Adopt { tree, instead_of, is_slow } => {
-                self.adopt(Orphan::new(tree, from, instead_of, now_ns), is_slow);
-                self.take_in(now_ns);
+            Message::Adopt { tree, instead_of, first, is_sure } => {
+                let tree = usize::from(tree);
+                self.adopt(Orphan { tree, who: from, parent: instead_of, first, until_ns: now_ns }, is_sure, now_ns);
             }
-            Message::Adopted { tree } => self.feeds.adopted(usize::from(tree), from, now_ns),
+            Message::Adopted { tree } => self.adopted(usize::from(tree), from, now_ns),
+            Message::Failing { tree, who } => self.is_said_to_fail(usize::from(tree), who, from, now_ns),
             Message::Dropped { tree } => self.dropped(usize::from(tree), from, now_ns),
-            Message::Arrived { piece, open } => self.sender.lanes.arrived(from, piece, open, now_ns),
+            Message::Arrived { piece, open } => {
+                self.sender.lanes.arrived(from, piece, open, now_ns);
+                if let Some(slow) = self.sender.lanes.slow(now_ns) {
+                    self.warn_those_below(slow, None, now_ns);
+                }
+            }
             Message::Whole { members } => self.are_whole(from, &members, now_ns),
             Message::Over => self.over(from),
             Message::Heard { count } => self.reports.confirmed(from, count),

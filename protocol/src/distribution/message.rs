@@ -33,24 +33,33 @@ pub enum Message {
         /// 0 or 1.
         tree: u8,
     },
-    /// Whoever was to pass pieces of a tree on to me is silent or slow: send them to me instead of to it.
+    /// Whoever was to pass pieces of a tree on to me is silent or fails: send them to me, and nothing more to it.
     Adopt {
         /// 0 or 1.
         tree: u8,
         /// Who that is.
         instead_of: u32,
-        /// It is there, but slow.
-        is_slow: bool,
+        /// The first piece that I lack.
+        first: u32,
+        /// It is slow, or sends what is wrong. If it is only silent, ask it first whether it is there.
+        is_sure: bool,
     },
     /// I do so from now on.
     Adopted {
         /// 0 or 1.
         tree: u8,
     },
-    /// Somebody below you gets what I passed on to you, as you were silent or slow: ask for what you lack.
+    /// Others get what I passed on to you, as you were silent or slow: ask for what you lack.
     Dropped {
         /// 0 or 1.
         tree: u8,
+    },
+    /// One that passes pieces on to you is slow, or silent: ask whoever stands in for it.
+    Failing {
+        /// 0 or 1.
+        tree: u8,
+        /// Who that is.
+        who: u32,
     },
     /// What you passed on to me has come up to this piece, or is lost.
     Arrived {

@@ -13,11 +13,12 @@
 //! **Branches** ([`Scheme::Branches`]). The published scheme: each piece goes down a branch of its own, then members
 //! ask others for what they lack, of whom they only estimate what they have.
 //!
-//! **What goes wrong.** Packets that are lost are asked for again, first of whoever sent the rest. A member whose
-//! parent is silent, or much slower than others, leaves it, and the one above that sends to it instead; what it missed,
-//! and what its neighbour misses that was not taken in, it asks of those that by the estimate have it, chosen at
-//! random. Those below it notice nothing but that pieces come later. An answer of "not here" corrects the estimate.
-//! Nobody passes on what has not been checked; from who sent what was wrong nothing is taken any more.
+//! **What goes wrong.** Packets that are lost are asked for again, first of whoever sent the rest. A member that is
+//! silent, or much slower than others, is left out: each of the two that send to it sends to one of those below it
+//! instead, so that all links are as busy as before ([`stand_in`]). What it lacks itself, and what anybody misses to
+//! whom nobody sends, is asked of those that by the estimate have it, chosen at random. Those further below notice
+//! nothing but that pieces come later. An answer of "not here" corrects the estimate. Nobody passes on what has not
+//! been checked; from who sent what was wrong nothing is taken any more.
 //!
 //! **The end.** Members tell those above them who is whole; home asks those of whom it hears nothing, until each is
 //! whole or lost. Then it says that all is over, and members may leave.
@@ -43,6 +44,7 @@ mod scheme;
 mod seek;
 mod sender;
 mod serve;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 mod two_trees;

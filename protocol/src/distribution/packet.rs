@@ -30,7 +30,7 @@ use crate::program::tree::NODE_BYTES;
 const MAGIC: [u8; 4] = *b"CpDi";
 
 /// Version of datagrams and what is in them.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Length of a datagram's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -151,6 +151,7 @@ mod kind {
     pub(super) const OVER: u8 = 13;
     pub(super) const ARRIVED: u8 = 14;
     pub(super) const DROPPED: u8 = 15;
+    pub(super) const FAILING: u8 = 16;
 }
 
 /// The datagram that brings something to a member. `None` if there is no memory for it.
@@ -263,10 +264,12 @@ fn content<'a>(plan: &Plan, header: &WireHeader, body: &'a [u8]) -> Result<Conte
         kind::LEAVE => Message::Leave { tree: tree()? },
         kind::ADOPT => {
             let instead_of = (detail >> 32) as u32;
-            Message::Adopt { tree: tree()?, instead_of, is_slow: detail >> 8 & 1 == 1 }
+            let first = piece.ok_or(NO_SUCH)?;
+            Message::Adopt { tree: tree()?, instead_of, first, is_sure: detail >> 8 & 1 == 1 }
         }
         kind::ADOPTED => Message::Adopted { tree: tree()? },
         kind::DROPPED => Message::Dropped { tree: tree()? },
+        kind::FAILING => Message::Failing { tree: tree()?, who: (detail >> 32) as u32 },
         kind::ARRIVED => Message::Arrived { piece: piece.ok_or(NO_SUCH)?, open: detail as u32 },
         kind::WHOLE => Message::Whole { members: ranges(plan, body)? },
         kind::HEARD => Message::Heard { count: detail as u32 },
@@ -291,12 +294,13 @@ fn put_message(message: &Message, body: &mut Vec<u8>) -> Option<(u8, u32, u64)> 
         Message::NotHere { piece } => (kind::NOT_HERE, piece.unwrap_or(NO_PIECE), 0),
         Message::Busy { piece } => (kind::BUSY, piece.unwrap_or(NO_PIECE), 0),
         Message::Leave { tree } => (kind::LEAVE, NO_PIECE, u64::from(*tree)),
-        Message::Adopt { tree, instead_of, is_slow } => {
-            let detail = u64::from(*tree) | u64::from(*is_slow) << 8 | u64::from(*instead_of) << 32;
-            (kind::ADOPT, NO_PIECE, detail)
+        Message::Adopt { tree, instead_of, first, is_sure } => {
+            let detail = u64::from(*tree) | u64::from(*is_sure) << 8 | u64::from(*instead_of) << 32;
+            (kind::ADOPT, *first, detail)
         }
         Message::Adopted { tree } => (kind::ADOPTED, NO_PIECE, u64::from(*tree)),
         Message::Dropped { tree } => (kind::DROPPED, NO_PIECE, u64::from(*tree)),
+        Message::Failing { tree, who } => (kind::FAILING, NO_PIECE, u64::from(*tree) | u64::from(*who) << 32),
         Message::Arrived { piece, open } => (kind::ARRIVED, *piece, u64::from(*open)),
         Message::Whole { members } => {
             for (first, last) in members.ranges().iter().take(REPORT_RANGES_MAX) {

@@ -109,7 +109,11 @@ impl Machine {
     pub(super) fn not_here(&mut self, from: u32, piece: Option<u32>, now_ns: u64) {
         let Some(asked) = self.asks.refused(piece, from) else { return };
         let is_to_come = |piece: &u32| {
-            self.shape.parent(self.me, *piece) == Some(from) && from != HOME && !self.feeds.is_left(*piece)
+            let is_parent = match self.shape {
+                Shape::Two(_) => self.feeds.is_parent(*piece, from),
+                Shape::Branches(_) => self.shape.parent(self.me, *piece) == Some(from),
+            };
+            is_parent && from != HOME
         };
         if let Some(piece) = piece.filter(is_to_come) {
             self.asks.wait_for(piece, from, asked.since_ns, now_ns);
@@ -149,7 +153,7 @@ impl Machine {
             }
             let more_ns = stall_ns.min(SILENT_TIMES * self.asks.patience_ns());
             if self.feeds.is_given_up(asked.of, stall_ns + more_ns, now_ns) {
-                self.leave_parent(asked.of, now_ns);
+                self.leave_parent(asked.of, false, now_ns);
             }
         }
         self.look_ns = self.look_ns.min(now_ns);

@@ -55,11 +55,13 @@ fn messages() -> impl Strategy<Value = Message> {
         piece().prop_map(|piece| Message::NotHere { piece }),
         piece().prop_map(|piece| Message::Busy { piece }),
         (0..2_u8).prop_map(|tree| Message::Leave { tree }),
-        (0..2_u8, any::<(u32, bool)>()).prop_map(|(tree, (instead_of, is_slow))| Message::Adopt {
+        (0..2_u8, 0..30_u32, any::<(u32, bool)>()).prop_map(|(tree, first, (instead_of, is_sure))| Message::Adopt {
             tree,
             instead_of,
-            is_slow
+            first,
+            is_sure
         }),
+        (0..2_u8, any::<u32>()).prop_map(|(tree, who)| Message::Failing { tree, who }),
         (0..2_u8).prop_map(|tree| Message::Adopted { tree }),
         members.prop_map(|members| Message::Whole { members }),
         any::<u32>().prop_map(|count| Message::Heard { count }),
@@ -295,4 +297,85 @@ fn nobody_but_who_is_below_can_leave() {
     machine.arrived(0, 2, plan.packets(2), 0, 1_000_000);
     machine.checked(2, true, 1_000_000);
     assert_eq!(sent(&mut machine), 1);
+}
+
+/// What a member wants said to whom, other than how far it is.
+fn said(machine: &mut Machine) -> Vec<(u32, Message)> {
+    let said = core::iter::from_fn(|| machine.take()).filter_map(|effect| match effect {
+        Effect::Say { message: Message::Arrived { .. }, .. } => None,
+        Effect::Say { to, message } => Some((to, message)),
+        _ => None,
+    });
+    said.collect()
+}
+
+/// Of seven members, 4 is the root of the first tree, with 2 and 6 below it, and gets the pieces of the second from 5,
+/// which is below 6 in the first.
+#[test]
+fn both_that_send_to_a_slow_member_send_to_one_below_it_instead() {
+    let plan = plan(30_000, 7, Scheme::TwoTrees);
+    let trees = plan.two_trees();
+    let (failing, tree) = (4, 0);
+    assert_eq!((trees.parent(0, failing), trees.parent(1, failing)), (HOME, 5));
+    assert_eq!((trees.stand_in(tree, 6), trees.stand_in(tree, 2)), (Some(HOME), Some(5)));
+    let adopt = |first| Message::Adopt { tree: 0, instead_of: failing, first, is_sure: true };
+    let mut home = Machine::new(&plan, HOME, 1, 0).expect("memory");
+    let mut other = Machine::new(&plan, 5, 1, 0).expect("memory");
+    home.begin(0);
+    for piece in 0..plan.pieces() {
+        other.arrived(trees.parent(piece as usize % 2, 5), piece, plan.packets(piece), 0, 0);
+        other.checked(piece, true, 0);
+    }
+    for (machine, orphan, dropped, others) in [(&mut home, 6, 0, vec![2]), (&mut other, 2, 1, vec![6])] {
+        said(machine);
+        machine.heard(orphan, adopt(4), 0, 1000);
+        let failing_of = |below: u32| (below, Message::Failing { tree: 0, who: failing });
+        let mut expected = vec![(orphan, Message::Adopted { tree: 0 }), (failing, Message::Dropped { tree: dropped })];
+        expected.extend(others.into_iter().map(failing_of));
+        let mut sent = Vec::new();
+        let mut heard = Vec::new();
+        for turn in 0..200 {
+            machine.advance(1000 + turn * 2000);
+            while let Some(effect) = machine.take() {
+                match effect {
+                    Effect::Send { to, piece, .. } if to == orphan => {
+                        sent.push(piece);
+                        machine.heard(orphan, Message::Arrived { piece, open: 0 }, 0, 1000 + turn * 2000);
+                    }
+                    Effect::Send { to, .. } => assert_ne!(to, failing, "it is sent nothing more"),
+                    Effect::Say { to, message } => heard.push((to, message)),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!(heard.iter().filter(|said| expected.contains(said)).count(), expected.len(), "{heard:?}");
+        assert!(sent.into_iter().eq((4..plan.pieces()).step_by(2)), "from the first that it lacks, and of one tree");
+        // Again, as the answer may be lost; but nobody else instead of the same one.
+        machine.heard(orphan, adopt(4), 0, SECOND_NS);
+        machine.heard(if orphan == 2 { 6 } else { 2 }, adopt(4), 0, SECOND_NS);
+        let again: Vec<_> =
+            said(machine).into_iter().filter(|said| matches!(said.1, Message::Adopted { .. })).collect();
+        assert_eq!(again, [(orphan, Message::Adopted { tree: 0 })]);
+    }
+}
+
+#[test]
+fn who_is_told_that_its_parent_fails_asks_whoever_stands_in_and_hears_it_of_those_above_alone() {
+    let plan = plan(30_000, 7, Scheme::TwoTrees);
+    let adopts = |machine: &mut Machine| {
+        said(machine).into_iter().find_map(|(to, message)| matches!(message, Message::Adopt { .. }).then_some(to))
+    };
+    for (by, hears) in [(HOME, true), (5, true), (4, true), (6, false), (1, false)] {
+        let mut machine = Machine::new(&plan, 2, 1, 0).expect("memory");
+        machine.heard(by, Message::Failing { tree: 0, who: 4 }, 0, 0);
+        assert_eq!(adopts(&mut machine), hears.then_some(5), "said by {by}");
+        machine.heard(5, Message::Adopted { tree: 0 }, 0, 0);
+        machine.heard(by, Message::Failing { tree: 0, who: 4 }, 0, 0);
+        assert_eq!(adopts(&mut machine), None, "it has another parent now");
+    }
+    // Who is dropped itself says so to those to which it sends.
+    let mut machine = Machine::new(&plan, 4, 1, 0).expect("memory");
+    machine.heard(5, Message::Dropped { tree: 1 }, 0, 0);
+    let failing = |below| (below, Message::Failing { tree: 0, who: 4 });
+    assert_eq!(said(&mut machine).into_iter().filter(|said| [failing(2), failing(6)].contains(said)).count(), 2);
 }

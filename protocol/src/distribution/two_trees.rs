@@ -4,6 +4,7 @@ use super::estimate::{HOME, Shape, tree_of};
 use super::machine::Machine;
 use super::message::Message;
 use super::pieces::PacketSet;
+use super::stand_in::Orphan;
 
 /// Pieces that may come at once from a parent behind one that is missing, before that is asked for.
 const QUIET_PIECES: u64 = 5;
@@ -22,74 +23,55 @@ const PROOFS_MAX: u8 = 4;
 const ABSENT_PIECES: u32 = 8;
 /// Pieces of a tree whose parent is left that are asked for at once: more would only wait for each other on the link.
 const PULLED_MAX: usize = 4;
-/// So far from home members ask whoever took them in for what they missed.
-const NEAR_DEPTH: u32 = 3;
 /// Questions to home that a member may have open.
 const HOME_ASKS_MAX: usize = 2;
-/// So often somebody is asked to be the parent.
-const ADOPT_TRIES: u8 = 4;
 /// A parent that does not answer so often is left.
 const UNANSWERED_MAX: u8 = 2;
 
 /// What comes from a parent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Feed {
-    parent: u32,
+pub(super) struct Feed {
+    pub(super) parent: u32,
     /// Behind the last piece that came from it.
-    reached: u32,
+    pub(super) reached: u32,
     /// The piece of which something came from it last, unasked.
-    current: Option<u32>,
+    pub(super) current: Option<u32>,
     /// The piece that it was told of last.
-    told: Option<u32>,
+    pub(super) told: Option<u32>,
     /// When the current one began to come, and how long it is from one to the next, smoothed, ns.
-    current_ns: u64,
-    pace_ns: u64,
+    pub(super) current_ns: u64,
+    pub(super) pace_ns: u64,
     /// When a piece came from it last, or could have come, ns.
-    heard_ns: u64,
+    pub(super) heard_ns: u64,
     /// When it last said anything, ns.
-    alive_ns: u64,
+    pub(super) alive_ns: u64,
     /// How often it did not answer.
-    unanswered: u8,
+    pub(super) unanswered: u8,
     /// How many more pieces came from others than from it.
-    proofs: u8,
+    pub(super) proofs: u8,
     /// Nothing is expected of it.
-    is_left: bool,
-    /// The parent is not the one of the tree's shape.
-    is_adopted: bool,
+    pub(super) is_left: bool,
+    /// Who would be the parent's child where the member is: itself, or one above it for which it stands in.
+    pub(super) place: Option<u32>,
     /// Who was asked to be the parent, how often, and when that is done again, ns.
-    asked_of: Option<u32>,
-    asked: u8,
-    ask_ns: u64,
+    pub(super) asked_of: Option<u32>,
+    pub(super) asked: u8,
+    pub(super) ask_ns: u64,
     /// The first piece that may be missing.
-    low: u32,
+    pub(super) low: u32,
     /// What had come, and when, when it was last looked how fast pieces come.
-    marked: (u32, u64),
+    pub(super) marked: (u32, u64),
     /// Pieces came at less than half the time that they should.
     is_slow: bool,
-}
-
-/// Somebody two below, and the one between, who is silent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Orphan {
-    tree: usize,
-    who: u32,
-    parent: u32,
-    /// So long the one between may answer, ns.
-    until_ns: u64,
-}
-
-impl Orphan {
-    /// `who` asks at that time to get what `parent` does not pass on.
-    pub(super) fn new(tree: u8, who: u32, parent: u32, now_ns: u64) -> Self {
-        Self { tree: tree.into(), who, parent, until_ns: now_ns }
-    }
+    /// The parent was left because it surely fails, and not as it may be silent.
+    pub(super) is_failing: bool,
 }
 
 /// What comes from the parents of a member in both trees, and whom it may take in.
 #[derive(Debug)]
 pub(super) struct Feeds {
-    feeds: [Feed; 2],
-    orphan: Option<Orphan>,
+    pub(super) feeds: [Feed; 2],
+    pub(super) orphan: Option<Orphan>,
 }
 
 impl Feeds {
@@ -99,7 +81,7 @@ impl Feeds {
                 Shape::Two(trees) => trees.parent(tree, me),
                 Shape::Branches(_) => HOME,
             };
-            Feed { parent, low: tree as u32, heard_ns: now_ns, ..Feed::default() }
+            Feed { parent, place: Some(me), low: tree as u32, heard_ns: now_ns, ..Feed::default() }
         };
         Self { feeds: [feed(0), feed(1)], orphan: None }
     }
@@ -155,9 +137,10 @@ impl Feeds {
         })
     }
 
-    /// Whether the parent is left that a piece would come from.
-    pub(super) const fn is_left(&self, piece: u32) -> bool {
-        self.feeds[tree_of(piece)].is_left
+    /// Whether somebody is the parent from which a piece is to come, and is not left.
+    pub(super) const fn is_parent(&self, piece: u32, who: u32) -> bool {
+        let feed = &self.feeds[tree_of(piece)];
+        feed.parent == who && !feed.is_left
     }
 
     /// Somebody said something.
@@ -173,11 +156,11 @@ impl Feeds {
         self.orphan.map(|orphan| orphan.until_ns)
     }
 
-    /// Somebody else than the parent sends the pieces of a tree from now on.
-    pub(super) fn adopted(&mut self, tree: usize, by: u32, now_ns: u64) {
+    /// Somebody else than the parent sends the pieces of a tree from now on, from the first that is missing.
+    pub(super) fn adopted(&mut self, tree: usize, by: u32, place: Option<u32>, now_ns: u64) {
         if let Some(feed) = self.feeds.get_mut(tree).filter(|feed| feed.asked_of == Some(by)) {
-            let Feed { reached, low, .. } = *feed;
-            *feed = Feed { parent: by, heard_ns: now_ns, reached, low, is_adopted: true, ..Feed::default() };
+            let Feed { low, .. } = *feed;
+            *feed = Feed { parent: by, place, heard_ns: now_ns, reached: low, low, ..Feed::default() };
         }
     }
 }
@@ -191,8 +174,7 @@ impl Machine {
             if self.is_late(tree, now_ns) && self.is_slow(tree, now_ns) {
                 // Perhaps all are late: others are asked before the parent is left.
                 if self.feeds.feeds[tree].proofs >= PROOFS_MAX {
-                    self.leave(tree, now_ns);
-                    self.ask_to_be_adopted(tree, true, now_ns);
+                    self.turn_away(tree, true, now_ns);
                 } else if !self.is_under_way(low) {
                     self.ask_holder(low, now_ns);
                 }
@@ -210,7 +192,7 @@ impl Machine {
     }
 
     /// The first piece of a tree that is missing.
-    fn low(&mut self, tree: usize) -> Option<u32> {
+    pub(super) fn low(&mut self, tree: usize) -> Option<u32> {
         let low = self.feeds.feeds[tree].low;
         let low = self.have.missing_from(low).find(|piece| tree_of(*piece) == tree);
         self.feeds.feeds[tree].low = low.unwrap_or(self.plan.pieces());
@@ -258,12 +240,6 @@ impl Machine {
         if low >= feed.reached {
             return;
         }
-        let depth = match self.shape {
-            Shape::Two(trees) => trees.depth(tree, self.me),
-            Shape::Branches(_) => 1,
-        };
-        // Who took the member in has no time for all that it missed before; but near to home few others have it.
-        let is_elsewhere = feed.is_adopted && depth > NEAR_DEPTH;
         let missing: alloc::vec::Vec<u32> = self
             .have
             .missing_from(low)
@@ -274,9 +250,7 @@ impl Machine {
             .take(crate::limits::ASKS_PER_MEMBER_MAX)
             .collect();
         for piece in missing {
-            let is_asked =
-                if is_elsewhere { self.ask_holder(piece, now_ns) } else { self.ask(piece, feed.parent, now_ns) };
-            if !is_asked {
+            if !self.ask(piece, feed.parent, now_ns) {
                 break;
             }
         }
@@ -343,118 +317,5 @@ impl Machine {
             return self.ask_holder(piece, now_ns);
         }
         self.asks.count_of(HOME) < HOME_ASKS_MAX && self.ask_home(piece, now_ns)
-    }
-
-    fn leave(&mut self, tree: usize, now_ns: u64) {
-        let feed = &mut self.feeds.feeds[tree];
-        if core::mem::replace(&mut feed.is_left, true) {
-            return;
-        }
-        let parent = feed.parent;
-        self.say(parent, Message::Leave { tree: tree as u8 });
-        self.look_ns = now_ns;
-    }
-
-    /// Leaves a parent in the trees in which it is one.
-    pub(super) fn leave_parent(&mut self, parent: u32, now_ns: u64) {
-        if let Shape::Two(_) = self.shape {
-            for tree in 0..2 {
-                if self.feeds.feeds[tree].parent == parent && !self.feeds.feeds[tree].is_left {
-                    self.leave(tree, now_ns);
-                    self.ask_to_be_adopted(tree, false, now_ns);
-                }
-            }
-        }
-    }
-
-    /// Asks whoever is above a parent that is silent or slow to send to the member instead.
-    fn ask_to_be_adopted(&mut self, tree: usize, is_slow: bool, now_ns: u64) {
-        let Shape::Two(trees) = self.shape else { return };
-        let patience_ns = 4 * self.asks.patience_ns() + u64::from(self.plan.link.stall_ns);
-        let feed = &mut self.feeds.feeds[tree];
-        let instead_of = feed.parent;
-        if instead_of != HOME && !feed.is_adopted {
-            let above = trees.parent(tree, instead_of);
-            (feed.asked_of, feed.is_slow) = (Some(above), is_slow);
-            (feed.asked, feed.ask_ns) = (feed.asked.saturating_add(1), now_ns.saturating_add(patience_ns));
-            self.say(above, Message::Adopt { tree: tree as u8, instead_of, is_slow });
-        }
-    }
-
-    /// The same again, if nobody says anything to it.
-    fn ask_again_to_be_adopted(&mut self, tree: usize, now_ns: u64) {
-        let Feed { asked_of, asked, ask_ns, is_slow, .. } = self.feeds.feeds[tree];
-        if asked_of.is_some() && asked < ADOPT_TRIES && ask_ns <= now_ns {
-            self.ask_to_be_adopted(tree, is_slow, now_ns);
-        }
-    }
-
-    /// Somebody asks to get what one below would. If that one is said to be silent, it is asked whether it is.
-    pub(super) fn adopt(&mut self, orphan: Orphan, is_slow: bool) {
-        let Shape::Two(trees) = self.shape else { return };
-        let Orphan { tree, who, parent, .. } = orphan;
-        let is_shape = tree < 2 && trees.parent(tree, parent) == self.me && trees.parent(tree, who) == parent;
-        if !is_shape {
-            return;
-        }
-        if self.sender.lanes.instead_of(tree, parent) == Some(who) {
-            // It has not heard that it is.
-            self.say(who, Message::Adopted { tree: tree as u8 });
-            return;
-        }
-        if self.feeds.orphan.is_some() {
-            return;
-        }
-        let stall_ns = u64::from(self.plan.link.stall_ns);
-        let patience_ns = if is_slow { 0 } else { self.asks.patience_ns() + stall_ns };
-        self.feeds.orphan = Some(Orphan { until_ns: orphan.until_ns.saturating_add(patience_ns), ..orphan });
-        if !is_slow {
-            self.say(parent, Message::Probe);
-        }
-    }
-
-    /// A parent sends nothing more: whatever is missing is asked for.
-    pub(super) fn dropped(&mut self, tree: usize, from: u32, now_ns: u64) {
-        if let Some(feed) = self.feeds.feeds.get_mut(tree).filter(|feed| feed.parent == from && !feed.is_left) {
-            feed.is_left = true;
-            self.look_ns = now_ns;
-        }
-    }
-
-    /// Somebody below asks for something that would be sent to it if another did not get it instead. It may not know.
-    pub(super) fn remind(&mut self, who: u32, piece: u32) {
-        let tree = tree_of(piece);
-        if self.sender.lanes.instead_of(tree, who).is_some() {
-            self.say(who, Message::Dropped { tree: tree as u8 });
-        }
-    }
-
-    /// Takes in whom nobody sends anything, if whoever should is still silent.
-    pub(super) fn take_in(&mut self, now_ns: u64) {
-        let Some(orphan) = self.feeds.orphan.filter(|orphan| orphan.until_ns <= now_ns) else { return };
-        self.feeds.orphan = None;
-        if self.sender.lanes.replace(orphan.tree, orphan.parent, orphan.who) {
-            self.say(orphan.who, Message::Adopted { tree: orphan.tree as u8 });
-            self.say(orphan.parent, Message::Dropped { tree: orphan.tree as u8 });
-        }
-    }
-
-    /// The member, which lacks nothing, is sent a piece all the same: its parent may not have heard that it left, and
-    /// hears it once more for each piece.
-    pub(super) fn leave_again(&mut self, from: u32, piece: u32) {
-        let Shape::Two(_) = self.shape else { return };
-        let tree = tree_of(piece);
-        let feed = &mut self.feeds.feeds[tree];
-        let is_told = feed.told.replace(piece) == Some(piece);
-        if feed.parent == from && feed.is_left && !is_told {
-            self.say(from, Message::Leave { tree: tree as u8 });
-        }
-    }
-
-    /// Leaves both parents: it asks for what it lacks.
-    pub(super) fn leave_all(&mut self, now_ns: u64) {
-        if let Shape::Two(_) = self.shape {
-            (0..2).for_each(|tree| self.leave(tree, now_ns));
-        }
     }
 }

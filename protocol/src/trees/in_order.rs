@@ -141,6 +141,20 @@ impl TwoTrees {
         above == 0 || self.tree.span(self.place(tree, above)).contains(&self.place(tree, member))
     }
 
+    /// Who sends to a member in tree 0 or 1 if the one above it fails; `None` if that is 0.
+    ///
+    /// Whoever fails need not be sent anything any more, in either tree: that leaves each of the two above it the time to
+    /// send to one of those below it. The next above in the same tree takes the one below which the other is, as that
+    /// gets nothing otherwise.
+    #[must_use]
+    pub fn stand_in(self, tree: usize, member: u32) -> Option<u32> {
+        let failed = self.parent(tree, member);
+        let other = self.parent(1 - tree.min(1), failed);
+        let below = self.children(tree, failed);
+        let is_heir = below.contains(&None) || self.is_below(tree, other, member);
+        (failed > 0).then(|| if is_heir { self.parent(tree, failed) } else { other })
+    }
+
     /// How far the members farthest from 0 are from it.
     #[must_use]
     pub const fn depth_max(self) -> u32 {
@@ -215,6 +229,28 @@ mod tests {
             let has_children = |tree, member| trees.children(tree, member) != [None; 2];
             let in_both = (1..=count).find(|member| has_children(0, *member) && has_children(1, *member));
             assert_eq!(in_both, None, "of {count}");
+        }
+    }
+
+    #[test]
+    fn whoever_fails_is_replaced_by_one_below_at_each_above_it() {
+        for count in 1..=300 {
+            let trees = TwoTrees::new(count);
+            for failed in 1..=count {
+                let above = [0, 1].map(|tree| trees.parent(tree, failed));
+                for tree in 0..2 {
+                    let below: Vec<u32> = trees.children(tree, failed).into_iter().flatten().collect();
+                    let stand_ins: Vec<u32> = below.iter().filter_map(|member| trees.stand_in(tree, *member)).collect();
+                    assert_eq!(stand_ins.len(), below.len());
+                    assert!(stand_ins.iter().all(|stand_in| above.contains(stand_in)), "{failed} of {count}");
+                    // Each for one, and the one above in this tree in any case.
+                    assert!(below.is_empty() || stand_ins.contains(&above[tree]), "{failed} of {count}");
+                    assert!(stand_ins.len() < 2 || stand_ins[0] != stand_ins[1], "{failed} of {count}");
+                    for (member, stand_in) in below.iter().zip(&stand_ins) {
+                        assert!(*stand_in == 0 || !trees.is_below(tree, *stand_in, *member), "{failed} of {count}");
+                    }
+                }
+            }
         }
     }
 

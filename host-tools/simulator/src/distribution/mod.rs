@@ -26,6 +26,8 @@ pub struct Faults {
     pub dying: f64,
     /// Share of the members whose links have a tenth of the bandwidth.
     pub slow: f64,
+    /// The member to which home sends the first of two trees dies when home has sent an eighth.
+    pub next_dies: bool,
 }
 
 /// A run.

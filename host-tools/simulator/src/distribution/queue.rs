@@ -24,6 +24,8 @@ const NONE: u32 = u32::MAX;
 pub(super) enum Event {
     /// A member's machine is due.
     Due(u32),
+    /// Packets of a piece that a slow link brings get to the receiver's, all of which takes a time there.
+    Reaches { from: u32, to: u32, piece: u32, packets: PacketSet, elapsed_ns: u64 },
     /// Packets of a piece are there.
     Burst { from: u32, to: u32, piece: u32, packets: PacketSet, elapsed_ns: u64 },
     /// A message is there.

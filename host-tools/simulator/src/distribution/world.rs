@@ -78,6 +78,9 @@ impl World {
                 world.queue.plan(at_ns, Event::Dies(number));
             }
         }
+        if let (true, Some(next)) = (options.faults.next_dies, plan.two_trees().children(0, HOME)[0]) {
+            world.queue.plan(sending_ns / 8, Event::Dies(next));
+        }
         world.machines[HOME as usize].begin(0);
         (0..=plan.members).for_each(|number| world.settle(number, 0));
         Ok(world)
@@ -119,6 +122,11 @@ impl World {
                 self.result.again += u64::from(is_again);
                 to
             }
+            Event::Reaches { from, to, piece, packets, elapsed_ns } => {
+                let takes_ns = self.options.plan.link_ns(self.options.plan.wire_bytes(piece, packets));
+                self.receive((from, to), piece, packets, elapsed_ns, now_ns + takes_ns);
+                return;
+            }
             Event::Message { from, to, message, elapsed_ns } => {
                 self.count(to, &message);
                 let Some(machine) = self.machine(to) else { return };
@@ -130,7 +138,9 @@ impl World {
                 number
             }
             Event::Dies(number) => {
-                let Some(member) = self.members.get_mut(number as usize) else { return };
+                let Some(member) = self.members.get_mut(number as usize).filter(|member| !member.is_dead) else {
+                    return;
+                };
                 member.is_dead = true;
                 if !member.is_whole {
                     self.waiting -= 1;
@@ -237,10 +247,24 @@ impl World {
         } else {
             self.result.member_bytes += bytes;
         }
+        // The stamp is from when it was given to the link.
+        let elapsed_ns = elapsed_ns + (begin_ns - now_ns);
+        let there_ns = sent_ns + u64::from(plan.link.latency_ns);
+        if sender.slower > 1 {
+            // What others send meanwhile is there before.
+            self.queue.plan(there_ns - takes_ns, Event::Reaches { from, to, piece, packets, elapsed_ns });
+        } else {
+            self.receive((from, to), piece, packets, elapsed_ns, there_ns);
+        }
+    }
+
+    /// Packets of a piece go through the receiver's link, through which they would be at that time if it were free, and
+    /// as fast as the sender's.
+    fn receive(&mut self, (from, to): (u32, u32), piece: u32, packets: PacketSet, elapsed_ns: u64, there_ns: u64) {
+        let plan: &Plan = &self.options.plan;
         let Some(receiver) = self.members.get_mut(to as usize) else { return };
         let slower = u64::from(receiver.slower);
-        let takes_ns = takes_ns * slower;
-        let there_ns = sent_ns + u64::from(plan.link.latency_ns);
+        let takes_ns = plan.link_ns(plan.wire_bytes(piece, packets)) * slower;
         let waits_ns = receiver.in_free_ns.saturating_sub(there_ns.saturating_sub(takes_ns));
         let packets = if plan.link_ns(self.options.buffer_bytes) * slower < waits_ns {
             self.result.packets_lost += u64::from(packets.count());
@@ -252,8 +276,6 @@ impl World {
         let arrived_ns = there_ns.max(receiver.in_free_ns + takes_ns);
         receiver.in_free_ns = arrived_ns;
         if !packets.is_empty() {
-            // The stamp is from when it was given to the link.
-            let elapsed_ns = elapsed_ns + (begin_ns - now_ns);
             self.queue.plan(arrived_ns, Event::Burst { from, to, piece, packets, elapsed_ns });
         }
     }
