@@ -86,7 +86,7 @@ fn a_large_cold_program_is_sent_ahead_by_itself_and_a_small_or_warm_one_is_not()
     );
 
     // Warm it runs from the pages that stayed.
-    let ran = cluster.run(&["-n", "8", "--quiet", path]).success();
+    let ran = cluster.run(&["-n", "8", path]).success();
     assert_eq!(ran.stdout, expected.repeat(8));
     let job = cluster.last_job();
     assert_eq!((&job["ahead"]["staged"], &job["transfers"]), (&false.into(), &Value::Array(vec![])), "{job}");
