@@ -18,6 +18,7 @@ mod dispatch;
 mod faults;
 mod forgets;
 mod host;
+mod host_life;
 mod io_node;
 mod last_job;
 mod link_orders;
