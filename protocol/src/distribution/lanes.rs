@@ -280,8 +280,8 @@ impl Lanes {
         self.lanes.each_ref().map(|lane| lane.as_ref().filter(|lane| lane.is_wanted).map(|lane| (lane.tree, lane.to)))
     }
 
-    /// Sends these pieces of a tree, and all that come, to another instead of whatever one is sent. Gives the tree whose
-    /// pieces that was, if it was sent any and there is memory.
+    /// Sends these pieces of a tree, and all that come, to another instead of whatever one is sent. Gives the tree
+    /// whose pieces that was, if it was sent any and there is memory.
     pub(super) fn replace(
         &mut self,
         who: u32,

@@ -1,8 +1,8 @@
 //! Who sends to whom when a member of two trees is silent or slow: it, and how fast its links are, is not missed.
 //!
 //! Two members send to each, and each sends to two. When one fails, those that would send to it send to those it would
-//! send to instead, so that nobody has more to do than before ([`TwoTrees::stand_in`](crate::trees::TwoTrees)). They get
-//! all from the first piece on that they lack. A slow member is found out by those that send to it
+//! send to instead, so that nobody has more to do than before ([`TwoTrees::stand_in`](crate::trees::TwoTrees)). They
+//! get all from the first piece on that they lack. A slow member is found out by those that send to it
 //! ([`Lanes`](super::lanes)), and what it lacks from then on it asks for, as fast as it can take that; one that is
 //! silent, or slow only in what it sends, by those to which it should send.
 
@@ -176,7 +176,8 @@ impl Machine {
         }
     }
 
-    /// Whether it sends to one that fails, and can send to another instead: who has to ask for pieces itself is no help.
+    /// Whether it sends to one that fails, and can send to another instead: who has to ask for pieces itself is no
+    /// help.
     fn may_take_in(&self, parent: u32) -> bool {
         self.sender.lanes.serves(parent) && self.feeds.feeds.iter().all(|feed| self.me == HOME || !feed.is_left)
     }
