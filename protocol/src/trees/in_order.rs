@@ -144,8 +144,8 @@ impl TwoTrees {
     /// Who sends to a member in tree 0 or 1 if the one above it fails; `None` if that is 0.
     ///
     /// Whoever fails need not be sent anything any more, in either tree: that leaves each of the two above it the time
-    /// to send to one of those below it. The next above in the same tree takes the one below which the other is, as that
-    /// gets nothing otherwise.
+    /// to send to one of those below it. The next above in the same tree takes the one below which the other is, as
+    /// that gets nothing otherwise.
     #[must_use]
     pub fn stand_in(self, tree: usize, member: u32) -> Option<u32> {
         let failed = self.parent(tree, member);
