@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use coppice_qemu::tether;
 
 use super::copy::Copy;
+use crate::command::cargo;
 
 /// The profile it is built with: quick to build again.
 const PROFILE: &str = "mutants";
@@ -75,8 +76,8 @@ impl Simulator<'_> {
     }
 
     fn build(&self, log: &Path) -> Result<()> {
-        let mut cargo = tether::command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--profile", PROFILE, "--package", "coppice-simulator"]);
+        // By its lock it keeps the next build off until its compilers have ended, so it is not ended before them.
+        let mut cargo = cargo(&["build", "--quiet", "--profile", PROFILE, "--package", "coppice-simulator"]);
         cargo.current_dir(self.copy.tree()).env("CARGO_TARGET_DIR", self.copy.built());
         if !run(&mut cargo, log, Duration::MAX)?.success() {
             bail!("see {}", log.display());
