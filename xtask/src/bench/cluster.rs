@@ -53,7 +53,7 @@ impl Cluster {
         let output = self.command(arguments).output().context("cannot start coppice")?;
         if !output.status.success() {
             let error = String::from_utf8_lossy(&output.stderr);
-            bail!("`coppice {}` failed: {}", arguments.join(" "), error.trim());
+            bail!("`coppice {}` failed ({}): {}", arguments.join(" "), output.status, error.trim());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
