@@ -159,6 +159,8 @@ impl Machine {
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
                     return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
                 }
+                // Something that came on it made no sense; it is about to end, and as below then.
+                (_, Err(SendError::NotEstablished)) => return,
                 (launched, Err(error)) => (launched, format!("cannot launch on node {node}: {error}")),
             },
             // The connection is expected back, and the launches go out then.

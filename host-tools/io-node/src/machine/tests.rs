@@ -183,6 +183,31 @@ fn report() -> RankReport {
     RankReport::ended(JOB, RANK, Exit::Status(3))
 }
 
+/// A node that is back is told of its ranks again. If what it says behind its first word makes no sense, that is not
+/// the end of ranks that run there.
+#[test]
+fn ranks_are_not_refused_for_a_connection_that_ends_as_it_begins() {
+    let mut machine = Machine::default();
+    let [control, _ship] = ready(&mut machine, 0);
+    machine.order(ToPset::Start(job()), at(0)).expect("makes sense");
+    let opened = std::iter::from_fn(|| machine.next_effect()).find_map(|effect| match effect {
+        Effect::Open { place, .. } => Some(place),
+        _ => None,
+    });
+    machine.opened(opened.expect("its root is opened"), Ok(()), at(0));
+    machine.disconnected(control.line, Disconnected::Closed, at(1));
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
+    let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
+    again.say(&ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory }));
+    let bytes = [again.session.transmit(), &[b'x'; 100]].concat();
+    machine.receive(again.line, &bytes);
+    machine.listen(again.line, at(2));
+    let said: Vec<_> = std::iter::from_fn(|| machine.next_message(at(2))).collect();
+    assert!(!said.iter().any(|message| matches!(message, FromPset::Refused { .. })), "{said:?}");
+    let mut effects = std::iter::from_fn(|| machine.next_effect());
+    assert!(effects.any(|effect| matches!(effect, Effect::End { line, .. } if line == again.line)));
+}
+
 #[test]
 fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed() {
     let mut machine = Machine::default();
