@@ -33,6 +33,9 @@ const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
 const BROKEN_NS_MAX: u64 = SECOND_NS;
 /// How often a node's words are lost that another one was to hear, at most, each time this strikes.
 const LOST_MAX: u64 = 3;
+/// How many of them are lost in a row at most, as this strikes again and again while nodes say little: they ask ten times
+/// before they take each other for silent.
+const LOST_IN_A_ROW_MAX: u64 = 6;
 /// How often bytes are changed on their way at most, each time this strikes, and how often it is what goes next.
 const CORRUPTED_MAX: u64 = 4;
 const CORRUPTED_PER_MILLE: u64 = 200;
@@ -201,7 +204,10 @@ impl World {
             Kind::BootSlowly => longer(self.faults.boot_slowly.entry(node).or_default(), until_ns),
             Kind::BootTwice => longer(self.faults.boot_twice.entry(node).or_default(), until_ns),
             Kind::CutConnection | Kind::CutBusy => self.cut_connection(node, chosen == Kind::CutBusy, &mut random),
-            Kind::LoseFrames => self.faults.loses += random.between(1, LOST_MAX),
+            Kind::LoseFrames => {
+                let loses = self.faults.loses + random.between(1, LOST_MAX);
+                self.faults.loses = loses.min(LOST_IN_A_ROW_MAX);
+            }
             Kind::CorruptBytes => self.faults.corrupts += random.between(1, CORRUPTED_MAX),
             Kind::StallStream => self.stall_stream(node, &mut random),
             Kind::SlowLink => {

@@ -55,6 +55,10 @@ impl World {
 
     /// What has not come right yet, if anything.
     pub(super) fn what_is_not_right(&mut self) -> Option<String> {
+        // Who is stopped does nothing, not even if it is asked.
+        if self.host.stopped_until_ns > self.now_ns {
+            return Some("the service node is stopped".to_owned());
+        }
         // Mostly it is this, which is soon found out.
         if let Some(job) = self.host.disk.unfinished_job() {
             let detail = self.host.ask(|answer| Request::Job(job, answer), self.now_ns);
