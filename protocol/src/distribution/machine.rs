@@ -315,7 +315,7 @@ impl Machine {
             Message::Probe => {
                 self.progress_ns = now_ns;
                 if self.have.is_whole() {
-                    let members = self.reports.some();
+                    let members = self.reports.some_with(self.me);
                     self.say(from, Message::Whole { members });
                 } else {
                     self.say(from, Message::Present { pieces: self.have.count() });

@@ -94,6 +94,16 @@ impl Reports {
         some
     }
 
+    /// The same for somebody who asks whether `me` is whole, for which there may not have been room: then that alone.
+    pub(super) fn some_with(&self, me: u32) -> MemberRanges {
+        let mut some = self.some();
+        if !some.covers(me, me) {
+            some = MemberRanges::none();
+            some.add(me, me);
+        }
+        some
+    }
+
     /// Who was told has heard of so many.
     pub(super) fn confirmed(&mut self, from: u32, count: u32) {
         if from != self.above {
@@ -125,6 +135,17 @@ mod tests {
         assert_eq!(reports.due_ns(), None);
         reports.add(3, 9, 200);
         assert_eq!(reports.next(200, 7, 0, |_| 8).map(|(_, ranges)| ranges.ranges().to_vec()), Some([(1, 3)].into()));
+    }
+
+    #[test]
+    fn who_is_asked_says_that_it_is_whole_whatever_else_it_knows() {
+        let mut reports = Reports::new((1, 1000), 0);
+        (1..1000).step_by(2).for_each(|member| reports.add(member, member, 0));
+        reports.is_whole(500, 0, 0);
+        for me in [1, 500, 999] {
+            assert!(reports.some_with(me).covers(me, me), "{me}");
+        }
+        assert!(reports.some_with(1).count() > 1);
     }
 
     #[test]
