@@ -33,8 +33,8 @@ const LONG_NS: (u64, u64) = (5 * SECOND_NS, 60 * SECOND_NS);
 const BROKEN_NS_MAX: u64 = SECOND_NS;
 /// How often a node's words are lost that another one was to hear, at most, each time this strikes.
 const LOST_MAX: u64 = 3;
-/// How many of them are lost in a row at most, as this strikes again and again while nodes say little: they ask ten times
-/// before they take each other for silent.
+/// How many of them are lost in a row at most, as this strikes again and again while nodes say little: they ask ten
+/// times before they take each other for silent.
 const LOST_IN_A_ROW_MAX: u64 = 6;
 /// How often bytes are changed on their way at most, each time this strikes, and how often it is what goes next.
 const CORRUPTED_MAX: u64 = 4;
