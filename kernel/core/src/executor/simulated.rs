@@ -14,6 +14,10 @@ use super::platform;
 use super::task::{Task, TaskHandle};
 use super::timer::Timers;
 
+/// How often a core's tasks have their turns in one call: more mean that they go round in circles, and the call would
+/// never end.
+const TURNS_MAX: u32 = 10_000_000;
+
 /// The tasks of a core that may still be there.
 type Tasks = Rc<RefCell<Vec<Weak<Task>>>>;
 
@@ -68,11 +72,15 @@ impl SimulatedCore {
     }
 
     /// Does something on this core when its clock shows `now_ns`, and then runs its tasks until none is ready.
+    ///
+    /// # Panics
+    /// The tasks wake each other, or themselves, for ever.
     pub fn run<R>(&mut self, now_ns: u64, f: impl FnOnce() -> R) -> R {
         self.now_ns = now_ns;
         self.enter(|state| {
             let result = f();
-            while state.turn() {}
+            let rests = (0..TURNS_MAX).any(|_| !state.turn());
+            assert!(rests, "tasks of a node have had {TURNS_MAX} turns at once, and go on");
             result
         })
     }
@@ -123,7 +131,7 @@ mod tests {
     use spin::Mutex;
 
     use super::SimulatedCore;
-    use crate::executor::{WaitQueue, now_ns, sleep, spawn};
+    use crate::executor::{WaitQueue, now_ns, sleep, spawn, yield_now};
 
     #[test]
     fn cores_of_a_thread_have_their_own_clocks_and_tasks() {
@@ -144,6 +152,20 @@ mod tests {
         cores[0].run(12, || ());
         assert_eq!(*said.lock(), [(1, 200), (0, 12)]);
         assert_eq!(cores.each_ref().map(SimulatedCore::deadline_ns), [None, None]);
+    }
+
+    #[test]
+    #[should_panic(expected = "and go on")]
+    fn tasks_that_never_rest_are_noticed() {
+        let mut core = SimulatedCore::new();
+        core.run(0, || {
+            let spawned = spawn(async {
+                loop {
+                    yield_now().await;
+                }
+            });
+            assert!(spawned.is_ok());
+        });
     }
 
     #[test]
