@@ -146,15 +146,14 @@ impl Machine {
         }
     }
 
-    /// Tells a node what it shall do with its ranks of a job: run them, or end them if the job was killed.
+    /// Tells a node what it shall do with its ranks of a job: run them, and end them then if the job was killed. Of a
+    /// rank that it was never told to run, or was on a connection that is lost, a node could not say that it has ended.
     fn launch_or_kill(&mut self, id: JobId, node: NodeId, now: Now) {
         let Some(job) = self.jobs.get(id).filter(|job| job.later.is_none()) else { return };
-        if job.is_killed {
-            return self.send_kill(id, node);
-        }
-        let ranks = job.live_on(node);
+        let (ranks, is_killed) = (job.live_on(node), job.is_killed);
         let (launched, reason) = match self.nodes.control(node) {
             Some((generation, line)) => match self.launch(line, generation, id, &ranks) {
+                (_, Ok(())) if is_killed => return self.send_kill(id, node),
                 (_, Ok(())) => {
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
                     return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
@@ -175,7 +174,8 @@ impl Machine {
     }
 
     /// Tells a node to run ranks of a job. If it is believed to hold the program's page table it is told to retain that
-    /// first, once: all orders go out together, and come one after the other. Says how many ranks it was told to run.
+    /// first, once, unless they are to be ended at once: all orders go out together, and come one after the other. Says
+    /// how many ranks it was told to run.
     fn launch(
         &mut self,
         line: LineId,
@@ -186,7 +186,7 @@ impl Machine {
         let Some(job) = self.jobs.get(job) else { return (0, Ok(())) };
         let ranks = || ranks.iter().filter_map(|rank| job.rank(*rank));
         let mut orders = Vec::new();
-        if ranks().any(|rank| rank.use_retained) {
+        if !job.is_killed && ranks().any(|rank| rank.use_retained) {
             let order = Retain { job: job.id(), generation, program: job.program_id() };
             orders.push(ToNode::Retain(order));
         }

@@ -1,12 +1,12 @@
 //! The machine between a service node and nodes that the tests play.
 
-use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode};
+use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::session::{Channel, Identity, Session};
+use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::world::{JobKey, World};
 
 use super::{Disconnected, Effect, LineId, Machine, Now};
@@ -206,6 +206,35 @@ fn ranks_are_not_refused_for_a_connection_that_ends_as_it_begins() {
     assert!(!said.iter().any(|message| matches!(message, FromPset::Refused { .. })), "{said:?}");
     let mut effects = std::iter::from_fn(|| machine.next_effect());
     assert!(effects.any(|effect| matches!(effect, Effect::End { line, .. } if line == again.line)));
+}
+
+/// It could not say that ranks have ended of which it was never told.
+#[test]
+fn a_node_that_comes_back_after_a_kill_is_told_what_there_is_to_end() {
+    let mut machine = Machine::default();
+    let [control, _ship] = ready(&mut machine, 0);
+    machine.disconnected(control.line, Disconnected::Closed, at(1));
+    machine.order(ToPset::Start(job()), at(1)).expect("makes sense");
+    let opened = std::iter::from_fn(|| machine.next_effect()).find_map(|effect| match effect {
+        Effect::Open { place, .. } => Some(place),
+        _ => None,
+    });
+    machine.opened(opened.expect("its root is opened"), Ok(()), at(1));
+    machine.order(ToPset::Kill { job: JOB }, at(1)).expect("makes sense");
+    assert!(!machine.has_messages(), "the node is expected back");
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
+    let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
+    again.say(&ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory }));
+    again.exchange(&mut machine, at(2));
+    let bytes = machine.transmit(again.line).to_vec();
+    again.session.handle_bytes(&bytes).expect("authentic");
+    let orders = std::iter::from_fn(|| again.session.poll_event()).filter_map(|event| match event {
+        Event::Frame(frame) => frame.message::<ToNode>().ok(),
+        _ => None,
+    });
+    let orders: Vec<_> = orders.filter(|order| !matches!(order, ToNode::Ping { .. })).collect();
+    let [ToNode::Launch(launch), ToNode::Kill { job: JOB }] = &orders[..] else { panic!("{orders:?}") };
+    assert_eq!((launch.job, launch.rank), (JOB, RANK));
 }
 
 #[test]

@@ -81,6 +81,9 @@ fn a_job_that_was_killed_meanwhile_retains_nothing() {
         node.control.abort();
         pset.send(ToPset::Kill { job: JOB }).await;
         let control = pset.connect_control(identity(1)).await;
+        // It may never have heard of the rank, and could not say that it has ended.
+        let order = control.message().await;
+        assert!(matches!(&order, ToNode::Launch(launch) if launch.rank == RANK), "{order:?}");
         assert_eq!(control.message().await, ToNode::Kill { job: JOB });
     });
 }
