@@ -18,6 +18,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 pub use jobs::{JobRow, StartRow};
@@ -180,6 +181,8 @@ impl Database {
     fn prepare(mut connection: Connection) -> Result<Self, DatabaseError> {
         connection.busy_timeout(LOCK_WAIT_MAX)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        // A statement's plan does not hang on what is bound to it, or SQLite makes it anew nearly every time.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
