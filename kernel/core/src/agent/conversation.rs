@@ -48,10 +48,13 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                     self.obey(&frame, jobs);
                 }
                 Next::Received(Err(error)) => return error,
-                Next::ToSend(message) => match self.send(&message) {
-                    Ok(()) | Err(SendError::NotEstablished) => self.outbox.sent(message),
-                    Err(error) => log::error!("agent: cannot send a message: {error}"),
-                },
+                Next::ToSend(mut message) => {
+                    jobs.say_held_now(&mut message);
+                    match self.send(&message) {
+                        Ok(()) | Err(SendError::NotEstablished) => self.outbox.sent(message),
+                        Err(error) => log::error!("agent: cannot send a message: {error}"),
+                    }
+                }
                 Next::Silence => return LinkError::Timeout,
             }
         }

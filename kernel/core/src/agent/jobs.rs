@@ -229,6 +229,18 @@ impl<P: Processes + 'static> Jobs<P> {
         }
     }
 
+    /// A message is about to be sent. If it says what this node holds, that is what it holds now: it may have been made
+    /// or first sent before others, on a connection that was lost, and the last one is believed.
+    pub(super) fn say_held_now(&self, message: &mut ToIoNode) {
+        let held = match message {
+            ToIoNode::Ended(report) => &mut report.retention.held,
+            ToIoNode::Kept(kept) => &mut kept.held,
+            ToIoNode::Discarded(discarded) => &mut discarded.still_held,
+            _ => return,
+        };
+        *held = self.processes.held();
+    }
+
     /// The report of a process that was never made.
     fn not_started(&self, job: JobId, rank: Rank, reason: String) -> RankReport {
         let retention = RankRetention { held: self.processes.held(), ..RankRetention::default() };

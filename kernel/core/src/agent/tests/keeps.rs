@@ -13,7 +13,8 @@ use coppice_protocol::limits::KEEPS_PER_NODE_MAX;
 use coppice_protocol::staging::Staging;
 use coppice_protocol::world::{JobKey, World};
 
-use super::{Fakes, P, SECOND_NS, Stage, accept, ended, expect, held, holds, kill, launch, launched, next, stage};
+use super::ranks::ended_holding;
+use super::{Fakes, P, SECOND_NS, Stage, accept, expect, held, holds, kill, launch, launched, next, stage};
 use crate::executor::{run_to_end, sleep, timeout};
 use crate::net::testing::Peer;
 
@@ -132,7 +133,7 @@ fn jobs_come_and_go_beside_them() {
         expect(&mut peer, kept(7, WHOLE)).await;
         peer.send(0, &ToNode::EndKeep { request: 7 }, &[]).await;
         peer.send(0, &kill(1), &[]).await;
-        expect(&mut peer, ended(1, Exit::Signal(9))).await;
+        expect(&mut peer, ended_holding(1, 2, Exit::Signal(9), &[P])).await;
         peer.send(0, &launch(2), &[]).await;
         expect(&mut peer, launched(2)).await;
     });

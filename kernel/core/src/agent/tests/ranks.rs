@@ -4,13 +4,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, ToNode};
-use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
-use coppice_protocol::retain::RetainOutcome;
+use coppice_protocol::retain::{RankRetention, RetainOutcome};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 
-use super::{Fakes, P, Stage, accept, credentials, expect, kill, launch_rank, next, retain, retained, stage, stage_on};
+use super::{
+    Fakes, P, Q, Stage, accept, credentials, expect, held, holds, kill, launch_rank, next, retain, retained, stage,
+    stage_on,
+};
 use crate::executor::{now_ns, run_to_end, sleep, spawn};
 use crate::limits::SCRUB_WAIT_NS_MAX;
 use crate::net::testing::{Net, Peer};
@@ -22,6 +25,12 @@ fn launched(job: u64, rank: u32) -> ToIoNode {
 
 fn ended(job: u64, rank: u32, exit: Exit) -> ToIoNode {
     ToIoNode::Ended(RankReport::ended(JobId(job), Rank(rank), exit))
+}
+
+/// The same of a node that holds these programs then.
+pub(super) fn ended_holding(job: u64, rank: u32, exit: Exit, programs: &[ProgramId]) -> ToIoNode {
+    let retention = RankRetention { held: programs.iter().copied().map(held).collect(), ..RankRetention::default() };
+    ToIoNode::Ended(RankReport { retention, ..RankReport::ended(JobId(job), Rank(rank), exit) })
 }
 
 impl Fakes {
@@ -174,13 +183,13 @@ fn an_order_to_retain_changes_nothing_while_ranks_run() {
             peer.send(0, &launch_rank(1, rank), &[]).await;
             expect(&mut peer, launched(1, rank)).await;
         }
-        super::holds(&fakes, &[P]);
+        holds(&fakes, &[P]);
         for rank in [1, 0] {
             peer.send(0, &retain(1, 2, P), &[]).await;
             expect(&mut peer, retained(1, P, RetainOutcome::Busy(JobId(1)))).await;
             assert_eq!(fakes.held.lock().len(), 1);
             fakes.end(rank);
-            expect(&mut peer, ended(1, rank, Exit::Status(0))).await;
+            expect(&mut peer, ended_holding(1, rank, Exit::Status(0), &[P])).await;
         }
         peer.send(0, &retain(2, 2, P), &[]).await;
         assert!(matches!(next(&mut peer).await, ToIoNode::Retained(_)));
@@ -214,6 +223,31 @@ fn a_job_fails_once_on_a_node_and_before_its_ranks_end() {
         expect(&mut peer, ended(1, 0, Exit::Status(0))).await;
         failures[0].report(failure(2, 7));
         expect(&mut peer, ToIoNode::Failed(failure(2, 7))).await;
+    });
+    assert_eq!(result, Ok(()));
+}
+
+/// The I/O node did not get it the first time, and has heard from others meanwhile.
+#[test]
+fn a_report_that_is_said_again_says_what_is_held_now() {
+    let Stage { port, fakes, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        holds(&fakes, &[P, Q]);
+        peer.send(0, &launch_rank(1, 4), &[]).await;
+        expect(&mut peer, launched(1, 4)).await;
+        fakes.end(4);
+        let says = |programs: &[ProgramId]| ended_holding(1, 4, Exit::Status(0), programs);
+        expect(&mut peer, says(&[P, Q])).await;
+        holds(&fakes, &[Q]);
+        peer.stream.abort();
+        drop(peer);
+        let mut peer = accept(&port).await;
+        // As it was not confirmed; then as it is asked for.
+        expect(&mut peer, launched(1, 4)).await;
+        expect(&mut peer, says(&[Q])).await;
+        peer.send(0, &launch_rank(1, 4), &[]).await;
+        expect(&mut peer, says(&[Q])).await;
     });
     assert_eq!(result, Ok(()));
 }
