@@ -9,7 +9,7 @@ use coppice_api::{ApiError, Client, ClusterName, ClusterPaths};
 use crate::cluster::{Cluster, wait_until};
 
 /// How long something may take to pass a link.
-const PASSES_TIME_MAX: Duration = Duration::from_secs(120);
+const PASSES_TIME_MAX: Duration = Duration::from_secs(300);
 
 impl Cluster {
     /// Links as `coppice link` names them, and what passed on each until now.

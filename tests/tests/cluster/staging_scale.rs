@@ -5,9 +5,10 @@
 //! how many relays are killed, and `COPPICE_SEED` which and when. `cargo xtask soak --only staging` has all of it.
 
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use coppice_protocol::trees::TwoTrees;
-use coppice_tests::cluster::{Ran, finish_child};
+use coppice_tests::cluster::{Ran, finish_child_within};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::random::{Random, told};
 use coppice_tests::{Cluster, host};
@@ -25,6 +26,9 @@ const SEED: u64 = 20_261_125;
 
 /// Files from which on the program is a large one, MiB.
 const LARGE_MIB: u64 = 40;
+
+/// Longest that large files may take, on a host that is busy with something else.
+const TIME_MAX: Duration = Duration::from_secs(1200);
 
 /// Where jobs find the file.
 const PATH: &str = "/in/data";
@@ -106,10 +110,10 @@ fn numbers(transfer: &Value) -> String {
 #[test]
 fn a_program_and_a_file_are_on_every_node_byte_for_byte() {
     let scene = Scene::up();
-    scene.all_had_it(finish_child(scene.start(), "both"), "links as they are");
+    scene.all_had_it(finish_child_within(TIME_MAX, scene.start(), "both"), "links as they are");
 
     scene.link_all(&["--loss", "1%"]);
-    scene.all_had_it(finish_child(scene.start(), "both, with losses"), "1 % of frames lost");
+    scene.all_had_it(finish_child_within(TIME_MAX, scene.start(), "both, with losses"), "1 % of frames lost");
     scene.link_all(&["--loss", "0%"]);
 
     let cut = NODES / 2 - 1;
@@ -117,7 +121,10 @@ fn a_program_and_a_file_are_on_every_node_byte_for_byte() {
     let job = scene.start();
     scene.cluster.wait_for_bytes_to(cut, before + scene.bytes / 4);
     scene.cluster.cut_until_missed(&cut.to_string());
-    scene.all_had_it(finish_child(job, "both, with a link that is cut"), "a link that was cut and mended");
+    scene.all_had_it(
+        finish_child_within(TIME_MAX, job, "both, with a link that is cut"),
+        "a link that was cut and mended",
+    );
 }
 
 /// Nodes that pass on what they get in one of the trees over all of them.
@@ -144,14 +151,14 @@ fn a_relay_that_is_killed_costs_the_others_only_time() {
             let job = scene.start();
             scene.cluster.wait_for_bytes_to(victim, before + at);
             scene.cluster.kill_process(&format!("n{victim}.qmp"));
-            let ran = finish_child(job, &how);
+            let ran = finish_child_within(TIME_MAX, job, &how);
             assert_eq!(ran.status, 125, "{how}: {}", ran.stderr);
             assert!(ran.stderr.contains(&format!("node {victim}")), "{how}: {}", ran.stderr);
         } else {
             let order = scene.spawn(&["stage", &scene.file]);
             scene.cluster.wait_for_bytes_to(victim, before + at);
             scene.cluster.kill_process(&format!("n{victim}.qmp"));
-            scene.others_have_it(finish_child(order, &how), victim, &how);
+            scene.others_have_it(finish_child_within(TIME_MAX, order, &how), victim, &how);
         }
         scene.cluster.wait_until_ready();
     }
