@@ -12,7 +12,7 @@ use coppice_tests::cluster::{finish, finish_child, wait_until};
 use coppice_tests::debugger::Debugger;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Where jobs find a staged file.
 const PATH: &str = "/in/data";
@@ -117,12 +117,9 @@ fn a_node_without_room_fetches_the_programs_pages_and_a_file_is_refused_with_num
     let long = path.to_str().expect("a path");
     let ran = cluster.run(&["-n", "4", "--stage-program", long, "echo", "here"]).success();
     assert_eq!(ran.text(), "here\n".repeat(4));
-    let transfers = cluster.last_job()["transfers"].clone();
-    assert_eq!(
-        (&transfers[0]["lost_nodes"], &transfers[0]["members"]["nodes"]),
-        (&json!([1]), &json!(3)),
-        "{transfers}"
-    );
+    let transfer = cluster.last_job()["transfers"][0].clone();
+    assert_eq!(transfer["members"]["nodes"], 3, "{transfer}");
+    assert!(transfer["lost_nodes"].as_array().is_some_and(|lost| lost.contains(&1.into())), "{transfer}");
     for node in 0..4 {
         let console = std::fs::read(cluster.home_path().join(format!("state/default/consoles/node-{node}.log")));
         let console = String::from_utf8_lossy(&console.expect("a console")).into_owned();
