@@ -31,7 +31,7 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, staging, copies,
-    /// pages, or, simulated and only if it is named, distribution
+    /// pages, beside, or, simulated and only if it is named, distribution
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -66,6 +66,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("staging", staging::figures),
     ("copies", staging::copies::figures),
     ("pages", staging::counted::figures),
+    ("beside", staging::beside::figures),
 ];
 
 /// Measures and prints.

@@ -1,6 +1,8 @@
-//! Files that reach many nodes over shaped links ([`copies`]), what a page of one costs a node ([`counted`]), and a
-//! cold run of a large program, all of whose pages are touched: sent ahead, beside every node fetching its pages.
+//! Files that reach many nodes over shaped links ([`copies`]), what a page of one costs a node ([`counted`]) and what
+//! other jobs notice ([`beside`]), and a cold run of a large program, all of whose pages are touched: sent ahead,
+//! beside every node fetching its pages.
 
+pub(super) mod beside;
 pub(super) mod copies;
 pub(super) mod counted;
 
