@@ -115,6 +115,17 @@ pub enum KeepOutcome {
     OtherBoot(Generation),
 }
 
+/// How far a file is on its way to nodes that are to keep it, as far as home knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepProgress {
+    /// The order's number.
+    pub request: u64,
+    /// Length of what all of those next to home have, at most that of the file, bytes.
+    pub bytes: u64,
+    /// Nodes that have the whole file, or were given up.
+    pub whole: u32,
+}
+
 /// From the service node to an I/O node: have nodes of the pset keep a file. Each of them that is ready answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepFile {

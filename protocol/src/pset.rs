@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
-use crate::keep::{KeepFile, Kept};
+use crate::keep::{KeepFile, KeepProgress, Kept};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
 use crate::retain::{Discarded, Retained};
@@ -22,7 +22,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -291,6 +291,9 @@ pub enum FromPset {
         /// Why, one line.
         reason: String,
     },
+    /// How far a file is on its way that has its home here and nodes are to keep. Said now and then, if the service
+    /// node has taken all that was said before.
+    Keeping(KeepProgress),
 }
 
 /// Why a message could not be read or written.

@@ -11,7 +11,9 @@ use tempfile::TempDir;
 use crate::commands::COMMAND_TIME_MAX;
 use crate::namespace::Namespace;
 
-pub use crate::commands::{Ran, finish, finish_child, wait_until, wait_until_interruptible, wait_until_it_listens};
+pub use crate::commands::{
+    Ran, finish, finish_child, finish_child_within, wait_until, wait_until_interruptible, wait_until_it_listens,
+};
 
 /// How long processes may take to vanish after they were told to.
 const VANISH_TIME_MAX: Duration = Duration::from_secs(10);

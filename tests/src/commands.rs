@@ -79,17 +79,26 @@ pub fn finish(mut command: Command) -> Ran {
 /// # Panics
 /// If it hangs (it is then killed).
 #[track_caller]
-pub fn finish_child(child: std::process::Child, name: &str) -> Ran {
+pub fn finish_child(child: Child, name: &str) -> Ran {
+    finish_child_within(COMMAND_TIME_MAX, child, name)
+}
+
+/// The same for one that may take that long.
+///
+/// # Panics
+/// If it takes longer (it is then killed).
+#[track_caller]
+pub fn finish_child_within(limit: Duration, child: Child, name: &str) -> Ran {
     let pid = rustix::process::Pid::from_child(&child);
     let (sender, receiver) = std::sync::mpsc::channel();
     let waiter = std::thread::spawn(move || sender.send(child.wait_with_output()));
-    let output = receiver.recv_timeout(COMMAND_TIME_MAX);
+    let output = receiver.recv_timeout(limit);
     if output.is_err() {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         let said = receiver.recv().ok().and_then(Result::ok).map(Ran::from);
         let bytes = said.as_ref().map_or(0, |ran| ran.stdout.len());
         let stderr = said.map(|ran| ran.stderr).unwrap_or_default();
-        panic!("no end after {} s: {name}: {bytes} bytes of output; {stderr}", COMMAND_TIME_MAX.as_secs());
+        panic!("no end after {} s: {name}: {bytes} bytes of output; {stderr}", limit.as_secs());
     }
     let _ = waiter.join();
     Ran::from(output.expect("checked above").expect("output of the command"))

@@ -4,7 +4,6 @@
 //! test. Both of the node's connections are accepted whenever it makes them. The one for shipped calls is served as far
 //! as simple programs need it ([`Rig::add_program`], [`Rig::output`]); the control connection is the test's ([`Wire`]).
 
-mod debugger;
 mod neighbour;
 mod ship;
 mod wire;
@@ -34,12 +33,12 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
-pub use self::debugger::Debugger;
 pub use self::neighbour::Flood;
 pub use self::ship::Damage;
 use self::ship::Program;
 pub use self::wire::Wire;
 use crate::cluster::{binaries, cores};
+pub use crate::debugger::Debugger;
 use crate::physical::{Memory, Monitor, NODE_BYTES};
 
 /// Longest a test with a rig may take.

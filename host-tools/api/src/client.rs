@@ -21,7 +21,7 @@ use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use crate::keep::{KeepOrder, KeepReport};
+use crate::keep::{KeepNews, KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
@@ -30,7 +30,7 @@ use crate::presence;
 use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
 use crate::retain::{ForgetOrder, Forgotten};
-use crate::stream::{StreamDecoder, StreamError, StreamFrame};
+use crate::stream::{StagingProgress, StreamDecoder, StreamError, StreamFrame};
 
 /// Pieces of standard input that wait between reader and connection.
 const INPUT_PIECES_MAX: usize = 2;
@@ -202,13 +202,24 @@ impl Client {
         self.post_and_wait("/v1/programs/forget", order, FORGET_ANSWER_TIME_MAX).await
     }
 
-    /// Has nodes keep a file, and waits until they have it. Dropping this before gives it up.
+    /// Has nodes keep a file, tells `show` now and then how far that is, and waits until they have it. Dropping this
+    /// before gives it up.
     ///
     /// # Errors
     /// [`ApiError::Refused`] with the reason: no such file, no such node, too long, …
-    pub async fn keep(&self, order: &KeepOrder) -> Result<KeepReport, ApiError> {
+    pub async fn keep(&self, order: &KeepOrder, mut show: impl FnMut(StagingProgress)) -> Result<KeepReport, ApiError> {
+        let json = serde_json::to_vec(order).map_err(|error| ApiError::Damaged(error.to_string()))?;
         // It takes as long as the links are slow.
-        self.post_and_wait("/v1/files/keep", order, Duration::MAX).await
+        let response = self.send(Method::POST, "/v1/files/keep", Full::new(Bytes::from(json))).await?;
+        let mut lines = FramedRead::new(reader(response), LinesCodec::new_with_max_length(ANSWER_BYTES_MAX));
+        loop {
+            match next_line(&mut lines).await? {
+                Some(KeepNews::Staging(progress)) => show(progress),
+                Some(KeepNews::Kept(report)) => return Ok(report),
+                Some(KeepNews::Refused { status, error }) => return Err(ApiError::Refused { status, message: error }),
+                None => return Err(ApiError::Connection("it ended before the answer did".to_owned())),
+            }
+        }
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
@@ -320,14 +331,19 @@ impl Watch {
     /// # Errors
     /// [`ApiError::Connection`], [`ApiError::Damaged`].
     pub async fn next_state(&mut self) -> Result<Option<ClusterView>, ApiError> {
-        let line = self.0.next().await.transpose().map_err(|error| match error {
-            LinesCodecError::Io(error) => ApiError::Connection(error.to_string()),
-            LinesCodecError::MaxLineLengthExceeded => {
-                ApiError::Damaged(format!("a state of more than {STATE_BYTES_MAX} bytes"))
-            }
-        })?;
-        line.map(|line| serde_json::from_str(&line)).transpose().map_err(|error| ApiError::Damaged(error.to_string()))
+        next_line(&mut self.0).await
     }
+}
+
+/// What the next line of an answer says; nothing when the answer is over. Cancel-safe.
+async fn next_line<T: DeserializeOwned>(lines: &mut FramedRead<Reader, LinesCodec>) -> Result<Option<T>, ApiError> {
+    let line = lines.next().await.transpose().map_err(|error| match error {
+        LinesCodecError::Io(error) => ApiError::Connection(error.to_string()),
+        LinesCodecError::MaxLineLengthExceeded => {
+            ApiError::Damaged(format!("a line of more than {} bytes", lines.decoder().max_length()))
+        }
+    })?;
+    line.map(|line| serde_json::from_str(&line)).transpose().map_err(|error| ApiError::Damaged(error.to_string()))
 }
 
 async fn read_body(response: Response<Incoming>) -> Result<Bytes, ApiError> {

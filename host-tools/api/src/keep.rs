@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stream::StagingProgress;
+
 /// An order to have nodes keep a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepOrder {
@@ -12,6 +14,23 @@ pub struct KeepOrder {
     pub file: PathBuf,
     /// The nodes, each once; none: all that take jobs or have one.
     pub nodes: Vec<u32>,
+}
+
+/// What is said of a [`KeepOrder`] that was taken, line by line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeepNews {
+    /// How far the file is. Said now and then.
+    Staging(StagingProgress),
+    /// What came of it; nothing follows.
+    Kept(KeepReport),
+    /// It was given up; nothing follows.
+    Refused {
+        /// HTTP status that fits.
+        status: u16,
+        /// One line: why.
+        error: String,
+    },
 }
 
 /// What came of a [`KeepOrder`].

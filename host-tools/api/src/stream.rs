@@ -58,8 +58,8 @@ pub enum JobEvent {
     Ended(Box<JobView>),
 }
 
-/// How far what a job has staged is on its way, as far as is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How far what a job has staged, or nodes are to keep, is on its way, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagingProgress {
     /// Bytes that those next to the I/O node have which has the files.
     pub bytes: u64,
@@ -67,7 +67,7 @@ pub struct StagingProgress {
     pub total: u64,
     /// Nodes that have all of the file which the fewest have, or were given up.
     pub whole: u32,
-    /// Nodes of the job.
+    /// Nodes that are to have them.
     pub nodes: u32,
 }
 

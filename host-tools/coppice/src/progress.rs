@@ -1,5 +1,7 @@
 //! What shows that something takes its time: on standard error, and only if that is a terminal.
 
+pub(crate) mod staging;
+
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};

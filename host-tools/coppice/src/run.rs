@@ -5,7 +5,6 @@ mod labels;
 mod output;
 pub(crate) mod program;
 mod stage;
-mod staging;
 mod warm;
 
 use std::cell::Cell;
@@ -130,7 +129,7 @@ enum End {
 /// Passes output on until the job has ended.
 async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
-    let mut staging = staging::Bar::default();
+    let mut staging = progress::staging::Bar::default();
     loop {
         let frame = tokio::time::timeout(QUEUE_PATIENCE, stream.next_frame());
         let frame = match frame.await {

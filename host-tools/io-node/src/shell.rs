@@ -192,6 +192,7 @@ impl Shell {
             self.with(|machine, _| match said {
                 Said::Ended(end) => machine.transferred(end),
                 Said::GoesOn(progress) => machine.transferring(progress),
+                Said::KeptGoesOn(progress) => machine.keeping(progress),
             });
         }
     }

@@ -7,8 +7,9 @@ use std::path::Path;
 use coppice_api::keep::{KeepOrder, KeepReport, NotKept};
 use coppice_api::program::ProgramView;
 use coppice_api::retain::ForgetOrder;
+use coppice_api::stream::StagingProgress;
 use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
-use coppice_protocol::keep::{KeepFile, KeepOutcome, Kept};
+use coppice_protocol::keep::{KeepFile, KeepOutcome, KeepProgress, Kept};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_service_node::controller::{Event, Refused, Request};
 use coppice_service_node::database::{Database, ProgramRow};
@@ -18,6 +19,7 @@ use coppice_service_node::store::Held;
 use support::memory::{PAGES, bytes, file};
 use support::{Cluster, PROGRAM, job, program};
 use tokio::sync::oneshot::Receiver;
+use tokio::sync::watch;
 
 const BYTES: u64 = 500_000;
 
@@ -30,10 +32,25 @@ fn data(cluster: &Cluster, content: u8) -> Held {
     cluster.store.hold(ProgramRow { bytes: BYTES, memory_bytes: 0, ..program(content) })
 }
 
+/// Where it is said how far a file is, if nobody wants to know.
+fn unseen() -> watch::Sender<StagingProgress> {
+    watch::channel(StagingProgress::default()).0
+}
+
 /// Gives an order, with nodes that take their time.
 fn begin(cluster: &mut Cluster, request: u64, nodes: &[u32]) -> Receiver<Result<KeepReport, Refused>> {
+    begin_seen(cluster, request, nodes, unseen())
+}
+
+/// The same, and it is said there how far the file is.
+fn begin_seen(
+    cluster: &mut Cluster,
+    request: u64,
+    nodes: &[u32],
+    said: watch::Sender<StagingProgress>,
+) -> Receiver<Result<KeepReport, Refused>> {
     let (file, order) = (data(cluster, 7), order(nodes));
-    cluster.ask_and_wait(|answer| Request::Keep(request, order, file, answer))
+    cluster.ask_and_wait(|answer| Request::Keep(request, order, file, said, answer))
 }
 
 /// The same with nodes that are quick.
@@ -71,6 +88,31 @@ fn ended(cluster: &Cluster) -> Vec<(u32, u64)> {
 
 fn listed(cluster: &mut Cluster) -> Vec<ProgramView> {
     cluster.ask(Request::Programs).expect("listed")
+}
+
+#[test]
+fn who_gave_the_order_is_told_how_far_it_is() {
+    let mut cluster = Cluster::up(4, 2);
+    cluster.behaviour.keeps = false;
+    let (said, mut seen) = watch::channel(StagingProgress::default());
+    let mut answer = begin_seen(&mut cluster, 1, &[2, 3, 0], said);
+    assert!(!seen.has_changed().expect("it is under way"));
+    let goes_on = |request, bytes, whole| FromPset::Keeping(KeepProgress { request, bytes, whole });
+    // Neither of another order, nor by somebody who does not have the file.
+    cluster.said(2, goes_on(2, 1000, 1));
+    cluster.said(0, goes_on(1, 1000, 1));
+    assert!(!seen.has_changed().expect("it is under way"));
+    cluster.said(2, goes_on(1, 1000, 1));
+    let expected = StagingProgress { bytes: 1000, total: BYTES, whole: 1, nodes: 3 };
+    assert_eq!(*seen.borrow_and_update(), expected);
+    cluster.said(2, goes_on(1, u64::MAX, u32::MAX));
+    assert_eq!(*seen.borrow_and_update(), StagingProgress { bytes: BYTES, whole: 3, ..expected });
+    for node in [0, 2, 3] {
+        says(&mut cluster, node, 1, KeepOutcome::Whole { was_here: false });
+    }
+    assert_eq!(answer.try_recv().expect("answered").expect("kept"), report(3, 0, &[]));
+    assert!(seen.has_changed().is_err(), "nothing more is said");
+    cluster.said(2, goes_on(1, 1000, 1));
 }
 
 #[test]
@@ -205,7 +247,7 @@ fn what_cannot_be_kept_is_refused_in_one_line() {
         assert!(refused.message.contains(words) && !refused.message.contains('\n'), "{}", refused.message);
     }
     let long = cluster.store.hold(ProgramRow { bytes: 100 << 20, ..program(7) });
-    let refused = cluster.ask(|answer| Request::Keep(1, order(&[]), long, answer)).expect_err("too long");
+    let refused = cluster.ask(|answer| Request::Keep(1, order(&[]), long, unseen(), answer)).expect_err("too long");
     assert!(refused.message.contains("104857600 bytes: a node has 62914560 bytes"), "{}", refused.message);
     let _open: Vec<_> = (0..KEEPS_MAX as u64).map(|request| begin(&mut cluster, request, &[0])).collect();
     let refused = keep(&mut cluster, 99, &[0]).expect_err("too many");
@@ -235,7 +277,7 @@ fn a_copy_stays_in_the_store_as_long_as_it_is_sent() {
     let (held, _) =
         cluster.store.import_as(coppice_service_node::store::Kind::Data, Path::new(&path)).expect("imported");
     let copy = cluster.store.path(held.id);
-    let mut answer = cluster.ask_and_wait(|answer| Request::Keep(1, order(&[]), held, answer));
+    let mut answer = cluster.ask_and_wait(|answer| Request::Keep(1, order(&[]), held, unseen(), answer));
     assert!(copy.exists());
     says(&mut cluster, 0, 1, KeepOutcome::Whole { was_here: false });
     assert!(answer.try_recv().expect("answered").is_ok());

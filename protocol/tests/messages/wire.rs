@@ -9,7 +9,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
-use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, Kept, KeptTransfer};
+use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -344,6 +344,7 @@ fn pset() {
     let answer = kept(KeepOutcome::Whole { was_here: false });
     line(&mut table, "Kept", &FromPset::Kept { node, answer });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
+    line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");
     writeln!(table, "{:<20} {}", "framed RemoveNode", hex(&framed)).expect("a string takes anything");
     insta::assert_snapshot!(table);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use coppice_api::keep::KeepOrder;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
@@ -186,6 +187,19 @@ fn under_way(cluster: &Cluster, path: &Path, pattern: &Pattern) -> Child {
         if (all / 8..all).contains(&there) { Ok(()) } else { Err(format!("{there} pages of {all}")) }
     });
     child
+}
+
+#[test]
+fn whoever_stages_it_is_told_how_far_it_is() {
+    let cluster = Cluster::up_with(&["--nodes", "3", "--bandwidth", "10M"]);
+    let path = file(&cluster, "slow", &Pattern::of_seed(91_005), BYTES);
+    let (order, mut seen) = (KeepOrder { file: path, nodes: Vec::new() }, Vec::new());
+    let report = cluster.ask(async |client| client.keep(&order, |progress| seen.push(progress)).await);
+    assert_eq!((report.nodes, report.had, report.failed), (3, 0, Vec::new()));
+    assert!(seen.iter().all(|progress| (progress.total, progress.nodes) == (BYTES as u64, 3)), "{seen:?}");
+    assert!(seen.is_sorted_by_key(|progress| (progress.bytes, progress.whole)), "{seen:?}");
+    // It takes many times as long as nothing is said.
+    assert!(seen.iter().any(|progress| progress.bytes > 0), "{seen:?}");
 }
 
 #[test]

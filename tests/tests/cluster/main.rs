@@ -48,6 +48,8 @@ mod signals;
 mod signals_sent;
 mod sockets;
 mod staging;
+mod staging_faults;
+mod staging_scale;
 mod storm;
 mod streams;
 mod surroundings;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
-use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
+use coppice_tests::physical::{Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
 
 /// How long a small file may take to a few nodes.
@@ -162,12 +162,9 @@ fn under_way(cluster: &Cluster, pattern: &Pattern, file: &str) -> Child {
     let stage = format!("{}={PATH}", path.display());
     let arguments = ["run", "--quiet", "-n", "4", "--stage", &stage, BUSYBOX, "sha256sum", file];
     let mut command = cluster.command(&arguments);
+    let before = cluster.bytes_to(1);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    wait_until("a part of the file is there", READY_TIME_MAX, || {
-        let pages = memory_of(cluster, 1).pages_with(pattern).len();
-        let all = SLOW_BYTES / PAGE_BYTES;
-        if (all / 8..all).contains(&pages) { Ok(()) } else { Err(format!("{pages} pages of {all}")) }
-    });
+    cluster.wait_for_bytes_to(1, before + SLOW_BYTES as u64 / 8);
     child
 }
 
@@ -177,17 +174,7 @@ fn a_link_that_is_cut_and_mended_only_takes_time() {
     let pattern = Pattern::of_seed(77_002);
     for node in [1, 3] {
         let job = under_way(&cluster, &pattern, PATH);
-        let link = node.to_string();
-        let _ = cluster.coppice(&["link", &link, "--cut"]).success();
-        // Until nothing more comes there.
-        let pages = || memory_of(&cluster, 1).pages_with(&pattern).len();
-        let mut before = pages();
-        wait_until("pieces come no more, or the other nodes have all", READY_TIME_MAX, || {
-            let (now, all) = (pages(), SLOW_BYTES / PAGE_BYTES);
-            let is_still = std::mem::replace(&mut before, now) == now;
-            if is_still || now >= all { Ok(()) } else { Err(format!("{now} pages")) }
-        });
-        let _ = cluster.coppice(&["link", &link, "--mend"]).success();
+        cluster.cut_until_missed(&node.to_string());
         let ran = finish_child(job, "a job whose file comes late").success();
         let expected = format!("{}  {PATH}\n", sum(cluster.root().join("slow").to_str().expect("a path")));
         assert_eq!(ran.text(), expected.repeat(4), "node {node} was cut off");

@@ -30,8 +30,8 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, staging, or,
-    /// simulated and only if it is named, distribution
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, staging, copies,
+    /// pages, beside, or, simulated and only if it is named, distribution
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -64,6 +64,9 @@ const GROUPS: &[(&str, Group)] = &[
     ("threads", threads::figures),
     ("sections", sections::figures),
     ("staging", staging::figures),
+    ("copies", staging::copies::figures),
+    ("pages", staging::counted::figures),
+    ("beside", staging::beside::figures),
 ];
 
 /// Measures and prints.

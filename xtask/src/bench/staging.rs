@@ -1,5 +1,10 @@
-//! A cold run of a large program, all of whose pages are touched, on many nodes over shaped links: sent ahead, beside
-//! every node fetching its pages.
+//! Files that reach many nodes over shaped links ([`copies`]), what a page of one costs a node ([`counted`]) and what
+//! other jobs notice ([`beside`]), and a cold run of a large program, all of whose pages are touched: sent ahead,
+//! beside every node fetching its pages.
+
+pub(super) mod beside;
+pub(super) mod copies;
+pub(super) mod counted;
 
 use std::time::Duration;
 
@@ -18,7 +23,7 @@ const BYTES_PER_SECOND: f64 = 25e6 / 8.0;
 /// 40 MiB, and as much again if it is sent ahead.
 const MEMORY: &str = "192M";
 
-/// The figures of this group.
+/// The figures of cold runs.
 ///
 /// # Errors
 /// If a cluster does not come up, or a run is wrong.
@@ -26,7 +31,7 @@ pub(super) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let program = compile("large")?;
     let program = program.to_str().context("a path that is no text")?;
     let mut figures = Vec::new();
-    for nodes in ["8", "16"] {
+    for nodes in ["8", "16", "32"] {
         figures.extend(cold(built, program, nodes)?);
     }
     Ok(figures)

@@ -42,6 +42,10 @@ const KINDS: &[Kind] = &[
     Kind { unit: "faults", endless: true, ..Kind::new("storm", "storm::", 60) },
     Kind { environment: &[("COPPICE_MOMENTS", "20")], ..Kind::new("verbs", "verbs::", 120) },
     Kind::new("writes", "every_write::", 120),
+    Kind {
+        environment: &[("COPPICE_STAGED_MIB", "64"), ("COPPICE_MOMENTS", "10")],
+        ..Kind::new("staging", "staging_scale::", 1800)
+    },
 ];
 
 impl Kind {

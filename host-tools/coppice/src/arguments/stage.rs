@@ -14,7 +14,8 @@ wanted for something else: then what was used longest ago goes first, programs' 
 names the same bytes with `run --stage` finds them there, wherever its FILE lies and whatever it is called; as long as \
 it runs they are its memory, and stay. `programs` shows which nodes have it, `forget` has it given back, and a reboot \
 ends it.\n\n\
-Ctrl-C gives it up: nodes that have all of FILE keep it, others keep nothing of it.\n\n\
+A bar shows how far it is if it takes long and standard error is a terminal. Ctrl-C gives it up: nodes \
+that have all of FILE keep it, others keep nothing of it.\n\n\
 Exit status: 0 if all of the nodes have it, 125 if one does not; one line on standard error says which and why.\n\n\
 Examples:\n  \
     coppice stage table.bin                      on all nodes that are up\n  \

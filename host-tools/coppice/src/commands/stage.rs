@@ -1,10 +1,13 @@
 //! `coppice stage`: has nodes keep a file in their memory.
 
+use std::time::Instant;
+
 use anyhow::{Context, bail};
 use coppice_api::keep::{KeepOrder, KeepReport, NotKept};
 use coppice_api::{Client, counted, shown};
 
 use crate::arguments::{Stage, StageNodes};
+use crate::progress::staging::Bar;
 use crate::show::{print, print_json};
 use crate::units::{show_bytes, show_ranges};
 
@@ -14,7 +17,10 @@ pub(crate) async fn stage(client: &Client, stage: &Stage) -> anyhow::Result<()> 
         StageNodes::All => Vec::new(),
         StageNodes::Listed(nodes) => nodes.clone(),
     };
-    let report = client.keep(&KeepOrder { file, nodes }).await?;
+    let mut bar = Bar::default();
+    let report = client.keep(&KeepOrder { file, nodes }, |progress| bar.show(&progress, Instant::now())).await;
+    drop(bar);
+    let report = report?;
     if stage.listing.json {
         print_json(&report)?;
     } else if report.nodes > 0 {

@@ -9,13 +9,14 @@ use coppice_endpoint::DatagramPort;
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_protocol::distribution::packet::HEADER_BYTES;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
-use coppice_protocol::transfer::FileOfJob;
+use coppice_protocol::keep::KeepProgress;
+use coppice_protocol::transfer::{FileOfJob, TransferProgress};
 use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::homes::Permit;
 use super::piece::{Kept, Piece};
-use super::report::{Says, Watch, end_of};
+use super::report::{Said, Says, Watch, end_of};
 use crate::disk::{JobPlace, Program};
 use crate::files::Result;
 use crate::limits::{HEARD_PER_TRANSFER_MAX, READS_PER_TRANSFER_MAX};
@@ -81,6 +82,14 @@ impl Cause {
         match self {
             Self::Job { of, .. } => Some(*of),
             Self::Kept { .. } => None,
+        }
+    }
+
+    /// How that is said of it how far it is.
+    const fn progress(&self, bytes: u64, whole: u32) -> Said {
+        match self {
+            Self::Job { of, .. } => Said::GoesOn(TransferProgress { of: *of, bytes, whole }),
+            Self::Kept { request, .. } => Said::KeptGoesOn(KeepProgress { request: *request, bytes, whole }),
         }
     }
 }
@@ -171,8 +180,9 @@ impl Home {
                 continue;
             }
             self.heard = 0;
-            let progress = self.cause.of_job().and_then(|of| self.watch.look(of, &mut self.party, now_ns));
-            progress.into_iter().for_each(|progress| ways.says.goes_on(progress));
+            if let Some((bytes, whole)) = self.watch.look(&mut self.party, now_ns) {
+                ways.says.goes_on(self.cause.progress(bytes, whole));
+            }
             let due_ns = self.party.machine().due_ns();
             if has_advanced || due_ns.is_none_or(|due_ns| due_ns > now_ns) {
                 return Pause::Until(due_ns);

@@ -1,6 +1,7 @@
 //! What the service node is told of a transfer: its end, and now and then how far it is.
 
 use coppice_protocol::distribution::Party;
+use coppice_protocol::keep::KeepProgress;
 use coppice_protocol::limits::LOST_NAMED_MAX;
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
@@ -12,7 +13,7 @@ use crate::limits::{PROGRESS_PAUSE, PROGRESS_QUEUED_MAX};
 #[derive(Clone, Debug)]
 pub(super) struct Says {
     ends: UnboundedSender<TransferEnd>,
-    progress: Sender<TransferProgress>,
+    progress: Sender<Said>,
 }
 
 /// Where it comes out.
@@ -20,16 +21,18 @@ pub(super) struct Says {
 pub(crate) struct News {
     /// Each transfer has one.
     ends: UnboundedReceiver<TransferEnd>,
-    progress: Receiver<TransferProgress>,
+    progress: Receiver<Said>,
 }
 
 /// Something that is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// A transfer is over.
+    /// A transfer of a job's file is over.
     Ended(TransferEnd),
-    /// A transfer goes on.
+    /// A transfer of a job's file goes on.
     GoesOn(TransferProgress),
+    /// A transfer of a file that nodes are to keep goes on.
+    KeptGoesOn(KeepProgress),
 }
 
 /// Both ends of it.
@@ -45,7 +48,8 @@ impl Says {
         drop(self.ends.send(end));
     }
 
-    pub(super) fn goes_on(&self, progress: TransferProgress) {
+    /// `progress` is what goes on.
+    pub(super) fn goes_on(&self, progress: Said) {
         let _ = self.progress.try_send(progress);
     }
 }
@@ -56,7 +60,7 @@ impl News {
         tokio::select! {
             biased;
             end = self.ends.recv() => end.map(Said::Ended),
-            progress = self.progress.recv() => progress.map(Said::GoesOn),
+            progress = self.progress.recv() => progress,
         }
     }
 }
@@ -75,8 +79,9 @@ impl Watch {
         Self { said: (0, 0), quiet_until_ns: now_ns + ns(PROGRESS_PAUSE) }
     }
 
-    /// What is to be said now, if it is time for that and something has changed.
-    pub(super) fn look(&mut self, of: FileOfJob, party: &mut Party, now_ns: u64) -> Option<TransferProgress> {
+    /// What is to be said now, if it is time for that and something has changed: the length of what all of those next
+    /// to home have, bytes, and how many nodes have all of it.
+    pub(super) fn look(&mut self, party: &mut Party, now_ns: u64) -> Option<(u64, u32)> {
         if now_ns < self.quiet_until_ns {
             return None;
         }
@@ -88,7 +93,7 @@ impl Watch {
         self.quiet_until_ns = now_ns + ns(PROGRESS_PAUSE);
         let (pieces, whole) = now;
         let bytes = (u64::from(pieces) * u64::from(plan.piece_bytes)).min(plan.bytes);
-        Some(TransferProgress { of, bytes, whole })
+        Some((bytes, whole))
     }
 }
 
@@ -113,6 +118,7 @@ mod tests {
     use coppice_protocol::distribution::{HOME, Party, Scheme};
     use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
     use coppice_protocol::staging::{Roster, StagedFile, Staging};
+    use coppice_protocol::transfer::TransferProgress;
     use coppice_protocol::world::{JobKey, World};
 
     use super::{Said, Watch, end_of, news};
@@ -135,20 +141,20 @@ mod tests {
 
     #[test]
     fn progress_is_said_now_and_then_and_only_if_there_is_any() {
-        let (mut party, of) = (party(), Staging::file(JobId(1), 0));
+        let mut party = party();
         party.machine().begin(0);
         let mut watch = Watch::new(0);
         let pause_ns = ns(PROGRESS_PAUSE);
-        assert_eq!(watch.look(of, &mut party, pause_ns), None, "nothing was sent");
+        assert_eq!(watch.look(&mut party, pause_ns), None, "nothing was sent");
         party.machine().advance(pause_ns);
-        assert_eq!(watch.look(of, &mut party, pause_ns - 1), None, "it is too early");
-        let said = watch.look(of, &mut party, pause_ns).expect("something was sent");
-        assert!(said.of == of && said.whole == 0 && (32_768..=100_000).contains(&said.bytes), "{said:?}");
+        assert_eq!(watch.look(&mut party, pause_ns - 1), None, "it is too early");
+        let (bytes, whole) = watch.look(&mut party, pause_ns).expect("something was sent");
+        assert!(whole == 0 && (32_768..=100_000).contains(&bytes), "{bytes} bytes, {whole} nodes");
         party.machine().advance(2 * pause_ns - 1);
-        assert_eq!(watch.look(of, &mut party, 2 * pause_ns - 1), None, "it is too early again");
-        let more = watch.look(of, &mut party, 2 * pause_ns).expect("more was sent");
-        assert!(more.bytes > said.bytes);
-        assert_eq!(watch.look(of, &mut party, 3 * pause_ns), None);
+        assert_eq!(watch.look(&mut party, 2 * pause_ns - 1), None, "it is too early again");
+        let (more, _) = watch.look(&mut party, 2 * pause_ns).expect("more was sent");
+        assert!(more > bytes);
+        assert_eq!(watch.look(&mut party, 3 * pause_ns), None);
     }
 
     #[tokio::test]
@@ -161,9 +167,10 @@ mod tests {
         let mut watch = Watch::new(0);
         party.machine().begin(0);
         party.machine().advance(ns(PROGRESS_PAUSE));
-        let progress = watch.look(of, &mut party, ns(PROGRESS_PAUSE)).expect("something was sent");
+        let (bytes, whole) = watch.look(&mut party, ns(PROGRESS_PAUSE)).expect("something was sent");
+        let progress = Said::GoesOn(TransferProgress { of, bytes, whole });
         for _ in 0..=PROGRESS_QUEUED_MAX {
-            says.goes_on(progress);
+            says.goes_on(progress.clone());
             says.ended(end.clone());
         }
         drop(says);
@@ -171,7 +178,7 @@ mod tests {
         while let Some(said) = news.next().await {
             match said {
                 Said::Ended(_) => ends += 1,
-                Said::GoesOn(_) => others += 1,
+                Said::GoesOn(_) | Said::KeptGoesOn(_) => others += 1,
             }
         }
         assert_eq!(ends, PROGRESS_QUEUED_MAX + 1);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::control::ToNode;
 use coppice_protocol::ids::NodeId;
-use coppice_protocol::keep::{Keep, KeepFile, Kept, KeptTransfer};
+use coppice_protocol::keep::{Keep, KeepFile, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::session::Identity;
 
@@ -66,6 +66,13 @@ impl Machine {
             keeping.pending.remove(&node);
         }
         self.outbox.push(FromPset::Kept { node, answer });
+    }
+
+    /// A file is on its way. That is said if the service node has taken everything else, and not kept for later.
+    pub fn keeping(&mut self, progress: KeepProgress) {
+        if self.outbox.is_empty() && self.keeps.table.contains_key(&progress.request) {
+            self.outbox.push(FromPset::Keeping(progress));
+        }
     }
 
     /// The file of a request cannot be sent, for that reason.

@@ -9,13 +9,15 @@ use std::time::Instant;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::keep::{KeepOrder, KeepReport, NotKept};
+use coppice_api::stream::StagingProgress;
 use coppice_api::{path, shown};
 use coppice_protocol::distribution;
 use coppice_protocol::ids::{NodeId, PsetId};
-use coppice_protocol::keep::{KeepFile, KeepOutcome, Kept, KeptTransfer};
+use coppice_protocol::keep::{KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::staging::StagedFile;
 use coppice_protocol::world::World;
+use tokio::sync::watch;
 
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now, staging};
@@ -27,12 +29,15 @@ use crate::store::Held;
 #[derive(Debug)]
 struct Keep {
     answer: Answer<KeepReport>,
+    progress: watch::Sender<StagingProgress>,
     /// The stored copy, which stays as long.
     file: Held,
     report: KeepReport,
     /// Where it is sent from.
     home: PsetId,
     psets: BTreeSet<PsetId>,
+    /// How many nodes were told.
+    nodes: u32,
     /// Nodes that have not answered.
     pending: BTreeSet<NodeId>,
     since: Instant,
@@ -58,14 +63,24 @@ impl Keeps {
 }
 
 impl<P: Plant> Controller<P> {
-    pub(super) fn keep(&mut self, request: u64, order: &KeepOrder, file: Held, answer: Answer<KeepReport>, now: Now) {
+    /// Answers when each of the nodes has the file or will not have it, and says meanwhile how far that is.
+    pub(super) fn keep(
+        &mut self,
+        request: u64,
+        order: &KeepOrder,
+        file: Held,
+        (progress, answer): (watch::Sender<StagingProgress>, Answer<KeepReport>),
+        now: Now,
+    ) {
         match self.begin_keep(request, order, &file, now) {
             Ok((home, told)) => {
                 let (bytes, hash) = (file.bytes, file.id.to_string());
                 let report = KeepReport { hash, bytes, nodes: 0, had: 0, failed: Vec::new(), took_ns: 0 };
-                let pending = told.values().flatten().copied().collect();
+                let pending: BTreeSet<NodeId> = told.values().flatten().copied().collect();
                 let (psets, since) = (told.into_keys().collect(), now.instant);
-                self.keeps.0.insert(request, Keep { answer, file, report, home, psets, pending, since });
+                let nodes = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+                let keep = Keep { answer, progress, file, report, home, psets, nodes, pending, since };
+                self.keeps.0.insert(request, keep);
             }
             Err(refused) => reply(answer, Err(refused)),
         }
@@ -181,6 +196,14 @@ impl<P: Plant> Controller<P> {
             self.set_held(id, &answer.held, now);
         }
         self.finish_keeps(now);
+    }
+
+    /// The pset that sends a file says how far that is: whoever ordered it may want to know.
+    pub(super) fn keep_goes_on(&mut self, pset: PsetId, KeepProgress { request, bytes, whole }: KeepProgress) {
+        let Some(keep) = self.keeps.0.get(&request).filter(|keep| keep.home == pset) else { return };
+        let (total, nodes) = (keep.report.bytes, keep.nodes);
+        let progress = StagingProgress { bytes: bytes.min(total), total, whole: whole.min(nodes), nodes };
+        keep.progress.send_replace(progress);
     }
 
     /// The pset that was to send a file cannot.

@@ -39,6 +39,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
             FromPset::Transferred(end) => self.transfer_ended(pset, end, now),
             FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress),
+            FromPset::Keeping(progress) => self.keep_goes_on(pset, progress),
             FromPset::Output { job, rank, stream, bytes } => {
                 let length = bytes.len();
                 let taker = self.jobs.get_mut(&job);

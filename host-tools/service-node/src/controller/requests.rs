@@ -12,6 +12,7 @@ use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::SIGNAL_MAX;
+use coppice_api::stream::StagingProgress;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -116,8 +117,9 @@ pub enum Request {
     Input(JobId, Vec<u8>),
     /// Have nodes give retained pages and kept files back, and wait for them.
     Forget(ForgetOrder, Answer<Forgotten>),
-    /// Have nodes keep a file, and wait for them. The number is whoever's gives the order, and no other's.
-    Keep(u64, KeepOrder, Held, Answer<KeepReport>),
+    /// Have nodes keep a file, say how far it is, and wait for them. The number is whoever's gives the order, and no
+    /// other's.
+    Keep(u64, KeepOrder, Held, watch::Sender<StagingProgress>, Answer<KeepReport>),
     /// Nobody waits for that order any more.
     EndKeep(u64),
     /// Send a job a signal; `SIGKILL` ends it.
@@ -150,7 +152,9 @@ impl<P: Plant> Controller<P> {
             Request::Ras(query, answer) => reply(answer, self.records.storage().ras(&query).map_err(Refused::from)),
             Request::Programs(answer) => reply(answer, self.programs().map_err(Refused::from)),
             Request::Forget(order, answer) => self.forget(&order, answer, now),
-            Request::Keep(request, order, file, answer) => self.keep(request, &order, file, answer, now),
+            Request::Keep(request, order, file, progress, answer) => {
+                self.keep(request, &order, file, (progress, answer), now);
+            }
             Request::EndKeep(request) => self.end_keep(request),
             Request::KnownProgram(file, answer) => {
                 let known = self.records.storage().known_program(file).map_err(Refused::from);

@@ -13,7 +13,7 @@ use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
 use coppice_protocol::transfer::MemberCounts;
 
 use super::member::{Member, Membership, State, WANTED};
-use super::room::{Hold, Room, reserve};
+use super::room::{Hold, Room, free_bytes, reserve};
 use crate::executor::{self, WaitQueue};
 use crate::limits::STAGING_SETTLE_NS_MAX;
 use crate::memory::SharedMemory;
@@ -179,7 +179,7 @@ async fn join(
         None => Hold::Firm(Arc::new(Room::new(&plan, file.content, node).ok_or_else(no_memory)?)),
     };
     if !is_here && !reserve(&room, &plan).await {
-        let free = u64::from(node.frames.available_frames()) * coppice_hal::addr::PAGE_BYTES as u64;
+        let free = free_bytes(&room, node);
         return Err(format!(
             "cannot stage {}: it has {} MiB and the node has no memory left for it ({} MiB are free); use \
              `coppice up --memory` with more",

@@ -11,7 +11,7 @@ use coppice_protocol::staging::{Roster, member_of};
 
 use super::kept::Coming;
 use super::member::{Member, Membership, State, WANTED};
-use super::room::{Hold, Room, reserve};
+use super::room::{Hold, Room, free_bytes, reserve};
 use crate::executor;
 use crate::limits::STAGING_SETTLE_NS_MAX;
 use crate::process::NodeFacts;
@@ -62,8 +62,9 @@ async fn join(order: &Keep, node: &NodeFacts) -> Result<(Membership, Option<Comi
         None => {
             let room = Room::new(&plan, file.content, node).ok_or_else(no_memory)?;
             let coming = node.staging.kept().begin(room, used).ok_or_else(no_memory)?;
-            if !reserve(&Hold::Loose(coming.room()), &plan).await {
-                let free = u64::from(node.frames.available_frames()) * coppice_hal::addr::PAGE_BYTES as u64;
+            let room = Hold::Loose(coming.room());
+            if !reserve(&room, &plan).await {
+                let free = free_bytes(&room, node);
                 let needs = file.bytes.div_ceil(1 << 20);
                 return Err(format!("it has {needs} MiB and the node has {} MiB free for it", free >> 20));
             }

@@ -72,6 +72,12 @@ pub(super) async fn reserve(hold: &Hold, plan: &Plan) -> bool {
     true
 }
 
+/// What there was for a file that has no room, bytes: what is free, and what it has of that.
+pub(super) fn free_bytes(hold: &Hold, node: &NodeFacts) -> u64 {
+    let taken = hold.get().map_or(0, |room| room.frames());
+    (u64::from(node.frames.available_frames()) + taken) * PAGE_BYTES as u64
+}
+
 /// Whether a piece, all of whose packets were kept, is the file's; it is not if its room was given back. Others have
 /// their turns meanwhile. What it takes to see that is charged with the transfers.
 pub(super) async fn is_right(hold: &Hold, plan: &Plan, piece: u32) -> bool {

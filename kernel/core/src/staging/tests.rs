@@ -386,6 +386,8 @@ fn a_node_without_room_says_so_with_numbers() {
         let said = node.job.staging.ready(&node.order, &node.job, &node.facts).await;
         let said = said.expect_err("it is longer than all memory");
         assert!(said.starts_with("cannot stage /data/0: it has 200 MiB and the node has no memory left"), "{said}");
+        let told = said.split_once("left for it (").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());
+        assert!(told.is_some_and(|told| (1..200).contains(&told)), "what it took of it for that is free: {said}");
         drop(node);
         // A program's pages can be fetched one by one instead.
         let mut program = long.clone();

@@ -1,6 +1,7 @@
 //! Messages between the service node and an I/O node.
 
 use coppice_protocol::ids::PsetId;
+use coppice_protocol::keep::KeepProgress;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use proptest::collection::vec;
@@ -94,6 +95,11 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
+        any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {
+            request,
+            bytes,
+            whole
+        })),
         (job(), rank(), any::<String>()).prop_map(|(job, rank, reason)| FromPset::Refused { job, rank, reason }),
         (job(), rank(), stream(), any::<Vec<u8>>()).prop_map(|(job, rank, stream, bytes)| FromPset::Output {
             job,

@@ -1,4 +1,4 @@
-//! Shows how far a job's files are on their way to its nodes, if that takes a while.
+//! Shows how far files are on their way to nodes, if that takes a while.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ const PATIENCE: Duration = Duration::from_millis(750);
 
 /// Cleared when it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Bar {
+pub(crate) struct Bar {
     since: Option<Instant>,
     bar: Option<ProgressBar>,
 }
 
 impl Bar {
     /// It is said how far they are.
-    pub(super) fn show(&mut self, progress: &StagingProgress, now: Instant) {
+    pub(crate) fn show(&mut self, progress: &StagingProgress, now: Instant) {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) < PATIENCE {
             return;
@@ -33,8 +33,8 @@ impl Bar {
         });
     }
 
-    /// Ranks run, or nobody waits for them any more.
-    pub(super) fn clear(&mut self) {
+    /// They are there, or nobody waits for them any more.
+    pub(crate) fn clear(&mut self) {
         self.since = None;
         self.bar.take().iter().for_each(ProgressBar::finish_and_clear);
     }

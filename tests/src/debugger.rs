@@ -1,10 +1,13 @@
-//! QEMU's stub for debuggers, which lets each core of a machine run or not.
+//! QEMU's stub for debuggers, which lets each core of a machine run or not, and changes its memory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::physical::{ANSWER_TIME_MAX, connect_when_served};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::physical::{ANSWER_TIME_MAX, Monitor, connect_when_served};
 
 /// Where an ELF says at which address it starts.
 const ELF_START_AT: usize = 24;
@@ -14,7 +17,7 @@ pub struct Debugger(BufReader<UnixStream>);
 
 impl Debugger {
     /// Lets the firmware, which needs all cores, come to the first instruction of the image, where all stop.
-    pub(super) fn at_start(socket: &Path, image: &Path) -> Self {
+    pub(crate) fn at_start(socket: &Path, image: &Path) -> Self {
         let mut debugger = Self(BufReader::new(connect_when_served(socket, ANSWER_TIME_MAX)));
         let image = std::fs::read(image).expect("image");
         let start = u64::from_le_bytes(image[ELF_START_AT..][..8].try_into().expect("eight bytes"));
@@ -23,6 +26,42 @@ impl Debugger {
         assert!(stopped.starts_with("T05"), "{stopped} where the image starts");
         assert_eq!(debugger.ask(&format!("z1,{start:x},1")), "OK");
         debugger
+    }
+
+    /// Stops the machine of a cluster's node, until [`Self::leave`].
+    ///
+    /// # Panics
+    /// If QEMU does not take a debugger.
+    #[must_use]
+    #[track_caller]
+    pub fn stop_node(cluster: &Cluster, node: u32) -> Self {
+        let socket = cluster.home_path().join(format!("run/default/n{node}.gdb"));
+        let line = format!("gdbserver unix:{},server=on,wait=off", socket.display());
+        let said = Monitor::of_node(cluster, node).command("human-monitor-command", &json!({ "command-line": line }));
+        let stream = connect_when_served(&socket, ANSWER_TIME_MAX);
+        // It has a name no longer than it needs one.
+        std::fs::remove_file(&socket).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let mut debugger = Self(BufReader::new(stream));
+        let stopped = debugger.answer();
+        assert!(stopped.starts_with("T02"), "{stopped} where the machine stops");
+        assert_eq!(debugger.ask("Qqemu.PhyMemMode:1"), "OK");
+        debugger
+    }
+
+    /// Writes a byte of the machine's memory.
+    ///
+    /// # Panics
+    /// If there is none at that address.
+    pub fn write(&mut self, address: usize, byte: u8) {
+        assert_eq!(self.ask(&format!("M{address:x},1:{byte:02x}")), "OK");
+    }
+
+    /// Lets the machine go on without a debugger.
+    ///
+    /// # Panics
+    /// If QEMU does not take the order.
+    pub fn leave(mut self) {
+        assert_eq!(self.ask("D"), "OK");
     }
 
     /// Lets these cores run, and no others. The first one is 0.
@@ -45,6 +84,11 @@ impl Debugger {
     /// Gives an order and waits for the answer to it.
     fn ask(&mut self, order: &str) -> String {
         self.say(order);
+        self.answer()
+    }
+
+    /// What QEMU says next.
+    fn answer(&mut self) -> String {
         let (mut answer, mut sum) = (Vec::new(), [0; 2]);
         self.0.read_until(b'#', &mut answer).expect("QEMU's answer");
         self.0.read_exact(&mut sum).expect("QEMU's answer");
