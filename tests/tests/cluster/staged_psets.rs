@@ -16,7 +16,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// Where jobs find the staged file.
 const PATH: &str = "/in/data";
 
-const BYTES: u64 = 8 << 20;
+const BYTES: u64 = 4 << 20;
 
 fn file(cluster: &Cluster) -> PathBuf {
     let path = cluster.root().join("file");
@@ -57,7 +57,7 @@ fn io_node(cluster: &Cluster, pset: u32) -> Pid {
 
 #[test]
 fn each_io_node_sends_to_its_own_nodes_and_hardly_anything_crosses() {
-    let cluster = Cluster::up_with(&["--nodes", "7", "--pset-size", "3", "--bandwidth", "40M"]);
+    let cluster = Cluster::up_with(&["--nodes", "7", "--pset-size", "3", "--bandwidth", "10M"]);
     let path = file(&cluster);
     let stage = format!("{}={PATH}", path.display());
     // The same again from another home, with nodes in another order.
@@ -77,20 +77,21 @@ fn each_io_node_sends_to_its_own_nodes_and_hardly_anything_crosses() {
         let mut entered = crossed;
         for pset in 0..3 {
             let [to, from] = [0, 1].map(|way| counted(&cluster, pset)[way] - before[pset as usize][way]);
-            // Each sends the file once, and what goes with it; nodes also fetch what they touch of the program.
-            assert!((BYTES..BYTES * 8 / 5).contains(&from), "pset {pset} of {list}: {from} bytes from its I/O node");
+            assert!(from >= BYTES, "pset {pset} of {list}: {from} bytes from its I/O node, {job}");
             if pset != home {
                 entered += to;
             }
         }
-        // Where trees know nothing of psets, the file goes to each of the other psets at least once.
-        assert!(entered < BYTES / 2, "{list}: {entered} bytes entered psets, {crossed} of them at nodes: {job}");
+        assert!(number(transfer, "home_bytes") < 2 * BYTES, "{job}");
+        // At most half of it for each of the other two psets. Where trees know nothing of psets it would all go to each
+        // of them once or more, and to home's as well.
+        assert!(entered < BYTES, "{list}: {entered} bytes entered psets, {crossed} of them at nodes: {job}");
     }
 }
 
 #[test]
 fn an_io_node_that_dies_meanwhile_costs_nobody_else_anything() {
-    let cluster = Cluster::up_with(&["--nodes", "6", "--pset-size", "2", "--bandwidth", "10M"]);
+    let cluster = Cluster::up_with(&["--nodes", "6", "--pset-size", "2", "--bandwidth", "5M"]);
     let path = file(&cluster);
     let before = counted(&cluster, 1)[1];
     let mut command = cluster.command(&["stage", path.to_str().expect("a path")]);
@@ -103,10 +104,8 @@ fn an_io_node_that_dies_meanwhile_costs_nobody_else_anything() {
     let ran = finish_child(child, "an order that loses a pset");
     // Its nodes go with it, and are not the last that is heard of the others.
     assert_eq!(ran.status, 125, "{}", ran.stderr);
-    for node in [2, 3] {
-        assert!(ran.stderr.contains(&format!("node {node} does not have it: ")), "{}", ran.stderr);
-    }
-    assert!(ran.text().ends_with("(8.0 MiB) on 4 nodes, 0 had it\n"), "{}", ran.text());
+    assert!(ran.stderr.contains("nodes 2-3 do not have it: it was lost"), "{}", ran.stderr);
+    assert!(ran.text().ends_with("(4.0 MiB) on 4 nodes, 0 had it\n"), "{}", ran.text());
     // They are booted anew, and whoever stages the file then finds it where it came.
     cluster.wait_until_ready();
     let stage = format!("{}={PATH}", path.display());

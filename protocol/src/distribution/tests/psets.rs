@@ -54,6 +54,8 @@ fn bytes_enter_a_pset_once() {
         let all = packets(&plan);
         let expected: Vec<u64> = (0..nodes.len()).map(|pset| if pset == 0 { 0 } else { all }).collect();
         assert_eq!(world.entered, expected, "{nodes:?}");
+        let home = world.machines[0].as_ref().expect("home");
+        assert_eq!(home.progress(), (plan.pieces(), nodes.iter().sum()), "I/O nodes are not counted");
     }
 }
 
