@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Plan, PlanError, TransferId, packet};
-use crate::ids::{Generation, JobId, JobNode, NodeId, ProgramId};
+use crate::ids::{Generation, JobId, NodeId, ProgramId};
 use crate::retain::RetainedProgram;
-use crate::staging::{StagedFile, Staging};
+use crate::staging::{Roster, StagedFile, Staging};
 use crate::text::ByteString;
-use crate::world::{NodeRange, World};
+use crate::world::World;
 
 /// The transfer of a file that nodes are to keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,26 +56,19 @@ impl KeptTransfer {
         }
     }
 
-    /// How it gets to the nodes.
+    /// Its members. `None` as for [`Roster::new`].
+    #[must_use]
+    pub fn roster(&self) -> Option<Roster> {
+        Roster::new(&self.staging, &self.world)
+    }
+
+    /// How it gets to them.
     ///
     /// # Errors
     /// [`PlanError`].
-    pub fn plan(&self) -> Result<Plan, PlanError> {
+    pub fn plan(&self, roster: &Roster) -> Result<Plan, PlanError> {
         self.file()?;
-        Ok(Plan { transfer: self.id(), ..self.staging.plan(JobId(0), 0, self.world.node_count())? })
-    }
-
-    /// Which of its nodes a node is, if it is one.
-    #[must_use]
-    pub fn place(&self, node: NodeId) -> Option<JobNode> {
-        let mut before = 0_u32;
-        for NodeRange { first, count } in &self.world.nodes {
-            if let Some(inside) = node.0.checked_sub(first.0).filter(|inside| inside < count) {
-                return Some(JobNode(before.wrapping_add(inside)));
-            }
-            before = before.wrapping_add(*count);
-        }
-        None
+        Ok(Plan { transfer: self.id(), ..self.staging.plan(JobId(0), 0, roster)? })
     }
 }
 
@@ -151,8 +144,9 @@ mod tests {
 
     use super::KeptTransfer;
     use crate::distribution::{PlanError, Scheme};
-    use crate::ids::{JobId, JobNode, NodeId, ProgramId, PsetId};
+    use crate::ids::{JobId, NodeId, ProgramId, PsetId};
     use crate::limits::STAGED_FILES_MAX;
+    use crate::psets::PsetTable;
     use crate::staging::{StagedFile, Staging};
     use crate::world::{JobKey, World};
 
@@ -160,6 +154,7 @@ mod tests {
         let file = StagedFile { content: ProgramId([1; 32]), bytes: 100_000, path: None };
         let staging = Staging {
             home: PsetId(1),
+            psets: PsetTable::new(20, 4),
             mtu: 9000,
             bytes_per_second: 100_000_000,
             latency_ns: 1000,
@@ -173,8 +168,10 @@ mod tests {
 
     #[test]
     fn its_number_is_no_jobs() {
-        let plan = transfer(5, &[1, 2], 1).plan().expect("a plan");
-        assert_eq!((plan.transfer, plan.members), (transfer(5, &[3], 1).id(), 2));
+        let five = transfer(5, &[1, 2], 1);
+        let plan = five.plan(&five.roster().expect("memory")).expect("a plan");
+        // Home is another pset's.
+        assert_eq!((plan.transfer, plan.members), (transfer(5, &[3], 1).id(), 3));
         assert_ne!(transfer(5, &[1], 1).id(), transfer(6, &[1], 1).id());
         // As many jobs as there can be.
         for job in [0, 5, u64::MAX / 2 / STAGED_FILES_MAX as u64] {
@@ -187,18 +184,11 @@ mod tests {
     #[test]
     fn it_is_of_one_file() {
         for files in [0, 2] {
-            assert_eq!(transfer(1, &[1], files).plan(), Err(PlanError::Empty));
-            assert!(transfer(1, &[1], files).file().is_err());
+            let transfer = transfer(1, &[1], files);
+            assert_eq!(transfer.plan(&transfer.roster().expect("memory")), Err(PlanError::Empty));
+            assert!(transfer.file().is_err());
         }
-        assert_eq!(transfer(1, &[], 1).plan(), Err(PlanError::Members(0)));
-    }
-
-    #[test]
-    fn each_node_has_its_place() {
-        let transfer = transfer(1, &[3, 4, 9, 0], 1);
-        let places = [(3, Some(0)), (4, Some(1)), (9, Some(2)), (0, Some(3)), (5, None), (8, None), (u32::MAX, None)];
-        for (node, place) in places {
-            assert_eq!(transfer.place(NodeId(node)), place.map(JobNode));
-        }
+        let of_nobody = transfer(1, &[], 1);
+        assert_eq!(of_nobody.plan(&of_nobody.roster().expect("memory")), Err(PlanError::Members(0)));
     }
 }

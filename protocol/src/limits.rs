@@ -173,7 +173,7 @@ pub const DISTRIBUTION_PORT: u16 = 7005;
 /// Files that a job may have staged, its program included. More are refused at submission.
 pub const STAGED_FILES_MAX: usize = 16;
 
-/// Staged files that have their home on a pset at once, until their jobs end; jobs with more are refused.
+/// Staged files that go through the I/O node of a pset at once, until their jobs end; jobs with more are refused.
 pub const TRANSFERS_PER_PSET_MAX: usize = 64;
 
 /// Nodes that the end of a transfer names of those that were given up; of more it says how many.

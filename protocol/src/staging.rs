@@ -2,19 +2,24 @@
 //!
 //! A launch names the files; with the job's own key, its nodes and its pset's links that says everything about the
 //! [transfers](crate::distribution) which bring them, so that nobody exchanges anything beforehand. Home is the I/O
-//! node of one pset; member *i* + 1 is the job's *i*-th node.
+//! node of one pset; the I/O nodes of other psets are members beside the nodes, and pass on what their nodes get
+//! ([`Roster`]).
+
+mod roster;
 
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::{HOME, Link, Plan, PlanError, Scheme, TransferId, packet};
-use crate::ids::{Generation, JobId, JobNode, NodeId, ProgramId, PsetId};
+pub use self::roster::{Roster, Station};
+use crate::distribution::{Link, Plan, PlanError, Scheme, TransferId, packet};
+use crate::ids::{Generation, JobId, ProgramId, PsetId};
 use crate::limits::{PIECES_PER_TRANSFER_MAX, STAGED_FILES_MAX};
+use crate::psets::PsetTable;
 use crate::text::ByteString;
 use crate::transfer::FileOfJob;
-use crate::world::{JobKey, NodeRange, World};
+use crate::trees::Topology;
+use crate::world::JobKey;
 
 /// A file that is staged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +38,8 @@ pub struct StagedFile {
 pub struct Staging {
     /// The pset whose I/O node has the files for all.
     pub home: PsetId,
+    /// The cluster's psets.
+    pub psets: PsetTable,
     /// Largest IP packet on the links, bytes.
     pub mtu: u16,
     /// Bandwidth of each link, bytes/s.
@@ -84,11 +91,23 @@ impl Staging {
         packet::TransferKey::new(secret)
     }
 
-    /// The plan of a file's transfer to so many nodes. Files of a job share the links evenly.
+    /// The plan of a file's transfer to these members. Files of a job share the links evenly.
     ///
     /// # Errors
     /// [`PlanError`], also if there is no such file.
-    pub fn plan(&self, job: JobId, file: usize, nodes: u32) -> Result<Plan, PlanError> {
+    pub fn plan(&self, job: JobId, file: usize, roster: &Roster) -> Result<Plan, PlanError> {
+        self.plan_for(job, file, roster.members(), roster.topology())
+    }
+
+    /// The same to so many nodes, wherever they are, for whoever only wants to know whether that can be.
+    ///
+    /// # Errors
+    /// [`PlanError`], also if there is no such file.
+    pub fn check(&self, file: usize, nodes: u32) -> Result<Plan, PlanError> {
+        self.plan_for(JobId(0), file, nodes.saturating_add(self.psets.count()), &Topology::one_pset())
+    }
+
+    fn plan_for(&self, job: JobId, file: usize, members: u32, topology: &Topology) -> Result<Plan, PlanError> {
         let bytes = self.files.get(file).ok_or(PlanError::Empty)?.bytes;
         let share = self.files.len() as u64;
         let room = u32::from(self.mtu).saturating_sub(IP_HEADERS_BYTES + packet::HEADER_BYTES as u32);
@@ -104,7 +123,8 @@ impl Staging {
             piece_bytes,
             packet_bytes,
             overhead_bytes: LINK_HEADERS_BYTES + packet::HEADER_BYTES as u32,
-            members: nodes,
+            members,
+            topology: topology.clone(),
             scheme: self.scheme,
             link: Link {
                 bytes_per_second: (self.bytes_per_second / share).max(1),
@@ -123,67 +143,22 @@ impl Staging {
     }
 }
 
-/// Which node of a job is which member of its transfers, 0 being home.
-#[must_use]
-pub const fn member_of(node: JobNode) -> u32 {
-    node.0 + 1
-}
-
-/// Where the members of a job's transfers are.
-#[derive(Clone, Debug)]
-pub struct Roster {
-    home: Ipv4Addr,
-    nodes: Vec<NodeRange>,
-}
-
-impl Roster {
-    /// Home, and the nodes of a job. `None` if there is no memory for it.
-    #[must_use]
-    pub fn new(home: PsetId, world: &World) -> Option<Self> {
-        let mut nodes = Vec::new();
-        nodes.try_reserve_exact(world.nodes.len()).ok()?;
-        nodes.extend_from_slice(&world.nodes);
-        Some(Self { home: home.address(), nodes })
-    }
-
-    /// Where a member is, if there is such.
-    #[must_use]
-    pub fn address(&self, member: u32) -> Option<Ipv4Addr> {
-        if member == HOME {
-            return Some(self.home);
-        }
-        let mut left = member - 1;
-        for NodeRange { first, count } in &self.nodes {
-            if left < *count {
-                return Some(NodeId(first.0.wrapping_add(left)).address());
-            }
-            left -= count;
-        }
-        None
-    }
-
-    /// What it takes of the heap for the nodes of a job, bytes.
-    #[must_use]
-    pub const fn memory_bytes(world: &World) -> usize {
-        world.nodes.len() * size_of::<NodeRange>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec;
-    use core::net::Ipv4Addr;
 
-    use super::{Roster, StagedFile, Staging, member_of};
+    use super::{StagedFile, Staging};
     use crate::distribution::{PlanError, Scheme};
-    use crate::ids::{JobId, JobNode, NodeId, ProgramId, PsetId};
+    use crate::ids::{JobId, ProgramId, PsetId};
     use crate::limits::{MTU_BYTES_MIN, STAGED_FILES_MAX};
-    use crate::world::{JobKey, World};
+    use crate::psets::PsetTable;
+    use crate::world::JobKey;
 
     fn staging(bytes: u64, mtu: u16) -> Staging {
         let file = StagedFile { content: ProgramId([1; 32]), bytes, path: None };
         Staging {
             home: PsetId(1),
+            psets: PsetTable::new(2, 1),
             mtu,
             bytes_per_second: 100_000_000,
             latency_ns: 1000,
@@ -197,15 +172,15 @@ mod tests {
     fn files_of_all_lengths_have_plans_on_all_links() {
         for (mtu, most) in [(MTU_BYTES_MIN, 64 << 20), (1500, 256 << 20), (9000, 2 << 30)] {
             for bytes in [1, 4096, 32 * 1024, 63 << 20, most] {
-                let plan = staging(bytes, mtu).plan(JobId(3), 0, 32).expect("a plan");
+                let plan = staging(bytes, mtu).check(0, 32).expect("a plan");
                 assert!(plan.packet_bytes + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
                 assert!(plan.proof_bytes() + plan.overhead_bytes <= u32::from(mtu) + 14, "{plan:?}");
             }
         }
-        let longer = staging((2 << 30) + 1, 9000).plan(JobId(3), 0, 32);
+        let longer = staging((2 << 30) + 1, 9000).check(0, 32);
         assert_eq!(longer, Err(PlanError::Pieces(8193)));
-        assert_eq!(staging(0, 9000).plan(JobId(3), 0, 32), Err(PlanError::Empty));
-        assert_eq!(staging(1, 9000).plan(JobId(3), 1, 32), Err(PlanError::Empty), "there is no such file");
+        assert_eq!(staging(0, 9000).check(0, 32), Err(PlanError::Empty));
+        assert_eq!(staging(1, 9000).check(1, 32), Err(PlanError::Empty), "there is no such file");
     }
 
     #[test]
@@ -215,17 +190,5 @@ mod tests {
         let key = |job, file| Staging::key(&JobKey([5; 32]), JobId(job), file);
         assert!(key(1, 0) != key(1, 1) && key(1, 0) != key(2, 0) && key(1, 0) == key(1, 0));
         assert!(key(1, 0) != Staging::key(&JobKey([6; 32]), JobId(1), 0));
-    }
-
-    #[test]
-    fn members_are_home_and_the_nodes_in_their_order() {
-        let world = World::new(JobKey([1; 32]), 2, [3, 4, 9].map(NodeId));
-        let roster = Roster::new(PsetId(1), &world).expect("memory");
-        assert_eq!(roster.address(0), Some(Ipv4Addr::new(10, 0, 0, 2)));
-        let places = [(0, 3), (1, 4), (2, 9)];
-        for (node, id) in places {
-            assert_eq!(roster.address(member_of(JobNode(node))), Some(NodeId(id).address()));
-        }
-        assert_eq!(roster.address(4), None);
     }
 }

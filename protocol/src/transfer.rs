@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Tally;
-use crate::ids::JobId;
+use crate::ids::{JobId, NodeId};
 
 /// Which transfer: a job's file, as its [`crate::staging::Staging::files`] number them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ pub struct TransferEnd {
     pub answered: u64,
     /// Nodes that did not say that they have the file.
     pub lost: u32,
-    /// The first of them, at most [`crate::limits::LOST_NAMED_MAX`], as members of the transfer.
-    pub first_lost: Vec<u32>,
+    /// The first of them, at most [`crate::limits::LOST_NAMED_MAX`].
+    pub first_lost: Vec<NodeId>,
 }
 
 /// How far a transfer is, as far as home knows.
@@ -58,12 +58,15 @@ pub struct MemberCounts {
     pub answered: u64,
     /// Pieces that came and were not those of the file.
     pub wrong: u64,
+    /// What came of pieces from other psets, on the link with all headers, bytes.
+    pub crossed_bytes: u64,
 }
 
 impl MemberCounts {
     /// What was counted of a file.
     #[must_use]
     pub const fn new(file: u8, tally: Tally) -> Self {
-        Self { file, asked: tally.asked, answered: tally.answered, wrong: tally.wrong }
+        let Tally { asked, answered, wrong, crossed_bytes, .. } = tally;
+        Self { file, asked, answered, wrong, crossed_bytes }
     }
 }

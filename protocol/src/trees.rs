@@ -4,6 +4,11 @@
 
 mod branches;
 mod in_order;
+mod inside;
+mod over_psets;
+mod topology;
 
 pub use self::branches::{Branches, Place};
 pub use self::in_order::{InOrder, TwoTrees};
+pub use self::over_psets::TreesOverPsets;
+pub use self::topology::Topology;

@@ -89,6 +89,19 @@ impl World {
         nodes.min(NODE_ADDRESSES_MAX.into()) as u32
     }
 
+    /// The number in the cluster that a node of the job has, if it is one.
+    #[must_use]
+    pub fn id_of(&self, node: JobNode) -> Option<NodeId> {
+        let mut left = node.0;
+        for NodeRange { first, count } in &self.nodes {
+            if left < *count {
+                return Some(NodeId(first.0.wrapping_add(left)));
+            }
+            left -= count;
+        }
+        None
+    }
+
     /// The node that has a rank.
     #[must_use]
     pub fn node_of(&self, rank: Rank) -> JobNode {
@@ -160,6 +173,7 @@ mod tests {
         let address = |bytes: [u8; 4]| core::net::Ipv4Addr::from(bytes);
         let world = world(4, &[70, 3]);
         assert_eq!((world.node_of(Rank(3)), world.node_of(Rank(4))), (JobNode(0), JobNode(1)));
+        assert_eq!([0, 1, 2].map(|node| world.id_of(JobNode(node))), [Some(NodeId(70)), Some(NodeId(3)), None]);
         assert_eq!(JobNode(1).address(), address([10, 128, 0, 2]));
         assert_eq!(JobNode(NODE_ADDRESSES_MAX - 1).address(), address([10, 191, 255, 254]));
         for node in [0, 1, NODE_ADDRESSES_MAX - 1].map(JobNode) {

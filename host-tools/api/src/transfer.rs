@@ -51,6 +51,9 @@ pub struct MembersView {
     pub answered: u64,
     /// Pieces that came and failed the file's hash.
     pub wrong: u64,
+    /// What came to them of pieces from other psets, with all headers, bytes.
+    #[serde(default)]
+    pub crossed_bytes: u64,
 }
 
 /// One number as a multiple of another, to a thousandth.

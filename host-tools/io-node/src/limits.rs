@@ -72,7 +72,7 @@ pub const DESCRIPTORS_PER_JOB: usize = 4;
 /// Open files of a staged file that has its home here: itself, and its tree.
 pub const DESCRIPTORS_PER_STAGED_FILE: usize = 2;
 
-/// Staged files that have their home here at once, until their jobs end, or nodes keep them; more are refused.
+/// Staged files that are sent from here at once, until their jobs end, or nodes keep them; more are refused.
 pub const TRANSFERS_MAX: usize = coppice_protocol::limits::TRANSFERS_PER_PSET_MAX;
 
 /// Files on their way to be kept by nodes of the pset; further ones are refused.
@@ -81,6 +81,10 @@ pub const KEEPS_MAX: usize = 64;
 /// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.
 pub const READS_PER_TRANSFER_MAX: usize = 4;
+
+/// Memory for files of which the host has none and whose bytes come from another pset, to be passed on, MiB: jobs that
+/// need more are refused.
+pub const RECEIVED_MIB_MAX: usize = 4096;
 
 /// Pieces of a transfer kept in memory, since each goes to several nodes.
 pub const PIECES_KEPT_PER_TRANSFER: usize = 8;

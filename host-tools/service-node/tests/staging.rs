@@ -9,6 +9,7 @@ use coppice_api::job::{JobState, Submission};
 use coppice_api::staging::{ProgramStaging, Staged, StagedView};
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::pset::{StartJob, ToPset};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::staging::StagedFile;
 use coppice_service_node::controller::{Event, Refused, Request};
 use coppice_service_node::limits::LINK_BYTES_PER_SECOND_DEFAULT;
@@ -64,7 +65,7 @@ fn all_io_nodes_of_a_job_are_told_what_is_staged_and_the_first_nodes_has_it() {
     assert_eq!(starts.len(), 2);
     for start in &starts {
         let staging = start.staging.as_ref().expect("staged");
-        assert_eq!((staging.home, staging.mtu), (PsetId(1), MTU));
+        assert_eq!((staging.home, staging.psets, staging.mtu), (PsetId(1), PsetTable::new(4, 2), MTU));
         assert_eq!((staging.bytes_per_second, staging.latency_ns), (LINK_BYTES_PER_SECOND_DEFAULT, 50_000));
         let [program, first, second] = &staging.files[..] else { panic!("{:?}", staging.files) };
         assert_eq!(*program, StagedFile { content: PROGRAM.id, bytes: PROGRAM.bytes, path: None });

@@ -41,7 +41,7 @@ fn end(job: JobId, first_lost: &[u32]) -> FromPset {
         bytes_sent: 190,
         answered: 1,
         lost: u32::try_from(first_lost.len()).expect("few"),
-        first_lost: first_lost.to_vec(),
+        first_lost: first_lost.iter().copied().map(NodeId).collect(),
     })
 }
 
@@ -77,13 +77,14 @@ fn a_transfer_is_recorded_with_what_home_says_and_then_with_what_nodes_counted()
     cluster.said(2, end(id, &[]));
     assert_eq!(transfers(&mut cluster, id)[0].lost, 1);
 
-    let counts = |asked, wrong| vec![MemberCounts { file: 0, asked, answered: 2, wrong }];
+    let counts = |asked, wrong| vec![MemberCounts { file: 0, asked, answered: 2, wrong, crossed_bytes: 100 }];
     cluster.said(2, ended(id, (0, 2), counts(4, 0)));
     cluster.said(0, ended(id, (1, 0), counts(5, 1)));
     // A report that is repeated is no other, and of one that says nothing of a file nothing is known.
     cluster.said(0, ended(id, (1, 0), counts(5, 1)));
-    cluster.said(3, ended(id, (2, 3), vec![MemberCounts { file: 9, asked: 7, answered: 7, wrong: 7 }]));
-    let members = Some(MembersView { nodes: 2, asked: 9, answered: 4, wrong: 1 });
+    cluster
+        .said(3, ended(id, (2, 3), vec![MemberCounts { file: 9, asked: 7, answered: 7, wrong: 7, crossed_bytes: 7 }]));
+    let members = Some(MembersView { nodes: 2, asked: 9, answered: 4, wrong: 1, crossed_bytes: 200 });
     assert_eq!(transfers(&mut cluster, id)[0].members, members);
 
     let mut cluster = cluster.restarted();
@@ -95,7 +96,8 @@ fn a_transfer_is_recorded_with_what_home_says_and_then_with_what_nodes_counted()
 fn of_a_transfer_that_is_not_over_nothing_is_recorded() {
     let mut cluster = Cluster::up(4, 2);
     let id = submit(&mut cluster, Scheme::TwoTrees);
-    cluster.said(2, ended(id, (0, 2), vec![MemberCounts { file: 0, asked: 4, answered: 2, wrong: 0 }]));
+    cluster
+        .said(2, ended(id, (0, 2), vec![MemberCounts { file: 0, asked: 4, answered: 2, wrong: 0, crossed_bytes: 0 }]));
     cluster.end(id);
     assert_eq!(transfers(&mut cluster, id), []);
     // Nor of one of a job that is gone, or that no job has.

@@ -2,8 +2,10 @@
 //! take on one link.
 
 mod cost;
+mod psets;
 mod sweep;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,7 +13,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use coppice_protocol::distribution::{AskVariant, Link, Plan, Scheme, TransferId};
 use coppice_protocol::ids::Generation;
-use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, random_pull, run};
+use coppice_protocol::trees::Topology;
+use coppice_simulator::distribution::{Faults, Model, Options, Psets, Transferred, bound_ns, random_pull, run};
 
 /// Headers of a datagram on the wire: Ethernet with preamble, check and gap, IPv4, UDP, and the transfer's own.
 const OVERHEAD_BYTES: u32 = 38 + 20 + 8 + 64;
@@ -79,6 +82,12 @@ pub(crate) struct Transfer {
     /// Two trees without faults, and nothing else
     #[arg(long)]
     short: bool,
+    /// Only two trees among psets of so many of the members each, with an I/O node more
+    #[arg(long, value_name = "N", conflicts_with_all = ["short", "plot"])]
+    pset: Option<NonZero<u32>>,
+    /// Bandwidth of each pset's link to the others, Gbit/s [default: that of every link]
+    #[arg(long, value_name = "G", requires = "pset")]
+    pset_bandwidth: Option<f64>,
     /// Also run each way without faults for 16, 64, 256 … members, up to those above, and draw that to this file (SVG)
     #[arg(long, value_name = "FILE", conflicts_with = "short")]
     plot: Option<PathBuf>,
@@ -93,6 +102,7 @@ impl Transfer {
             packet_bytes: self.packet,
             overhead_bytes: OVERHEAD_BYTES,
             members,
+            topology: Topology::one_pset(),
             scheme,
             link: Link {
                 bytes_per_second: (self.bandwidth * 1e9 / 8.0) as u64,
@@ -114,7 +124,10 @@ impl Transfer {
     pub(crate) fn show(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
         self.plot.as_deref().map_or(Ok(()), sweep::check)?;
-        self.show_table()?;
+        match self.pset {
+            Some(pset) => psets::show(self, pset)?,
+            None => self.show_table()?,
+        }
         self.plot.as_deref().map_or(Ok(()), |path| sweep::show(self, path))?;
         cost::show(begin);
         Ok(())
@@ -168,7 +181,18 @@ impl Transfer {
             // Whole pieces wait for each other.
             Scheme::Branches { .. } => self.bytes.saturating_mul(2),
         };
-        let options = Options { plan: *plan, seed: self.seed, faults, buffer_bytes, check_ns: 0, limit_ns: LIMIT_NS };
+        self.run_with(plan, faults, None, buffer_bytes)
+    }
+
+    fn run_with(
+        &self,
+        plan: &Plan,
+        faults: Faults,
+        psets: Option<Psets>,
+        buffer_bytes: u64,
+    ) -> anyhow::Result<Transferred> {
+        let (plan, seed) = (plan.clone(), self.seed);
+        let options = Options { plan, seed, faults, psets, buffer_bytes, check_ns: 0, limit_ns: LIMIT_NS };
         run(&options).map_err(|what| anyhow!("{what}"))
     }
 

@@ -2,7 +2,8 @@
 
 use coppice_protocol::distribution::{AskVariant, Link, Plan, Scheme, TransferId};
 use coppice_protocol::ids::Generation;
-use coppice_simulator::distribution::{Faults, Model, Options, Transferred, bound_ns, random_pull, run};
+use coppice_protocol::trees::Topology;
+use coppice_simulator::distribution::{Faults, Model, Options, Psets, Transferred, bound_ns, random_pull, run};
 
 fn plan(members: u32, scheme: Scheme) -> Plan {
     Plan {
@@ -12,13 +13,19 @@ fn plan(members: u32, scheme: Scheme) -> Plan {
         packet_bytes: 8192,
         overhead_bytes: 130,
         members,
+        topology: Topology::one_pset(),
         scheme,
         link: Link { bytes_per_second: 1_250_000_000, latency_ns: 5_000, stall_ns: 0 },
     }
 }
 
-fn transfer(plan: Plan, seed: u64, faults: Faults) -> Transferred {
-    let options = Options { plan, seed, faults, buffer_bytes: 4_000_000, check_ns: 0, limit_ns: 60_000_000_000 };
+fn transfer(plan: &Plan, seed: u64, faults: Faults) -> Transferred {
+    transfer_to(plan, None, seed, faults)
+}
+
+fn transfer_to(plan: &Plan, psets: Option<Psets>, seed: u64, faults: Faults) -> Transferred {
+    let (buffer_bytes, check_ns, limit_ns) = (4_000_000, 0, 60_000_000_000);
+    let options = Options { plan: plan.clone(), seed, faults, psets, buffer_bytes, check_ns, limit_ns };
     run(&options).expect("a plan")
 }
 
@@ -31,7 +38,7 @@ fn bounds(ns: u64, plan: &Plan) -> f64 {
 fn two_trees_take_the_time_of_one_link_and_of_their_depth() {
     for members in [1, 2, 3, 7, 64, 300] {
         let plan = plan(members, Scheme::TwoTrees);
-        let result = transfer(plan, 1, Faults::default());
+        let result = transfer(&plan, 1, Faults::default());
         let wire = |piece| plan.link_ns(plan.wire_bytes(piece, plan.packets(piece)));
         let wire_ns: u64 = (0..plan.pieces()).map(wire).sum();
         let step_ns = plan.piece_ns() + u64::from(plan.link.latency_ns);
@@ -45,7 +52,7 @@ fn two_trees_take_the_time_of_one_link_and_of_their_depth() {
 #[test]
 fn each_link_carries_each_byte_about_once() {
     let plan = plan(300, Scheme::TwoTrees);
-    let result = transfer(plan, 1, Faults::default());
+    let result = transfer(&plan, 1, Faults::default());
     let once = (plan.bytes as f64) * 1.03;
     assert!(result.home_bytes as f64 <= once);
     assert!(result.member_bytes as f64 <= once * 299.0);
@@ -63,7 +70,7 @@ fn much_loss_is_repaired_and_nobody_is_blamed_for_it() {
         for seed in 0..SEEDS {
             let link = Link { bytes_per_second: 12_500_000, latency_ns: 50_000, stall_ns: 500_000_000 };
             let plan = Plan { packet_bytes: 1024, link, ..plan(32, Scheme::TwoTrees) };
-            let result = transfer(plan, seed, Faults { loss, ..Faults::default() });
+            let result = transfer(&plan, seed, Faults { loss, ..Faults::default() });
             assert_eq!((result.incomplete, result.lost), (0, 0), "{loss} of packets lost, seed {seed}");
             let took = bounds(result.whole_ns, &plan);
             assert!(took <= most, "{loss} of packets lost, seed {seed}: {took} times the bound");
@@ -79,7 +86,7 @@ fn much_loss_is_repaired_and_nobody_is_blamed_for_it() {
 fn losses_and_deaths_cost_little_and_nobody_who_lives_is_left_out() {
     for seed in 0..6 {
         let plan = plan(300, Scheme::TwoTrees);
-        let result = transfer(plan, seed, Faults { loss: 0.001, dying: 0.01, ..Faults::default() });
+        let result = transfer(&plan, seed, Faults { loss: 0.001, dying: 0.01, ..Faults::default() });
         assert_eq!((result.incomplete, result.lost), (0, result.died), "seed {seed}");
         // Short files feel the time to notice more: it is the same for all.
         assert!(bounds(result.whole_ns, &plan) < 2.5, "seed {seed}: {}", bounds(result.whole_ns, &plan));
@@ -92,7 +99,7 @@ fn slow_members_hold_up_no_others() {
     for (members, slow, seeds) in [(300, 0.01, 6), (127, 0.05, 6)] {
         for seed in 0..seeds {
             let plan = plan(members, Scheme::TwoTrees);
-            let result = transfer(plan, seed, Faults { slow, ..Faults::default() });
+            let result = transfer(&plan, seed, Faults { slow, ..Faults::default() });
             assert_eq!((result.incomplete, result.lost), (0, 0), "{slow} of {members} slow, seed {seed}");
             // The time to notice is much of that of such a short file.
             let took = bounds(result.quick_ns, &plan);
@@ -106,8 +113,8 @@ fn slow_members_hold_up_no_others() {
 fn the_death_of_one_next_to_home_costs_the_time_to_notice() {
     for members in [31, 300] {
         let plan = Plan { bytes: 24_000_000, ..plan(members, Scheme::TwoTrees) };
-        let without_ns = transfer(plan, 1, Faults::default()).whole_ns;
-        let result = transfer(plan, 1, Faults { next_dies: true, ..Faults::default() });
+        let without_ns = transfer(&plan, 1, Faults::default()).whole_ns;
+        let result = transfer(&plan, 1, Faults { next_dies: true, ..Faults::default() });
         assert_eq!((result.incomplete, result.died, result.lost), (0, 1, 1));
         let more = (result.whole_ns - without_ns) / plan.piece_ns();
         println!("{members} members: {more} pieces' times more");
@@ -122,9 +129,10 @@ fn the_published_scheme_takes_the_time_it_is_said_to() {
     plan.piece_bytes = u32::try_from(plan.bytes.div_ceil(64)).expect("small");
     (plan.overhead_bytes, plan.link.latency_ns) = (0, 0);
     let options = Options {
-        plan,
+        plan: plan.clone(),
         seed: 1,
         faults: Faults::default(),
+        psets: None,
         buffer_bytes: u64::MAX / 2,
         check_ns: 0,
         limit_ns: u64::MAX,
@@ -142,11 +150,11 @@ fn the_published_scheme_takes_the_time_it_is_said_to() {
 
 #[test]
 fn a_run_is_the_same_again() {
-    let faults = Faults { loss: 0.01, dying: 0.02, slow: 0.02, next_dies: true };
+    let faults = Faults { loss: 0.01, dying: 0.02, slow: 0.02, next_dies: true, ..Faults::default() };
     let mut plan = plan(50, Scheme::TwoTrees);
     plan.bytes = 1_000_000;
-    assert_eq!(transfer(plan, 7, faults), transfer(plan, 7, faults));
-    assert_ne!(transfer(plan, 7, faults), transfer(plan, 8, faults));
+    assert_eq!(transfer(&plan, 7, faults), transfer(&plan, 7, faults));
+    assert_ne!(transfer(&plan, 7, faults), transfer(&plan, 8, faults));
 }
 
 #[test]

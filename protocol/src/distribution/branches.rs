@@ -55,7 +55,7 @@ impl Machine {
         if let Some(piece) = self.own_missing() {
             self.branch.low = piece / tree.branches();
             let late_ns = LATE_PIECES * piece_ns + 4 * u64::from(self.plan.link.latency_ns);
-            let by_ns = self.estimate.has_by(self.shape, self.me, piece).unwrap_or(0).saturating_add(late_ns);
+            let by_ns = self.estimate.has_by(&self.shape, self.me, piece).unwrap_or(0).saturating_add(late_ns);
             let begun_ns = self.begun_ns.unwrap_or(now_ns);
             if begun_ns + by_ns > now_ns {
                 self.look_ns = begun_ns + by_ns;

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::scheme::Scheme;
-use crate::trees::{Branches, TwoTrees};
+use crate::trees::{Branches, TreesOverPsets};
 
 /// Home, which has everything.
 pub const HOME: u32 = 0;
@@ -15,9 +15,9 @@ const LATER_PIECES: u64 = 16;
 const MARGIN_PIECES: u64 = 4;
 
 /// The shape of a plan's tree or trees.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Shape {
-    Two(TwoTrees),
+    Two(TreesOverPsets),
     Branches(Branches),
 }
 
@@ -30,7 +30,7 @@ impl Shape {
     }
 
     /// Who sends a piece to a member, of its own accord.
-    pub(super) fn parent(self, member: u32, piece: u32) -> Option<u32> {
+    pub(super) fn parent(&self, member: u32, piece: u32) -> Option<u32> {
         match self {
             Self::Two(trees) => Some(trees.parent(tree_of(piece), member)),
             Self::Branches(tree) => {
@@ -61,7 +61,7 @@ impl Estimate {
     }
 
     /// When a member has a piece, as far as can be known: `None` for pieces that nobody is assumed to have.
-    pub(super) fn has_by(&self, shape: Shape, member: u32, piece: u32) -> Option<u64> {
+    pub(super) fn has_by(&self, shape: &Shape, member: u32, piece: u32) -> Option<u64> {
         if member == HOME {
             return Some(0);
         }
@@ -70,11 +70,11 @@ impl Estimate {
 
     /// When a member of a branch has a piece and answers others, as it does when those below it have it, too.
     pub(super) fn serves_by(&self, tree: Branches, member: u32, piece: u32) -> Option<u64> {
-        let by_ns = self.has_by(Shape::Branches(tree), member, piece)?;
+        let by_ns = self.has_by(&Shape::Branches(tree), member, piece)?;
         Some(by_ns.saturating_add(u64::from(tree.children_count(member)) * self.piece_ns))
     }
 
-    fn without_faults(&self, shape: Shape, member: u32, piece: u32) -> Option<u64> {
+    fn without_faults(&self, shape: &Shape, member: u32, piece: u32) -> Option<u64> {
         let piece_slots = u64::from(piece) + 1;
         let (slots, hops) = match shape {
             Shape::Two(trees) => {
@@ -91,7 +91,7 @@ impl Estimate {
     }
 
     /// When all have a piece, as far as can be known.
-    pub(super) fn all_have_by(&self, trees: TwoTrees, piece: u32) -> u64 {
+    pub(super) fn all_have_by(&self, trees: &TreesOverPsets, piece: u32) -> u64 {
         let depth = u64::from(trees.depth_max());
         let slots = u64::from(piece) + 2 * depth + MARGIN_PIECES;
         (slots * self.piece_ns + depth * self.latency_ns).saturating_add(self.correction_ns)
@@ -101,7 +101,7 @@ impl Estimate {
     ///
     /// In the published scheme all is at least so late then. Where members are late by themselves, because somebody
     /// above them died, that says little of the others: with each it is believed a little more.
-    pub(super) fn correct(&mut self, shape: Shape, member: u32, piece: u32, now_ns: u64) {
+    pub(super) fn correct(&mut self, shape: &Shape, member: u32, piece: u32, now_ns: u64) {
         if let Shape::Two(trees) = shape {
             let by_ns = self.all_have_by(trees, piece).saturating_sub(self.correction_ns);
             // Nobody is waited for much longer than that.
@@ -117,7 +117,7 @@ impl Estimate {
     }
 
     /// Somebody had a piece that it should have.
-    pub(super) fn confirm(&mut self, shape: Shape) {
+    pub(super) fn confirm(&mut self, shape: &Shape) {
         if let Shape::Two(_) = shape {
             self.correction_ns = self.correction_ns.saturating_sub(self.piece_ns);
         }
@@ -149,7 +149,7 @@ mod tests {
         let now_ns = 5 * estimate.piece_ns();
         let has = |branch, number| {
             let member = tree.member(Place { branch, number }).expect("somebody");
-            (0..5).filter(|piece| estimate.has_by(shape, member, *piece).is_some_and(|at| at <= now_ns)).count()
+            (0..5).filter(|piece| estimate.has_by(&shape, member, *piece).is_some_and(|at| at <= now_ns)).count()
         };
         let holders: [usize; 5] = [0, 1, 2, 3, 4].map(|branch| (0..6).map(|number| has(branch, number)).sum());
         // [1,0..4], [2,0..3], [3,0..2], …
@@ -160,13 +160,13 @@ mod tests {
     fn who_lacks_what_it_should_have_makes_all_later() {
         let plan = plan(64_000, 640, OF_PIECES);
         let (shape, mut estimate) = (Shape::of(&plan), Estimate::new(&plan));
-        let before = estimate.has_by(shape, 8, 7).expect("its branch's");
-        estimate.correct(shape, 5, 4, 1_000_000_000);
-        assert!(estimate.has_by(shape, 5, 4).is_some_and(|at| at > 1_000_000_000));
-        let after = estimate.has_by(shape, 8, 7).expect("its branch's");
+        let before = estimate.has_by(&shape, 8, 7).expect("its branch's");
+        estimate.correct(&shape, 5, 4, 1_000_000_000);
+        assert!(estimate.has_by(&shape, 5, 4).is_some_and(|at| at > 1_000_000_000));
+        let after = estimate.has_by(&shape, 8, 7).expect("its branch's");
         assert!(after > before);
-        estimate.correct(shape, 5, 4, 0);
-        assert_eq!(estimate.has_by(shape, 8, 7), Some(after));
-        assert_eq!((estimate.has_by(shape, 0, 4), estimate.has_by(shape, 8, 4)), (Some(0), None));
+        estimate.correct(&shape, 5, 4, 0);
+        assert_eq!(estimate.has_by(&shape, 8, 7), Some(after));
+        assert_eq!((estimate.has_by(&shape, 0, 4), estimate.has_by(&shape, 8, 4)), (Some(0), None));
     }
 }

@@ -1,7 +1,8 @@
 //! The end of a transfer, for members that want to leave it.
 //!
 //! Others count on a member that is whole: as long as the transfer goes on, somebody may ask it. So it stays until it
-//! hears that all is over. Home says so to those below it in the first tree, and each of them to those below it; who
+//! hears that all is over. Home says so to those below it in a tree ([flat](crate::trees::TreesOverPsets::flat)),
+//! and each of them to those below it; who
 //! has not heard it asks home from time to time, by saying that it is whole. If home does not answer, it is gone, and
 //! the transfer with it.
 //!
@@ -84,8 +85,8 @@ impl Machine {
 
     /// Somebody says that all is over. Only home and who is above may.
     pub(super) fn over(&mut self, from: u32) {
-        let is_above = match self.shape {
-            Shape::Two(trees) => from == trees.parent(0, self.me),
+        let is_above = match &self.shape {
+            Shape::Two(trees) => from == trees.flat().parent(0, self.me),
             Shape::Branches(_) => false,
         };
         if (from == HOME || is_above) && self.me != HOME && !self.farewell.is_over {
@@ -96,7 +97,8 @@ impl Machine {
 
     /// Says to those below that all is over.
     pub(super) fn say_over(&mut self) {
-        if let Shape::Two(trees) = self.shape {
+        let trees = if let Shape::Two(trees) = &self.shape { Some(trees.flat()) } else { None };
+        if let Some(trees) = trees {
             for below in trees.children(0, self.me).into_iter().flatten() {
                 self.say(below, Message::Over);
             }

@@ -169,7 +169,7 @@ impl Lane {
 
 impl Lanes {
     /// Those of a member, or of home. `None` if there is no memory for them.
-    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Option<Self> {
+    pub(super) fn new(plan: &Plan, shape: &Shape, me: u32) -> Option<Self> {
         let mut lanes = [None, None];
         if let Shape::Two(trees) = shape {
             let below = (0..2).flat_map(|tree| trees.children(tree, me).map(|child| Some((tree, child?))));
@@ -323,7 +323,7 @@ mod tests {
     /// Home of three members, and who is below it in the first tree.
     fn lanes() -> (Lanes, u32) {
         let plan = plan(100_000, 3, Scheme::TwoTrees);
-        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 0).expect("memory");
+        let mut lanes = Lanes::new(&plan, &Shape::of(&plan), 0).expect("memory");
         (0..plan.pieces()).step_by(2).for_each(|piece| assert!(lanes.push(piece)));
         let root = plan.two_trees().children(0, 0)[0].expect("somebody");
         (lanes, root)
@@ -369,7 +369,7 @@ mod tests {
     fn nobody_is_dead_that_may_only_stand_still() {
         let mut plan = plan(100_000, 3, Scheme::TwoTrees);
         plan.link.stall_ns = 5_000_000;
-        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 0).expect("memory");
+        let mut lanes = Lanes::new(&plan, &Shape::of(&plan), 0).expect("memory");
         (0..plan.pieces()).step_by(2).for_each(|piece| assert!(lanes.push(piece)));
         let began_ns = 7_000_000_000;
         sent(&mut lanes, began_ns);
@@ -386,7 +386,7 @@ mod tests {
     fn two_lanes(stall_ns: u32) -> (Lanes, [u32; 2]) {
         let mut plan = plan(100_000, 7, Scheme::TwoTrees);
         plan.link.stall_ns = stall_ns;
-        let mut lanes = Lanes::new(&plan, Shape::of(&plan), 4).expect("memory");
+        let mut lanes = Lanes::new(&plan, &Shape::of(&plan), 4).expect("memory");
         (0..plan.pieces()).step_by(2).for_each(|piece| assert!(lanes.push(piece)));
         (lanes, [2, 6])
     }

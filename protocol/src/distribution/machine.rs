@@ -69,28 +69,28 @@ impl Machine {
         if is_home {
             have.fill();
         }
-        let (span, above) = match shape {
-            Shape::Two(trees) if !is_home => (trees.first().span(me).into_inner(), trees.parent(0, me)),
+        let (span, above) = match &shape {
+            Shape::Two(trees) if !is_home => (trees.flat().first().span(me).into_inner(), trees.flat().parent(0, me)),
             _ => ((me, me), HOME),
         };
         let piece_ns = estimate.piece_ns();
         // Where all is asked for, what is asked of one waits for what others have asked of it.
-        let ask_pieces = match shape {
+        let ask_pieces = match &shape {
             Shape::Two(_) => 4,
             Shape::Branches(_) => 2 * ANSWERS_PER_MEMBER_MAX as u64,
         };
         Some(Self {
-            plan: *plan,
-            shape,
+            plan: plan.clone(),
             me,
             have,
             made_ns: now_ns,
             begun_ns: None,
-            sender: Sender::new(plan, shape, me)?,
+            sender: Sender::new(plan, &shape, me)?,
             assemblies: Assemblies::default(),
             asks: Asks::new(ask_pieces * (u64::from(plan.link.latency_ns) + piece_ns), plan.link.stall_ns.into()),
             estimate,
-            feeds: Feeds::new(shape, me, now_ns),
+            feeds: Feeds::new(&shape, me, now_ns),
+            shape,
             branch: Branch::default(),
             look_ns: if is_home { u64::MAX } else { now_ns },
             others: Others::default(),
@@ -144,11 +144,12 @@ impl Machine {
         &self.have
     }
 
-    /// At home: how many pieces those next to it have, as far as is known, and how many members are whole or lost.
+    /// At home: how many pieces those next to it have, as far as is known, and how many nodes are whole or lost.
     #[must_use]
     pub fn progress(&self) -> (u32, u32) {
         let left = u32::try_from(self.sender.left()).unwrap_or(u32::MAX);
-        let settled = self.roll.as_ref().map_or(0, Roll::settled);
+        let io_nodes = self.plan.topology.io_nodes();
+        let settled = self.roll.as_ref().map_or(0, |roll| roll.settled_but(io_nodes));
         (self.have.count().saturating_sub(left), settled)
     }
 
@@ -250,7 +251,7 @@ impl Machine {
             self.others.hit();
             self.asks.got(piece, assembly.from, now_ns);
             if self.feeds.got(piece, assembly.from) {
-                self.estimate.confirm(self.shape);
+                self.estimate.confirm(&self.shape);
             }
             self.keep(piece, now_ns);
             self.say_arrived(piece);
@@ -399,9 +400,8 @@ impl Machine {
             }
             return;
         }
-        let shape = self.shape;
-        let above = |member| match shape {
-            Shape::Two(trees) => trees.parent(0, member),
+        let above = |member| match &self.shape {
+            Shape::Two(trees) => trees.flat().parent(0, member),
             Shape::Branches(_) => HOME,
         };
         if let Some((to, members)) = self.reports.next(now_ns, patience_ns, stall_ns, above) {

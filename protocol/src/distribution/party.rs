@@ -26,6 +26,8 @@ pub struct Tally {
     pub answered: u64,
     /// Pieces that were not those of the file.
     pub wrong: u64,
+    /// What came of pieces from members of other psets, on the link with all headers, bytes.
+    pub crossed_bytes: u64,
 }
 
 /// What is to be done next.
@@ -79,7 +81,7 @@ impl Party {
     #[must_use]
     pub fn new(plan: &Plan, key: TransferKey, roster: Roster, me: u32, seed: u64, now_ns: u64) -> Option<Self> {
         let machine = Machine::new(plan, me, seed, now_ns)?;
-        Some(Self { plan: *plan, key, roster, me, machine, tally: Tally::default() })
+        Some(Self { plan: plan.clone(), key, roster, me, machine, tally: Tally::default() })
     }
 
     /// What is known of the transfer beforehand.
@@ -88,9 +90,21 @@ impl Party {
         &self.plan
     }
 
+    /// Who its members are.
+    #[must_use]
+    pub const fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
     /// Its machine.
     pub const fn machine(&mut self) -> &mut Machine {
         &mut self.machine
+    }
+
+    /// As [`Machine::is_needed`].
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        self.machine.is_needed()
     }
 
     /// What it counted.
@@ -119,6 +133,9 @@ impl Party {
         match content {
             Content::Packet { piece, packet, bytes } => {
                 self.tally.packets_received += 1;
+                if self.plan.topology.is_across(from, self.me) {
+                    self.tally.crossed_bytes += bytes.len() as u64 + u64::from(self.plan.overhead_bytes);
+                }
                 let kept = self.machine.arrived(from, piece, PacketSet::one(packet), elapsed_ns, now_ns);
                 if kept == PacketSet::one(packet) {
                     keep(piece, packet, bytes);

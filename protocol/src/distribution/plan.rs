@@ -5,7 +5,7 @@ use super::scheme::Scheme;
 use crate::ids::Generation;
 use crate::limits::{MEMBERS_PER_TRANSFER_MAX, PIECE_NS_MAX, PIECES_PER_TRANSFER_MAX};
 use crate::program::tree::NODE_BYTES;
-use crate::trees::{Branches, TwoTrees};
+use crate::trees::{Branches, Topology, TreesOverPsets};
 
 /// A transfer, unlike any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,7 @@ pub struct Link {
 }
 
 /// See this module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Which transfer.
     pub transfer: TransferId,
@@ -43,6 +43,8 @@ pub struct Plan {
     pub overhead_bytes: u32,
     /// Members beside home, which is 0: 1 to this.
     pub members: u32,
+    /// Which of them are near each other, if anything is known of that.
+    pub topology: Topology,
     /// How.
     pub scheme: Scheme,
     /// Over what.
@@ -70,6 +72,9 @@ pub enum PlanError {
     /// None, or more than [`MEMBERS_PER_TRANSFER_MAX`].
     #[error("{0} members, of 1 to {MEMBERS_PER_TRANSFER_MAX}")]
     Members(u32),
+    /// Its psets have other members.
+    #[error("{0} members, of psets with {1}")]
+    Psets(u32, u32),
 }
 
 impl Plan {
@@ -100,6 +105,9 @@ impl Plan {
         }
         if !(1..=MEMBERS_PER_TRANSFER_MAX).contains(&self.members) {
             return Err(PlanError::Members(self.members));
+        }
+        if let Some(of_psets) = self.topology.members().filter(|of_psets| *of_psets != self.members) {
+            return Err(PlanError::Psets(self.members, of_psets));
         }
         Ok(())
     }
@@ -181,8 +189,8 @@ impl Plan {
 
     /// The two trees over its members.
     #[must_use]
-    pub const fn two_trees(&self) -> TwoTrees {
-        TwoTrees::new(self.members)
+    pub fn two_trees(&self) -> TreesOverPsets {
+        TreesOverPsets::new(self.members, &self.topology)
     }
 
     /// The branches that its members are in, at most so many.

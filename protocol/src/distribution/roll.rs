@@ -61,9 +61,10 @@ impl Roll {
         self.settled.covers(1, self.members)
     }
 
-    /// How many are whole or lost.
-    pub(super) fn settled(&self) -> u32 {
-        self.settled.count()
+    /// How many are whole or lost but for these.
+    pub(super) fn settled_but(&self, others: impl Iterator<Item = u32>) -> u32 {
+        let others = others.filter(|other| self.settled.covers(*other, *other)).count();
+        self.settled.count() - others as u32
     }
 
     pub(super) fn lost(&self) -> &[u32] {

@@ -28,6 +28,13 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Whether trees take members' psets into account, with the I/O nodes of all of them as members. In the published
+    /// scheme nearly all bytes come from whoever is asked for them, at random among all, and its figures rest on that.
+    #[must_use]
+    pub const fn knows_psets(self) -> bool {
+        matches!(self, Self::TwoTrees)
+    }
+
     /// The published scheme in the form that it prefers, for so many members: two layers, *k* heads in the first, each
     /// with the same number *h* of children, as far as that divides, and *h* at most *k*.
     ///

@@ -8,6 +8,8 @@ use crate::trees::Place;
 
 /// Of those that are asked at random, so many are tried until one may have what is wanted.
 const HOLDER_TRIES: u32 = 12;
+/// So many of them are of the member's own pset, unless whoever was asked last did not have it.
+const NEAR_TRIES: u32 = 8;
 /// Where members stand still, who does not answer is silent when nothing was heard of it for so many times that an
 /// answer may take, besides.
 const SILENT_TIMES: u64 = 2;
@@ -43,7 +45,7 @@ impl Machine {
         // Perhaps one of those that did not answer does now.
         let had_suspects = self.others.forgive();
         // Where all should have it, and there is nobody to ask, home is.
-        let is_due = match self.shape {
+        let is_due = match &self.shape {
             Shape::Two(trees) => self.estimate.all_have_by(trees, piece) <= elapsed_ns,
             Shape::Branches(_) => had_suspects || self.others.has_liars(),
         };
@@ -55,7 +57,7 @@ impl Machine {
 
     /// Whether too many in a row did not have what they were asked for.
     pub(super) fn is_home_wanted(&self, piece: u32) -> bool {
-        let steps = match self.shape {
+        let steps = match &self.shape {
             Shape::Two(trees) => trees.depth(tree_of(piece), self.me),
             Shape::Branches(_) => BRANCH_STEPS,
         };
@@ -73,16 +75,17 @@ impl Machine {
     }
 
     fn holder(&mut self, piece: u32, elapsed_ns: u64) -> Option<u32> {
-        for _ in 0..HOLDER_TRIES {
-            let member = self.random_member(piece)?;
-            let is_likely = match self.shape {
+        for number in 0..HOLDER_TRIES {
+            let is_near = number < NEAR_TRIES && self.others.misses() == 0;
+            let member = self.random_member(piece, is_near)?;
+            let is_likely = match &self.shape {
                 // What is late at a member is late below it.
                 Shape::Two(trees) => {
                     !trees.is_below(tree_of(piece), member, self.me)
                         && self.estimate.all_have_by(trees, piece) <= elapsed_ns
                 }
                 Shape::Branches(tree) => {
-                    let by_ns = self.estimate.serves_by(tree, member, piece);
+                    let by_ns = self.estimate.serves_by(*tree, member, piece);
                     by_ns.is_some_and(|by_ns| by_ns <= elapsed_ns)
                 }
             };
@@ -93,10 +96,18 @@ impl Machine {
         None
     }
 
-    fn random_member(&mut self, piece: u32) -> Option<u32> {
-        match self.shape {
-            Shape::Two(_) => Some(self.choose(self.plan.members) + 1),
+    fn random_member(&mut self, piece: u32, is_near: bool) -> Option<u32> {
+        match &self.shape {
+            Shape::Two(trees) => {
+                let topology = trees.topology();
+                let near = topology.neighbours(topology.place(self.me).0).filter(|_| is_near);
+                let (first, last) = near.unwrap_or(1..=self.plan.members).into_inner();
+                // Home is asked in another way.
+                let first = first.max(1);
+                (first <= last).then(|| first + self.choose(last - first + 1))
+            }
             Shape::Branches(tree) => {
+                let tree = *tree;
                 let branch = piece % tree.branches();
                 let numbers = (self.plan.members - branch).div_ceil(tree.branches());
                 let number = self.choose(numbers);
@@ -121,7 +132,7 @@ impl Machine {
             self.others.miss();
             let about = piece.or_else(|| self.branch_piece_of(from));
             if let (Some(about), Some(begun_ns)) = (about, self.begun_ns) {
-                self.estimate.correct(self.shape, from, about, now_ns.saturating_sub(begun_ns));
+                self.estimate.correct(&self.shape, from, about, now_ns.saturating_sub(begun_ns));
             }
         }
         self.look(now_ns);

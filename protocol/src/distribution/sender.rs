@@ -23,7 +23,7 @@ pub(super) struct Sender {
     pub(super) lanes: Lanes,
     /// Pieces for those below in a branch, each with the number of the next of them that it goes to.
     pushes: VecDeque<(u32, u32)>,
-    shape: Shape,
+    is_two_trees: bool,
     /// What was asked for, which goes first: somebody waits for it.
     answers: VecDeque<Burst>,
     /// When the link is free.
@@ -43,14 +43,22 @@ const CREDIT_PIECES: u64 = 2;
 
 impl Sender {
     /// `None` if there is no memory for it.
-    pub(super) fn new(plan: &Plan, shape: Shape, me: u32) -> Option<Self> {
+    pub(super) fn new(plan: &Plan, shape: &Shape, me: u32) -> Option<Self> {
         let (lanes, pushes, answers) = (Lanes::new(plan, shape, me)?, VecDeque::new(), VecDeque::new());
-        Some(Self { lanes, shape, pushes, answers, free_ns: 0, credit_ns: 0, answered: 0 })
+        Some(Self {
+            lanes,
+            is_two_trees: matches!(shape, Shape::Two(_)),
+            pushes,
+            answers,
+            free_ns: 0,
+            credit_ns: 0,
+            answered: 0,
+        })
     }
 
     /// A piece is there to be passed on. Whether there was memory to note that.
     pub(super) fn push(&mut self, piece: u32) -> bool {
-        if let Shape::Two(_) = self.shape {
+        if self.is_two_trees {
             return self.lanes.push(piece);
         }
         let has_room = self.pushes.try_reserve(1).is_ok();

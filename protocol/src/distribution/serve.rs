@@ -64,11 +64,11 @@ impl Machine {
 
     /// Sends whatever its link has room for now.
     pub(super) fn send(&mut self, now_ns: u64) {
-        let (shape, me) = (self.shape, self.me);
-        let below = |piece, number| match shape {
-            Shape::Two(_) => None,
-            Shape::Branches(tree) if me == HOME => (number == 0).then_some(piece % tree.branches() + 1),
-            Shape::Branches(tree) => tree.children(me).nth(number as usize),
+        let me = self.me;
+        let tree = if let Shape::Branches(tree) = self.shape { Some(tree) } else { None };
+        let below = |piece, number| match tree? {
+            tree if me == HOME => (number == 0).then_some(piece % tree.branches() + 1),
+            tree => tree.children(me).nth(number as usize),
         };
         while let Some(burst) = self.sender.next(&self.plan, me == HOME, now_ns, below) {
             let Burst { to, piece, packets } = burst;

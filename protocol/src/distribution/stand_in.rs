@@ -1,8 +1,8 @@
 //! Who sends to whom when a member of two trees is silent or slow: it, and how fast its links are, is not missed.
 //!
 //! Two members send to each, and each sends to two. When one fails, those that would send to it send to those it would
-//! send to instead, so that nobody has more to do than before ([`TwoTrees::stand_in`](crate::trees::TwoTrees)). They
-//! get all from the first piece on that they lack. A slow member is found out by those that send to it
+//! send to instead, so that nobody has more to do than before ([`stand_in`](crate::trees::TreesOverPsets::stand_in)).
+//! They get all from the first piece on that they lack. A slow member is found out by those that send to it
 //! ([`Lanes`](super::lanes)), and what it lacks from then on it asks for, as fast as it can take that; one that is
 //! silent, or slow only in what it sends, by those to which it should send.
 
@@ -77,7 +77,7 @@ impl Machine {
 
     /// One says that it is failing, or one above it says so.
     pub(super) fn is_said_to_fail(&mut self, tree: usize, who: u32, by: u32, now_ns: u64) {
-        let Shape::Two(trees) = self.shape else { return };
+        let Shape::Two(trees) = self.shape.clone() else { return };
         if (0..2).any(|tree| trees.is_below(tree, who, by)) {
             self.is_failing(tree, who, now_ns);
         }
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     fn ask_to_be_adopted(&mut self, tree: usize, now_ns: u64) {
-        let Shape::Two(trees) = self.shape else { return };
+        let Shape::Two(trees) = self.shape.clone() else { return };
         let patience_ns = 4 * self.asks.patience_ns() + u64::from(self.plan.link.stall_ns);
         let (Some(first), feed) = (self.low(tree), &mut self.feeds.feeds[tree]) else { return };
         let (instead_of, is_sure) = (feed.parent, feed.is_failing);
@@ -140,7 +140,7 @@ impl Machine {
 
     /// Somebody sends the pieces of a tree from now on.
     pub(super) fn adopted(&mut self, tree: usize, by: u32, now_ns: u64) {
-        let Shape::Two(trees) = self.shape else { return };
+        let Shape::Two(trees) = self.shape.clone() else { return };
         let me = self.me;
         // It may have been found out since it was asked.
         if self.others.is_liar(by) {
@@ -155,7 +155,7 @@ impl Machine {
     /// Somebody asks to get what another would. If that one is said to be silent, it is asked whether it is.
     pub(super) fn adopt(&mut self, orphan: Orphan, is_sure: bool, now_ns: u64) {
         let Orphan { tree, who, parent, .. } = orphan;
-        let Shape::Two(trees) = self.shape else { return };
+        let Shape::Two(trees) = self.shape.clone() else { return };
         let has_begun = self.me != HOME || self.begun_ns.is_some();
         // Nobody gets what it sends from itself, round about.
         let is_shape = tree < 2 && who != parent && trees.is_below(tree, who, parent) && parent != HOME;
@@ -202,7 +202,7 @@ impl Machine {
 
     /// Says to all below a member that is slow or silent, but for one, that they shall turn to others.
     pub(super) fn warn_those_below(&mut self, who: u32, but: Option<u32>, now_ns: u64) {
-        let Shape::Two(trees) = self.shape else { return };
+        let Shape::Two(trees) = self.shape.clone() else { return };
         for tree in 0..2 {
             for below in trees.children(tree, who).into_iter().flatten().filter(|below| Some(*below) != but) {
                 if below == self.me {

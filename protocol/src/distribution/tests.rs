@@ -1,5 +1,6 @@
 //! Whole transfers in a small world, and what members do one by one.
 
+mod psets;
 mod world;
 
 use alloc::collections::BTreeMap;
@@ -15,6 +16,7 @@ use self::world::{Network, SECOND_NS, SOUND, Trouble, World, key};
 use super::packet::{Content, Envelope, TransferKey, decode, encode};
 use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message, Outcome};
 use super::{PacketSet, PieceSet, Plan, PlanError, Scheme};
+use crate::trees::Topology;
 
 const BRANCHES: Scheme = Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst };
 
@@ -85,7 +87,7 @@ proptest! {
     ) {
         let troubles = troubles.into_iter().filter(|(member, _)| *member <= members).collect();
         let network = Network { lost, doubled, changed, late_ns };
-        let mut world = World::new(plan(bytes, members, scheme), network, troubles, seed);
+        let mut world = World::new(&plan(bytes, members, scheme), network, troubles, seed);
         world.all_leave = all_leave;
         world.run().check()?;
     }
@@ -121,7 +123,7 @@ fn without_faults_everything_is_sent_once() {
     let published = [1, 2, 8, 30].map(|members| (members, Scheme::published(members)));
     for (members, scheme) in two_trees.into_iter().chain(published).chain([(30, BRANCHES)]) {
         let plan = plan(40_000, members, scheme);
-        let world = World::new(plan, SOUND, BTreeMap::new(), 1).run();
+        let world = World::new(&plan, SOUND, BTreeMap::new(), 1).run();
         world.check().expect("it is there");
         let packets: u64 = (0..plan.pieces()).map(|piece| u64::from(plan.packets(piece).count())).sum();
         let most = match scheme {
@@ -140,7 +142,7 @@ fn without_faults_everything_is_sent_once() {
 #[test]
 fn who_sends_wrong_pieces_is_found_and_avoided() {
     for liar in 1..=15 {
-        let world = World::new(plan(30_000, 15, Scheme::TwoTrees), SOUND, [(liar, Trouble::Lies)].into(), 1).run();
+        let world = World::new(&plan(30_000, 15, Scheme::TwoTrees), SOUND, [(liar, Trouble::Lies)].into(), 1).run();
         world.check().expect("all others are whole");
         // Half of the members pass on in one tree, the rest in the other, but for the last.
         assert_eq!(world.accused, if liar == 15 { [].into() } else { [liar].into() });
@@ -152,7 +154,7 @@ fn a_member_that_dies_at_any_time_costs_the_others_nothing_but_time() {
     for member in 1..=15 {
         for step in 0..4 {
             let troubles = [(member, Trouble::Dies(step * 10_000))].into();
-            let world = World::new(plan(20_000, 15, Scheme::TwoTrees), SOUND, troubles, step + 1).run();
+            let world = World::new(&plan(20_000, 15, Scheme::TwoTrees), SOUND, troubles, step + 1).run();
             world.check().expect("all others are whole");
             // It may have been whole before.
             let lost = world.lost.expect("home knows");
@@ -169,7 +171,7 @@ fn members_leave_when_all_is_over_and_who_comes_later_still_gets_all() {
         for troubles in [BTreeMap::new(), late.into()] {
             let network = Network { lost, ..SOUND };
             let is_late = !troubles.is_empty();
-            let mut world = World::new(plan(20_000, members, Scheme::TwoTrees), network, troubles, 1);
+            let mut world = World::new(&plan(20_000, members, Scheme::TwoTrees), network, troubles, 1);
             world.all_leave = true;
             let world = world.run();
             world.check().expect("all are whole");
@@ -214,7 +216,7 @@ fn plan_of_three() -> Plan {
 fn what_a_member_has_is_not_sent_to_it() {
     let plan = plan(60_000, 15, Scheme::TwoTrees);
     let all = (1..=15).map(|member| (member, Trouble::Holds(1))).collect();
-    let world = World::new(plan, SOUND, all, 1).run();
+    let world = World::new(&plan, SOUND, all, 1).run();
     world.check().expect("they have it");
     let all = 15 * u64::from(plan.pieces() * plan.packets(0).count());
     // What was sent before they could say so.
@@ -253,12 +255,12 @@ fn those_who_have_all_help_the_others_whatever_is_lost() {
     let network = Network { lost: 200, ..SOUND };
     for kept in [1, 2, 5, 8, 14] {
         let held = (1..=kept).map(|member| (member, Trouble::Holds(1))).collect();
-        let world = World::new(plan, network, held, u64::from(kept)).run();
+        let world = World::new(&plan, network, held, u64::from(kept)).run();
         world.check().expect("all have it");
         assert!(world.lost.as_ref().is_some_and(|lost| lost.is_empty()));
     }
     let all = (1..=15).map(|member| (member, Trouble::Holds(1))).collect();
-    let world = World::new(plan, network, all, 1).run();
+    let world = World::new(&plan, network, all, 1).run();
     world.check().expect("they have it");
     let whole = 15 * u64::from(plan.pieces() * plan.packets(0).count());
     assert!(world.sent < whole / 8, "{} datagrams of {whole}", world.sent);
@@ -268,15 +270,18 @@ fn those_who_have_all_help_the_others_whatever_is_lost() {
 fn plans_that_cannot_be_carried_out_are_refused() {
     let good = plan(30_000, 9, Scheme::TwoTrees);
     assert_eq!(good.check(), Ok(()));
-    assert_eq!(Plan { bytes: 0, ..good }.check(), Err(PlanError::Empty));
-    assert_eq!(Plan { bytes: 8_193_000, ..good }.check(), Err(PlanError::Pieces(8193)));
+    assert_eq!(Plan { bytes: 0, ..good.clone() }.check(), Err(PlanError::Empty));
+    assert_eq!(Plan { bytes: 8_193_000, ..good.clone() }.check(), Err(PlanError::Pieces(8193)));
     // With the proof one more.
-    assert_eq!(Plan { piece_bytes: 6301, ..good }.check(), Err(PlanError::Packets(65)));
-    assert_eq!(Plan { packet_bytes: 65_526, ..good }.check(), Err(PlanError::Packet(65_536)));
-    assert_eq!(Plan { members: 0, ..good }.check(), Err(PlanError::Members(0)));
+    assert_eq!(Plan { piece_bytes: 6301, ..good.clone() }.check(), Err(PlanError::Packets(65)));
+    assert_eq!(Plan { packet_bytes: 65_526, ..good.clone() }.check(), Err(PlanError::Packet(65_536)));
+    assert_eq!(Plan { members: 0, ..good.clone() }.check(), Err(PlanError::Members(0)));
+    let topology = Topology::of_psets([4, 5]).expect("memory");
+    assert_eq!(Plan { topology: topology.clone(), ..good.clone() }.check(), Err(PlanError::Psets(9, 10)));
+    assert_eq!(Plan { topology, members: 10, ..good.clone() }.check(), Ok(()));
     let slow = Link { bytes_per_second: 1, latency_ns: 0, stall_ns: 0 };
-    assert!(matches!(Plan { link: slow, ..good }.check(), Err(PlanError::Slow(_))));
-    assert!(Machine::new(&Plan { link: slow, ..good }, 1, 1, 0).is_none());
+    assert!(matches!(Plan { link: slow, ..good.clone() }.check(), Err(PlanError::Slow(_))));
+    assert!(Machine::new(&Plan { link: slow, ..good.clone() }, 1, 1, 0).is_none());
 }
 
 #[test]

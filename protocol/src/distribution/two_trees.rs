@@ -75,7 +75,7 @@ pub(super) struct Feeds {
 }
 
 impl Feeds {
-    pub(super) fn new(shape: Shape, me: u32, now_ns: u64) -> Self {
+    pub(super) fn new(shape: &Shape, me: u32, now_ns: u64) -> Self {
         let feed = |tree: usize| {
             let parent = match shape {
                 Shape::Two(trees) => trees.parent(tree, me),
@@ -206,14 +206,14 @@ impl Machine {
         if feed.is_left || self.begun_ns.is_none() || next >= self.plan.pieces() {
             return false;
         }
-        let depth = match self.shape {
+        let depth = match &self.shape {
             Shape::Two(trees) => u64::from(trees.depth(tree, self.me)),
             Shape::Branches(_) => 0,
         };
         let late_ns = (LATE_PIECES + depth * LATE_PIECES_MORE) * self.estimate.piece_ns()
             + 8 * u64::from(self.plan.link.latency_ns)
             + u64::from(self.plan.link.stall_ns);
-        let by_ns = self.estimate.has_by(self.shape, self.me, next);
+        let by_ns = self.estimate.has_by(&self.shape, self.me, next);
         by_ns.is_some_and(|by_ns| by_ns.saturating_add(late_ns) < self.elapsed_ns(now_ns))
     }
 
@@ -268,7 +268,7 @@ impl Machine {
         let paces_ns = (QUIET_PACES * feed.pace_ns).min(usual_ns + u64::from(self.plan.link.stall_ns));
         let quiet_ns = usual_ns.max(paces_ns) + 2 * u64::from(self.plan.link.latency_ns);
         let begun_ns = self.begun_ns.unwrap_or(now_ns);
-        let expected_ns = begun_ns + self.estimate.has_by(self.shape, self.me, low).unwrap_or(0);
+        let expected_ns = begun_ns + self.estimate.has_by(&self.shape, self.me, low).unwrap_or(0);
         let at_ns = feed.heard_ns.max(expected_ns) + quiet_ns;
         if at_ns > now_ns {
             return at_ns;

@@ -20,6 +20,12 @@ impl InOrder {
         Self { count: if count > 1 << 31 { 1 << 31 } else { count } }
     }
 
+    /// How many places there are.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
     /// The place at the top; 0 if there is none.
     #[must_use]
     pub const fn root(self) -> u32 {

@@ -12,6 +12,7 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{
     Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
@@ -66,7 +67,7 @@ fn report() -> RankReport {
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
         retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
         barriers: 12,
-        transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15 }],
+        transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15, crossed_bytes: 16 }],
     }
 }
 
@@ -122,6 +123,7 @@ fn staging() -> Staging {
     let scheme = Scheme::published(7);
     Staging {
         home: PsetId(1),
+        psets: PsetTable::new(12, 8),
         mtu: 9000,
         bytes_per_second: 1000,
         latency_ns: 7,
@@ -335,7 +337,7 @@ fn pset() {
     line(&mut table, "Alive", &FromPset::Alive);
     let of = FileOfJob { job: JOB, file: 2 };
     let (elapsed_ns, bytes_sent) = (500, 600);
-    let end = TransferEnd { of, pieces: 3, elapsed_ns, bytes_sent, answered: 4, lost: 1, first_lost: vec![5] };
+    let end = TransferEnd { of, pieces: 3, elapsed_ns, bytes_sent, answered: 4, lost: 1, first_lost: vec![NodeId(5)] };
     line(&mut table, "Transferred", &FromPset::Transferred(end));
     line(&mut table, "Transferring", &FromPset::Transferring(TransferProgress { of, bytes: 700, whole: 6 }));
     let file = KeepFile { transfer: transfer(), nodes: vec![node], file: "/f".into() };

@@ -47,6 +47,7 @@ mod shared_memory;
 mod signals;
 mod signals_sent;
 mod sockets;
+mod staged_psets;
 mod staging;
 mod staging_faults;
 mod staging_scale;

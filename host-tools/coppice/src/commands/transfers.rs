@@ -38,6 +38,9 @@ pub(super) fn line(transfer: &TransferView) -> String {
         };
         let asked = counted(members.asked, "piece");
         line.push_str(&format!("; {of} asked for {asked}, gave each other {}", members.answered));
+        if members.crossed_bytes > 0 {
+            line.push_str(&format!(", got {} from other psets", show_bytes(members.crossed_bytes)));
+        }
         if members.wrong > 0 {
             line.push_str(&format!(", and got {} that failed the hash", members.wrong));
         }
@@ -87,7 +90,7 @@ pub(super) mod tests {
             "transfer of /in/a: 4.0 MiB to 8 nodes by two trees in 400 ms, 1.19 times what a link takes (12.5 MB/s); \
              the I/O node sent 4.2 MiB"
         );
-        let members = Some(MembersView { nodes: 6, asked: 9, answered: 7, wrong: 1 });
+        let members = Some(MembersView { nodes: 6, asked: 9, answered: 7, wrong: 1, crossed_bytes: 3 << 20 });
         let (lost_nodes, branches) = (vec![4, 5], Some(3));
         let hurt = TransferView {
             path: None,
@@ -104,8 +107,8 @@ pub(super) mod tests {
             line(&hurt),
             "transfer of the program: 4.0 MiB to 8 nodes by a tree with 3 heads in 400 ms, 1.19 times what a link \
              takes (12.5 MB/s as nobody stated another); the I/O node sent 4.2 MiB, 2 pieces of it asked for; 6 nodes \
-             asked for 9 pieces, gave each other 7, and got 1 that failed the hash; 3 nodes did not say that they have \
-             it: 4-5, …"
+             asked for 9 pieces, gave each other 7, got 3.0 MiB from other psets, and got 1 that failed the hash; 3 \
+             nodes did not say that they have it: 4-5, …"
         );
     }
 }

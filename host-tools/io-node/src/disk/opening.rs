@@ -23,7 +23,7 @@ use crate::files::{Porter, Root};
 pub(super) struct Order {
     pub spec: StartJob,
     pub descriptors: JobDescriptors,
-    /// Its staged files have their home here.
+    /// Its staged files are sent from here.
     pub staging: Option<Permit>,
     pub place: JobPlace,
     pub owed: OwedOpen,
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     pub root: Root,
     /// Its program.
     pub program: Program,
-    /// Its staged files, if they have their home here.
+    /// Its staged files, if they are sent from here.
     pub staged: Option<(Vec<StagedFile>, Permit)>,
     /// The files that it may have open.
     pub descriptors: JobDescriptors,
@@ -110,7 +110,7 @@ fn start_thread(order: ToOpen) {
 
 /// Opens a file that is to be sent.
 fn open_kept(KeepOrder { order, permit, descriptors, owed }: KeepOrder) {
-    let file = distribution::open_kept(&order);
+    let file = distribution::open_kept(&order, permit.pset());
     owed.pay(file.map(|file| Box::new(OpenedKeep { order, file, permit, descriptors })));
 }
 
@@ -121,7 +121,7 @@ fn work_for_job(Order { spec, descriptors, staging, place, owed }: Order) {
         Ok(opened) => opened,
         Err(reason) => return owed.pay(Err(reason)),
     };
-    let staged = match staging.map(|permit| Ok((distribution::open(&spec)?, permit))).transpose() {
+    let staged = match staging.map(|permit| Ok((distribution::open(&spec, permit.pset())?, permit))).transpose() {
         Ok(staged) => staged,
         Err(reason) => return owed.pay(Err(reason)),
     };

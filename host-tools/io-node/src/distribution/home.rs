@@ -1,4 +1,5 @@
-//! The home of one transfer: carries out what its machine says, with the bytes of the file.
+//! The home of one transfer, or whoever is that for the nodes of its pset, as home is another's: carries out what its
+//! machine says, with the bytes of the file.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use coppice_endpoint::DatagramPort;
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
 use coppice_protocol::distribution::packet::HEADER_BYTES;
-use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, TransferId};
+use coppice_protocol::distribution::{HOME, Outcome, PacketSet, Party, Plan, Step, TransferId};
 use coppice_protocol::keep::KeepProgress;
 use coppice_protocol::transfer::{FileOfJob, TransferProgress};
 use rustix::io::Errno;
@@ -16,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::homes::Permit;
 use super::piece::{Kept, Piece};
+use super::received::Received;
 use super::report::{Said, Says, Watch, end_of};
 use crate::disk::{JobPlace, Program};
 use crate::files::Result;
@@ -94,14 +96,43 @@ impl Cause {
     }
 }
 
+/// Where the bytes are.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// On the host's disk.
+    Stored {
+        /// The file.
+        file: Arc<Program>,
+        /// Pieces that were wanted last.
+        kept: Kept,
+    },
+    /// As far as they came, in memory.
+    Received(Received),
+}
+
+impl Source {
+    /// A file of the host's.
+    pub(super) fn stored(file: Program) -> Self {
+        Self::Stored { file: Arc::new(file), kept: Kept::default() }
+    }
+
+    fn get(&mut self, piece: u32) -> Option<Rc<Piece>> {
+        match self {
+            Self::Stored { kept, .. } => kept.get(piece),
+            Self::Received(received) => received.get(piece),
+        }
+    }
+}
+
 /// See this module.
 #[derive(Debug)]
 pub(super) struct Home {
     /// Also of whatever reads for it.
     cause: Cause,
     party: Party,
-    file: Arc<Program>,
-    kept: Kept,
+    /// Home is another's.
+    passes_on: bool,
+    source: Source,
     /// At most [`READS_PER_TRANSFER_MAX`].
     bursts: Vec<Burst>,
     /// Datagrams that came since it had done all that there was to do.
@@ -113,14 +144,18 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The home of a file, which begins.
-    pub(super) fn begin(cause: Cause, mut party: Party, file: Program, now_ns: u64) -> Self {
-        party.machine().begin(now_ns);
+    /// Begins, as that member.
+    pub(super) fn begin(cause: Cause, mut party: Party, me: u32, source: Source, now_ns: u64) -> Self {
+        match &source {
+            _ if me == HOME => party.machine().begin(now_ns),
+            Source::Stored { .. } => party.machine().holds_all(now_ns),
+            Source::Received(_) => {}
+        }
         Self {
             cause,
             party,
-            file: Arc::new(file),
-            kept: Kept::default(),
+            passes_on: me != HOME,
+            source,
             bursts: Vec::new(),
             heard: 0,
             begun_ns: now_ns,
@@ -136,8 +171,13 @@ impl Home {
             return;
         }
         self.heard += 1;
-        // Nobody needs to send bytes to where they come from, and none are kept.
-        if let Err(error) = self.party.receive(source, datagram, now_ns, |_, _, _| {}) {
+        // Nobody needs to send bytes to where they are, and none are kept.
+        let keep = |piece, packet, bytes: &[u8]| {
+            if let Source::Received(received) = &mut self.source {
+                received.keep(piece, packet, bytes);
+            }
+        };
+        if let Err(error) = self.party.receive(source, datagram, now_ns, keep) {
             tracing::debug!(cause = %self.cause, %source, %error, "datagram of no use");
         }
     }
@@ -150,13 +190,20 @@ impl Home {
                 for burst in self.bursts.iter_mut().filter(|burst| burst.piece == piece) {
                     burst.content = Some(Rc::clone(&content));
                 }
-                self.kept.keep(piece, content);
+                if let Source::Stored { kept, .. } = &mut self.source {
+                    kept.keep(piece, content);
+                }
             }
             Err(error) => {
                 self.bursts.retain(|burst| burst.piece != piece);
                 self.fail(piece, error);
             }
         }
+    }
+
+    /// Whether it passes on what another sends, and nobody wants anything of it any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.passes_on && self.is_over && self.bursts.is_empty() && !self.party.is_needed()
     }
 
     /// Does what there is to do, as far as there is room for it.
@@ -180,7 +227,9 @@ impl Home {
                 continue;
             }
             self.heard = 0;
-            if let Some((bytes, whole)) = self.watch.look(&mut self.party, now_ns) {
+            if !self.passes_on
+                && let Some((bytes, whole)) = self.watch.look(&mut self.party, now_ns)
+            {
                 ways.says.goes_on(self.cause.progress(bytes, whole));
             }
             let due_ns = self.party.machine().due_ns();
@@ -196,23 +245,43 @@ impl Home {
         match step {
             Step::Datagram { to, bytes } => ways.port.send(to, bytes),
             Step::Packets { to, piece, packets } => {
-                let content = self.kept.get(piece);
+                let content = self.source.get(piece);
                 let is_new = content.is_none() && self.bursts.iter().all(|burst| burst.piece != piece);
                 self.bursts.push(Burst { to, piece, packets, content });
                 if is_new {
                     self.start_reading(piece, ways);
                 }
             }
+            Step::Check { piece } => {
+                // As short as on a node, where it is done in one go, too.
+                let is_right =
+                    if let Source::Received(received) = &mut self.source { received.check(piece) } else { false };
+                self.party.checked(piece, is_right, now_ns);
+            }
+            Step::Wrong { piece, from } => {
+                let from = from.and_then(|member| self.party.roster().station(member));
+                tracing::error!(cause = %self.cause, piece, ?from, "a piece is not what the file's hash says");
+            }
+            Step::End(Outcome::Whole) => {
+                tracing::debug!(cause = %self.cause, "all of the file is here, for this pset's nodes");
+                self.is_over = true;
+                self.party.machine().withdraw(now_ns);
+            }
+            Step::End(Outcome::Silence) => {
+                self.is_over = true;
+                let (cause, tally) = (&self.cause, self.party.tally());
+                tracing::warn!(%cause, ?tally, "the file does not come from its home any more");
+            }
             Step::End(outcome) => self.say_end(&outcome, ways, now_ns),
-            // Home puts no pieces together.
-            Step::Check { .. } | Step::Wrong { .. } => {}
         }
     }
 
     /// Reads a piece now if the host has it in memory, else on a thread.
     fn start_reading(&mut self, piece: u32, ways: Ways<'_>) {
-        let plan = *self.party.plan();
-        let start = match Piece::start(&plan, &self.file, piece) {
+        // What came and is right is not given away before all is over.
+        let Source::Stored { file, .. } = &self.source else { return self.read(piece, Err(Errno::NOENT)) };
+        let plan = self.party.plan().clone();
+        let start = match Piece::start(&plan, file, piece) {
             Ok(start) if start.is_done() => return self.read(piece, Piece::finish(&plan, piece, start)),
             Ok(start) => start,
             Err(error) => return self.read(piece, Err(error)),
@@ -227,7 +296,7 @@ impl Home {
     }
 
     fn send(&mut self, port: &DatagramPort<Device>, burst: &Burst, now_ns: u64) {
-        let plan = *self.party.plan();
+        let plan = self.party.plan().clone();
         let Burst { to, piece, packets, content: Some(content) } = burst else { return };
         for packet in packets.numbers() {
             let Some(bytes) = content.packet(&plan, *piece, packet) else { continue };

@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use coppice_endpoint::DatagramPort;
-use coppice_protocol::distribution::{HOME, Party, TransferId, packet};
+use coppice_protocol::distribution::{Party, Plan, TransferId, packet};
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::keep::{KeepFile, KeptTransfer};
 use coppice_protocol::pset::StartJob;
-use coppice_protocol::staging::{Roster, Staging};
-use coppice_protocol::world::World;
+use coppice_protocol::staging::Staging;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::alarm::Alarm;
-use super::home::{Cause, Home, Pause, Read, Ways};
+use super::home::{Cause, Home, Pause, Read, Source, Ways};
+use super::received::Received;
 use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
 use crate::disk::JobPlace;
-use crate::limits::{DATAGRAMS_PER_WAKE_MAX, TRANSFERS_MAX};
+use crate::limits::{DATAGRAMS_PER_WAKE_MAX, RECEIVED_MIB_MAX, TRANSFERS_MAX};
 use crate::link::Device;
 
 /// See this module. No borrow of it lives across an await.
@@ -33,19 +33,29 @@ use crate::link::Device;
 pub(crate) struct Homes {
     pset: PsetId,
     clock: Clock,
-    table: RefCell<BTreeMap<TransferId, Home>>,
+    pub(super) table: RefCell<BTreeMap<TransferId, Home>>,
     /// There is one more.
     changed: Notify,
     /// How many there may still be.
     free: Arc<Semaphore>,
+    /// How much may still be in memory of files that are not on this host, MiB.
+    pub(super) room: Arc<Semaphore>,
     reads: UnboundedSender<Read>,
     says: Says,
 }
 
-/// That files may have homes here, which it is for them to have before they are opened.
+/// That files may be sent from here, which it is for them to have before they are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit {
+    pset: PsetId,
     _homes: Arc<OwnedSemaphorePermit>,
+}
+
+impl Permit {
+    /// The pset whose I/O node this is.
+    pub(crate) const fn pset(&self) -> PsetId {
+        self.pset
+    }
 }
 
 /// The homes of a job's files, or of one that nodes are to keep. They go with it.
@@ -76,17 +86,23 @@ impl Homes {
         let (says, news) = news();
         let (table, changed) = (RefCell::default(), Notify::new());
         let free = Arc::new(Semaphore::new(TRANSFERS_MAX));
-        let homes = Rc::new(Self { pset, clock, table, changed, free, reads, says });
+        let room = Arc::new(Semaphore::new(RECEIVED_MIB_MAX));
+        let homes = Rc::new(Self { pset, clock, table, changed, free, room, reads, says });
         (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 }, news)
     }
 
-    /// How many files of a job have their home here.
+    /// Whether the I/O node takes part where nodes of its pset do: as home, or to pass on what they get.
+    fn takes_part(&self, staging: &Staging) -> bool {
+        staging.home == self.pset || staging.scheme.knows_psets()
+    }
+
+    /// How many files of a job are sent from here.
     pub(crate) fn files(&self, spec: &StartJob) -> usize {
-        let staging = spec.staging.as_ref().filter(|staging| staging.home == self.pset);
+        let staging = spec.staging.as_ref().filter(|staging| self.takes_part(staging));
         staging.map_or(0, |staging| staging.files.len())
     }
 
-    /// Whether a job's files may have their homes here; `None` if they have none here.
+    /// Whether a job's files may be sent from here; `None` if they are not.
     ///
     /// # Errors
     /// Why not.
@@ -99,10 +115,10 @@ impl Homes {
     /// # Errors
     /// Why not.
     pub(crate) fn permit_kept(&self, order: &KeepFile) -> Result<Option<Permit>, String> {
-        self.permit_for(usize::from(order.transfer.staging.home == self.pset))
+        self.permit_for(usize::from(self.takes_part(&order.transfer.staging)))
     }
 
-    fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
+    pub(super) fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
         if files == 0 {
             return Ok(None);
         }
@@ -116,7 +132,7 @@ impl Homes {
                 self.pset
             )
         })?;
-        Ok(Some(Permit { _homes: Arc::new(homes) }))
+        Ok(Some(Permit { pset: self.pset, _homes: Arc::new(homes) }))
     }
 
     /// Gives a job's files their homes, which begin at once.
@@ -134,7 +150,7 @@ impl Homes {
         for (number, file) in files.into_iter().enumerate() {
             let key = Staging::key(&spec.world.key, spec.job, number);
             let cause = Cause::Job { of: Staging::file(spec.job, number), _place: place.clone() };
-            held.transfers.push(self.begin(cause, &spec.world, key, file)?);
+            held.transfers.push(self.begin(cause, key, file)?);
         }
         Ok(held)
     }
@@ -150,29 +166,48 @@ impl Homes {
         permit: Permit,
     ) -> Result<Held, String> {
         let cause = Cause::Kept { request: transfer.request, _permit: permit.clone() };
-        let begun = self.begin(cause, &transfer.world, transfer.key(), file)?;
+        let begun = self.begin(cause, transfer.key(), file)?;
         Ok(Held { homes: Rc::clone(self), transfers: vec![begun], _permit: permit })
     }
 
     fn begin(
         &self,
         cause: Cause,
-        world: &World,
         key: packet::TransferKey,
-        StagedFile { plan, file }: StagedFile,
+        StagedFile { plan, roster, content, file }: StagedFile,
     ) -> Result<TransferId, String> {
         let now_ns = self.clock.now_ns();
         let seed = random().map_err(|error| format!("cannot stage files: {error}"))?;
-        let party = Roster::new(self.pset, world)
-            .and_then(|roster| Party::new(&plan, key, roster, HOME, u64::from_le_bytes(seed), now_ns))
-            .ok_or("no memory to stage files")?;
+        let me = roster.io_node(self.pset).ok_or_else(|| format!("{cause} goes to no node of pset {}", self.pset))?;
+        let party = Party::new(&plan, key, roster, me, u64::from_le_bytes(seed), now_ns);
+        let party = party.ok_or("no memory to stage files")?;
+        let source = match file {
+            Some(file) => Source::stored(file),
+            None => Source::Received(Received::new(plan.clone(), content, self.room_for(&plan)?)),
+        };
         let mut table = self.table.borrow_mut();
         if table.contains_key(&plan.transfer) {
             return Err(format!("{cause} is being sent already"));
         }
-        table.insert(plan.transfer, Home::begin(cause, party, file, now_ns));
+        table.insert(plan.transfer, Home::begin(cause, party, me, source, now_ns));
         self.changed.notify_one();
         Ok(plan.transfer)
+    }
+}
+
+impl Homes {
+    /// Room for a file that is to come.
+    pub(super) fn room_for(&self, plan: &Plan) -> Result<OwnedSemaphorePermit, String> {
+        let wanted = u32::try_from(plan.bytes.div_ceil(1 << 20)).ok();
+        let room = wanted.and_then(|mib| Arc::clone(&self.room).try_acquire_many_owned(mib).ok());
+        room.ok_or_else(|| {
+            let free = self.room.available_permits();
+            format!(
+                "pset {} has no memory left to pass on {} bytes: {free} MiB of {RECEIVED_MIB_MAX} are free; wait for \
+                 other jobs",
+                self.pset, plan.bytes
+            )
+        })
     }
 }
 
@@ -215,7 +250,7 @@ impl Task {
         let mut table = self.homes.table.borrow_mut();
         for _ in 0..DATAGRAMS_PER_WAKE_MAX {
             let Some((source, datagram)) = self.port.receive() else { return false };
-            let transfer = packet::address(&datagram).filter(|(_, to)| *to == HOME);
+            let transfer = packet::address(&datagram);
             if let Some(home) = transfer.and_then(|(transfer, _)| table.get_mut(&transfer)) {
                 home.receive(source, &datagram, self.homes.clock.now_ns());
             }
@@ -243,6 +278,7 @@ impl Task {
         };
         table.values_mut().skip(first).for_each(&mut go_on);
         table.values_mut().take(first).for_each(&mut go_on);
+        table.retain(|_, home| !home.is_done());
         due_ns
     }
 }

@@ -5,6 +5,11 @@
 //! carries out what the protocol's machine says, and says it in datagrams. One task (`homes`) drives all of them over
 //! one port. It waits for no disk: what the host does not have in memory is read on threads.
 //!
+//! Where home is another pset's, the I/O node is the member through which what goes to its nodes comes into the pset,
+//! and is driven in the same way. A host has one store for all of its I/O nodes, and what lies there need not come: an
+//! I/O node with the file says so first, is sent nothing, and sends what it has, as home does. Otherwise the bytes come
+//! to it, and are in memory until all nodes have them (`received`).
+//!
 //! Files that nodes are to keep without a job ([`coppice_protocol::keep`]) are sent in the same way, each opened by
 //! itself, until the service node says that it is over.
 
@@ -12,8 +17,11 @@ mod alarm;
 mod home;
 mod homes;
 mod piece;
+mod received;
 mod report;
 mod staged;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::alarm::Alarm;
 pub(crate) use self::homes::{Held, Homes, Permit};

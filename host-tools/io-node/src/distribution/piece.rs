@@ -13,10 +13,10 @@ use crate::files::Result;
 use crate::limits::PIECES_KEPT_PER_TRANSFER;
 
 /// A piece, in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Piece {
-    bytes: Vec<u8>,
-    proof: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) proof: Vec<u8>,
 }
 
 impl Piece {

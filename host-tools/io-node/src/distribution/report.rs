@@ -85,7 +85,7 @@ impl Watch {
         if now_ns < self.quiet_until_ns {
             return None;
         }
-        let plan = *party.plan();
+        let plan = party.plan().clone();
         let now = party.machine().progress();
         if std::mem::replace(&mut self.said, now) == now {
             return None;
@@ -100,14 +100,15 @@ impl Watch {
 /// The end of a transfer that began at `begun_ns` and in which these members were lost.
 pub(super) fn end_of(of: FileOfJob, party: &Party, begun_ns: u64, lost: &[u32], now_ns: u64) -> TransferEnd {
     let tally = party.tally();
+    let nodes = || party.roster().nodes_of(lost);
     TransferEnd {
         of,
         pieces: party.plan().pieces(),
         elapsed_ns: now_ns.saturating_sub(begun_ns),
         bytes_sent: tally.bytes_sent,
         answered: tally.answered,
-        lost: u32::try_from(lost.len()).unwrap_or(u32::MAX),
-        first_lost: lost.iter().copied().take(LOST_NAMED_MAX).collect(),
+        lost: u32::try_from(nodes().count()).unwrap_or(u32::MAX),
+        first_lost: nodes().take(LOST_NAMED_MAX).collect(),
     }
 }
 
@@ -117,6 +118,7 @@ mod tests {
 
     use coppice_protocol::distribution::{HOME, Party, Scheme};
     use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId};
+    use coppice_protocol::psets::PsetTable;
     use coppice_protocol::staging::{Roster, StagedFile, Staging};
     use coppice_protocol::transfer::TransferProgress;
     use coppice_protocol::world::{JobKey, World};
@@ -125,16 +127,17 @@ mod tests {
     use crate::clock::ns;
     use crate::limits::{PROGRESS_PAUSE, PROGRESS_QUEUED_MAX};
 
-    /// Home of two nodes and a file of four pieces.
+    /// Home of many nodes and a file of four pieces.
     fn party() -> Party {
         let file = StagedFile { content: ProgramId([1; 32]), bytes: 100_000, path: None };
-        let (home, scheme) = (PsetId(1), Scheme::published(2));
+        let (home, scheme) = (PsetId(1), Scheme::published(40));
         let links = (9000, 1_000_000, 0, 0);
         let (mtu, bytes_per_second, latency_ns, stall_ns) = links;
-        let staging = Staging { home, mtu, bytes_per_second, latency_ns, stall_ns, scheme, files: vec![file] };
-        let world = World::new(JobKey([2; 32]), 1, [NodeId(0), NodeId(1)]);
-        let plan = staging.plan(JobId(1), 0, 2).expect("a plan");
-        let roster = Roster::new(home, &world).expect("memory");
+        let psets = PsetTable::new(40, 20);
+        let staging = Staging { home, psets, mtu, bytes_per_second, latency_ns, stall_ns, scheme, files: vec![file] };
+        let world = World::new(JobKey([2; 32]), 1, (0..40).map(NodeId));
+        let roster = Roster::new(&staging, &world).expect("memory");
+        let plan = staging.plan(JobId(1), 0, &roster).expect("a plan");
         assert_eq!(roster.address(HOME), Some(Ipv4Addr::from([10, 0, 0, 2])));
         Party::new(&plan, Staging::key(&world.key, JobId(1), 0), roster, HOME, 3, 0).expect("memory")
     }

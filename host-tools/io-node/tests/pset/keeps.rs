@@ -31,9 +31,9 @@ fn a_node_is_told_gets_the_file_and_answers() {
         let (port, clock) = pset.open_distribution();
         pset.send(ToPset::Keep(order.clone())).await;
         assert_eq!(node.control.message().await, keep(1, &order));
-        let KeptTransfer { world, staging, .. } = &order.transfer;
-        let (plan, key) = (order.transfer.plan().unwrap(), order.transfer.key());
-        let mut member = Member::of(plan, key, (staging, world), port, clock);
+        let (roster, key) = (order.transfer.roster().unwrap(), order.transfer.key());
+        let (plan, content) = (order.transfer.plan(&roster).unwrap(), order.content().unwrap());
+        let mut member = Member::of(plan, key, roster, content, (port, clock));
         assert!(member.get().await == file);
         for outcome in [WHOLE, KeepOutcome::Refused("w".into())] {
             let answer = Kept { request: 7, outcome, held: Vec::new() };

@@ -10,11 +10,12 @@ use coppice_io_node::link::Device;
 use coppice_protocol::control::ToNode;
 use coppice_protocol::distribution::packet::TransferKey;
 use coppice_protocol::distribution::{Outcome, Party, Plan, Scheme, Step};
-use coppice_protocol::ids::{JobId, JobNode, ProgramId, PsetId};
+use coppice_protocol::ids::{JobId, ProgramId, PsetId};
 use coppice_protocol::limits::STAGED_FILES_MAX;
 use coppice_protocol::program::{PAGE_BYTES, tree};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
-use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
+use coppice_protocol::psets::PsetTable;
+use coppice_protocol::staging::{Roster, StagedFile, Staging};
 use coppice_protocol::world::{JobKey, World};
 
 use rustix::fs::{Advice, fadvise};
@@ -40,6 +41,7 @@ pub(crate) fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
     spec.world = World::new(JobKey([7; 32]), 1, [NODE]);
     spec.staging = Some(Staging {
         home: PsetId(0),
+        psets: PsetTable::new(2, 1),
         mtu: 9000,
         bytes_per_second: 20_000_000,
         latency_ns: 100_000,
@@ -64,22 +66,23 @@ pub(crate) struct Member {
 impl Member {
     fn new(spec: &StartJob, port: DatagramPort<Device>, clock: Clock) -> Self {
         let staging = spec.staging.as_ref().unwrap();
-        let plan = staging.plan(JOB, 0, 1).unwrap();
+        let roster = Roster::new(staging, &spec.world).unwrap();
+        let plan = staging.plan(JOB, 0, &roster).unwrap();
         let key = Staging::key(&spec.world.key, JOB, 0);
-        Self::of(plan, key, (staging, &spec.world), port, clock)
+        Self::of(plan, key, roster, staging.files[0].content, (port, clock))
     }
 
-    /// The first node that has a file come over that.
+    /// The node among these, to which a file comes.
     pub(crate) fn of(
         plan: Plan,
         key: TransferKey,
-        (staging, world): (&Staging, &World),
-        port: DatagramPort<Device>,
-        clock: Clock,
+        roster: Roster,
+        content: ProgramId,
+        (port, clock): (DatagramPort<Device>, Clock),
     ) -> Self {
-        let roster = Roster::new(staging.home, world).unwrap();
-        let party = Party::new(&plan, key, roster, member_of(JobNode(0)), 5, clock.now_ns()).unwrap();
-        Self { party, plan, content: staging.files[0].content, packets: BTreeMap::new(), port, clock }
+        let me = roster.member_of(NODE).unwrap();
+        let party = Party::new(&plan, key, roster, me, 5, clock.now_ns()).unwrap();
+        Self { party, plan, content, packets: BTreeMap::new(), port, clock }
     }
 
     /// The bytes of a piece.
@@ -206,10 +209,10 @@ fn a_job_whose_staged_files_cannot_be_read_is_refused() {
                 other => panic!("{other:?} for {expected}"),
             }
         }
-        // Another pset is their home: they are not looked for here.
+        // Another pset is their home: what is not here comes from there.
         let mut elsewhere = good;
         elsewhere.staging.as_mut().unwrap().home = PsetId(1);
-        elsewhere.staged_files.clear();
+        elsewhere.staged_files = vec![pset.dir.path().join("nowhere").to_str().unwrap().into()];
         pset.send(ToPset::Start(elsewhere)).await;
         assert!(matches!(node.control.message().await, ToNode::Launch(_)));
     });

@@ -1,11 +1,15 @@
 //! Whether a job's program is sent to its nodes ahead of the launch: what is known for that, and what it came to.
 
+use std::collections::BTreeSet;
+
 use coppice_api::ahead::AheadDecision;
 use coppice_api::job::RankOutcome;
 use coppice_api::retain::{Placement, RetainAnswer};
 use coppice_api::staging::ProgramStaging;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::limits::{STAGED_FILES_MAX, TRANSFERS_PER_PSET_MAX};
+
+use coppice_protocol::staging::Staging;
 
 use super::Controller;
 use super::job::Job;
@@ -34,10 +38,11 @@ impl<P: Plant> Controller<P> {
     fn reckon_ahead(&self, job: &Job, placement: &Placement, held_pages: &[u64]) -> AheadDecision {
         let home = placement.nodes.first().and_then(|placed| self.nodes.get(NodeId(placed.node)));
         let nodes = || placement.nodes.iter().map(|placed| NodeId(placed.node));
-        let links = || self.links.of(nodes(), home.map(|home| home.pset));
+        let Some(home) = home.map(|home| home.pset) else { return not_staged("it has no nodes") };
+        let links = || self.links.to(nodes(), home, staging::scheme(&job.submission));
         let link = Bandwidth::of(links());
-        let staging = home.and_then(|home| staging::with_program(job, home.pset, links()));
-        let plan = staging.as_ref().map(|staging| staging.plan(job.id, 0, job.submission.nodes_wanted()));
+        let staging = staging::with_program(job, (home, self.links.psets()), links());
+        let plan = staging.as_ref().map(|staging| staging.check(0, job.submission.nodes_wanted()));
         let Some(Ok(plan)) = plan else { return not_staged("it cannot be sent to so many nodes") };
         let decision = ahead::decide(&Launch {
             program_bytes: job.program.bytes,
@@ -48,7 +53,7 @@ impl<P: Plant> Controller<P> {
             piece_ns: plan.piece_ns(),
             scheme: job.submission.scheme,
         });
-        let hindrance = staging.filter(|_| decision.staged).and_then(|staging| self.hindrance(job, staging.home));
+        let hindrance = staging.filter(|_| decision.staged).and_then(|staging| self.hindrance(job, &staging, nodes()));
         match hindrance {
             Some(why) => AheadDecision { reckoned: decision.reckoned, ..not_staged(why) },
             None => decision,
@@ -57,7 +62,7 @@ impl<P: Plant> Controller<P> {
 
     /// Why the program is not to be staged although that were faster: nobody asked for that, so nothing may be refused
     /// for it, to this job or to another.
-    fn hindrance(&self, job: &Job, home: PsetId) -> Option<&'static str> {
+    fn hindrance(&self, job: &Job, staging: &Staging, nodes: impl Iterator<Item = NodeId>) -> Option<&'static str> {
         if job.staged.len() >= STAGED_FILES_MAX {
             return Some("the job has as many files staged as it can");
         }
@@ -67,8 +72,10 @@ impl<P: Plant> Controller<P> {
         if wanted > self.smallest_free() / 8 * 7 {
             return Some("nodes have little memory for it");
         }
-        let transfers = self.jobs.values().map(|other| other.transfers.at(home)).fold(0, usize::saturating_add);
-        (transfers >= TRANSFERS_PER_PSET_MAX / 2).then_some("many other files are being staged")
+        let psets: BTreeSet<PsetId> = nodes.filter_map(|node| staging.psets.pset_of(node)).collect();
+        let at = |pset: PsetId| self.jobs.values().map(|other| other.transfers.at(pset)).fold(0, usize::saturating_add);
+        let most = psets.into_iter().map(at).max().unwrap_or(0);
+        (most >= TRANSFERS_PER_PSET_MAX / 2).then_some("many other files are being staged")
     }
 
     /// Pages that a node had or fetched when the program last ran, as far as is recorded.

@@ -99,14 +99,15 @@ impl<P: Plant> Controller<P> {
         let home = nodes.first().map_or(PsetId(0), |(_, pset)| *pset);
         let key = self.plant.job_key().map_err(|error| Refused::conflict(&error))?;
         let staged = StagedFile { content: file.id, bytes: file.bytes, path: None };
-        let links = self.links.of(nodes.iter().map(|(node, _)| *node), [home]);
-        let speed = staging::speed(links);
+        let scheme = distribution::Scheme::TwoTrees;
+        let speed = staging::speed(self.links.to(nodes.iter().map(|(node, _)| *node), home, scheme));
+        let from = (home, self.links.psets());
         let transfer = KeptTransfer {
             request,
             world: World::new(key, 1, nodes.iter().map(|(node, _)| *node)),
-            staging: staging::over(vec![staged], home, distribution::Scheme::TwoTrees, speed),
+            staging: staging::over(vec![staged], from, scheme, speed),
         };
-        transfer.plan().map_err(|error| {
+        transfer.staging.check(0, transfer.world.node_count()).map_err(|error| {
             let (name, bytes) = (shown(&order.file), file.bytes);
             Refused::bad(format!("cannot stage '{name}' of {bytes} bytes: {error}; stage less"))
         })?;

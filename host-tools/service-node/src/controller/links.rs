@@ -3,11 +3,12 @@
 
 mod orders;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use coppice_api::cluster::ClusterState;
 use coppice_api::link::{Direction, LinkChange, LinkShape, LinkShapes, Station};
+use coppice_protocol::distribution;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasKind, Severity};
@@ -28,6 +29,7 @@ struct Link {
 /// All links.
 #[derive(Debug)]
 pub(super) struct Links {
+    psets: PsetTable,
     links: BTreeMap<Station, Link>,
     pub(super) orders: Orders,
 }
@@ -38,7 +40,7 @@ impl Links {
         let nodes = table.nodes().map(station);
         let stations = nodes.chain(table.psets().map(io_station));
         let link = || Link { shapes: LinkShapes::both(shape), recording: None };
-        Self { links: stations.map(|station| (station, link())).collect(), orders: Orders::default() }
+        Self { psets: *table, links: stations.map(|station| (station, link())).collect(), orders: Orders::default() }
     }
 
     /// What all of them are like.
@@ -46,8 +48,28 @@ impl Links {
         self.links.iter().map(|(station, link)| (*station, link.shapes)).collect()
     }
 
+    /// Which nodes and I/O nodes belong together.
+    pub(super) const fn psets(&self) -> PsetTable {
+        self.psets
+    }
+
+    /// What those of some nodes are like to which files are sent from a pset, and of the I/O nodes on the way.
+    pub(super) fn to(
+        &self,
+        nodes: impl IntoIterator<Item = NodeId>,
+        home: PsetId,
+        scheme: distribution::Scheme,
+    ) -> impl Iterator<Item = LinkShapes> {
+        let nodes: Vec<NodeId> = nodes.into_iter().collect();
+        let mut psets = BTreeSet::from([home]);
+        if scheme.knows_psets() {
+            psets.extend(nodes.iter().filter_map(|node| self.psets.pset_of(*node)));
+        }
+        self.of(nodes, psets)
+    }
+
     /// What those of some nodes and I/O nodes are like.
-    pub(super) fn of(
+    fn of(
         &self,
         nodes: impl IntoIterator<Item = NodeId>,
         psets: impl IntoIterator<Item = PsetId>,

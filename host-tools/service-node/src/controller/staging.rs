@@ -7,7 +7,8 @@ use coppice_api::link::LinkShapes;
 use coppice_api::path;
 use coppice_api::staging::{ProgramStaging, Scheme, StagedView};
 use coppice_protocol::distribution;
-use coppice_protocol::ids::{JobId, PsetId};
+use coppice_protocol::ids::PsetId;
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
 
@@ -30,7 +31,8 @@ impl<P: Plant> Controller<P> {
         let program = (job.stage_program == ProgramStaging::Always).then_some(program);
         // Where they come from and how fast makes no difference to whether they can.
         let speed = speed([LinkShapes::both(self.config.link)]);
-        let Some(staging) = staging(job, program, staged, PsetId(0), speed) else { return Ok(()) };
+        let from = (PsetId(0), self.links.psets());
+        let Some(staging) = staging(job, program, staged, from, speed) else { return Ok(()) };
         let (bytes, free) = (staging.bytes(), self.smallest_free());
         if bytes > free {
             return Err(Refused::bad(format!(
@@ -39,7 +41,7 @@ impl<P: Plant> Controller<P> {
             )));
         }
         for (number, file) in staging.files.iter().enumerate() {
-            staging.plan(JobId(0), number, job.nodes_wanted()).map_err(|error| {
+            staging.check(number, job.nodes_wanted()).map_err(|error| {
                 let name = file.path.clone().unwrap_or_else(|| job.name.clone());
                 Refused::bad(format!("cannot stage '{name}' of {} bytes: {error}; stage less", file.bytes))
             })?;
@@ -70,16 +72,30 @@ pub(super) fn of_job(job: &Job, store: &ProgramStore, links: &Links) -> (Option<
     let Some((_, first)) = job.ranks.iter().next() else { return (None, Vec::new()) };
     let program = job.is_sent_ahead().then_some(&*job.program);
     let nodes = job.ranks.by_node().map(|(node, _)| node);
-    let speed = speed(links.of(nodes, [first.pset]));
-    let staging = staging(&job.submission, program, &job.staged, first.pset, speed);
+    let speed = speed(links.to(nodes, first.pset, scheme(&job.submission)));
+    let from = (first.pset, links.psets());
+    let staging = staging(&job.submission, program, &job.staged, from, speed);
     let files = staging.iter().flat_map(|staging| &staging.files);
     let files = files.map(|file| path::bytes(store.path(file.content))).collect();
     (staging, files)
 }
 
-/// What a job would have staged if its program were, over these links, its home being there.
-pub(super) fn with_program(job: &Job, home: PsetId, links: impl IntoIterator<Item = LinkShapes>) -> Option<Staging> {
-    staging(&job.submission, Some(&job.program), &job.staged, home, speed(links))
+/// What a job would have staged if its program were, over links like these, its home being the I/O node of one of these
+/// psets.
+pub(super) fn with_program(
+    job: &Job,
+    from: (PsetId, PsetTable),
+    links: impl IntoIterator<Item = LinkShapes>,
+) -> Option<Staging> {
+    staging(&job.submission, Some(&job.program), &job.staged, from, speed(links))
+}
+
+/// How a job's files are to be sent.
+pub(super) fn scheme(job: &Submission) -> distribution::Scheme {
+    match job.scheme {
+        Scheme::TwoTrees => distribution::Scheme::TwoTrees,
+        Scheme::Tree => distribution::Scheme::published(job.nodes_wanted()),
+    }
 }
 
 /// What a job asked to have staged, as it is recorded.
@@ -96,7 +112,7 @@ fn staging(
     job: &Submission,
     program: Option<&ProgramRow>,
     staged: &[Held],
-    home: PsetId,
+    from: (PsetId, PsetTable),
     speed: (u64, u32),
 ) -> Option<Staging> {
     let program = program.map(|row| StagedFile { content: row.id, bytes: row.bytes, path: None });
@@ -106,21 +122,18 @@ fn staging(
         StagedFile { content: held.id, bytes: held.bytes, path }
     });
     let files: Vec<StagedFile> = program.into_iter().chain(files).collect();
-    let scheme = match job.scheme {
-        Scheme::TwoTrees => distribution::Scheme::TwoTrees,
-        Scheme::Tree => distribution::Scheme::published(job.nodes_wanted()),
-    };
-    (!files.is_empty()).then(|| over(files, home, scheme, speed))
+    (!files.is_empty()).then(|| over(files, from, scheme(job), speed))
 }
 
-/// Files that are sent from there so, over links with that bandwidth, bytes/s, and latency, ns.
+/// Files that are sent so, home being the I/O node of one of these psets, over links with that bandwidth, bytes/s, and
+/// latency, ns.
 pub(super) fn over(
     files: Vec<StagedFile>,
-    home: PsetId,
+    (home, psets): (PsetId, PsetTable),
     scheme: distribution::Scheme,
     (bytes_per_second, latency_ns): (u64, u32),
 ) -> Staging {
-    Staging { home, mtu: MTU, bytes_per_second, latency_ns, stall_ns: STALL_NS, scheme, files }
+    Staging { home, psets, mtu: MTU, bytes_per_second, latency_ns, stall_ns: STALL_NS, scheme, files }
 }
 
 /// The part of a link's bandwidth that is left for all else that goes over it. Without, what the link has not sent yet

@@ -142,8 +142,10 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
     let (staging, staged_files) = staging::of_job(job, store, links);
     if let Some(staging) = &staging {
         let nodes = job.ranks.by_node().map(|(node, _)| node);
-        let link = Bandwidth::of(links.of(nodes, [staging.home]));
-        job.transfers.begin(staging.clone(), link);
+        let link = Bandwidth::of(links.to(nodes, staging.home, staging.scheme));
+        let passes_on = |pset: &PsetId| *pset == staging.home || staging.scheme.knows_psets();
+        let psets = job.ranks.iter().map(|(_, state)| state.pset).filter(passes_on).collect();
+        job.transfers.begin(staging.clone(), link, psets);
     }
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();

@@ -1,6 +1,8 @@
 //! What is known of the transfers of a job's staged files: their ends, of whoever has the files, and what each node
 //! counted, with the report of one of its ranks.
 
+use std::collections::BTreeSet;
+
 use coppice_api::staging::Scheme;
 use coppice_api::stream::{JobEvent, StagingProgress};
 use coppice_api::transfer::{MembersView, Ratio, TransferView, link_ns};
@@ -26,6 +28,8 @@ pub(super) struct Transfers {
 struct Begun {
     staging: Staging,
     link: Bandwidth,
+    /// The psets whose I/O nodes take part.
+    psets: BTreeSet<PsetId>,
     files: Vec<Transfer>,
 }
 
@@ -40,9 +44,9 @@ struct Transfer {
 
 impl Transfers {
     /// The job's I/O nodes are told to stage this, over links of that bandwidth.
-    pub(super) fn begin(&mut self, staging: Staging, link: Bandwidth) {
+    pub(super) fn begin(&mut self, staging: Staging, link: Bandwidth, psets: BTreeSet<PsetId>) {
         let files = staging.files.iter().map(|_| Transfer::default()).collect();
-        self.begun = Some(Begun { staging, link, files });
+        self.begun = Some(Begun { staging, link, psets, files });
     }
 
     /// An I/O node says that one is over. Whether that is news, and its to say.
@@ -84,12 +88,13 @@ impl Transfers {
             sum.asked = sum.asked.saturating_add(counts.asked);
             sum.answered = sum.answered.saturating_add(counts.answered);
             sum.wrong = sum.wrong.saturating_add(counts.wrong);
+            sum.crossed_bytes = sum.crossed_bytes.saturating_add(counts.crossed_bytes);
         }
     }
 
-    /// How many of them have their home on a pset.
+    /// How many of them go through the I/O node of a pset.
     pub(super) fn at(&self, pset: PsetId) -> usize {
-        self.begun.iter().filter(|begun| begun.staging.home == pset).map(|begun| begun.files.len()).sum()
+        self.begun.iter().filter(|begun| begun.psets.contains(&pset)).map(|begun| begun.files.len()).sum()
     }
 
     /// Whether any of them is over.
@@ -99,14 +104,13 @@ impl Transfers {
 
     /// Those that are over, of a job on these nodes.
     pub(super) fn views(&self, nodes: &[NodeId]) -> Vec<TransferView> {
-        let Some(Begun { staging, link, files }) = &self.begun else { return Vec::new() };
+        let Some(Begun { staging, link, files, .. }) = &self.begun else { return Vec::new() };
         let (scheme, branches) = match staging.scheme {
             distribution::Scheme::TwoTrees => (Scheme::TwoTrees, None),
             distribution::Scheme::Branches { branches, .. } => (Scheme::Tree, Some(branches)),
         };
         let view = |(StagedFile { path, bytes, .. }, transfer): (&StagedFile, &Transfer)| {
             let end = transfer.end.as_ref()?;
-            let node = |member: &u32| nodes.get(usize::try_from(*member).ok()?.checked_sub(1)?).map(|node| node.0);
             Some(TransferView {
                 path: path.clone(),
                 bytes: *bytes,
@@ -121,7 +125,7 @@ impl Transfers {
                 home_bytes: end.bytes_sent,
                 home_answered: end.answered,
                 lost: end.lost,
-                lost_nodes: end.first_lost.iter().take(LOST_NAMED_MAX).filter_map(node).collect(),
+                lost_nodes: end.first_lost.iter().take(LOST_NAMED_MAX).map(|node| node.0).collect(),
                 members: Some(transfer.members).filter(|members| members.nodes > 0),
             })
         };

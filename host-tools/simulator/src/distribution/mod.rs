@@ -5,9 +5,11 @@
 //! A burst takes its time on the sender's link and, from one latency later, on the receiver's, behind what comes from
 //! others; what would have to wait there for longer than its buffer is long is lost, as single packets are at random.
 //! Messages are short and come between packets: they take the time of a packet of full length, and can be lost, too.
+//! Where members are of several psets, what goes from one to another also queues at the links of both (`psets`).
 
 mod models;
 pub mod plot;
+mod psets;
 mod queue;
 mod random_pull;
 mod world;
@@ -15,6 +17,7 @@ mod world;
 use coppice_protocol::distribution::Plan;
 
 pub use self::models::Model;
+pub use self::psets::Psets;
 pub use self::random_pull::random_pull;
 
 /// What goes wrong in a run.
@@ -28,10 +31,12 @@ pub struct Faults {
     pub slow: f64,
     /// The member to which home sends the first of two trees dies when home has sent an eighth.
     pub next_dies: bool,
+    /// The I/O node of the second pset dies then.
+    pub io_node_dies: bool,
 }
 
 /// A run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What is transferred, to how many, and how.
     pub plan: Plan,
@@ -39,6 +44,8 @@ pub struct Options {
     pub seed: u64,
     /// See there.
     pub faults: Faults,
+    /// Where members are, if that makes a difference.
+    pub psets: Option<Psets>,
     /// What waits for a link longer than this is lost, bytes.
     pub buffer_bytes: u64,
     /// Time that a member takes to look whether a piece is right, ns.
@@ -68,6 +75,8 @@ pub struct Transferred {
     pub home_bytes: u64,
     /// Bytes on the links of all others.
     pub member_bytes: u64,
+    /// Bytes that went over links between psets.
+    pub crossed_bytes: u64,
     /// Pieces that came although they were there.
     pub again: u64,
     /// Questions for pieces.

@@ -2,8 +2,9 @@
 
 use coppice_protocol::distribution::{Effect, HOME, Machine, Message, Outcome, PacketSet, Plan};
 
+use super::psets::PsetLinks;
 use super::queue::{Event, Queue};
-use super::{Options, Transferred};
+use super::{Options, Psets, Transferred};
 use crate::random::Random;
 
 /// Bytes of a message on the link, about.
@@ -33,6 +34,7 @@ pub(super) struct World {
     queue: Queue,
     machines: Vec<Machine>,
     members: Vec<Member>,
+    pset_links: PsetLinks,
     result: Transferred,
     /// Members that live and are not whole.
     waiting: u32,
@@ -62,11 +64,12 @@ impl World {
             });
         }
         let mut world = Self {
-            options: *options,
+            options: options.clone(),
             random,
             queue: Queue::new(plan.piece_ns()),
             machines,
             members,
+            pset_links: PsetLinks::new(options.psets.as_ref(), options.buffer_bytes),
             result: Transferred::default(),
             waiting: plan.members,
             home_knows: false,
@@ -80,6 +83,12 @@ impl World {
         }
         if let (true, Some(next)) = (options.faults.next_dies, plan.two_trees().children(0, HOME)[0]) {
             world.queue.plan(sending_ns / 8, Event::Dies(next));
+        }
+        if let (true, Some(io_node)) = (options.faults.io_node_dies, plan.topology.io_nodes().next()) {
+            world.queue.plan(sending_ns / 8, Event::Dies(io_node));
+        }
+        for holder in options.psets.iter().flat_map(Psets::holders) {
+            world.machines[holder as usize].holds_all(0);
         }
         world.machines[HOME as usize].begin(0);
         (0..=plan.members).for_each(|number| world.settle(number, 0));
@@ -249,6 +258,13 @@ impl World {
         }
         // The stamp is from when it was given to the link.
         let elapsed_ns = elapsed_ns + (begin_ns - now_ns);
+        if self.pset_links.is_across(from, to) {
+            self.result.crossed_bytes += bytes;
+        }
+        let Some(sent_ns) = self.pset_links.through((from, to), bytes, sent_ns) else {
+            self.result.packets_lost += u64::from(packets.count());
+            return;
+        };
         let there_ns = sent_ns + u64::from(plan.link.latency_ns);
         if sender.slower > 1 {
             // What others send meanwhile is there before.

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::Party;
 use coppice_protocol::limits::STAGED_FILES_MAX;
-use coppice_protocol::staging::{Roster, StagedFile, Staging, member_of};
+use coppice_protocol::staging::{Roster, StagedFile, Staging};
 use coppice_protocol::transfer::MemberCounts;
 
 use super::member::{Member, Membership, State, WANTED};
@@ -167,10 +167,12 @@ async fn join(
 ) -> Result<Membership, String> {
     let Some(file) = staging.files.get(number) else { return Err(String::from("there is no such staged file")) };
     let name = || name(file, order);
-    let plan = staging
-        .plan(order.job, number, job.world.node_count())
-        .map_err(|error| format!("cannot stage {}: {error}", name()))?;
     let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
+    let mut charge = node.quota.charge(Roster::memory_bytes(staging, &job.world)).map_err(|_| no_memory())?;
+    let roster = Roster::new(staging, &job.world).ok_or_else(no_memory)?;
+    let plan = staging.plan(order.job, number, &roster).map_err(|error| format!("cannot stage {}: {error}", name()))?;
+    let me = job.world.id_of(job.node).and_then(|id| roster.member_of(id));
+    let me = me.ok_or_else(|| format!("cannot stage {}: the node is none of the job's", name()))?;
     // What the node keeps anyway is the job's memory as long as that lasts.
     let found = node.staging.kept().find(file.content, &plan, node.retention.next_use());
     let is_here = found.is_some();
@@ -188,11 +190,10 @@ async fn join(
             free >> 20
         ));
     }
-    let charge = node.quota.charge(Member::bytes(&plan, &job.world)).map_err(|_| no_memory())?;
-    let roster = Roster::new(staging.home, &job.world).ok_or_else(no_memory)?;
+    charge.grow(Member::bytes(&plan)).map_err(|_| no_memory())?;
     let key = Staging::key(&job.world.key, order.job, number);
     let seed = u64::from_le_bytes(random::bytes());
-    let party = Party::new(&plan, key, roster, member_of(job.node), seed, executor::now_ns()).ok_or_else(no_memory)?;
+    let party = Party::new(&plan, key, roster, me, seed, executor::now_ns()).ok_or_else(no_memory)?;
     let member = Member::new(Some(order.job), party, room, charge);
     if is_here {
         member.has_all();

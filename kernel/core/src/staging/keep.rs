@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use coppice_protocol::distribution::Party;
 use coppice_protocol::keep::{Keep, KeepOutcome};
-use coppice_protocol::staging::{Roster, member_of};
+use coppice_protocol::staging::Roster;
 
 use super::kept::Coming;
 use super::member::{Member, Membership, State, WANTED};
@@ -51,12 +51,15 @@ async fn settle(membership: &Membership, node: &NodeFacts) {
 /// Joins the transfer, with the file if it is here already, else with room for it.
 async fn join(order: &Keep, node: &NodeFacts) -> Result<(Membership, Option<Coming>), String> {
     let transfer = &order.transfer;
-    let plan = transfer.plan().map_err(|error| format!("{error}"))?;
+    let no_memory = || String::from("the node has no memory for its transfer");
+    let memory_bytes = Roster::memory_bytes(&transfer.staging, &transfer.world);
+    let mut charge = node.quota.charge(memory_bytes).map_err(|_| no_memory())?;
+    let roster = transfer.roster().ok_or_else(no_memory)?;
+    let plan = transfer.plan(&roster).map_err(|error| format!("{error}"))?;
     let file = transfer.file().map_err(|error| format!("{error}"))?;
-    let place = transfer.place(order.node).ok_or("the node is none of those that are to keep it")?;
+    let me = roster.member_of(order.node).ok_or("the node is none of those that are to keep it")?;
     let used = node.retention.next_use();
     let found = node.staging.kept().find(file.content, &plan, used);
-    let no_memory = || String::from("the node has no memory for its transfer");
     let coming = match &found {
         Some(_) => None,
         None => {
@@ -71,10 +74,9 @@ async fn join(order: &Keep, node: &NodeFacts) -> Result<(Membership, Option<Comi
             Some(coming)
         }
     };
-    let charge = node.quota.charge(Member::bytes(&plan, &transfer.world)).map_err(|_| no_memory())?;
-    let roster = Roster::new(transfer.staging.home, &transfer.world).ok_or_else(no_memory)?;
+    charge.grow(Member::bytes(&plan)).map_err(|_| no_memory())?;
     let (seed, now_ns) = (u64::from_le_bytes(random::bytes()), executor::now_ns());
-    let party = Party::new(&plan, transfer.key(), roster, member_of(place), seed, now_ns).ok_or_else(no_memory)?;
+    let party = Party::new(&plan, transfer.key(), roster, me, seed, now_ns).ok_or_else(no_memory)?;
     let hold = Hold::Loose(match (&found, &coming) {
         (Some(room), _) => Arc::downgrade(room),
         (None, Some(coming)) => coming.room(),

@@ -11,8 +11,7 @@ use coppice_hal::scrub;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, Tally, TransferId};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::staging::Roster;
-use coppice_protocol::world::World;
+use coppice_protocol::staging::Station;
 
 use super::Staging;
 use super::room::{Hold, Room, is_right};
@@ -65,15 +64,15 @@ struct Burst {
 }
 
 impl Member {
-    /// What a member takes of the heap beside its room, bytes: itself, its nodes, and what its machine may note of each
-    /// piece.
-    pub(super) fn bytes(plan: &Plan, world: &World) -> usize {
-        shared_bytes::<Self>() + Roster::memory_bytes(world) + MEMBER_BYTES + PIECE_BYTES * plan.pieces() as usize
+    /// What a member takes of the heap beside its room and its roster, bytes: itself, and what its machine may note of
+    /// each piece.
+    pub(super) fn bytes(plan: &Plan) -> usize {
+        shared_bytes::<Self>() + MEMBER_BYTES + PIECE_BYTES * plan.pieces() as usize
     }
 
-    /// `charge` is for [`Self::bytes`].
+    /// `charge` is for [`Self::bytes`] and the roster.
     pub(super) fn new(job: Option<JobId>, party: Party, room: Hold, charge: Charge) -> Self {
-        let plan = *party.plan();
+        let plan = party.plan().clone();
         Self {
             job,
             plan,
@@ -207,10 +206,10 @@ impl Member {
     }
 
     fn report(&self, piece: u32, from: Option<u32>) {
-        let whose = if self.job.is_some() { "the job" } else { "those that are to keep it" };
-        let whose = match from {
-            Some(0) => String::from("the I/O node"),
-            Some(member) => format!("node {} of {whose}", member - 1),
+        let station = from.and_then(|member| self.party.lock().roster().station(member));
+        let whose = match station {
+            Some(Station::IoNode(pset)) => format!("the I/O node of pset {pset}"),
+            Some(Station::Node(node)) => format!("node {node}"),
             None => String::from("several nodes"),
         };
         ras::report(RasEvent {

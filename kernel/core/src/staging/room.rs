@@ -9,6 +9,7 @@ use coppice_hal::scrub;
 use coppice_protocol::distribution::Plan;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::tree::{self, NODE_BYTES, TreeNode};
+use coppice_protocol::trees::Topology;
 
 use crate::executor;
 use crate::memory::SharedMemory;
@@ -110,8 +111,10 @@ impl Room {
     /// Room for a file, without any frames yet. `None` if the heap has no memory for it.
     pub(super) fn new(plan: &Plan, content: ProgramId, node: &NodeFacts) -> Option<Self> {
         let charge = node.quota.charge(Self::BYTES).ok()?;
+        // It may outlive the transfer, whose members are no matter here.
+        let plan = Plan { topology: Topology::one_pset(), ..plan.clone() };
         let memory = || SharedMemory::new(node.frames, Arc::clone(&node.retention), 0, None);
-        Some(Self { bytes: Arc::new(memory()), proofs: memory(), plan: *plan, content, _charge: charge })
+        Some(Self { bytes: Arc::new(memory()), proofs: memory(), plan, content, _charge: charge })
     }
 
     /// Whether the pieces of another transfer of the file lie as they do here.

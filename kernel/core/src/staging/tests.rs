@@ -16,6 +16,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::{MemberRanges, Message, Outcome, Party, PieceSet, Plan, Scheme, Step, packet};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::program::tree::{self, NODE_BYTES};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::RasKind;
 use coppice_protocol::staging::{Roster, StagedFile, Staging as Staged};
 use coppice_protocol::transfer::MemberCounts;
@@ -129,6 +130,7 @@ fn staged(files: &[Vec<u8>]) -> Staged {
     };
     Staged {
         home: PsetId(0),
+        psets: PsetTable::new(NODES, NODES),
         mtu: 1500,
         bytes_per_second: 10_000_000,
         latency_ns: 100_000,
@@ -141,14 +143,14 @@ fn staged(files: &[Vec<u8>]) -> Staged {
 /// Home of one of the files, until all have it or are lost; says which are lost.
 async fn home(at: At, files: Vec<Vec<u8>>, number: usize) -> Vec<u32> {
     let staged = staged(&files);
-    let (plan, key) = (staged.plan(JOB, number, NODES).expect("a plan"), Staged::key(&KEY, JOB, number));
-    home_of(at, &files[number], &world(), plan, key).await.0
+    let roster = Roster::new(&staged, &world()).expect("memory");
+    let (plan, key) = (staged.plan(JOB, number, &roster).expect("a plan"), Staged::key(&KEY, JOB, number));
+    home_of(at, &files[number], roster, plan, key).await.0
 }
 
 /// The same, and packets that it sent.
-async fn home_of(at: At, file: &[u8], world: &World, plan: Plan, key: packet::TransferKey) -> (Vec<u32>, u64) {
+async fn home_of(at: At, file: &[u8], roster: Roster, plan: Plan, key: packet::TransferKey) -> (Vec<u32>, u64) {
     let port = at.datagrams(0, 0).expect("a port");
-    let roster = Roster::new(PsetId(0), world).expect("memory");
     let mut party = Party::new(&plan, key, roster, 0, 1, executor::now_ns()).expect("memory");
     party.machine().begin(executor::now_ns());
     let nodes = tree::of(file);
@@ -347,7 +349,7 @@ fn a_node_that_sends_what_is_not_the_file_is_found_and_avoided() {
         let events = core::iter::from_fn(|| crate::ras::queue().pop());
         let said: Vec<_> = events.filter(|event| event.kind == RasKind::DamagedPiece).map(|event| event.text).collect();
         assert_eq!(wrong, said.len() as u64);
-        assert!(said.iter().any(|text| text.contains("from node 2 of the job")), "{said:?}");
+        assert!(said.iter().any(|text| text.contains("from node 2,")), "{said:?}");
         assert!(said.iter().all(|text| !text.contains("from node 1") && !text.contains("from the I/O")), "{said:?}");
     }
 }
@@ -404,13 +406,15 @@ fn a_node_without_room_says_so_with_numbers() {
 fn what_is_known_of_a_transfer_is_charged() {
     let mut long = staged(&[file(9)]);
     long.mtu = 9000;
-    for bytes in [1, 32 << 20, 256 << 20] {
+    for (bytes, pset_size) in [(1, 20_000), (32 << 20, 64), (256 << 20, 2)] {
         long.files[0].bytes = bytes;
         let scattered = World::new(KEY, 1, (0..10_000).map(|node| NodeId(2 * node)));
-        let plan = long.plan(JOB, 0, scattered.node_count()).expect("a plan");
+        long.psets = PsetTable::new(20_000, pset_size);
+        let roster = || Roster::new(&long, &scattered).expect("memory");
+        let plan = long.plan(JOB, 0, &roster()).expect("a plan");
         // One that may pass on all pieces, has done nothing yet, and knows of many others.
         let (party, taken) = measure(|| {
-            let roster = Roster::new(PsetId(0), &scattered).expect("memory");
+            let roster = roster();
             let mut party = Party::new(&plan, Staged::key(&KEY, JOB, 0), roster, 4, 1, 0).expect("memory");
             let mut all = PieceSet::none_of(plan.pieces()).expect("memory");
             for piece in 0..plan.pieces() {
@@ -426,7 +430,8 @@ fn what_is_known_of_a_transfer_is_charged() {
             }
             party
         });
-        let (kept, charged) = (taken.kept_bytes.unsigned_abs(), Member::bytes(&plan, &scattered));
+        let charged = Member::bytes(&plan) + Roster::memory_bytes(&long, &scattered);
+        let kept = taken.kept_bytes.unsigned_abs();
         assert!((charged / 4..charged).contains(&kept), "{kept} of {charged} bytes, {} pieces", plan.pieces());
         drop(party);
     }

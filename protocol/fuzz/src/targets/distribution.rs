@@ -7,6 +7,7 @@ use coppice_protocol::distribution::{
     AskVariant, HOME, Link, Machine, MemberRanges, Message, PacketSet, PieceSet, Plan, Scheme, TransferId,
 };
 use coppice_protocol::ids::Generation;
+use coppice_protocol::trees::Topology;
 
 use super::shape;
 
@@ -20,7 +21,7 @@ const EFFECTS_MAX: usize = 200;
 /// The bytes before a datagram.
 const FRONT_BYTES: usize = 2;
 
-fn plan(scheme: Scheme) -> Plan {
+fn plan(scheme: Scheme, topology: Topology) -> Plan {
     Plan {
         transfer: TransferId { number: 1, generation: Generation(1) },
         bytes: u64::from(PIECES) * 64,
@@ -28,6 +29,7 @@ fn plan(scheme: Scheme) -> Plan {
         packet_bytes: 32,
         overhead_bytes: 10,
         members: MEMBERS,
+        topology,
         scheme,
         link: Link { bytes_per_second: 1_000_000_000, latency_ns: 100, stall_ns: 0 },
     }
@@ -40,7 +42,11 @@ pub(super) fn run(data: &[u8]) -> u64 {
         2 => Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst },
         _ => Scheme::Branches { branches: u32::MAX, layers: 3, ask: AskVariant::NodeFirst },
     };
-    let (plan, me) = (plan(scheme), u32::from(choice & 7) % (MEMBERS + 1));
+    let topology = match choice >> 4 & 3 {
+        1 => Topology::of_psets([2, 3]).expect("memory"),
+        _ => Topology::one_pset(),
+    };
+    let (plan, me) = (plan(scheme, topology), u32::from(choice & 7) % (MEMBERS + 1));
     let mut machine = Machine::new(&plan, me, 1, 0).expect("a plan");
     machine.begin(0);
     let (mut now_ns, mut said) = (0, String::new());
@@ -97,7 +103,7 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     let packets = (0..PIECES).flat_map(|piece| (0..2).map(move |packet| (piece, packet)));
     let packets = packets.map(|(piece, packet)| Content::Packet { piece, packet, bytes: &[9; 32] });
     let contents: Vec<Content<'_>> = packets.chain(messages.into_iter().map(Content::Message)).collect();
-    let plan = plan(Scheme::TwoTrees);
+    let plan = plan(Scheme::TwoTrees, Topology::one_pset());
     let front = |from, to, content| {
         let datagram = encode(plan.transfer, &key(), Envelope { from, to, elapsed_ns: 50 }, content).expect("memory");
         [&[1, datagram.len() as u8], datagram.as_slice()].concat()

@@ -10,6 +10,7 @@ use proptest::prop_assert;
 use crate::distribution::packet::{Content, Envelope, TransferKey, decode, encode};
 use crate::distribution::{Effect, HOME, Link, Machine, Outcome, PacketSet, PieceSet, Plan, Scheme, TransferId};
 use crate::ids::Generation;
+use crate::trees::Topology;
 
 /// A plan of 1,000-byte pieces of up to 10 packets.
 pub(in super::super) fn plan(bytes: u64, members: u32, scheme: Scheme) -> Plan {
@@ -20,9 +21,17 @@ pub(in super::super) fn plan(bytes: u64, members: u32, scheme: Scheme) -> Plan {
         packet_bytes: 100,
         overhead_bytes: 10,
         members,
+        topology: Topology::one_pset(),
         scheme,
         link: Link { bytes_per_second: 1_000_000_000, latency_ns: 5_000, stall_ns: 0 },
     }
+}
+
+/// The same to psets with so many nodes each, home being the I/O node of the first.
+pub(super) fn plan_of_psets(bytes: u64, nodes: &[u32]) -> Plan {
+    let topology = Topology::of_psets(nodes.iter().copied()).expect("memory");
+    let members = topology.members().unwrap_or(nodes[0]);
+    Plan { topology, ..plan(bytes, members, Scheme::TwoTrees) }
 }
 
 pub(super) fn key() -> TransferKey {
@@ -81,20 +90,22 @@ pub(super) struct World {
     pub(super) lost: Option<BTreeSet<u32>>,
     pub(super) accused: BTreeSet<u32>,
     pub(super) sent: u64,
+    /// Packets of pieces that each pset was sent by others.
+    pub(super) entered: Vec<u64>,
     /// Members leave as soon as they may, and all is to go on until they have.
     pub(super) all_leave: bool,
     pub(super) ended_ns: u64,
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, network: Network, troubles: BTreeMap<u32, Trouble>, seed: u64) -> Self {
+    pub(super) fn new(plan: &Plan, network: Network, troubles: BTreeMap<u32, Trouble>, seed: u64) -> Self {
         let length = plan.bytes as usize;
         let file: Vec<u8> = (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         let count = plan.members as usize + 1;
         let mut stores = vec![vec![0; length]; count];
         stores[0].clone_from(&file);
         let mut world = Self {
-            plan,
+            plan: plan.clone(),
             file,
             network,
             troubles,
@@ -108,6 +119,7 @@ impl World {
             lost: None,
             accused: BTreeSet::new(),
             sent: 0,
+            entered: vec![0; plan.topology.psets() as usize],
             all_leave: false,
             ended_ns: 0,
         };
@@ -247,6 +259,9 @@ impl World {
             let elapsed_ns = machine.elapsed_ns(now_ns);
             match effect {
                 Effect::Send { to, piece, packets } => {
+                    if self.plan.topology.is_across(member, to) {
+                        self.entered[self.plan.topology.place(to).0 as usize] += u64::from(packets.count());
+                    }
                     for packet in packets.numbers() {
                         let at = (piece * self.plan.piece_bytes + packet * self.plan.packet_bytes) as usize;
                         let length = self.plan.packet_length(piece, packet).expect("a packet") as usize;

@@ -6,6 +6,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -101,9 +102,11 @@ fn scheme() -> impl Strategy<Value = Scheme> {
 pub(super) fn staging() -> impl Strategy<Value = Staging> {
     let file = (program(), any::<u64>(), option::of(bytes()));
     let file = file.prop_map(|(content, bytes, path)| StagedFile { content, bytes, path });
-    (any::<(u32, u16, u64, u32, u32)>(), vec(file, 0..4), scheme()).prop_map(|(numbers, files, scheme)| {
+    let psets = any::<(u32, u32)>().prop_map(|(nodes, size)| PsetTable::new(nodes, size));
+    let numbers = any::<(u32, u16, u64, u32, u32)>();
+    (numbers, psets, vec(file, 0..4), scheme()).prop_map(|(numbers, psets, files, scheme)| {
         let (home, mtu, bytes_per_second, latency_ns, stall_ns) = numbers;
-        Staging { home: PsetId(home), mtu, bytes_per_second, latency_ns, stall_ns, files, scheme }
+        Staging { home: PsetId(home), psets, mtu, bytes_per_second, latency_ns, stall_ns, files, scheme }
     })
 }
 
@@ -140,8 +143,14 @@ fn exit() -> impl Strategy<Value = Exit> {
 
 pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
     let count = any::<(i32, u64, u64)>().prop_map(|(number, calls, unknown)| SyscallCount { number, calls, unknown });
-    let counts = any::<(u8, u64, u64, u64)>();
-    let counts = counts.prop_map(|(file, asked, answered, wrong)| MemberCounts { file, asked, answered, wrong });
+    let counts = any::<(u8, [u64; 4])>();
+    let counts = counts.prop_map(|(file, [asked, answered, wrong, crossed_bytes])| MemberCounts {
+        file,
+        asked,
+        answered,
+        wrong,
+        crossed_bytes,
+    });
     let end = (exit(), any::<Option<String>>());
     (job(), rank(), end, any::<[u64; 9]>(), vec(count, 0..6), rank_retention(), vec(counts, 0..4)).prop_map(
         |(job, rank, (exit, reason), numbers, syscalls, retention, transfers)| {

@@ -126,7 +126,7 @@ fn file_of_job() -> impl Strategy<Value = FileOfJob> {
 
 fn transfer_end() -> impl Strategy<Value = TransferEnd> {
     let numbers = any::<(u32, u64, u64, u64, u32)>();
-    (file_of_job(), numbers, vec(any::<u32>(), 0..4)).prop_map(|(of, numbers, first_lost)| {
+    (file_of_job(), numbers, vec(node(), 0..4)).prop_map(|(of, numbers, first_lost)| {
         let (pieces, elapsed_ns, bytes_sent, answered, lost) = numbers;
         TransferEnd { of, pieces, elapsed_ns, bytes_sent, answered, lost, first_lost }
     })

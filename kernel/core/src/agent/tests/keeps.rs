@@ -10,6 +10,7 @@ use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, NodeId, PsetId};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept, KeptTransfer};
 use coppice_protocol::limits::KEEPS_PER_NODE_MAX;
+use coppice_protocol::psets::PsetTable;
 use coppice_protocol::staging::Staging;
 use coppice_protocol::world::{JobKey, World};
 
@@ -22,8 +23,8 @@ const WHOLE: KeepOutcome = KeepOutcome::Whole { was_here: false };
 
 fn keep_of(generation: u32, request: u64) -> ToNode {
     let (scheme, files) = (Scheme::TwoTrees, Vec::new());
-    let staging =
-        Staging { home: PsetId(0), mtu: 9000, bytes_per_second: 1, latency_ns: 0, stall_ns: 0, scheme, files };
+    let (home, psets) = (PsetId(0), PsetTable::new(1, 1));
+    let staging = Staging { home, psets, mtu: 9000, bytes_per_second: 1, latency_ns: 0, stall_ns: 0, scheme, files };
     let world = World::new(JobKey([1; 32]), 1, [NodeId(0)]);
     let transfer = KeptTransfer { request, world, staging };
     ToNode::Keep(Keep { generation: Generation(generation), node: NodeId(0), transfer })

@@ -6,12 +6,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_hal::frames::FramePool;
+use coppice_protocol::distribution::Plan;
 use coppice_protocol::ids::{Generation, NodeId, ProgramId, PsetId};
 use coppice_protocol::keep::{Keep, KeepOutcome, KeptTransfer};
 use coppice_protocol::limits::KEPT_FILES_MAX;
 use coppice_protocol::program::tree;
 use coppice_protocol::retain::HeldAs;
-use coppice_protocol::staging::Staging as Staged;
+use coppice_protocol::staging::{Roster, Staging as Staged};
 
 use super::{At, BTreeMap, Fault, JOB, KEY, NODES, Node, Wires, file, home_of, node, node_of, staged, world};
 use crate::executor;
@@ -39,6 +40,11 @@ impl Transfer {
         Self { file, transfer, told: Arc::new(Mutex::new(LockLevel::Fact, BTreeMap::new())) }
     }
 
+    fn plan(&self) -> Plan {
+        let roster = self.transfer.roster().expect("memory");
+        self.transfer.plan(&roster).expect("a plan")
+    }
+
     fn content(&self) -> ProgramId {
         ProgramId(tree::of(&self.file)[0])
     }
@@ -57,7 +63,8 @@ impl Transfer {
     /// Home sends it until all have it or are lost; says which are lost, and how many packets that took.
     async fn home(&self, wires: &Arc<Wires>) -> (Vec<u32>, u64) {
         let at = At(Arc::clone(wires), PsetId(0).address());
-        home_of(at, &self.file, &self.transfer.world, self.transfer.plan().expect("a plan"), self.transfer.key()).await
+        let roster = self.transfer.roster().expect("memory");
+        home_of(at, &self.file, roster, self.plan(), self.transfer.key()).await
     }
 
     async fn told(&self, nodes: usize) -> Vec<KeepOutcome> {
@@ -69,7 +76,7 @@ impl Transfer {
 
     /// What a node has of it.
     fn kept(&self, node: &Node) -> Option<Vec<u8>> {
-        let plan = self.transfer.plan().expect("a plan");
+        let plan = self.plan();
         let room = node.facts.staging.kept().find(self.content(), &plan, node.facts.retention.next_use())?;
         let mut bytes = vec![0; room.bytes.length() as usize];
         room.bytes.read(0, &mut bytes);
@@ -100,7 +107,7 @@ fn a_file_stays_and_a_job_that_names_its_bytes_finds_it_there() {
         let nodes = all_nodes(&wires, &staging);
         nodes.iter().zip(0..).for_each(|(node, number)| transfer.begin(number, node));
         let (lost, sent) = transfer.home(&wires).await;
-        let pieces = u64::from(transfer.transfer.plan().expect("a plan").pieces());
+        let pieces = u64::from(transfer.plan().pieces());
         assert!(lost.is_empty() && sent >= pieces * PIECE_PACKETS, "{lost:?}, {sent} packets");
         assert_eq!(transfer.told(NODES as usize).await, vec![WHOLE; NODES as usize]);
         // They leave, and it stays.
@@ -137,9 +144,10 @@ fn a_file_stays_and_a_job_that_names_its_bytes_finds_it_there() {
             });
             assert!(started.is_ok());
         }
-        let plan = staging.plan(JOB, 0, NODES).expect("a plan");
+        let roster = Roster::new(&staging, &world()).expect("memory");
+        let plan = staging.plan(JOB, 0, &roster).expect("a plan");
         let at = At(Arc::clone(&wires), PsetId(0).address());
-        let (lost, sent) = home_of(at, &transfer.file, &world(), plan, Staged::key(&KEY, JOB, 0)).await;
+        let (lost, sent) = home_of(at, &transfer.file, roster, plan, Staged::key(&KEY, JOB, 0)).await;
         assert!(lost.is_empty() && sent < 8 * PIECE_PACKETS, "{lost:?}, {sent} packets");
     });
     assert_eq!(done, Ok(()));
@@ -183,7 +191,7 @@ async fn filled(contents: core::ops::Range<u8>) -> (Node, &'static FramePool) {
 }
 
 async fn put(node: &Node, content: u8) {
-    let plan = Transfer::new(1, file(1 << 20)).transfer.plan().expect("a plan");
+    let plan = Transfer::new(1, file(1 << 20)).plan();
     let room = Room::new(&plan, ProgramId([content; 32]), &node.facts).expect("memory");
     let coming = node.facts.staging.kept().begin(room, node.facts.retention.next_use()).expect("memory");
     assert!(reserve(&Hold::Loose(coming.room()), &plan).await);
@@ -206,7 +214,7 @@ fn whoever_wants_the_memory_gets_it_what_was_used_longest_ago_first() {
         assert_eq!(contents(&facts.retention), [3, 2, 1]);
         assert_eq!(facts.retention.bytes(), u64::from(free - frames.free_frames()) * 4096);
         // One that is used is the last to go, and while it is, it does not.
-        let plan = Transfer::new(1, file(1 << 20)).transfer.plan().expect("a plan");
+        let plan = Transfer::new(1, file(1 << 20)).plan();
         let used = facts.staging.kept().find(ProgramId([1; 32]), &plan, facts.retention.next_use());
         assert!(used.is_some());
         let memory = SharedMemory::new(frames, Arc::clone(&facts.retention), 0, None);
