@@ -210,6 +210,7 @@ fn a_job_is_launched_once_killed_and_reported() {
         expect(&mut peer, launched(1)).await;
         // Orders that come twice.
         peer.send(0, &launch(1), &[]).await;
+        expect(&mut peer, launched(1)).await;
         peer.send(0, &launch(2), &[]).await;
         match next(&mut peer).await {
             ToIoNode::Ended(RankReport { job: JobId(2), exit: Exit::NotStarted, reason: Some(reason), .. }) => {
