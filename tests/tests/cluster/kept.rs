@@ -179,13 +179,11 @@ fn what_cannot_be_staged_is_refused_in_one_line() {
 }
 
 /// An order that is given over slow links, when a part of the file is on the second node.
-fn under_way(cluster: &Cluster, path: &Path, pattern: &Pattern) -> Child {
+fn under_way(cluster: &Cluster, path: &Path) -> Child {
     let mut command = cluster.command(&["stage", text(path)]);
+    let before = cluster.bytes_to(1);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    wait_until("a part of the file is there", TIME_MAX, || {
-        let (there, all) = (pages(cluster, 1, pattern), BYTES / PAGE_BYTES);
-        if (all / 8..all).contains(&there) { Ok(()) } else { Err(format!("{there} pages of {all}")) }
-    });
+    cluster.wait_for_bytes_to(1, before + BYTES as u64 / 8);
     child
 }
 
@@ -207,7 +205,7 @@ fn what_is_given_up_or_loses_a_node_leaves_nothing_half_done() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--bandwidth", "10M"]);
     let pattern = Pattern::of_seed(91_004);
     let path = file(&cluster, "slow", &pattern, BYTES);
-    let child = under_way(&cluster, &path, &pattern);
+    let child = under_way(&cluster, &path);
     kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
     let ran = finish_child(child, "an order that is given up");
     assert_eq!((ran.status, ran.stderr.as_str()), (143, ""));
@@ -217,7 +215,7 @@ fn what_is_given_up_or_loses_a_node_leaves_nothing_half_done() {
     });
     assert_eq!(kept_on(&cluster, &path), NOBODY);
 
-    let child = under_way(&cluster, &path, &pattern);
+    let child = under_way(&cluster, &path);
     cluster.kill_process("n2.qmp");
     let ran = finish_child(child, "an order that loses a node");
     assert_eq!(ran.status, 125, "{}", ran.stderr);
