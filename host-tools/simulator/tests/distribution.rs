@@ -188,7 +188,7 @@ fn bytes_go_over_links_between_psets_once_for_each_tree() {
         let (plan, of) = plan_of_psets(psets, nodes, true);
         let others = u64::from(psets - 1);
         let result = transfer_to(&plan, Some(of.clone()), 1, Faults::default());
-        assert_eq!((result.incomplete, result.lost, result.asks), (0, 0, 0), "{psets} psets of {nodes}");
+        assert_eq!((result.incomplete, result.lost), (0, 0), "{psets} psets of {nodes}");
         let wire: u64 = (0..plan.pieces()).map(|piece| plan.wire_bytes(piece, plan.packets(piece))).sum();
         assert_eq!(result.crossed_bytes, wire * others, "{psets} psets of {nodes}");
         let wire_ns = plan.link_ns(wire);
