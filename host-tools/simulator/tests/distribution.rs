@@ -173,3 +173,56 @@ fn random_pull_ends_between_the_bound_and_one_copy_after_another() {
     let others: std::collections::BTreeSet<u64> = (0..8).map(|seed| random_pull(&plan, seed).to_bits()).collect();
     assert!(others.len() > 1, "another seed, another run");
 }
+
+/// A plan for so many psets of so many nodes, with what is known of them or without, and where they are.
+fn plan_of_psets(psets: u32, nodes: u32, is_known: bool) -> (Plan, Psets) {
+    let topology = Topology::of_psets((0..psets).map(|_| nodes)).expect("memory");
+    let flat = plan(topology.members().expect("psets"), Scheme::TwoTrees);
+    let of = Psets::of(&topology, flat.link.bytes_per_second);
+    (if is_known { Plan { topology, ..flat } } else { flat }, of)
+}
+
+#[test]
+fn bytes_go_over_links_between_psets_once_for_each_tree() {
+    for (psets, nodes) in [(2, 1), (3, 16), (5, 15), (9, 32)] {
+        let (plan, of) = plan_of_psets(psets, nodes, true);
+        let others = u64::from(psets - 1);
+        let result = transfer_to(&plan, Some(of.clone()), 1, Faults::default());
+        assert_eq!((result.incomplete, result.lost), (0, 0), "{psets} psets of {nodes}");
+        let wire: u64 = (0..plan.pieces()).map(|piece| plan.wire_bytes(piece, plan.packets(piece))).sum();
+        assert_eq!(result.crossed_bytes, wire * others, "{psets} psets of {nodes}");
+        let wire_ns = plan.link_ns(wire);
+        let step_ns = plan.piece_ns() + u64::from(plan.link.latency_ns);
+        // As with one pset, and what a link between psets takes to pass a piece on.
+        let most_ns = wire_ns + u64::from(plan.two_trees().depth_max()) * step_ns * 3;
+        assert!(result.whole_ns <= most_ns, "{psets} psets of {nodes}: {} ns, of {most_ns}", result.whole_ns);
+
+        // I/O nodes that have the file are sent what was on its way to them when they said so.
+        let hold = Psets { hold: true, ..of.clone() };
+        let held = transfer_to(&plan, Some(hold), 1, Faults::default());
+        assert_eq!((held.incomplete, held.lost), (0, 0), "{psets} psets of {nodes}");
+        assert!(held.crossed_bytes * 8 <= result.crossed_bytes, "{psets} psets of {nodes}: {}", held.crossed_bytes);
+        assert!(held.whole_ns <= result.whole_ns);
+
+        // Who does not know of psets sends more between them than they have links for.
+        let (plan, _) = plan_of_psets(psets, nodes, false);
+        let without = transfer_to(&plan, Some(of), 1, Faults::default());
+        assert_eq!((without.incomplete, without.lost), (0, 0), "{psets} psets of {nodes}");
+        if psets > 2 {
+            assert!(without.crossed_bytes > result.crossed_bytes * 3 / 2, "{psets}: {}", without.crossed_bytes);
+        }
+    }
+}
+
+#[test]
+fn an_io_node_that_dies_costs_its_pset_the_time_to_notice() {
+    let (plan, of) = plan_of_psets(4, 15, true);
+    let plan = Plan { bytes: 24_000_000, ..plan };
+    let sound = transfer_to(&plan, Some(of.clone()), 1, Faults::default());
+    let hurt = transfer_to(&plan, Some(of), 1, Faults { io_node_dies: true, ..Faults::default() });
+    assert_eq!((hurt.incomplete, hurt.died, hurt.lost), (0, 1, 1));
+    let more = (hurt.whole_ns - sound.whole_ns) / plan.piece_ns();
+    assert!(more < 200, "{more} pieces' times more");
+    // Nothing starts again.
+    assert!(hurt.crossed_bytes < sound.crossed_bytes * 5 / 4, "{} of {}", hurt.crossed_bytes, sound.crossed_bytes);
+}

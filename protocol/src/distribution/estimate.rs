@@ -74,20 +74,27 @@ impl Estimate {
         Some(by_ns.saturating_add(u64::from(tree.children_count(member)) * self.piece_ns))
     }
 
+    /// When a member of two trees that is so deep in the piece's has it, as far as can be known.
+    pub(super) fn comes_by(&self, depth: u32, piece: u32) -> u64 {
+        self.without_faults_at(depth, piece).saturating_add(self.correction_ns)
+    }
+
+    fn without_faults_at(&self, depth: u32, piece: u32) -> u64 {
+        let depth = u64::from(depth);
+        // Each on the way sends it to two.
+        let slots = u64::from(piece) + 1 + 2 * depth.saturating_sub(1);
+        slots * self.piece_ns + depth * self.latency_ns
+    }
+
     fn without_faults(&self, shape: &Shape, member: u32, piece: u32) -> Option<u64> {
-        let piece_slots = u64::from(piece) + 1;
-        let (slots, hops) = match shape {
-            Shape::Two(trees) => {
-                let depth = u64::from(trees.depth(tree_of(piece), member));
-                // Each on the way sends it to two.
-                (piece_slots + 2 * depth.saturating_sub(1), depth)
-            }
+        match shape {
+            Shape::Two(trees) => Some(self.without_faults_at(trees.depth(tree_of(piece), member), piece)),
             Shape::Branches(tree) => {
                 let place = tree.place(member).filter(|place| place.branch == piece % tree.branches())?;
-                (piece_slots + tree.slots(member) - u64::from(place.branch) - 1, 2)
+                let slots = u64::from(piece) + tree.slots(member) - u64::from(place.branch);
+                Some(slots * self.piece_ns + 2 * self.latency_ns)
             }
-        };
-        Some(slots * self.piece_ns + hops * self.latency_ns)
+        }
     }
 
     /// When all have a piece, as far as can be known.

@@ -32,6 +32,8 @@ const UNANSWERED_MAX: u8 = 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Feed {
     pub(super) parent: u32,
+    /// How far the member is from home in the tree, which takes some time to find out.
+    depth: u32,
     /// Behind the last piece that came from it.
     pub(super) reached: u32,
     /// The piece of which something came from it last, unasked.
@@ -77,11 +79,11 @@ pub(super) struct Feeds {
 impl Feeds {
     pub(super) fn new(shape: &Shape, me: u32, now_ns: u64) -> Self {
         let feed = |tree: usize| {
-            let parent = match shape {
-                Shape::Two(trees) => trees.parent(tree, me),
-                Shape::Branches(_) => HOME,
+            let (parent, depth) = match shape {
+                Shape::Two(trees) => (trees.parent(tree, me), trees.depth(tree, me)),
+                Shape::Branches(_) => (HOME, 0),
             };
-            Feed { parent, place: Some(me), low: tree as u32, heard_ns: now_ns, ..Feed::default() }
+            Feed { parent, depth, place: Some(me), low: tree as u32, heard_ns: now_ns, ..Feed::default() }
         };
         Self { feeds: [feed(0), feed(1)], orphan: None }
     }
@@ -159,8 +161,8 @@ impl Feeds {
     /// Somebody else than the parent sends the pieces of a tree from now on, from the first that is missing.
     pub(super) fn adopted(&mut self, tree: usize, by: u32, place: Option<u32>, now_ns: u64) {
         if let Some(feed) = self.feeds.get_mut(tree).filter(|feed| feed.asked_of == Some(by)) {
-            let Feed { low, .. } = *feed;
-            *feed = Feed { parent: by, place, heard_ns: now_ns, reached: low, low, ..Feed::default() };
+            let Feed { low, depth, .. } = *feed;
+            *feed = Feed { parent: by, depth, place, heard_ns: now_ns, reached: low, low, ..Feed::default() };
         }
     }
 }
@@ -206,15 +208,10 @@ impl Machine {
         if feed.is_left || self.begun_ns.is_none() || next >= self.plan.pieces() {
             return false;
         }
-        let depth = match &self.shape {
-            Shape::Two(trees) => u64::from(trees.depth(tree, self.me)),
-            Shape::Branches(_) => 0,
-        };
-        let late_ns = (LATE_PIECES + depth * LATE_PIECES_MORE) * self.estimate.piece_ns()
+        let late_ns = (LATE_PIECES + u64::from(feed.depth) * LATE_PIECES_MORE) * self.estimate.piece_ns()
             + 8 * u64::from(self.plan.link.latency_ns)
             + u64::from(self.plan.link.stall_ns);
-        let by_ns = self.estimate.has_by(&self.shape, self.me, next);
-        by_ns.is_some_and(|by_ns| by_ns.saturating_add(late_ns) < self.elapsed_ns(now_ns))
+        self.estimate.comes_by(feed.depth, next).saturating_add(late_ns) < self.elapsed_ns(now_ns)
     }
 
     /// Whether fewer than half of the pieces came lately that should have, and than came of the other tree: where both
@@ -268,7 +265,7 @@ impl Machine {
         let paces_ns = (QUIET_PACES * feed.pace_ns).min(usual_ns + u64::from(self.plan.link.stall_ns));
         let quiet_ns = usual_ns.max(paces_ns) + 2 * u64::from(self.plan.link.latency_ns);
         let begun_ns = self.begun_ns.unwrap_or(now_ns);
-        let expected_ns = begun_ns + self.estimate.has_by(&self.shape, self.me, low).unwrap_or(0);
+        let expected_ns = begun_ns + self.estimate.comes_by(feed.depth, low);
         let at_ns = feed.heard_ns.max(expected_ns) + quiet_ns;
         if at_ns > now_ns {
             return at_ns;

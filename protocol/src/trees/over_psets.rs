@@ -225,11 +225,11 @@ mod tests {
         for failed in 1..=trees.flat().first().count() {
             let above = [0, 1].map(|tree| trees.parent(tree, failed));
             let mut taken = Vec::new();
-            for (tree, parent) in above.iter().enumerate() {
+            for (tree, in_tree) in above.iter().enumerate() {
                 let below = below(&trees, tree, failed);
                 let stand_ins: Vec<u32> = below.iter().filter_map(|child| trees.stand_in(tree, *child)).collect();
                 assert_eq!(stand_ins.len(), below.len());
-                assert!(below.is_empty() || stand_ins.contains(parent), "{failed} of {nodes:?}");
+                assert!(below.is_empty() || stand_ins.contains(in_tree), "{failed} of {nodes:?}");
                 for (child, stand_in) in below.iter().zip(&stand_ins) {
                     assert!(*stand_in == 0 || !trees.is_below(tree, *stand_in, *child), "{failed} of {nodes:?}");
                 }

@@ -74,7 +74,7 @@ fn a_node_that_comes_back_is_told_again_until_it_has_answered_or_it_is_over() {
 }
 
 #[test]
-fn a_file_that_cannot_be_sent_is_said_and_one_that_has_its_home_elsewhere_is_not_looked_at() {
+fn a_file_that_cannot_be_sent_is_said_and_one_that_has_its_home_elsewhere_may_be_missing() {
     run(async {
         let (mut pset, node) = Pset::with_node().await;
         let (good, _) = order(&pset, 1);
