@@ -66,7 +66,7 @@ fn a_node_that_sends_wrong_bytes_is_found_out_and_named() {
         let words = format!("from {whom}, is not what the file's hash says");
         event["text"].as_str().is_some_and(|text| text.contains(&words))
     };
-    let name = format!("node {liar} of those that are to keep it");
+    let name = format!("node {liar}");
     assert!(damaged.iter().any(|event| is_of(event, &name)), "{events}");
     // Packets of a piece that came from others as well are nobody's fault in particular.
     assert!(damaged.iter().all(|event| is_of(event, &name) || is_of(event, "several nodes")), "{events}");
