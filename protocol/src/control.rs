@@ -30,6 +30,9 @@ pub enum ToNode {
         sequence: u64,
         /// The host's `CLOCK_REALTIME`, ns since 1970.
         realtime_ns: u64,
+        /// How many messages that must arrive ([`ToIoNode::must_arrive`]) came over this connection and were read. That
+        /// their bytes came does not say so: a connection may end with some that nobody has looked at.
+        taken: u64,
     },
     /// Start a process.
     Launch(Launch),
@@ -100,6 +103,14 @@ pub enum ToIoNode {
     Ras(RasEvent),
     /// Answer to an order to keep a file.
     Kept(Kept),
+}
+
+impl ToIoNode {
+    /// Whether it is said again over the next connection if this one ends before the I/O node says that it has read it.
+    #[must_use]
+    pub const fn must_arrive(&self) -> bool {
+        !matches!(self, Self::Ready(_) | Self::Pong { .. } | Self::Ras(_))
+    }
 }
 
 /// What a node says of itself when it is ready.

@@ -8,8 +8,7 @@ use coppice_api::job::{JobState, RankOutcome, Submission};
 use coppice_api::node::{NodeState, NodeView};
 use coppice_api::retain::PlacementReason::{self, Clean, LeastRecentlyUsed, Retained as Warm};
 use coppice_api::retain::{LastProgram, RetainAnswer, RetentionSummary};
-use coppice_protocol::control::Exit;
-use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_service_node::controller::Request;
@@ -291,22 +290,6 @@ fn running_is_when_all_ranks_run() {
         assert_eq!(view.state == JobState::Running, running.is_some());
         assert_eq!(view.started_at_ns, Some(10));
     }
-}
-
-/// Its node had no connection when it began.
-#[test]
-fn who_ended_by_itself_has_run() {
-    let mut cluster = Cluster::up(2, 1);
-    cluster.behaviour.launches = false;
-    let id = start(&mut cluster, program(1), 2);
-    for node in [0, 1] {
-        assert_eq!(cluster.job(id).job.running_at_ns, None);
-        let ended = cluster.behaviour.ended(PsetId(node), id, Rank(node), NodeId(node), Exit::Status(0));
-        cluster.event(ended);
-    }
-    let view = cluster.job(id).job;
-    assert_eq!((view.state, view.exit_status), (JobState::Ended, Some(0)));
-    assert!(view.running_at_ns.is_some() && view.running_at_ns <= view.ended_at_ns, "{view:?}");
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl IoNode {
         }
         if peer.session.queued_bytes() <= SEND_QUEUE_BYTES {
             peer.pings += 1;
-            let ping = ToNode::Ping { sequence: peer.pings, realtime_ns: context.now_ns };
+            // Its nodes say again whatever they are asked for again.
+            let ping = ToNode::Ping { sequence: peer.pings, realtime_ns: context.now_ns, taken: 0 };
             say(connection, peer, &ping, context)?;
             if let Some(identity) = peer.identity {
                 let orders = self.orders.next(identity, context);

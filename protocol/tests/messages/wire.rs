@@ -161,7 +161,7 @@ fn control() {
         world: world(),
         staging: Some(staging()),
     };
-    line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2 });
+    line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
     line(&mut table, "Kill", &ToNode::Kill { job: JOB });
     line(&mut table, "Signal", &ToNode::Signal(Signal { job: JOB, sequence: 3, signal: 15 }));

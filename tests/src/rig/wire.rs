@@ -1,6 +1,6 @@
 //! The test's end of one of the node's connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use coppice_endpoint::TcpStream;
@@ -16,11 +16,13 @@ use serde::Serialize;
 pub struct Wire {
     stream: TcpStream<Device>,
     session: RefCell<Session>,
+    /// Messages that must arrive, and were read.
+    taken: Cell<u64>,
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream<Device>, session: Session) -> Self {
-        Self { stream, session: RefCell::new(session) }
+        Self { stream, session: RefCell::new(session), taken: Cell::default() }
     }
 
     pub(super) async fn supply_key(&self, key: &NodeKey) {
@@ -88,6 +90,16 @@ impl Wire {
         }
     }
 
+    fn message(&self, frame: &Frame) -> ToIoNode {
+        let message: ToIoNode = frame.message().expect("a message");
+        self.taken.set(self.taken.get() + u64::from(message.must_arrive()));
+        message
+    }
+
+    fn heartbeat(&self, sequence: u64) -> ToNode {
+        ToNode::Ping { sequence, realtime_ns: realtime_ns(), taken: self.taken.get() }
+    }
+
     /// The node's next message that is no answer to a heartbeat and no event; `None` if it breaks the connection off.
     /// Heartbeats are sent meanwhile, without which it would do so.
     ///
@@ -112,11 +124,11 @@ impl Wire {
             let frame = tokio::select! {
                 frame = self.frame() => frame?,
                 _ = heartbeat.tick() => {
-                    self.order(&ToNode::Ping { sequence: 1, realtime_ns: realtime_ns() }).await;
+                    self.order(&self.heartbeat(1)).await;
                     continue;
                 }
             };
-            match frame.message::<ToIoNode>().expect("a message") {
+            match self.message(&frame) {
                 ToIoNode::Pong { .. } => {}
                 message => return Some(message),
             }
@@ -128,10 +140,10 @@ impl Wire {
     /// # Panics
     /// If it does not.
     pub async fn ping(&self, sequence: u64) {
-        self.order(&ToNode::Ping { sequence, realtime_ns: realtime_ns() }).await;
+        self.order(&self.heartbeat(sequence)).await;
         loop {
             let frame = self.frame().await.expect("the node is there");
-            match frame.message::<ToIoNode>().expect("a message") {
+            match self.message(&frame) {
                 ToIoNode::Pong { sequence: answered, .. } if answered == sequence => return,
                 ToIoNode::Pong { .. } | ToIoNode::Ras(_) => {}
                 message => panic!("{message:?} for a heartbeat"),

@@ -4,16 +4,15 @@ use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::Retained;
-use coppice_protocol::session::{Frame, Identity};
+use coppice_protocol::session::Identity;
 use coppice_protocol::ship::Owner;
 
-use super::lines::LineError;
 use super::{Machine, Now};
 
 impl Machine {
     /// A node said something on its control connection.
-    pub(super) fn heard_control(&mut self, identity: Identity, frame: &Frame, now: Now) -> Result<(), LineError> {
-        match frame.message().map_err(|_| LineError::Message)? {
+    pub(super) fn heard_control(&mut self, identity: Identity, message: ToIoNode, now: Now) {
+        match message {
             ToIoNode::Ready(status) => {
                 self.nodes.set_status(identity, status);
                 self.check_ready(identity, now);
@@ -33,7 +32,6 @@ impl Machine {
             ToIoNode::Kept(answer) => self.kept(identity, answer),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }
-        Ok(())
     }
 
     fn launched(&mut self, identity: Identity, job: JobId, rank: Rank) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use coppice_endpoint::NetError;
-use coppice_protocol::control::ToNode;
+use coppice_protocol::control::{ToIoNode, ToNode};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SEND_QUEUE_BYTES};
 use coppice_protocol::session::{
     Channel, Event, Frame, Identity, NONCE_BYTES, RestWatch, SendError, Session, SessionError,
@@ -72,6 +72,8 @@ struct Pulse {
     sequence: u64,
     /// Questions after which nothing at all came.
     silent: u64,
+    /// Messages that must arrive, and did.
+    taken: u64,
 }
 
 /// One connection.
@@ -239,15 +241,17 @@ impl Machine {
 
     fn happened(&mut self, id: LineId, event: Event, now: Now) -> Result<(), LineError> {
         let Some(line) = self.lines.table.get_mut(&id) else { return Ok(()) };
-        match (event, &line.phase) {
+        match (event, &mut line.phase) {
             (Event::KeyWanted(identity), Phase::Handshake) => {
                 line.session.supply_key(self.nodes.key(identity).as_ref());
                 Ok(())
             }
             (Event::Established(identity), Phase::Handshake) => self.established(id, identity, now),
-            (Event::Frame(frame), Phase::Control(identity, _)) => {
-                let identity = *identity;
-                self.heard_control(identity, &frame, now)
+            (Event::Frame(frame), Phase::Control(identity, pulse)) => {
+                let (identity, message) = (*identity, frame.message::<ToIoNode>().map_err(|_| LineError::Message)?);
+                pulse.taken += u64::from(message.must_arrive());
+                self.heard_control(identity, message, now);
+                Ok(())
             }
             (Event::Frame(frame), Phase::Ship(..)) => self.heard_request(id, frame, now),
             _ => Err(LineError::Message),
@@ -326,7 +330,8 @@ impl Machine {
         if pulse.silent >= HEARTBEAT_DEAD_NS / HEARTBEAT_INTERVAL_NS {
             return self.end_line(id, &LineError::Silent(HEARTBEAT_DEAD_NS / 1_000_000_000), now);
         }
-        let ping = ToNode::Ping { sequence: pulse.sequence, realtime_ns: now.realtime_ns };
+        let Pulse { sequence, taken, .. } = *pulse;
+        let ping = ToNode::Ping { sequence, realtime_ns: now.realtime_ns, taken };
         pulse.sequence += 1;
         self.timers.set(now.ns + HEARTBEAT_INTERVAL_NS, Timer::Heartbeat(id));
         if let Err(error) = self.send(id, 0, &ping, Vec::new()) {

@@ -6,6 +6,7 @@ use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::retain::Discarded;
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::world::{JobKey, World};
 
@@ -45,6 +46,16 @@ impl Wire {
             machine.receive(self.line, &bytes);
             machine.listen(self.line, now);
         }
+    }
+
+    /// Orders that were sent to it, which it has read.
+    fn orders(&mut self, machine: &mut Machine, now: Now) -> Vec<ToNode> {
+        let bytes = machine.transmit(self.line).to_vec();
+        machine.consume(self.line, bytes.len(), now);
+        self.session.handle_bytes(&bytes).expect("authentic");
+        let events = std::iter::from_fn(|| self.session.poll_event());
+        let order = |event| if let Event::Frame(frame) = event { frame.message().ok() } else { None };
+        events.filter_map(order).collect()
     }
 
     fn say(&mut self, message: &ToIoNode) {
@@ -226,15 +237,39 @@ fn a_node_that_comes_back_after_a_kill_is_told_what_there_is_to_end() {
     let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
     again.say(&ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory }));
     again.exchange(&mut machine, at(2));
-    let bytes = machine.transmit(again.line).to_vec();
-    again.session.handle_bytes(&bytes).expect("authentic");
-    let orders = std::iter::from_fn(|| again.session.poll_event()).filter_map(|event| match event {
-        Event::Frame(frame) => frame.message::<ToNode>().ok(),
-        _ => None,
-    });
-    let orders: Vec<_> = orders.filter(|order| !matches!(order, ToNode::Ping { .. })).collect();
+    let mut orders = again.orders(&mut machine, at(2));
+    orders.retain(|order| !matches!(order, ToNode::Ping { .. }));
     let [ToNode::Launch(launch), ToNode::Kill { job: JOB }] = &orders[..] else { panic!("{orders:?}") };
     assert_eq!((launch.job, launch.rank), (JOB, RANK));
+}
+
+/// Whatever has come of the others is lost if the connection ends now, and the node has to know.
+#[test]
+fn only_what_was_read_counts_as_taken() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    let discarded = |request| Discarded { request, given_back: Vec::new(), still_held: Vec::new() };
+    let mut now_ns = 0;
+    let mut taken = |machine: &mut Machine, control: &mut Wire| {
+        now_ns += HEARTBEAT_INTERVAL_NS;
+        machine.advance(at(now_ns));
+        let orders = control.orders(machine, at(now_ns));
+        let [ToNode::Ping { taken, .. }] = orders[..] else { panic!("{orders:?}") };
+        taken
+    };
+    assert_eq!(taken(&mut machine, &mut control), 0, "being ready is said over each connection");
+    // Events need not arrive. Of the rest, what finds no room for what comes of it waits.
+    for request in 0..OUTBOX_MESSAGES_MAX as u64 + 3 {
+        control.say(&ToIoNode::Discarded(discarded(request)));
+        control.exchange(&mut machine, at(0));
+    }
+    assert_eq!(taken(&mut machine, &mut control), OUTBOX_MESSAGES_MAX as u64);
+    while machine.next_message(at(0)).is_some() {
+        control.exchange(&mut machine, at(0));
+    }
+    control.say(&event());
+    control.exchange(&mut machine, at(0));
+    assert_eq!(taken(&mut machine, &mut control), OUTBOX_MESSAGES_MAX as u64 + 3);
 }
 
 #[test]

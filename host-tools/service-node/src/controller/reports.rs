@@ -104,10 +104,6 @@ impl<P: Plant> Controller<P> {
         if known.is_none_or(|state| state.node != node || state.pset != pset || state.has_ended()) {
             return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
         }
-        // It may have begun and ended while its node had no connection, and then says but the end.
-        if matches!(report.exit, Exit::Status(_)) {
-            self.rank_launched(pset, id, rank, now);
-        }
         self.set_held(node, &report.retention.held, now);
         if let Some(job) = self.jobs.get_mut(&id) {
             job.transfers.counted(&report.transfers);

@@ -42,9 +42,6 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
             match self.next(heard_ns + HEARTBEAT_DEAD_NS).await {
                 Next::Received(Ok(frame)) => {
                     heard_ns = executor::now_ns();
-                    if self.link.is_drained() {
-                        self.outbox.confirm();
-                    }
                     self.obey(&frame, jobs);
                 }
                 Next::Received(Err(error)) => return error,
@@ -82,8 +79,9 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
 
     fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes + 'static>) {
         let sent = match frame.message::<ToNode>() {
-            Ok(ToNode::Ping { sequence, realtime_ns }) => {
+            Ok(ToNode::Ping { sequence, realtime_ns, taken }) => {
                 clock::heard(realtime_ns);
+                self.outbox.confirm(taken);
                 self.send(&ToIoNode::Pong { sequence, memory: (self.memory)() })
             }
             Ok(ToNode::Launch(launch)) => {

@@ -165,7 +165,7 @@ impl<P: Processes + 'static> Jobs<P> {
         let entry = self.ranks.ledger.lock().enter(job, rank);
         match entry {
             Entry::New => {}
-            Entry::Known => return self.outbox.say_again(job, rank),
+            Entry::Known => return,
             Entry::Ended(report) => return self.outbox.ended(report),
             Entry::Refused(reason) => return self.outbox.ended(self.not_started(job, rank, reason)),
         }

@@ -1,6 +1,6 @@
 //! What the agent has to tell the I/O node for certain: launches, ends, and that a job cannot go on.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
@@ -20,34 +20,16 @@ pub(super) struct Outbox {
 struct Queues {
     waiting: VecDeque<ToIoNode>,
     unconfirmed: VecDeque<ToIoNode>,
-    said: Said,
-}
-
-/// What was said of the last job, for an I/O node that asks again.
-#[derive(Default)]
-struct Said {
-    job: Option<JobId>,
-    launched: BTreeSet<Rank>,
-    waits: Option<Waiting>,
-    failed: Option<JobFailure>,
-}
-
-impl Said {
-    /// What was said of this job, and of no other from now on.
-    fn of(&mut self, job: JobId) -> &mut Self {
-        if self.job != Some(job) {
-            *self = Self { job: Some(job), ..Self::default() };
-        }
-        self
-    }
+    /// Of those that were sent over this connection, how many are not among these any more.
+    confirmed: u64,
+    /// The last job that was said to have failed.
+    failed: Option<JobId>,
 }
 
 impl Queues {
-    fn push(&mut self, message: ToIoNode) {
-        if self.waiting.len() >= CONTROL_QUEUE_MAX {
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(message);
+    fn confirm_first(&mut self) {
+        self.unconfirmed.pop_front();
+        self.confirmed += 1;
     }
 }
 
@@ -59,14 +41,14 @@ impl Outbox {
     /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given
     /// up by then, as one message needs one order from it.
     pub(super) fn push(&self, message: ToIoNode) {
-        self.queues.lock().push(message);
+        {
+            let mut queues = self.queues.lock();
+            if queues.waiting.len() >= CONTROL_QUEUE_MAX {
+                queues.waiting.pop_front();
+            }
+            queues.waiting.push_back(message);
+        }
         self.changed.wake_all();
-    }
-
-    /// A rank's first instruction is about to run.
-    fn launched(&self, job: JobId, rank: Rank) {
-        self.queues.lock().said.of(job).launched.insert(rank);
-        self.push(ToIoNode::Launched { job, rank });
     }
 
     pub(super) fn ended(&self, report: RankReport) {
@@ -75,42 +57,9 @@ impl Outbox {
 
     /// A job cannot go on. Said once for a job.
     fn failed(&self, failure: JobFailure) {
-        let is_first = {
-            let mut queues = self.queues.lock();
-            let said = queues.said.of(failure.job);
-            let is_first = said.failed.is_none();
-            said.failed.get_or_insert_with(|| failure.clone());
-            is_first
-        };
-        if is_first {
+        if self.queues.lock().failed.replace(failure.job) != Some(failure.job) {
             self.push(ToIoNode::Failed(failure));
         }
-    }
-
-    /// Ranks of a job have waited for a while.
-    fn waits(&self, waiting: Waiting) {
-        self.queues.lock().said.of(waiting.job).waits = Some(waiting);
-        self.push(ToIoNode::Waits(waiting));
-    }
-
-    /// The I/O node asks for a rank that is here already, as its connection was lost. What it had been told may be lost
-    /// with it even if it had come as far as that goes: nobody may have read it.
-    pub(super) fn say_again(&self, job: JobId, rank: Rank) {
-        {
-            let mut queues = self.queues.lock();
-            let Said { job: of, launched, waits, failed } = &queues.said;
-            if *of != Some(job) {
-                return;
-            }
-            let launched = launched.contains(&rank).then_some(ToIoNode::Launched { job, rank });
-            let (waits, failed) = (waits.map(ToIoNode::Waits), failed.clone().map(ToIoNode::Failed));
-            for message in [launched, waits, failed].into_iter().flatten() {
-                if !queues.waiting.contains(&message) {
-                    queues.push(message);
-                }
-            }
-        }
-        self.changed.wake_all();
     }
 
     /// Waits for the next message to send. Cancel-safe.
@@ -122,19 +71,23 @@ impl Outbox {
     pub(super) fn sent(&self, message: ToIoNode) {
         let mut queues = self.queues.lock();
         if queues.unconfirmed.len() >= CONTROL_QUEUE_MAX {
-            queues.unconfirmed.pop_front();
+            queues.confirm_first();
         }
         queues.unconfirmed.push_back(message);
     }
 
-    /// Everything that was sent has arrived.
-    pub(super) fn confirm(&self) {
-        self.queues.lock().unconfirmed.clear();
+    /// The I/O node has read so many of those that were sent over this connection.
+    pub(super) fn confirm(&self, taken: u64) {
+        let mut queues = self.queues.lock();
+        while queues.confirmed < taken && !queues.unconfirmed.is_empty() {
+            queues.confirm_first();
+        }
     }
 
     /// What was sent and not confirmed is to be sent again.
     pub(super) fn connection_lost(&self) {
         let mut queues = self.queues.lock();
+        queues.confirmed = 0;
         while let Some(message) = queues.unconfirmed.pop_back() {
             queues.waiting.push_front(message);
         }
@@ -159,13 +112,13 @@ impl Started {
         let outbox = Arc::clone(&self.outbox);
         Failures::new(move |trouble| match trouble {
             Trouble::Failed(failure) => outbox.failed(failure),
-            Trouble::Waits(waiting) => outbox.waits(waiting),
+            Trouble::Waits(waiting) => outbox.push(ToIoNode::Waits(waiting)),
         })
     }
 
     /// The process's first instruction is about to run.
     pub fn now(self) {
-        self.outbox.launched(self.job, self.rank);
+        self.outbox.push(ToIoNode::Launched { job: self.job, rank: self.rank });
     }
 }
 

@@ -184,6 +184,11 @@ fn ended(job: u64, exit: Exit) -> ToIoNode {
     ToIoNode::Ended(RankReport::ended(JobId(job), Rank(2), exit))
 }
 
+/// Asks whether the node is alive, and says how many of its messages were read.
+fn ping(sequence: u64, taken: u64) -> ToNode {
+    ToNode::Ping { sequence, realtime_ns: 5, taken }
+}
+
 fn kill(job: u64) -> ToNode {
     ToNode::Kill { job: JobId(job) }
 }
@@ -194,7 +199,7 @@ fn pings_are_answered_at_once() {
     let result = run_to_end(async move {
         let mut peer = accept(&port).await;
         for sequence in 0..3 {
-            peer.send(0, &ToNode::Ping { sequence, realtime_ns: 5 }, &[]).await;
+            peer.send(0, &ping(sequence, 0), &[]).await;
             expect(&mut peer, ToIoNode::Pong { sequence, memory: memory() }).await;
         }
     });
@@ -210,7 +215,6 @@ fn a_job_is_launched_once_killed_and_reported() {
         expect(&mut peer, launched(1)).await;
         // Orders that come twice.
         peer.send(0, &launch(1), &[]).await;
-        expect(&mut peer, launched(1)).await;
         peer.send(0, &launch(2), &[]).await;
         match next(&mut peer).await {
             ToIoNode::Ended(RankReport { job: JobId(2), exit: Exit::NotStarted, reason: Some(reason), .. }) => {
@@ -244,7 +248,7 @@ fn a_signal_is_delivered_once() {
         for (sequence, number) in [(1, HANDLED), (2, HANDLED), (1, HANDLED), (2, 15), (3, 0), (4, 65)] {
             peer.send(0, &signal(1, sequence, number), &[]).await;
         }
-        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        peer.send(0, &ping(1, 1), &[]).await;
         expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
         peer.stream.abort();
         drop(peer);
@@ -273,7 +277,7 @@ fn a_report_outlives_its_connection() {
         let mut peer = accept(&port).await;
         peer.send(0, &launch(1), &[]).await;
         expect(&mut peer, launched(1)).await;
-        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        peer.send(0, &ping(1, 1), &[]).await;
         next(&mut peer).await;
         peer.stream.abort();
         drop(peer);
@@ -354,7 +358,7 @@ fn nonsense_is_ignored() {
         let mut peer = accept(&port).await;
         peer.send(0, &[255_u8; 30], &[1, 2, 3]).await;
         peer.send(0, &kill(99), &[]).await;
-        peer.send(0, &ToNode::Ping { sequence: 1, realtime_ns: 5 }, &[]).await;
+        peer.send(0, &ping(1, 1), &[]).await;
         expect(&mut peer, ToIoNode::Pong { sequence: 1, memory: memory() }).await;
         sleep(SECOND_NS).await;
     });

@@ -16,7 +16,7 @@ use super::timer::Timers;
 
 /// How often a core's tasks have their turns in one call: more mean that they go round in circles, and the call would
 /// never end.
-const TURNS_MAX: u32 = 10_000_000;
+const TURNS_MAX: u32 = 1_000_000;
 
 /// The tasks of a core that may still be there.
 type Tasks = Rc<RefCell<Vec<Weak<Task>>>>;

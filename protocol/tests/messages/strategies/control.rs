@@ -187,7 +187,7 @@ pub(super) fn waiting() -> impl Strategy<Value = Waiting> {
 /// Messages of the control protocol to a node.
 pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
     prop_oneof![
-        any::<(u64, u64)>().prop_map(|(sequence, realtime_ns)| ToNode::Ping { sequence, realtime_ns }),
+        any::<[u64; 3]>().prop_map(|[sequence, realtime_ns, taken]| ToNode::Ping { sequence, realtime_ns, taken }),
         launch().prop_map(ToNode::Launch),
         job().prop_map(|job| ToNode::Kill { job }),
         (job(), any::<(u32, u8)>()).prop_map(|(job, (sequence, signal))| ToNode::Signal(Signal {
