@@ -91,6 +91,10 @@ impl World {
             let held = machine.retention.held();
             retained += held.len() as u64;
             self.checkers.retention.held(&view, &held, machine.frames_held())?;
+            let kept = machine.kept_bytes();
+            crate::checkers::ensure(kept == 0, || {
+                format!("node {}: the kernel keeps {kept} bytes for programs, of which none runs", view.node)
+            })?;
         }
         self.trace.count("programs that nodes hold at the end", retained);
         Ok(())

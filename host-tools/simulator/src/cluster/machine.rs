@@ -102,6 +102,8 @@ pub(super) struct Machine {
     core: Option<SimulatedCore>,
     /// What it keeps of programs.
     pub retention: Arc<Retention>,
+    /// What its kernel keeps for programs.
+    quota: Arc<Quota>,
     /// Behind the core, which uses them, and what is retained.
     events: Events,
     memory: Memory,
@@ -124,13 +126,16 @@ impl Machine {
         clock: Clock,
     ) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
+        let memory = Memory::new(observed.clone(), memory_bytes);
+        let quota = Arc::new(Quota::new(Store::new(memory.frames, Arc::clone(&retention))));
         Self {
             life,
             personality,
             core: None,
             retention,
+            quota,
             events: Events::new(),
-            memory: Memory::new(observed.clone(), memory_bytes),
+            memory,
             clock,
             is_off,
             stopped_until_ns: 0,
@@ -147,7 +152,7 @@ impl Machine {
         let dialler = Dialler { network: network.clone(), life: self.life, pset };
         let is_off = Arc::clone(&self.is_off);
         let (frames, ras) = (self.memory.frames, self.events.0);
-        let (retention, life) = (Arc::clone(&self.retention), self.life);
+        let (retention, quota, life) = (Arc::clone(&self.retention), Arc::clone(&self.quota), self.life);
         let keeps_one = self.personality.retention == RetentionPolicy::One;
         self.clock.reset(now_ns);
         observed.lock().running = Some(life);
@@ -158,7 +163,6 @@ impl Machine {
             let reaped = Arc::clone(&retention);
             let reaping = spawn_program(async move { reaped.reaper().run(frames).await });
             let retained = Arc::clone(&retention);
-            let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
             let neighbours = Arc::new(neighbours);
             let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota), &retention);
             let pmi = Pmi::new(node, neighbours, Arc::clone(&quota));
@@ -198,6 +202,11 @@ impl Machine {
     /// Frames that programs and their page tables have, and those of them that are retained.
     pub(super) fn frames_held(&self) -> (u64, u64) {
         frames_held(self.memory.frames, &self.retention)
+    }
+
+    /// What its kernel keeps for programs, bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.quota.taken()
     }
 
     /// Runs whatever is ready or due.

@@ -133,6 +133,12 @@ impl Alive {
         let (life, ..) = self.key;
         self.observed.lock().alive.range(all_of(life)).count() == 1
     }
+
+    /// How many ranks of its job began on its node.
+    fn have_come(&self) -> usize {
+        let (life, job, _) = self.key;
+        self.observed.lock().begun.range((life, job, Rank(0))..=(life, job, Rank(u32::MAX))).count()
+    }
 }
 
 impl Drop for Alive {
@@ -147,6 +153,13 @@ impl Drop for Alive {
             (*count, *last) = (count.saturating_sub(1), number);
         }
     }
+}
+
+/// How many of a job's ranks a node is to run.
+fn ranks_here(launch: &Launch, node: NodeId) -> usize {
+    let placement = launch.world.placement(launch.size).ok();
+    let place = placement.and_then(|all| all.place(all.index_of(node)?));
+    place.map_or(0, |place| place.ranks().count())
 }
 
 /// Frames that a node's programs may have, all together.
@@ -167,7 +180,7 @@ impl Processes for Watched {
         let (frames, retention) = (self.frames, Arc::clone(&self.retention));
         let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
-        let pages = pages_of_job(&launch);
+        let (pages, ranks) = (pages_of_job(&launch), ranks_here(&launch, life.node));
         let process = self.table.launch(launch, client, started);
         Box::pin(async move {
             let alive = Alive::new(observed.clone(), life, job, rank, program);
@@ -178,7 +191,8 @@ impl Processes for Watched {
                     format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
                 observed.violate(what);
             }
-            if alive.is_last() {
+            // PMI keeps a job's state for ranks that are still to come here.
+            if alive.is_last() && alive.have_come() == ranks {
                 let (taken, connections) = (quota.taken(), network.lock().used_by(life));
                 if taken > 0 || connections > 0 {
                     observed.violate(format!(
