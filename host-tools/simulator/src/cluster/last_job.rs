@@ -26,9 +26,10 @@ impl World {
         match self.last_job {
             LastJob::Well => None,
             LastJob::None => {
-                // After that job nodes have told anew what they hold.
+                // After that job nodes have told anew what they hold. An answer to an order to forget that nobody waits
+                // for any more may still be on its way, but not for long.
                 if let Err(what) = self.check_holdings() {
-                    self.violations.push(what.by("retention"));
+                    return Some(what.to_string());
                 }
                 self.submit_last_job();
                 Some("a job on all nodes was not taken yet".to_owned())
