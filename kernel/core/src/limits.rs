@@ -256,6 +256,11 @@ pub const PMI_LOCAL_CALLERS_MAX: usize = RANKS_PER_NODE_MAX as usize;
 /// ns; then it is closed. The launches of a job may be that far apart without anything having to be sent again.
 pub const PMI_STRANGER_NS_MAX: u64 = 10_000_000_000;
 
+/// How long a frame of another node may take to come once it has begun, ns; then the connection is closed, and what is
+/// needed is said again on another. A length that was changed on its way is found out by that, in half the time that a
+/// node may be silent.
+pub const PMI_FRAME_NS_MAX: u64 = coppice_protocol::limits::PMI_SILENCE_NS / 2;
+
 /// How long the end of a job's last rank on a node may wait for other nodes to have what they were told, ns; then the
 /// job is forgotten here. As long as a node may be silent before it ends the job.
 pub const PMI_SETTLE_NS_MAX: u64 = coppice_protocol::limits::PMI_SILENCE_NS;

@@ -254,6 +254,12 @@ pub struct PeerFrames {
 }
 
 impl PeerFrames {
+    /// Whether the rest of a frame is to come.
+    #[must_use]
+    pub fn is_amid(&self) -> bool {
+        self.announced.is_some() || !self.header.is_empty()
+    }
+
     /// Takes bytes off the front of `bytes` until a frame is whole or no bytes are left.
     ///
     /// # Errors

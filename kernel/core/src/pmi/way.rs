@@ -3,13 +3,16 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use coppice_endpoint::NetError;
 use coppice_protocol::pmi::{PeerError, PeerFrame, PeerFrames};
 
 use super::job::Job;
+use crate::executor::{self, Sleep};
+use crate::limits::PMI_FRAME_NS_MAX;
 use crate::net::Wire;
 
 /// Why a connection is of no more use.
@@ -23,6 +26,8 @@ pub(super) enum Broken {
     Closed,
     #[error("a frame of another node than the one that it was before")]
     Stranger,
+    #[error("the rest of a frame does not come")]
+    Stalled,
     #[error("no frame, or none for a job that this node has a part in")]
     Idle,
 }
@@ -31,6 +36,8 @@ pub(super) enum Broken {
 #[derive(Default)]
 pub(super) struct Talk {
     frames: PeerFrames,
+    /// Until when the rest of a frame is waited for.
+    patience: Option<Sleep>,
     /// Frames that came and are not handled.
     heard: VecDeque<PeerFrame>,
     /// The frame that is being sent, and how much of it has gone.
@@ -61,7 +68,7 @@ impl Talk {
     /// Reads what came: no more than fits into the connection's buffer.
     fn poll_read(&mut self, wire: &dyn Wire, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         match wire.poll_readable(context)? {
-            Poll::Pending => return Poll::Pending,
+            Poll::Pending => return self.poll_stalled(context),
             Poll::Ready(false) => return Poll::Ready(Err(Broken::Closed)),
             Poll::Ready(true) => {}
         }
@@ -72,9 +79,21 @@ impl Talk {
 
     fn understand(&mut self, mut bytes: &[u8]) -> Result<(), PeerError> {
         while !bytes.is_empty() {
-            self.heard.extend(self.frames.advance(&mut bytes)?);
+            if let Some(frame) = self.frames.advance(&mut bytes)? {
+                self.heard.push_back(frame);
+                self.patience = None;
+            }
         }
         Ok(())
+    }
+
+    /// Never ready, but with an error if a frame has begun and does not go on to its end.
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if !self.frames.is_amid() {
+            return Poll::Pending;
+        }
+        let patience = self.patience.get_or_insert_with(|| executor::sleep(PMI_FRAME_NS_MAX));
+        Pin::new(patience).poll(context).map(|()| Err(Broken::Stalled))
     }
 }
 

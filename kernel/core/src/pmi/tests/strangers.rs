@@ -6,14 +6,26 @@ use core::net::Ipv4Addr;
 
 use coppice_endpoint::BufferSizes;
 use coppice_protocol::control::Exit;
+use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::PMI_PEER_PORT;
+use coppice_protocol::pmi::{Conversation, Server};
 
 use super::{Cluster, MS_NS, SECOND_NS, all, nonsense};
 use crate::executor::{self, run_to_end};
-use crate::limits::{PMI_CALLERS_MAX, PMI_STRANGER_NS_MAX};
+use crate::limits::{PMI_CALLERS_MAX, PMI_FRAME_NS_MAX, PMI_STRANGER_NS_MAX};
 use crate::net::testing::fabric::Faults;
 
 const SIZES: BufferSizes = BufferSizes { receive: 4096, transmit: 4096 };
+
+/// The first frame of the second of two nodes, made by somebody who knows the job's key.
+fn word_of_the_second(cluster: &Cluster) -> (JobId, Vec<u8>) {
+    let placement = cluster.launch_order(0, 2, 1).world.placement(2).expect("a placement");
+    let job = crate::process::testing::order(2).job;
+    let mut server = Server::new(job, &[9; 32], placement, cluster.nodes[1].id).expect("a part");
+    let mut conversation = Conversation::on_descriptor(Rank(1));
+    conversation.handle_bytes(b"cmd=init\ncmd=barrier_in\n", &mut server, executor::now_ns());
+    (job, server.poll_transmit(0).expect("a frame"))
+}
 
 /// The address of somebody who is no node of the job.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
@@ -72,14 +84,7 @@ fn a_repeated_frame_from_elsewhere_is_turned_away() {
     let stranger = cluster.fabric.stack(STRANGER);
     let ran = Arc::clone(&cluster);
     let done = run_to_end(async move {
-        let placement = ran.launch_order(0, 2, 1).world.placement(2).expect("a placement");
-        let job = crate::process::testing::order(2).job;
-        // The second node's part, played by somebody who knows the job's key but is not that node.
-        let server = coppice_protocol::pmi::Server::new(job, &[9; 32], placement, ran.nodes[1].id);
-        let mut server = server.expect("a part");
-        let mut conversation = coppice_protocol::pmi::Conversation::on_descriptor(coppice_protocol::ids::Rank(1));
-        conversation.handle_bytes(b"cmd=init\ncmd=barrier_in\n", &mut server, executor::now_ns());
-        let frame = server.poll_transmit(0).expect("a frame");
+        let (job, frame) = word_of_the_second(&ran);
         let player = ran.start(0, 2, 1);
         player.init().await;
         player.say("cmd=barrier_in").await;
@@ -91,6 +96,30 @@ fn a_repeated_frame_from_elsewhere_is_turned_away() {
         let stream = second.connect(ran.nodes[0].id.address(), PMI_PEER_PORT, SIZES).await.expect("a connection");
         stream.write_all(&frame).await.expect("room");
         assert_eq!(player.hear().await, "cmd=barrier_out");
+        ran.nodes[0].pmi.kill(job);
+    });
+    assert_eq!(done, Ok(()));
+}
+
+/// A length that was changed on its way makes a frame of whatever comes behind it: that is not waited for.
+#[test]
+fn a_frame_that_does_not_come_to_its_end_is_given_up() {
+    let cluster = Arc::new(Cluster::new(2, Faults::default()));
+    let ran = Arc::clone(&cluster);
+    let done = run_to_end(async move {
+        let (job, frame) = word_of_the_second(&ran);
+        let player = ran.start(0, 2, 1);
+        player.init().await;
+        player.say("cmd=barrier_in").await;
+        let second = &ran.nodes[1].stack;
+        let stream = second.connect(ran.nodes[0].id.address(), PMI_PEER_PORT, SIZES).await.expect("a connection");
+        // The first one says whose connection it is.
+        stream.write_all(&frame).await.expect("room");
+        stream.write_all(&frame[..frame.len() - 1]).await.expect("room");
+        let began_ns = executor::now_ns();
+        while matches!(stream.read(&mut [0; 64]).await, Ok(1..)) {}
+        let took_ns = executor::now_ns() - began_ns;
+        assert!((PMI_FRAME_NS_MAX..PMI_FRAME_NS_MAX + SECOND_NS).contains(&took_ns), "{took_ns}");
         ran.nodes[0].pmi.kill(job);
     });
     assert_eq!(done, Ok(()));
