@@ -79,7 +79,8 @@ struct Job {
 }
 
 impl Job {
-    /// Some wait in a barrier that all have entered, or that one of them cannot enter any more; or the job is to end.
+    /// Some wait in a barrier that all have entered, or that one of them cannot enter any more, as is known when its
+    /// process is gone; or the job is to end.
     fn is_stuck(&self) -> bool {
         let is_to_end = self.has_deserted && self.talk.ends_the_job();
         is_to_end
@@ -87,7 +88,7 @@ impl Job {
                 let waits =
                     barrier.entered.iter().any(|rank| !barrier.left.contains(rank) && !self.gone.contains(rank));
                 let is_full = barrier.entered.len() == self.ranks as usize;
-                waits && (is_full || self.gone.union(&self.done).any(|rank| !barrier.entered.contains(rank)))
+                waits && (is_full || self.gone.iter().any(|rank| !barrier.entered.contains(rank)))
             })
     }
 
