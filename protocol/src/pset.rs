@@ -255,10 +255,10 @@ pub enum FromPset {
         /// How many, bytes.
         bytes: u32,
     },
-    /// Something worth recording about a node.
+    /// Something worth recording.
     Ras {
-        /// The node.
-        node: NodeId,
+        /// The node that it is about; if there is none, the I/O node saw it by itself.
+        node: Option<NodeId>,
         /// The event.
         event: RasEvent,
     },

@@ -193,6 +193,7 @@ impl Shell {
                 Said::Ended(end) => machine.transferred(end),
                 Said::GoesOn(progress) => machine.transferring(progress),
                 Said::KeptGoesOn(progress) => machine.keeping(progress),
+                Said::Damaged(event) => machine.damaged(event),
             });
         }
     }

@@ -145,7 +145,7 @@ fn too_many_events_are_counted_and_histories_kept() {
         text: "one of many".into(),
     };
     for _ in 0..RECORDS_WAITING_MAX + 7 {
-        cluster.said(0, FromPset::Ras { node: NodeId(0), event: event.clone() });
+        cluster.said(0, FromPset::Ras { node: Some(NodeId(0)), event: event.clone() });
     }
     cluster.end(id);
     holder.let_go();

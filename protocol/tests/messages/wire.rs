@@ -332,7 +332,7 @@ fn pset() {
     line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });
     line(&mut table, "Output", &FromPset::Output { job: JOB, rank: RANK, stream: Stream::Output, bytes: vec![10] });
     line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });
-    line(&mut table, "Ras", &FromPset::Ras { node, event: event() });
+    line(&mut table, "Ras", &FromPset::Ras { node: Some(node), event: event() });
     line(&mut table, "Memory", &FromPset::Memory { node, generation, memory: MEMORY });
     line(&mut table, "Alive", &FromPset::Alive);
     let of = FileOfJob { job: JOB, file: 2 };

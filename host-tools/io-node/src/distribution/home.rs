@@ -261,6 +261,7 @@ impl Home {
             Step::Wrong { piece, from } => {
                 let from = from.and_then(|member| self.party.roster().station(member));
                 tracing::error!(cause = %self.cause, piece, ?from, "a piece is not what the file's hash says");
+                ways.says.damaged(self.cause.of_job().map(|of| of.job), piece, from);
             }
             Step::End(Outcome::Whole) => {
                 tracing::debug!(cause = %self.cause, "all of the file is here, for this pset's nodes");

@@ -1,8 +1,11 @@
 //! What the service node is told of a transfer: its end, and now and then how far it is.
 
 use coppice_protocol::distribution::Party;
+use coppice_protocol::ids::JobId;
 use coppice_protocol::keep::KeepProgress;
 use coppice_protocol::limits::LOST_NAMED_MAX;
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::staging::Station;
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
@@ -33,6 +36,8 @@ pub(crate) enum Said {
     GoesOn(TransferProgress),
     /// A transfer of a file that nodes are to keep goes on.
     KeptGoesOn(KeepProgress),
+    /// A piece is not the file's.
+    Damaged(RasEvent),
 }
 
 /// Both ends of it.
@@ -46,6 +51,20 @@ impl Says {
 
     pub(super) fn ended(&self, end: TransferEnd) {
         drop(self.ends.send(end));
+    }
+
+    /// A piece of a job's file, or of one that is to be kept, is not the file's. Whoever sent it is not asked again, so
+    /// there are few of these; beyond what may wait they are in the log alone.
+    pub(super) fn damaged(&self, job: Option<JobId>, piece: u32, from: Option<Station>) {
+        let whose = match from {
+            Some(Station::IoNode(pset)) => format!("the I/O node of pset {pset}"),
+            Some(Station::Node(node)) => format!("node {node}"),
+            None => "several nodes".to_owned(),
+        };
+        let text = format!("piece {piece} of a staged file, from {whose}, is not what the file's hash says");
+        let (severity, kind) = (Severity::Error, RasKind::DamagedPiece);
+        let event = RasEvent { severity, kind, job, rank: None, address: None, instruction: None, text };
+        let _ = self.progress.try_send(Said::Damaged(event));
     }
 
     /// `progress` is what goes on.
@@ -181,7 +200,7 @@ mod tests {
         while let Some(said) = news.next().await {
             match said {
                 Said::Ended(_) => ends += 1,
-                Said::GoesOn(_) | Said::KeptGoesOn(_) => others += 1,
+                Said::GoesOn(_) | Said::KeptGoesOn(_) | Said::Damaged(_) => others += 1,
             }
         }
         assert_eq!(ends, PROGRESS_QUEUED_MAX + 1);

@@ -11,13 +11,14 @@ use coppice_protocol::keep::KeptTransfer;
 use coppice_protocol::limits::DISTRIBUTION_PORT;
 use coppice_protocol::program::{PAGE_BYTES, tree};
 use coppice_protocol::psets::PsetTable;
+use coppice_protocol::ras::RasKind;
 use coppice_protocol::staging::{self, Roster, Staging};
 use coppice_protocol::world::{JobKey, World};
 use tempfile::TempDir;
 use tokio::task::LocalSet;
 
 use super::received::Received;
-use super::{Alarm, Held, Homes, StagedFile};
+use super::{Alarm, Held, Homes, News, Said, StagedFile};
 use crate::clock::Clock;
 use crate::disk::Program;
 use crate::limits::RECEIVED_MIB_MAX;
@@ -110,7 +111,13 @@ impl Case {
 
     /// An I/O node has its part in it, with the file or without.
     fn begin(&self, net: &Net, pset: PsetId, has_file: bool) -> (Rc<Homes>, Held) {
-        let (homes, task, _) = Homes::start(pset, net.clock, net.port(pset.address()), Alarm::new().unwrap());
+        let (homes, held, _) = self.begin_watched(net, pset, has_file);
+        (homes, held)
+    }
+
+    /// And what it says of it.
+    fn begin_watched(&self, net: &Net, pset: PsetId, has_file: bool) -> (Rc<Homes>, Held, News) {
+        let (homes, task, news) = Homes::start(pset, net.clock, net.port(pset.address()), Alarm::new().unwrap());
         tokio::task::spawn_local(task.run());
         let permit = homes.permit_for(1).unwrap().unwrap();
         let path = self.dir.path().join("file");
@@ -118,7 +125,7 @@ impl Case {
         let file = has_file.then(|| Program::open(path, self.content(), BYTES as u64).unwrap());
         let staged = StagedFile { plan: self.plan.clone(), roster: self.roster.clone(), content: self.content(), file };
         let held = homes.add_kept(&self.transfer, staged, permit).unwrap();
-        (homes, held)
+        (homes, held, news)
     }
 }
 
@@ -231,6 +238,28 @@ fn nobody_is_given_what_is_not_the_files() {
     received.keep(1, case.plan.packets(1).count() - 1, &[1, 2, 3]);
     received.keep(1, 60, &[0; 9000]);
     assert!(!received.check(1));
+}
+
+#[test]
+fn whoever_sends_what_is_not_the_files_is_named() {
+    run(async {
+        let (case, net) = (Case::new(), Net::of(&[HOME.address(), OTHER.address(), NODE.address()]));
+        tokio::task::spawn_local(net.clone().carry());
+        let mut changed = case.file.clone();
+        changed[case.plan.piece_bytes as usize] ^= 1;
+        std::fs::write(case.dir.path().join("file"), &changed).unwrap();
+        let (_home, _sends) = case.begin(&net, HOME, true);
+        let (_homes, _held, mut news) = case.begin_watched(&net, OTHER, false);
+        let event = loop {
+            match news.next().await.expect("it goes on") {
+                Said::Damaged(event) => break event,
+                _ => continue,
+            }
+        };
+        assert_eq!(event.kind, RasKind::DamagedPiece);
+        let text = "piece 1 of a staged file, from the I/O node of pset 0, is not what the file's hash says";
+        assert_eq!((event.text.as_str(), event.job), (text, None));
+    });
 }
 
 #[test]

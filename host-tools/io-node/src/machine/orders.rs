@@ -20,7 +20,7 @@ impl Machine {
     /// Passes an event on, its text cut to the limit.
     pub(super) fn report(&mut self, node: NodeId, mut event: RasEvent) {
         event.text.truncate(event.text.floor_char_boundary(RAS_TEXT_BYTES_MAX));
-        self.outbox.push(FromPset::Ras { node, event });
+        self.outbox.push(FromPset::Ras { node: Some(node), event });
     }
 
     /// A connection or a word of the node's may have been the last that was missing.

@@ -1,6 +1,7 @@
 //! What is said of the transfers of jobs' staged files.
 
 use coppice_protocol::pset::FromPset;
+use coppice_protocol::ras::RasEvent;
 use coppice_protocol::transfer::{TransferEnd, TransferProgress};
 
 use super::Machine;
@@ -18,5 +19,10 @@ impl Machine {
         if self.outbox.is_empty() && self.jobs.get(progress.of.job).is_some() {
             self.outbox.push(FromPset::Transferring(progress));
         }
+    }
+
+    /// A piece came that is not the file's.
+    pub fn damaged(&mut self, event: RasEvent) {
+        self.outbox.push(FromPset::Ras { node: None, event });
     }
 }

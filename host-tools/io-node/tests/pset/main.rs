@@ -91,7 +91,7 @@ fn job_from_launch_to_end() {
             matches!(pset.receive().await, FromPset::Ended { node: NODE, report } if report.exit == Exit::Status(3))
         );
         match pset.receive().await {
-            FromPset::Ras { node: NODE, event } => assert_eq!(event.text, "ö".repeat(256)),
+            FromPset::Ras { node: Some(NODE), event } => assert_eq!(event.text, "ö".repeat(256)),
             other => panic!("{other:?}"),
         }
         assert_eq!(node.call(Call::HandleStat(file), &[]).await.0, Reply::Failed(ESRCH));
@@ -136,7 +136,7 @@ fn strangers_are_reported_and_kept_out() {
         let node = pset.connect_node(1).await;
         loop {
             match pset.receive().await {
-                FromPset::Ras { node: NODE, event } => {
+                FromPset::Ras { node: Some(NODE), event } => {
                     assert_eq!(event.kind, RasKind::BadPeer);
                     events += 1;
                 }
@@ -159,7 +159,7 @@ fn a_new_boot_replaces_the_old_one() {
         assert!(old.ship.frame().await.is_none());
         assert!(pset.connect(Channel::Control, identity(1), KEY).await.is_none());
         match pset.receive().await {
-            FromPset::Ras { node: NODE, event } => assert_eq!(event.kind, RasKind::BadPeer),
+            FromPset::Ras { node: Some(NODE), event } => assert_eq!(event.kind, RasKind::BadPeer),
             other => panic!("{other:?}"),
         }
         old = pset.ready_node(2).await;

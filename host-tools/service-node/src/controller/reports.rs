@@ -57,7 +57,9 @@ impl<P: Plant> Controller<P> {
                     job.input.add_permits(freed);
                 }
             }
-            FromPset::Ras { node, event } if self.is_in(node, pset) => self.record_ras(Some(node), &event, now),
+            FromPset::Ras { node, event } if node.is_none_or(|node| self.is_in(node, pset)) => {
+                self.record_ras(node, &event, now);
+            }
             other @ (FromPset::NodeReady { .. }
             | FromPset::Memory { .. }
             | FromPset::NodeLost { .. }

@@ -108,7 +108,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
             bytes
         }),
         (job(), any::<u32>()).prop_map(|(job, bytes)| FromPset::InputTaken { job, bytes }),
-        (node(), ras_event()).prop_map(|(node, event)| FromPset::Ras { node, event }),
+        (proptest::option::of(node()), ras_event()).prop_map(|(node, event)| FromPset::Ras { node, event }),
         (node(), generation(), memory()).prop_map(|(node, generation, memory)| FromPset::Memory {
             node,
             generation,
