@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::job::RankOutcome;
-use coppice_api::retain::{Placement, RetainAnswer};
+use coppice_api::retain::{PlacedNode, Placement, RetainAnswer};
 use coppice_api::staging::ProgramStaging;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::limits::{STAGED_FILES_MAX, TRANSFERS_PER_PSET_MAX};
@@ -22,8 +22,12 @@ impl<P: Plant> Controller<P> {
     /// Decides it for a job that gets these nodes.
     pub(super) fn decide_ahead(&self, job: &Job, placement: &Placement) -> AheadDecision {
         let retain = job.submission.retain;
-        let held: Vec<u64> = placement.nodes.iter().map(|placed| if retain { placed.pages } else { 0 }).collect();
-        if held.iter().all(|pages| *pages > 0) {
+        let of = |placed: &PlacedNode| {
+            let pset = self.nodes.get(NodeId(placed.node)).map_or(PsetId(0), |node| node.pset);
+            (pset, if retain { placed.pages } else { 0 })
+        };
+        let held: Vec<(PsetId, u64)> = placement.nodes.iter().map(of).collect();
+        if held.iter().all(|(_, pages)| *pages > 0) {
             return not_staged("all nodes hold pages of the program");
         }
         match job.submission.stage_program {
@@ -35,7 +39,7 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    fn reckon_ahead(&self, job: &Job, placement: &Placement, held_pages: &[u64]) -> AheadDecision {
+    fn reckon_ahead(&self, job: &Job, placement: &Placement, held_pages: &[(PsetId, u64)]) -> AheadDecision {
         let home = placement.nodes.first().and_then(|placed| self.nodes.get(NodeId(placed.node)));
         let nodes = || placement.nodes.iter().map(|placed| NodeId(placed.node));
         let Some(home) = home.map(|home| home.pset) else { return not_staged("it has no nodes") };
