@@ -24,6 +24,7 @@ mod outbox;
 mod output;
 mod peers;
 mod ranks;
+mod remains;
 mod ship;
 mod start;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use self::calls::CallId;
 pub(crate) use self::calls::failed;
 pub use self::effect::{Answer, Disconnected, Effect, PlaceId};
 pub use self::lines::LineId;
+pub use self::remains::Remains;
 
 use self::calls::Calls;
 use self::effect::Effects;

@@ -85,6 +85,13 @@ pub(super) struct Calls {
     begun: u64,
 }
 
+impl Calls {
+    /// How many are under way.
+    pub(super) fn count(&self) -> usize {
+        self.table.len()
+    }
+}
+
 /// What a call needs outside.
 pub(super) enum Outside {
     /// Data of files, or pages.

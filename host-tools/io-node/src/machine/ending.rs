@@ -22,6 +22,11 @@ pub(super) struct Closing {
 }
 
 impl Closing {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.reports.len()
+    }
+
     /// Whether there is one of that node.
     pub(super) fn has_of(&self, node: NodeId) -> bool {
         self.reports.values().any(|(of, _)| *of == node)

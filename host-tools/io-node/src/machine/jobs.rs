@@ -200,6 +200,11 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.table.len()
+    }
+
     /// Adds one.
     pub(super) fn insert(&mut self, job: Job) {
         self.table.insert(job.id(), job);

@@ -27,6 +27,13 @@ struct Keeping {
     pending: BTreeSet<NodeId>,
 }
 
+impl Keeps {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.table.len()
+    }
+}
+
 impl Machine {
     /// Has nodes keep a file; it is sent from here if its home is.
     pub(super) fn keep(&mut self, order: KeepFile) {

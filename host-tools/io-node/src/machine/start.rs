@@ -31,6 +31,11 @@ impl Places {
         self.opening.insert(place);
         place
     }
+
+    /// How many there are, and how many of them are being opened.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.taken.len(), self.opening.len())
+    }
 }
 
 impl Machine {

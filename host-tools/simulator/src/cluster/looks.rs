@@ -4,6 +4,7 @@
 use coppice_api::cluster::ClusterState;
 use coppice_api::job::JobState;
 use coppice_api::node::NodeState;
+use coppice_io_node::machine::Remains;
 use coppice_protocol::ids::PsetId;
 use coppice_service_node::controller::Request;
 
@@ -99,6 +100,10 @@ impl World {
         let io_node = |(pset, io_node): (&PsetId, &IoNode)| Some((*pset, io_node.disk.first_wanted()?));
         if let Some((pset, job)) = self.io_nodes.iter().find_map(io_node) {
             return Some(format!("I/O node {pset} still has the root of job {job} open"));
+        }
+        let mut remains = self.io_nodes.iter().map(|(pset, io_node)| (*pset, io_node.machine.remains()));
+        if let Some((pset, remains)) = remains.find(|(_, remains)| *remains != Remains::default()) {
+            return Some(format!("I/O node {pset} still has {remains:?}"));
         }
         let left = self.observed.lock().alive.keys().next().copied();
         left.map(|(life, job, rank)| format!("rank {rank} of job {job} is still there, in boot {life:?}"))

@@ -1,0 +1,36 @@
+//! What an I/O node still has of jobs and requests, for whoever looks whether nothing is left of those that are over.
+
+use super::Machine;
+
+/// How much of each kind there is: none where no job and no request is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Jobs that are not forgotten.
+    pub jobs: usize,
+    /// Places of jobs outside.
+    pub places: usize,
+    /// Of those, that are being opened.
+    pub openings: usize,
+    /// Calls that are done outside.
+    pub calls: usize,
+    /// Ends of ranks that are not told.
+    pub ends: usize,
+    /// Files that nodes are to keep.
+    pub keeps: usize,
+}
+
+impl Machine {
+    /// See [`Remains`].
+    #[must_use]
+    pub fn remains(&self) -> Remains {
+        let (places, openings) = self.places.counts();
+        Remains {
+            jobs: self.jobs.count(),
+            places,
+            openings,
+            calls: self.calls.count(),
+            ends: self.closing.count(),
+            keeps: self.keeps.count(),
+        }
+    }
+}
