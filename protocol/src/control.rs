@@ -56,6 +56,12 @@ pub enum ToNode {
         /// The number of the order that is meant.
         request: u64,
     },
+    /// What [`Self::Ping`] says as well: so much was read. Said when ends of ranks were, so that a node keeps no
+    /// reports of jobs that are over.
+    Taken {
+        /// How many messages.
+        taken: u64,
+    },
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still

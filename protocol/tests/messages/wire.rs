@@ -193,6 +193,7 @@ fn control() {
     let keep = Keep { generation: Generation(2), node: NodeId(6), transfer: transfer() };
     line(&mut table, "Keep", &ToNode::Keep(keep));
     line(&mut table, "EndKeep", &ToNode::EndKeep { request: 9 });
+    line(&mut table, "Taken", &ToNode::Taken { taken: 3 });
     let outcomes = [
         ("Kept Whole", KeepOutcome::Whole { was_here: true }),
         ("Kept Refused", KeepOutcome::Refused("w".into())),

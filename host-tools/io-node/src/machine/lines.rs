@@ -74,6 +74,8 @@ struct Pulse {
     silent: u64,
     /// Messages that must arrive, and did.
     taken: u64,
+    /// There were ends of ranks among them since the node was told how many they are.
+    is_owed: bool,
 }
 
 /// One connection.
@@ -212,7 +214,7 @@ impl Machine {
             } else if let Some(failure) = line.session.failure() {
                 Err(failure.into())
             } else {
-                break;
+                break self.say_taken(id);
             };
             if let Err(error) = heard {
                 return self.end_line(id, &error, now);
@@ -250,6 +252,7 @@ impl Machine {
             (Event::Frame(frame), Phase::Control(identity, pulse)) => {
                 let (identity, message) = (*identity, frame.message::<ToIoNode>().map_err(|_| LineError::Message)?);
                 pulse.taken += u64::from(message.must_arrive());
+                pulse.is_owed |= matches!(message, ToIoNode::Ended(_));
                 self.heard_control(identity, message, now);
                 Ok(())
             }
@@ -337,6 +340,19 @@ impl Machine {
         if let Err(error) = self.send(id, 0, &ping, Vec::new()) {
             // A queue full of what the node does not take: silence ends that.
             tracing::debug!(%error, "ping was not sent");
+        }
+    }
+
+    /// Tells a node how much of what it said was read, if there were ends of ranks in it.
+    fn say_taken(&mut self, id: LineId) {
+        let line = self.lines.table.get_mut(&id).map(Box::as_mut);
+        let Some(Line { phase: Phase::Control(_, pulse), .. }) = line else { return };
+        if std::mem::take(&mut pulse.is_owed) {
+            let taken = pulse.taken;
+            if let Err(error) = self.send(id, 0, &ToNode::Taken { taken }, Vec::new()) {
+                // The next ping says it.
+                tracing::debug!(%error, "what was read was not said");
+            }
         }
     }
 

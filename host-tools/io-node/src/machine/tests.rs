@@ -272,6 +272,21 @@ fn only_what_was_read_counts_as_taken() {
     assert_eq!(taken(&mut machine, &mut control), OUTBOX_MESSAGES_MAX as u64 + 3);
 }
 
+/// So it keeps no report that has arrived.
+#[test]
+fn who_reports_ends_is_told_at_once_what_was_read() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    control.orders(&mut machine, at(0));
+    control.say(&ToIoNode::Launched { job: JOB, rank: RANK });
+    control.exchange(&mut machine, at(1));
+    assert_eq!(control.orders(&mut machine, at(1)), []);
+    control.say(&ToIoNode::Ended(report()));
+    control.say(&ToIoNode::Ended(report()));
+    control.exchange(&mut machine, at(2));
+    assert_eq!(control.orders(&mut machine, at(2)), [ToNode::Taken { taken: 3 }]);
+}
+
 #[test]
 fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed() {
     let mut machine = Machine::default();

@@ -145,6 +145,7 @@ impl Wire {
                 ToNode::Ping { sequence, .. } => {
                     self.send(0, &ToIoNode::Pong { sequence, memory: MemoryStatus::default() }, &[]);
                 }
+                ToNode::Taken { .. } => {}
                 message => return Some(message),
             }
         }

@@ -58,6 +58,7 @@ impl Retention {
                 self.discards.insert((boot, order.request));
             }
             ToNode::Ping { .. }
+            | ToNode::Taken { .. }
             | ToNode::Launch(_)
             | ToNode::Kill { .. }
             | ToNode::Signal(_)

@@ -30,9 +30,12 @@ impl Life {
                 context.trace.note(context.now_ns, "discard", format_args!("life {life} gives {count} tables back"));
                 self.answer(link, ToIoNode::Discarded(answer), context)
             }
-            ToNode::Kill { .. } | ToNode::Signal(_) | ToNode::PowerOff | ToNode::Keep(_) | ToNode::EndKeep { .. } => {
-                Ok(())
-            }
+            ToNode::Kill { .. }
+            | ToNode::Signal(_)
+            | ToNode::PowerOff
+            | ToNode::Keep(_)
+            | ToNode::EndKeep { .. }
+            | ToNode::Taken { .. } => Ok(()),
         }
     }
 

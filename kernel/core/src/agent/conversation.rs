@@ -112,6 +112,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.end_keep(request);
                 Ok(())
             }
+            Ok(ToNode::Taken { taken }) => {
+                self.outbox.confirm(taken);
+                Ok(())
+            }
             Ok(ToNode::PowerOff) => {
                 (self.power_off)();
                 Ok(())

@@ -188,6 +188,7 @@ pub(super) fn waiting() -> impl Strategy<Value = Waiting> {
 pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
     prop_oneof![
         any::<[u64; 3]>().prop_map(|[sequence, realtime_ns, taken]| ToNode::Ping { sequence, realtime_ns, taken }),
+        any::<u64>().prop_map(|taken| ToNode::Taken { taken }),
         launch().prop_map(ToNode::Launch),
         job().prop_map(|job| ToNode::Kill { job }),
         (job(), any::<(u32, u8)>()).prop_map(|(job, (sequence, signal))| ToNode::Signal(Signal {

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, ToNode, Waiting};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::retain::{RankRetention, RetainOutcome};
@@ -270,7 +270,8 @@ fn what_the_io_node_has_not_read_is_said_again() {
         // One is read over each connection, and the last one by who claims too much.
         let unread = [&[waiting, ToIoNode::Failed(failure.clone())][..], &[ToIoNode::Failed(failure)], &[]];
         for (unread, taken) in unread.into_iter().zip([1, 1, u64::MAX]) {
-            peer.send(0, &ping(1, taken), &[]).await;
+            peer.send(0, &ToNode::Taken { taken }, &[]).await;
+            peer.send(0, &ping(1, 0), &[]).await;
             assert!(matches!(next(&mut peer).await, ToIoNode::Pong { .. }));
             peer.stream.abort();
             drop(peer);
