@@ -10,7 +10,7 @@ use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::limits::PMI_PEER_PORT;
 use coppice_protocol::pmi::{Conversation, Server};
 
-use super::{Cluster, MS_NS, SECOND_NS, all, nonsense};
+use super::{Cluster, MS_NS, Player, SECOND_NS, all, nonsense};
 use crate::executor::{self, run_to_end};
 use crate::limits::{PMI_CALLERS_MAX, PMI_FRAME_NS_MAX, PMI_STRANGER_NS_MAX};
 use crate::net::testing::fabric::Faults;
@@ -25,6 +25,15 @@ fn word_of_the_second(cluster: &Cluster) -> (JobId, Vec<u8>) {
     let mut conversation = Conversation::on_descriptor(Rank(1));
     conversation.handle_bytes(b"cmd=init\ncmd=barrier_in\n", &mut server, executor::now_ns());
     (job, server.poll_transmit(0).expect("a frame"))
+}
+
+/// The first node's rank waits in a barrier for the second's. Also what that node would say.
+async fn waits_for_the_second(cluster: &Arc<Cluster>) -> (Player, JobId, Vec<u8>) {
+    let (job, frame) = word_of_the_second(cluster);
+    let player = cluster.start(0, 2, 1);
+    player.init().await;
+    player.say("cmd=barrier_in").await;
+    (player, job, frame)
 }
 
 /// The address of somebody who is no node of the job.
@@ -84,10 +93,7 @@ fn a_repeated_frame_from_elsewhere_is_turned_away() {
     let stranger = cluster.fabric.stack(STRANGER);
     let ran = Arc::clone(&cluster);
     let done = run_to_end(async move {
-        let (job, frame) = word_of_the_second(&ran);
-        let player = ran.start(0, 2, 1);
-        player.init().await;
-        player.say("cmd=barrier_in").await;
+        let (player, job, frame) = waits_for_the_second(&ran).await;
         let stream = stranger.connect(ran.nodes[0].id.address(), PMI_PEER_PORT, SIZES).await.expect("a connection");
         stream.write_all(&frame).await.expect("room");
         assert!(!matches!(stream.read(&mut [0; 16]).await, Ok(1..)));
@@ -107,10 +113,7 @@ fn a_frame_that_does_not_come_to_its_end_is_given_up() {
     let cluster = Arc::new(Cluster::new(2, Faults::default()));
     let ran = Arc::clone(&cluster);
     let done = run_to_end(async move {
-        let (job, frame) = word_of_the_second(&ran);
-        let player = ran.start(0, 2, 1);
-        player.init().await;
-        player.say("cmd=barrier_in").await;
+        let (_player, job, frame) = waits_for_the_second(&ran).await;
         let second = &ran.nodes[1].stack;
         let stream = second.connect(ran.nodes[0].id.address(), PMI_PEER_PORT, SIZES).await.expect("a connection");
         // The first one says whose connection it is.
