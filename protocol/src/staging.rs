@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::roster::{Roster, Station};
+pub use self::roster::{Roster, Station, damaged_piece};
 use crate::distribution::{Link, Plan, PlanError, Scheme, TransferId, packet};
 use crate::ids::{Generation, JobId, ProgramId, PsetId};
 use crate::limits::{PIECES_PER_TRANSFER_MAX, STAGED_FILES_MAX};

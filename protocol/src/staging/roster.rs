@@ -4,13 +4,16 @@
 //! each other its I/O node and its nodes, psets and nodes in the order of their numbers. So every member finds all
 //! others, and which of them are near each other, from what a launch says of nodes.
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use super::Staging;
 use crate::distribution::HOME;
-use crate::ids::{NodeId, PsetId};
+use crate::ids::{JobId, NodeId, PsetId};
 use crate::psets::PsetTable;
+use crate::ras::{RasEvent, RasKind, Severity};
 use crate::trees::Topology;
 use crate::world::{NodeRange, World};
 
@@ -21,6 +24,30 @@ pub enum Station {
     IoNode(PsetId),
     /// A node.
     Node(NodeId),
+}
+
+impl core::fmt::Display for Station {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::IoNode(pset) => write!(f, "the I/O node of pset {pset}"),
+            Self::Node(node) => write!(f, "node {node}"),
+        }
+    }
+}
+
+/// What is recorded of a piece that does not belong to the file; `from` is who sent all of it, if one did.
+#[must_use]
+pub fn damaged_piece(job: Option<JobId>, piece: u32, from: Option<Station>) -> RasEvent {
+    let whose = from.map_or_else(|| String::from("several nodes"), |station| station.to_string());
+    RasEvent {
+        severity: Severity::Error,
+        kind: RasKind::DamagedPiece,
+        job,
+        rank: None,
+        address: None,
+        instruction: None,
+        text: format!("piece {piece} of a staged file, from {whose}, is not what the file's hash says"),
+    }
 }
 
 /// Members with consecutive numbers: an I/O node, or nodes of one pset with consecutive numbers.

@@ -4,8 +4,8 @@ use coppice_protocol::distribution::Party;
 use coppice_protocol::ids::JobId;
 use coppice_protocol::keep::KeepProgress;
 use coppice_protocol::limits::LOST_NAMED_MAX;
-use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::staging::Station;
+use coppice_protocol::ras::RasEvent;
+use coppice_protocol::staging::{Station, damaged_piece};
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
@@ -56,14 +56,7 @@ impl Says {
     /// A piece of a job's file, or of one that is to be kept, is not the file's. Whoever sent it is not asked again, so
     /// there are few of these; beyond what may wait they are in the log alone.
     pub(super) fn damaged(&self, job: Option<JobId>, piece: u32, from: Option<Station>) {
-        let whose = match from {
-            Some(Station::IoNode(pset)) => format!("the I/O node of pset {pset}"),
-            Some(Station::Node(node)) => format!("node {node}"),
-            None => "several nodes".to_owned(),
-        };
-        let text = format!("piece {piece} of a staged file, from {whose}, is not what the file's hash says");
-        let (severity, kind) = (Severity::Error, RasKind::DamagedPiece);
-        let event = RasEvent { severity, kind, job, rank: None, address: None, instruction: None, text };
+        let event = damaged_piece(job, piece, from);
         let _ = self.progress.try_send(Said::Damaged(event));
     }
 

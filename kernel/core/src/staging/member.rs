@@ -1,6 +1,5 @@
 //! The node as a member of one transfer.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,8 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use coppice_hal::scrub;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, Tally, TransferId};
 use coppice_protocol::ids::JobId;
-use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::staging::Station;
+use coppice_protocol::staging::damaged_piece;
 
 use super::Staging;
 use super::room::{Hold, Room, is_right};
@@ -207,20 +205,7 @@ impl Member {
 
     fn report(&self, piece: u32, from: Option<u32>) {
         let station = from.and_then(|member| self.party.lock().roster().station(member));
-        let whose = match station {
-            Some(Station::IoNode(pset)) => format!("the I/O node of pset {pset}"),
-            Some(Station::Node(node)) => format!("node {node}"),
-            None => String::from("several nodes"),
-        };
-        ras::report(RasEvent {
-            severity: Severity::Error,
-            kind: RasKind::DamagedPiece,
-            job: self.job,
-            rank: None,
-            address: None,
-            instruction: None,
-            text: format!("piece {piece} of a staged file, from {whose}, is not what the file's hash says"),
-        });
+        ras::report(damaged_piece(self.job, piece, station));
     }
 }
 
