@@ -1,403 +1,102 @@
-//! Linux's system-call numbers for x86-64, and their names for whoever prints a count.
+//! Linux's system calls for x86-64.
 
-macro_rules! numbers {
-    ($($number:literal $constant:ident $name:literal;)*) => {
-        $(
-            #[doc = concat!("`", $name, "`.")]
-            pub const $constant: u32 = $number;
-        )*
+#[cfg(test)]
+mod document;
+mod kind;
+mod table;
 
-        /// The call's name, if Linux 6.10 has one by that number.
-        #[must_use]
-        pub const fn name(number: i32) -> Option<&'static str> {
-            match number {
-                $($number => Some($name),)*
-                _ => None,
-            }
-        }
+pub use self::kind::{Interruption, Kind, Names, Place, Returns};
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub arguments: &'static [Kind],
+    /// What it gives.
+    pub returns: Returns,
+    /// Where it is made.
+    pub place: Place,
+    /// What a signal does to it while it waits.
+    pub interruption: Interruption,
+    /// How far there is one, if there is less than on Linux.
+    pub how_far: Option<&'static str>,
+}
+
+macro_rules! place {
+    (Refused($errno:ident)) => {
+        Place::Refused(stringify!($errno))
+    };
+    ($place:ident) => {
+        Place::$place
     };
 }
 
-numbers! {
-    0 READ "read";
-    1 WRITE "write";
-    2 OPEN "open";
-    3 CLOSE "close";
-    4 STAT "stat";
-    5 FSTAT "fstat";
-    6 LSTAT "lstat";
-    7 POLL "poll";
-    8 LSEEK "lseek";
-    9 MMAP "mmap";
-    10 MPROTECT "mprotect";
-    11 MUNMAP "munmap";
-    12 BRK "brk";
-    13 RT_SIGACTION "rt_sigaction";
-    14 RT_SIGPROCMASK "rt_sigprocmask";
-    15 RT_SIGRETURN "rt_sigreturn";
-    16 IOCTL "ioctl";
-    17 PREAD64 "pread64";
-    18 PWRITE64 "pwrite64";
-    19 READV "readv";
-    20 WRITEV "writev";
-    21 ACCESS "access";
-    22 PIPE "pipe";
-    23 SELECT "select";
-    24 SCHED_YIELD "sched_yield";
-    25 MREMAP "mremap";
-    26 MSYNC "msync";
-    27 MINCORE "mincore";
-    28 MADVISE "madvise";
-    29 SHMGET "shmget";
-    30 SHMAT "shmat";
-    31 SHMCTL "shmctl";
-    32 DUP "dup";
-    33 DUP2 "dup2";
-    34 PAUSE "pause";
-    35 NANOSLEEP "nanosleep";
-    36 GETITIMER "getitimer";
-    37 ALARM "alarm";
-    38 SETITIMER "setitimer";
-    39 GETPID "getpid";
-    40 SENDFILE "sendfile";
-    41 SOCKET "socket";
-    42 CONNECT "connect";
-    43 ACCEPT "accept";
-    44 SENDTO "sendto";
-    45 RECVFROM "recvfrom";
-    46 SENDMSG "sendmsg";
-    47 RECVMSG "recvmsg";
-    48 SHUTDOWN "shutdown";
-    49 BIND "bind";
-    50 LISTEN "listen";
-    51 GETSOCKNAME "getsockname";
-    52 GETPEERNAME "getpeername";
-    53 SOCKETPAIR "socketpair";
-    54 SETSOCKOPT "setsockopt";
-    55 GETSOCKOPT "getsockopt";
-    56 CLONE "clone";
-    57 FORK "fork";
-    58 VFORK "vfork";
-    59 EXECVE "execve";
-    60 EXIT "exit";
-    61 WAIT4 "wait4";
-    62 KILL "kill";
-    63 UNAME "uname";
-    64 SEMGET "semget";
-    65 SEMOP "semop";
-    66 SEMCTL "semctl";
-    67 SHMDT "shmdt";
-    68 MSGGET "msgget";
-    69 MSGSND "msgsnd";
-    70 MSGRCV "msgrcv";
-    71 MSGCTL "msgctl";
-    72 FCNTL "fcntl";
-    73 FLOCK "flock";
-    74 FSYNC "fsync";
-    75 FDATASYNC "fdatasync";
-    76 TRUNCATE "truncate";
-    77 FTRUNCATE "ftruncate";
-    78 GETDENTS "getdents";
-    79 GETCWD "getcwd";
-    80 CHDIR "chdir";
-    81 FCHDIR "fchdir";
-    82 RENAME "rename";
-    83 MKDIR "mkdir";
-    84 RMDIR "rmdir";
-    85 CREAT "creat";
-    86 LINK "link";
-    87 UNLINK "unlink";
-    88 SYMLINK "symlink";
-    89 READLINK "readlink";
-    90 CHMOD "chmod";
-    91 FCHMOD "fchmod";
-    92 CHOWN "chown";
-    93 FCHOWN "fchown";
-    94 LCHOWN "lchown";
-    95 UMASK "umask";
-    96 GETTIMEOFDAY "gettimeofday";
-    97 GETRLIMIT "getrlimit";
-    98 GETRUSAGE "getrusage";
-    99 SYSINFO "sysinfo";
-    100 TIMES "times";
-    101 PTRACE "ptrace";
-    102 GETUID "getuid";
-    103 SYSLOG "syslog";
-    104 GETGID "getgid";
-    105 SETUID "setuid";
-    106 SETGID "setgid";
-    107 GETEUID "geteuid";
-    108 GETEGID "getegid";
-    109 SETPGID "setpgid";
-    110 GETPPID "getppid";
-    111 GETPGRP "getpgrp";
-    112 SETSID "setsid";
-    113 SETREUID "setreuid";
-    114 SETREGID "setregid";
-    115 GETGROUPS "getgroups";
-    116 SETGROUPS "setgroups";
-    117 SETRESUID "setresuid";
-    118 GETRESUID "getresuid";
-    119 SETRESGID "setresgid";
-    120 GETRESGID "getresgid";
-    121 GETPGID "getpgid";
-    122 SETFSUID "setfsuid";
-    123 SETFSGID "setfsgid";
-    124 GETSID "getsid";
-    125 CAPGET "capget";
-    126 CAPSET "capset";
-    127 RT_SIGPENDING "rt_sigpending";
-    128 RT_SIGTIMEDWAIT "rt_sigtimedwait";
-    129 RT_SIGQUEUEINFO "rt_sigqueueinfo";
-    130 RT_SIGSUSPEND "rt_sigsuspend";
-    131 SIGALTSTACK "sigaltstack";
-    132 UTIME "utime";
-    133 MKNOD "mknod";
-    134 USELIB "uselib";
-    135 PERSONALITY "personality";
-    136 USTAT "ustat";
-    137 STATFS "statfs";
-    138 FSTATFS "fstatfs";
-    139 SYSFS "sysfs";
-    140 GETPRIORITY "getpriority";
-    141 SETPRIORITY "setpriority";
-    142 SCHED_SETPARAM "sched_setparam";
-    143 SCHED_GETPARAM "sched_getparam";
-    144 SCHED_SETSCHEDULER "sched_setscheduler";
-    145 SCHED_GETSCHEDULER "sched_getscheduler";
-    146 SCHED_GET_PRIORITY_MAX "sched_get_priority_max";
-    147 SCHED_GET_PRIORITY_MIN "sched_get_priority_min";
-    148 SCHED_RR_GET_INTERVAL "sched_rr_get_interval";
-    149 MLOCK "mlock";
-    150 MUNLOCK "munlock";
-    151 MLOCKALL "mlockall";
-    152 MUNLOCKALL "munlockall";
-    153 VHANGUP "vhangup";
-    154 MODIFY_LDT "modify_ldt";
-    155 PIVOT_ROOT "pivot_root";
-    156 SYSCTL "_sysctl";
-    157 PRCTL "prctl";
-    158 ARCH_PRCTL "arch_prctl";
-    159 ADJTIMEX "adjtimex";
-    160 SETRLIMIT "setrlimit";
-    161 CHROOT "chroot";
-    162 SYNC "sync";
-    163 ACCT "acct";
-    164 SETTIMEOFDAY "settimeofday";
-    165 MOUNT "mount";
-    166 UMOUNT2 "umount2";
-    167 SWAPON "swapon";
-    168 SWAPOFF "swapoff";
-    169 REBOOT "reboot";
-    170 SETHOSTNAME "sethostname";
-    171 SETDOMAINNAME "setdomainname";
-    172 IOPL "iopl";
-    173 IOPERM "ioperm";
-    174 CREATE_MODULE "create_module";
-    175 INIT_MODULE "init_module";
-    176 DELETE_MODULE "delete_module";
-    177 GET_KERNEL_SYMS "get_kernel_syms";
-    178 QUERY_MODULE "query_module";
-    179 QUOTACTL "quotactl";
-    180 NFSSERVCTL "nfsservctl";
-    181 GETPMSG "getpmsg";
-    182 PUTPMSG "putpmsg";
-    183 AFS_SYSCALL "afs_syscall";
-    184 TUXCALL "tuxcall";
-    185 SECURITY "security";
-    186 GETTID "gettid";
-    187 READAHEAD "readahead";
-    188 SETXATTR "setxattr";
-    189 LSETXATTR "lsetxattr";
-    190 FSETXATTR "fsetxattr";
-    191 GETXATTR "getxattr";
-    192 LGETXATTR "lgetxattr";
-    193 FGETXATTR "fgetxattr";
-    194 LISTXATTR "listxattr";
-    195 LLISTXATTR "llistxattr";
-    196 FLISTXATTR "flistxattr";
-    197 REMOVEXATTR "removexattr";
-    198 LREMOVEXATTR "lremovexattr";
-    199 FREMOVEXATTR "fremovexattr";
-    200 TKILL "tkill";
-    201 TIME "time";
-    202 FUTEX "futex";
-    203 SCHED_SETAFFINITY "sched_setaffinity";
-    204 SCHED_GETAFFINITY "sched_getaffinity";
-    205 SET_THREAD_AREA "set_thread_area";
-    206 IO_SETUP "io_setup";
-    207 IO_DESTROY "io_destroy";
-    208 IO_GETEVENTS "io_getevents";
-    209 IO_SUBMIT "io_submit";
-    210 IO_CANCEL "io_cancel";
-    211 GET_THREAD_AREA "get_thread_area";
-    212 LOOKUP_DCOOKIE "lookup_dcookie";
-    213 EPOLL_CREATE "epoll_create";
-    214 EPOLL_CTL_OLD "epoll_ctl_old";
-    215 EPOLL_WAIT_OLD "epoll_wait_old";
-    216 REMAP_FILE_PAGES "remap_file_pages";
-    217 GETDENTS64 "getdents64";
-    218 SET_TID_ADDRESS "set_tid_address";
-    219 RESTART_SYSCALL "restart_syscall";
-    220 SEMTIMEDOP "semtimedop";
-    221 FADVISE64 "fadvise64";
-    222 TIMER_CREATE "timer_create";
-    223 TIMER_SETTIME "timer_settime";
-    224 TIMER_GETTIME "timer_gettime";
-    225 TIMER_GETOVERRUN "timer_getoverrun";
-    226 TIMER_DELETE "timer_delete";
-    227 CLOCK_SETTIME "clock_settime";
-    228 CLOCK_GETTIME "clock_gettime";
-    229 CLOCK_GETRES "clock_getres";
-    230 CLOCK_NANOSLEEP "clock_nanosleep";
-    231 EXIT_GROUP "exit_group";
-    232 EPOLL_WAIT "epoll_wait";
-    233 EPOLL_CTL "epoll_ctl";
-    234 TGKILL "tgkill";
-    235 UTIMES "utimes";
-    236 VSERVER "vserver";
-    237 MBIND "mbind";
-    238 SET_MEMPOLICY "set_mempolicy";
-    239 GET_MEMPOLICY "get_mempolicy";
-    240 MQ_OPEN "mq_open";
-    241 MQ_UNLINK "mq_unlink";
-    242 MQ_TIMEDSEND "mq_timedsend";
-    243 MQ_TIMEDRECEIVE "mq_timedreceive";
-    244 MQ_NOTIFY "mq_notify";
-    245 MQ_GETSETATTR "mq_getsetattr";
-    246 KEXEC_LOAD "kexec_load";
-    247 WAITID "waitid";
-    248 ADD_KEY "add_key";
-    249 REQUEST_KEY "request_key";
-    250 KEYCTL "keyctl";
-    251 IOPRIO_SET "ioprio_set";
-    252 IOPRIO_GET "ioprio_get";
-    253 INOTIFY_INIT "inotify_init";
-    254 INOTIFY_ADD_WATCH "inotify_add_watch";
-    255 INOTIFY_RM_WATCH "inotify_rm_watch";
-    256 MIGRATE_PAGES "migrate_pages";
-    257 OPENAT "openat";
-    258 MKDIRAT "mkdirat";
-    259 MKNODAT "mknodat";
-    260 FCHOWNAT "fchownat";
-    261 FUTIMESAT "futimesat";
-    262 NEWFSTATAT "newfstatat";
-    263 UNLINKAT "unlinkat";
-    264 RENAMEAT "renameat";
-    265 LINKAT "linkat";
-    266 SYMLINKAT "symlinkat";
-    267 READLINKAT "readlinkat";
-    268 FCHMODAT "fchmodat";
-    269 FACCESSAT "faccessat";
-    270 PSELECT6 "pselect6";
-    271 PPOLL "ppoll";
-    272 UNSHARE "unshare";
-    273 SET_ROBUST_LIST "set_robust_list";
-    274 GET_ROBUST_LIST "get_robust_list";
-    275 SPLICE "splice";
-    276 TEE "tee";
-    277 SYNC_FILE_RANGE "sync_file_range";
-    278 VMSPLICE "vmsplice";
-    279 MOVE_PAGES "move_pages";
-    280 UTIMENSAT "utimensat";
-    281 EPOLL_PWAIT "epoll_pwait";
-    282 SIGNALFD "signalfd";
-    283 TIMERFD_CREATE "timerfd_create";
-    284 EVENTFD "eventfd";
-    285 FALLOCATE "fallocate";
-    286 TIMERFD_SETTIME "timerfd_settime";
-    287 TIMERFD_GETTIME "timerfd_gettime";
-    288 ACCEPT4 "accept4";
-    289 SIGNALFD4 "signalfd4";
-    290 EVENTFD2 "eventfd2";
-    291 EPOLL_CREATE1 "epoll_create1";
-    292 DUP3 "dup3";
-    293 PIPE2 "pipe2";
-    294 INOTIFY_INIT1 "inotify_init1";
-    295 PREADV "preadv";
-    296 PWRITEV "pwritev";
-    297 RT_TGSIGQUEUEINFO "rt_tgsigqueueinfo";
-    298 PERF_EVENT_OPEN "perf_event_open";
-    299 RECVMMSG "recvmmsg";
-    300 FANOTIFY_INIT "fanotify_init";
-    301 FANOTIFY_MARK "fanotify_mark";
-    302 PRLIMIT64 "prlimit64";
-    303 NAME_TO_HANDLE_AT "name_to_handle_at";
-    304 OPEN_BY_HANDLE_AT "open_by_handle_at";
-    305 CLOCK_ADJTIME "clock_adjtime";
-    306 SYNCFS "syncfs";
-    307 SENDMMSG "sendmmsg";
-    308 SETNS "setns";
-    309 GETCPU "getcpu";
-    310 PROCESS_VM_READV "process_vm_readv";
-    311 PROCESS_VM_WRITEV "process_vm_writev";
-    312 KCMP "kcmp";
-    313 FINIT_MODULE "finit_module";
-    314 SCHED_SETATTR "sched_setattr";
-    315 SCHED_GETATTR "sched_getattr";
-    316 RENAMEAT2 "renameat2";
-    317 SECCOMP "seccomp";
-    318 GETRANDOM "getrandom";
-    319 MEMFD_CREATE "memfd_create";
-    320 KEXEC_FILE_LOAD "kexec_file_load";
-    321 BPF "bpf";
-    322 EXECVEAT "execveat";
-    323 USERFAULTFD "userfaultfd";
-    324 MEMBARRIER "membarrier";
-    325 MLOCK2 "mlock2";
-    326 COPY_FILE_RANGE "copy_file_range";
-    327 PREADV2 "preadv2";
-    328 PWRITEV2 "pwritev2";
-    329 PKEY_MPROTECT "pkey_mprotect";
-    330 PKEY_ALLOC "pkey_alloc";
-    331 PKEY_FREE "pkey_free";
-    332 STATX "statx";
-    333 IO_PGETEVENTS "io_pgetevents";
-    334 RSEQ "rseq";
-    424 PIDFD_SEND_SIGNAL "pidfd_send_signal";
-    425 IO_URING_SETUP "io_uring_setup";
-    426 IO_URING_ENTER "io_uring_enter";
-    427 IO_URING_REGISTER "io_uring_register";
-    428 OPEN_TREE "open_tree";
-    429 MOVE_MOUNT "move_mount";
-    430 FSOPEN "fsopen";
-    431 FSCONFIG "fsconfig";
-    432 FSMOUNT "fsmount";
-    433 FSPICK "fspick";
-    434 PIDFD_OPEN "pidfd_open";
-    435 CLONE3 "clone3";
-    436 CLOSE_RANGE "close_range";
-    437 OPENAT2 "openat2";
-    438 PIDFD_GETFD "pidfd_getfd";
-    439 FACCESSAT2 "faccessat2";
-    440 PROCESS_MADVISE "process_madvise";
-    441 EPOLL_PWAIT2 "epoll_pwait2";
-    442 MOUNT_SETATTR "mount_setattr";
-    443 QUOTACTL_FD "quotactl_fd";
-    444 LANDLOCK_CREATE_RULESET "landlock_create_ruleset";
-    445 LANDLOCK_ADD_RULE "landlock_add_rule";
-    446 LANDLOCK_RESTRICT_SELF "landlock_restrict_self";
-    447 MEMFD_SECRET "memfd_secret";
-    448 PROCESS_MRELEASE "process_mrelease";
-    449 FUTEX_WAITV "futex_waitv";
-    450 SET_MEMPOLICY_HOME_NODE "set_mempolicy_home_node";
-    451 CACHESTAT "cachestat";
-    452 FCHMODAT2 "fchmodat2";
-    453 MAP_SHADOW_STACK "map_shadow_stack";
-    454 FUTEX_WAKE "futex_wake";
-    455 FUTEX_WAIT "futex_wait";
-    456 FUTEX_REQUEUE "futex_requeue";
-    457 STATMOUNT "statmount";
-    458 LISTMOUNT "listmount";
-    459 LSM_GET_SELF_ATTR "lsm_get_self_attr";
-    460 LSM_SET_SELF_ATTR "lsm_set_self_attr";
-    461 LSM_LIST_MODULES "lsm_list_modules";
-    462 MSEAL "mseal";
+macro_rules! how_far {
+    () => {
+        None
+    };
+    ($how:literal) => {
+        Some($how)
+    };
+}
+
+macro_rules! calls {
+    ([] $(
+        $number:literal $constant:ident $name:ident($($kind:expr),*) $returns:ident,
+        $place:ident $(($errno:ident))?, $interruption:ident $($how:literal)?;
+    )*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`.")]
+            pub const $constant: u32 = $number;
+        )*
+
+        /// All calls that Linux 6.10 has, by their numbers.
+        pub static CALLS: &[SystemCall] = {
+            #[expect(clippy::wildcard_imports, reason = "the table is written in these words")]
+            use self::kind::*;
+            use self::kind::Kind::*;
+            &[$(SystemCall {
+                number: $number,
+                name: stringify!($name),
+                arguments: &[$($kind),*],
+                returns: Returns::$returns,
+                place: place!($place $(($errno))?),
+                interruption: Interruption::$interruption,
+                how_far: how_far!($($how)?),
+            },)*]
+        };
+    };
+}
+
+crate::for_each_call!(calls);
+
+/// The call with this number, if Linux 6.10 has one.
+#[must_use]
+pub fn call(number: u64) -> Option<&'static SystemCall> {
+    let number = u32::try_from(number).ok()?;
+    // Up to here there is one for each number.
+    if let Some(call) = CALLS.get(number as usize)
+        && call.number == number
+    {
+        return Some(call);
+    }
+    let index = CALLS.binary_search_by_key(&number, |call| call.number).ok()?;
+    CALLS.get(index)
+}
+
+/// The call's name, if Linux 6.10 has one by that number.
+#[must_use]
+pub fn name(number: i32) -> Option<&'static str> {
+    Some(call(u64::try_from(number).ok()?)?.name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EXIT_GROUP, FCHMODAT2, READ, name};
+    use super::{CALLS, EXIT_GROUP, FCHMODAT2, Interruption, Kind, Place, READ, call, name};
 
     #[test]
     fn names_follow_numbers() {
@@ -406,5 +105,23 @@ mod tests {
         assert_eq!((FCHMODAT2, name(452)), (452, Some("fchmodat2")));
         assert_eq!(name(400), None);
         assert_eq!(name(-1), None);
+        assert_eq!(call(u64::MAX), None);
+    }
+
+    #[test]
+    fn the_table_is_in_the_order_of_numbers_and_in_itself_right() {
+        assert!(CALLS.is_sorted_by(|one, other| one.number < other.number));
+        for found in CALLS {
+            assert_eq!(call(found.number.into()), Some(found));
+            let (name, arguments) = (found.name, found.arguments);
+            assert!(arguments.len() <= 6, "{name}");
+            for kind in arguments {
+                let (Kind::In(other) | Kind::Iovec(other) | Kind::NewMode(other)) = kind else { continue };
+                assert!(usize::from(*other) < arguments.len(), "{name}");
+            }
+            let is_absent = found.place == Place::Absent;
+            assert!(is_absent || !arguments.contains(&Kind::Unknown), "{name}");
+            assert!(found.interruption == Interruption::Waits || !is_absent, "{name}");
+        }
     }
 }

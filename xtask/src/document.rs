@@ -10,5 +10,6 @@ use crate::command::{cargo, run};
 /// The code does not compile, or the document has no place for the table.
 pub(crate) fn linux_table() -> Result<()> {
     let test = "the_document_says_what_the_code_says";
-    run(cargo(&["test", "--quiet", "--package", "coppice-core", "--lib", test]).env("COPPICE_WRITE_LINUX_TABLE", "1"))
+    let test = ["test", "--quiet", "--package", "coppice-protocol", "--lib", test];
+    run(cargo(&test).env("COPPICE_WRITE_LINUX_TABLE", "1"))
 }
