@@ -22,7 +22,7 @@ mod state;
 mod tests;
 
 pub(crate) use board::Board;
-pub(crate) use interrupt::Restart;
+pub(crate) use interrupt::{Patience, Restart};
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
 pub(crate) use set::{
     SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SIGXCPU,

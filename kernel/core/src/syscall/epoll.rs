@@ -15,7 +15,7 @@ use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
 use crate::limits::WATCH_AGAIN_NS;
 use crate::memory::{AddressSpace, CopyError};
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 use coppice_hal::paging::Access;
 
@@ -145,11 +145,11 @@ impl Wait {
         let only_looks = clock::monotonic_ns() >= deadline_ns;
         loop {
             let any = until_or(deadline_ns, |waker| poller.watch(waker), || (poller.queued() > 0).then_some(()));
-            match caller.interruptible(Restart::Never, any).await? {
+            match caller.interruptible(Patience::Limited, any).await? {
                 Ok(watched) => watched?,
                 Err(_) if only_looks => return Ok(0),
                 Err(_) => {
-                    caller.unless_interrupted(Restart::Never).await?;
+                    caller.unless_interrupted(Patience::Limited).await?;
                     return Ok(0);
                 }
             }
@@ -158,7 +158,7 @@ impl Wait {
                 // because there is no memory for more.
                 Ok(0) if poller.was_refused() => {
                     let again_ns = clock::monotonic_ns().saturating_add(WATCH_AGAIN_NS).min(deadline_ns);
-                    caller.interruptible(Restart::Never, executor::sleep_until(again_ns)).await?;
+                    caller.interruptible(Patience::Limited, executor::sleep_until(again_ns)).await?;
                     if again_ns == deadline_ns {
                         return Ok(0);
                     }

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Elapsed};
 use crate::process::futexes::Word;
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Immediate};
 
 /// What futex(2) is asked for.
@@ -106,16 +106,15 @@ fn at_least_one(count: i32) -> usize {
 /// Waits until the thread, which sleeps, is woken, the monotonic clock shows `until_ns`, or a signal comes.
 pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64, always: bool) -> Awaited {
     let asleep = caller.process.job.futexes.asleep(&caller.thread.sleeper);
+    // Who waits for a lock with priorities gets it, whatever comes in between.
+    let patience = if always { Patience::Stubborn } else { Patience::until(until_ns) };
     let failure = if until_ns == u64::MAX {
-        let restart = if always { Restart::Always } else { Restart::IfAsked };
-        match caller.interruptible(restart, asleep.woken()).await {
+        match caller.interruptible(patience, asleep.woken()).await {
             Ok(()) => return Ok(0),
             Err(failure) => failure,
         }
     } else {
-        // A time limit is not kept for a call that is made again, unless it is a time.
-        let restart = if always { Restart::Always } else { Restart::Never };
-        match caller.interruptible(restart, executor::timeout_at(until_ns, asleep.woken())).await {
+        match caller.interruptible(patience, executor::timeout_at(until_ns, asleep.woken())).await {
             Ok(Ok(())) => return Ok(0),
             Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
             Err(failure) => failure,

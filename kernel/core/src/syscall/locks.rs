@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::files::OpenFile;
 use crate::files::locks::{LockOwner, LockedFile, RangeLock};
 use crate::files::readiness::until_watched;
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Immediate};
 
 const F_GETLK: u32 = 5;
@@ -178,7 +178,7 @@ async fn wait(caller: Caller<'_>, mut attempt: impl FnMut() -> Result<(), Errno>
         other => Some(other),
     };
     let waiting = until_watched(|waker| caller.process.locks.watch(waker), attempt);
-    caller.interruptible(Restart::IfAsked, waiting).await???;
+    caller.interruptible(Patience::Endless, waiting).await???;
     Ok(0)
 }
 

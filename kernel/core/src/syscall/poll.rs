@@ -22,7 +22,7 @@ use crate::executor;
 use crate::files::readiness::{Level, Ready};
 use crate::files::{Descriptors, Input, Object, Standard};
 use crate::memory::AddressSpace;
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure, Immediate, Trouble};
 
 /// What is told of an entry whether it was asked for or not.
@@ -149,14 +149,14 @@ impl Entries {
                     });
                     let nothing = Found { ready: 0, unknown: None };
                     let waiting = executor::timeout_at(deadline_ns, look_again);
-                    caller.interruptible(Restart::Never, waiting).await?.unwrap_or(Ok(nothing))
+                    caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(nothing))
                 }
                 looked => looked,
             };
             match looked {
                 Ok(found) => {
                     if found.ready == 0 {
-                        caller.unless_interrupted(Restart::Never).await?;
+                        caller.unless_interrupted(Patience::Limited).await?;
                     }
                     return Ok(found.ready);
                 }

@@ -16,7 +16,7 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::pipeline::Pipeline;
 use crate::files::{Device, Input, Object, OpenFile, Standard, buffer};
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
 
 /// Parts of a long transfer that are under way at once.
@@ -233,7 +233,7 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
     let length = length as u32;
     let waits = !file.is_nonblocking();
     // One thread asks for all that wait.
-    let _turn = if waits { Some(caller.interruptible(Restart::IfAsked, input.turn()).await?) } else { None };
+    let _turn = if waits { Some(caller.interruptible(Patience::Endless, input.turn()).await?) } else { None };
     let mut bytes = loop {
         let count = input.bell().count();
         input.forget();
@@ -243,7 +243,7 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
         input.forget();
         match asked? {
             (Reply::Later, _) if waits => {
-                caller.interruptible(Restart::IfAsked, input.bell().rung_since(count)).await?;
+                caller.interruptible(Patience::Endless, input.bell().rung_since(count)).await?;
             }
             (Reply::Later, _) => return Err(Errno::EAGAIN.into()),
             (_, bytes) => break bytes,

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{DESCRIPTORS_MAX, Input, Object, Ready, Standard};
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller};
 
 /// select(2).
@@ -139,7 +139,7 @@ impl Asked {
             return Ok(found);
         }
         if clock::monotonic_ns() >= deadline_ns {
-            caller.unless_interrupted(Restart::Never).await?;
+            caller.unless_interrupted(Patience::Limited).await?;
             return Ok(found);
         }
         let look_again = poll_fn(|context| {
@@ -154,7 +154,7 @@ impl Asked {
             if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
         });
         let waiting = executor::timeout_at(deadline_ns, look_again);
-        Ok(caller.interruptible(Restart::Never, waiting).await?.unwrap_or(Ok(found))?)
+        Ok(caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(found))?)
     }
 }
 

@@ -8,7 +8,7 @@ use super::ranges::Ranges;
 use crate::errno::Errno;
 use crate::files::readiness::until_watched;
 use crate::files::{Object, OpenFile, SignalFile, flags};
-use crate::process::signals::{Restart, SignalSet};
+use crate::process::signals::{Patience, SignalSet};
 use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// signalfd(2).
@@ -59,7 +59,9 @@ pub(super) async fn read(caller: Caller<'_>, file: &OpenFile, signals: &SignalFi
             Some(info) => info,
             None if done > 0 => break,
             None if file.is_nonblocking() => return Err(Errno::EAGAIN.into()),
-            None => caller.interruptible(Restart::IfAsked, until_watched(|waker| signals.watch(waker), take)).await??,
+            None => {
+                caller.interruptible(Patience::Endless, until_watched(|waker| signals.watch(waker), take)).await??
+            }
         };
         let info = caller.process.timers.taken(caller.process, info);
         let (copied, result) = ranges.put(caller, info.read_record().bytes());

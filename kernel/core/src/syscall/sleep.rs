@@ -6,7 +6,7 @@ use super::time::Clock;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::timers::TimerClock;
 use crate::process::{Awaited, Caller, Failure};
 
@@ -24,7 +24,7 @@ pub(super) async fn nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// Sleeps. If a signal ends that, writes how long it would have been to where `rest` says.
 async fn sleep(caller: Caller<'_>, deadline_ns: u64, rest: u64) -> Awaited {
-    let slept = caller.interruptible(Restart::Never, executor::sleep_until(deadline_ns)).await;
+    let slept = caller.interruptible(Patience::Limited, executor::sleep_until(deadline_ns)).await;
     if let Err(Failure::Interrupted(_)) = slept
         && rest != 0
     {
@@ -80,7 +80,7 @@ async fn sleep_by(caller: Caller<'_>, clock: TimerClock, until_ns: u64, rest: u6
             executor::sleep(clock.earliest_ns(caller.process, left_ns)).await;
         }
     };
-    let slept = caller.interruptible(Restart::Never, waiting).await;
+    let slept = caller.interruptible(Patience::Limited, waiting).await;
     if let Err(Failure::Interrupted(_)) = slept
         && rest != 0
     {

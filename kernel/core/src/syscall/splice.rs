@@ -19,7 +19,7 @@ use crate::files::pipe::PipeEnd;
 use crate::files::stream::{Shape, Stream, Taken, copy_from};
 use crate::files::{Object, OpenFile, Ready};
 use crate::limits::{CHANNEL_BYTES_MIN, PIPE_BYTES_MAX};
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
 
 /// `SPLICE_F_*`.
@@ -168,7 +168,7 @@ async fn both_ready(
     wait(caller, input, reading.deadline_ns, || is_ready(input, Ready::READ)).await?;
     wait(caller, output, writing.deadline_ns, || is_ready(output, Ready::WRITE)).await?;
     executor::yield_now().await;
-    caller.unless_interrupted(Restart::IfAsked).await
+    caller.unless_interrupted(Patience::Endless).await
 }
 
 /// Something that has no offsets and takes bytes while a channel is looked at.

@@ -12,7 +12,7 @@ use crate::files::readiness::until_or;
 use crate::files::socket_options::Options;
 use crate::files::stream::{Shape, Stream, Taken, copy_from};
 use crate::files::{Object, OpenFile};
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure, Trouble};
 
 /// How something is read or written.
@@ -73,8 +73,7 @@ pub(super) async fn wait<T>(
         other => Some(other),
     };
     let waiting = until_or(deadline_ns, |waker| file.watch(waker), attempt);
-    let restart = if deadline_ns == u64::MAX { Restart::IfAsked } else { Restart::Never };
-    Ok(caller.interruptible(restart, waiting).await?.unwrap_or(Err(Errno::EAGAIN))??)
+    Ok(caller.interruptible(Patience::until(deadline_ns), waiting).await?.unwrap_or(Err(Errno::EAGAIN))??)
 }
 
 /// Reads into the ranges. Gives how many bytes the program got, and there were of the message, if it was one.

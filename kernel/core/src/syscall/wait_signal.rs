@@ -9,7 +9,7 @@ use super::signal::read_mask;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::process::signals::{Restart, SignalSet};
+use crate::process::signals::{Patience, SignalSet};
 use crate::process::{Awaited, Caller};
 use core::future::{pending, poll_fn};
 use core::task::Poll;
@@ -21,7 +21,7 @@ pub(super) async fn suspend(caller: Caller<'_>, number: u32, a: &Arguments) -> A
         nr::RT_SIGSUSPEND => Some(SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?))),
         _ => None,
     };
-    caller.with_mask(mask, caller.interruptible(Restart::Never, pending())).await
+    caller.with_mask(mask, caller.interruptible(Patience::Limited, pending())).await
 }
 
 /// rt_sigtimedwait(2).
@@ -43,7 +43,7 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
         Some(info) => Poll::Ready(info),
         None => Poll::Pending,
     });
-    let taken = caller.interruptible(Restart::Never, executor::timeout_at(deadline_ns, taken)).await;
+    let taken = caller.interruptible(Patience::Limited, executor::timeout_at(deadline_ns, taken)).await;
     drop(awaits);
     let Ok(info) = taken? else { return Err(Errno::EAGAIN.into()) };
     let info = caller.process.timers.taken(caller.process, info);

@@ -25,7 +25,7 @@ use crate::files::special::Text;
 use crate::files::stream::Shape;
 use crate::files::{Object, OpenFile, Shipped, Standard};
 use crate::memory::FileChange;
-use crate::process::signals::Restart;
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
 use crate::ship::Printing;
 
@@ -316,7 +316,7 @@ async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Aw
         let count = bell.count();
         match printing.attempt().await {
             Some(answer) => break answer,
-            None => caller.interruptible(Restart::IfAsked, bell.rung_since(count)).await?,
+            None => caller.interruptible(Patience::Endless, bell.rung_since(count)).await?,
         }
     };
     match answer {

@@ -3,6 +3,8 @@
 use core::future::poll_fn;
 use core::task::Poll;
 
+use coppice_protocol::syscalls::{self, Interruption};
+
 use super::outcome::{Next, Target};
 use super::set::{SIGPIPE, SignalSet};
 use crate::executor::{self, Either};
@@ -20,34 +22,52 @@ pub(crate) enum Restart {
     Always,
 }
 
+/// What the table of calls leaves open of that: which wait of the call it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// For as long as it takes.
+    Endless,
+    /// Until a time.
+    Limited,
+    /// For as long as it takes, and the call is made again whatever was set for the signal.
+    Stubborn,
+}
+
+impl Patience {
+    /// That of a wait that ends at this time, ns.
+    pub(crate) const fn until(deadline_ns: u64) -> Self {
+        if deadline_ns == u64::MAX { Self::Endless } else { Self::Limited }
+    }
+}
+
 impl Caller<'_> {
     /// Waits, unless a signal comes that has a handler, or that ends the process. If both come together, the wait was
     /// the first. One that only stops the process does not end the wait.
-    pub(crate) async fn interruptible<T>(&self, restart: Restart, waiting: impl Future<Output = T>) -> Awaited<T> {
-        match executor::race(waiting, self.interruption(restart)).await {
+    pub(crate) async fn interruptible<T>(&self, patience: Patience, waiting: impl Future<Output = T>) -> Awaited<T> {
+        match executor::race(waiting, self.interruption(patience)).await {
             Either::First(result) => Ok(result),
             Either::Second(failure) => Err(failure),
         }
     }
 
     /// Goes on, unless a signal has come as for [`Self::interruptible`].
-    pub(crate) async fn unless_interrupted(&self, restart: Restart) -> Awaited<()> {
+    pub(crate) async fn unless_interrupted(&self, patience: Patience) -> Awaited<()> {
         let ready = core::future::ready(());
-        match executor::race(self.interruption(restart), ready).await {
+        match executor::race(self.interruption(patience), ready).await {
             Either::First(failure) => Err(failure),
             Either::Second(()) => Ok(()),
         }
     }
 
     /// Waits for a signal that interrupts the call. The thread's own task is woken when there may be one.
-    async fn interruption(&self, restart: Restart) -> Failure {
+    async fn interruption(&self, patience: Patience) -> Failure {
         let look = |_: &mut core::task::Context<'_>| {
             if !self.thread.has_attention() {
                 return Poll::Pending;
             }
             let next = self.process.signals.lock().interrupt(self.thread.tid);
             match next {
-                Next::Handler(_) => Poll::Ready(Failure::Interrupted(restart)),
+                Next::Handler(_) => Poll::Ready(Failure::Interrupted(self.restart(patience))),
                 Next::End(signal) => Poll::Ready(Failure::End(End::signal(signal as u8))),
                 Next::Stop { since_now } => {
                     if since_now {
@@ -59,6 +79,17 @@ impl Caller<'_> {
             }
         };
         poll_fn(look).await
+    }
+
+    /// What becomes of the call that the thread is in, by the table of calls.
+    fn restart(&self, patience: Patience) -> Restart {
+        let call = self.thread.in_call().and_then(syscalls::call);
+        let interruption = call.map_or(Interruption::Fails, |call| call.interruption);
+        match (patience, interruption) {
+            (Patience::Stubborn, _) => Restart::Always,
+            (_, Interruption::Restarts) | (Patience::Endless, Interruption::RestartsUntimed) => Restart::IfAsked,
+            (_, Interruption::Waits | Interruption::Fails | Interruption::RestartsUntimed) => Restart::Never,
+        }
     }
 
     /// Makes a call while other signals are blocked than the thread says, if `mask` says so.
