@@ -18,6 +18,7 @@ use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
 use crate::staging::Staging;
 use crate::text::ByteString;
+use crate::trace::Traced;
 use crate::transfer::MemberCounts;
 use crate::world::World;
 
@@ -61,6 +62,13 @@ pub enum ToNode {
     Taken {
         /// How many messages.
         taken: u64,
+    },
+    /// Have what a job's ranks do printed, or not, from now on. May be said again.
+    Trace {
+        /// The job.
+        job: JobId,
+        /// Which of its ranks.
+        traced: Traced,
     },
 }
 
@@ -204,6 +212,8 @@ pub struct Launch {
     pub world: World,
     /// Files that are to be in the node's memory before the process starts.
     pub staging: Option<Staging>,
+    /// What it does is to be printed ([`crate::trace`]).
+    pub traced: bool,
 }
 
 /// How a process ended.

@@ -12,6 +12,7 @@
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
+//! | [`trace`] | node → service node, inside `ship` | what a traced rank did |
 //! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
@@ -40,6 +41,7 @@ pub mod signal;
 pub mod staging;
 pub mod syscalls;
 pub mod text;
+pub mod trace;
 pub mod transfer;
 pub mod trees;
 pub mod world;

@@ -18,6 +18,7 @@ use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
 use crate::staging::Staging;
 use crate::text::ByteString;
+use crate::trace::Traced;
 use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
@@ -112,6 +113,13 @@ pub enum ToPset {
         /// The number of its request.
         request: u64,
     },
+    /// Have what a job's ranks on this pset do printed, or not, from now on.
+    Trace {
+        /// The job.
+        job: JobId,
+        /// Which of its ranks.
+        traced: Traced,
+    },
 }
 
 /// A job as an I/O node needs it.
@@ -153,6 +161,8 @@ pub struct StartJob {
     pub staging: Option<Staging>,
     /// The files of the host that have the bytes of the staged ones and do not change, in the same order.
     pub staged_files: Vec<ByteString>,
+    /// Of these ranks is printed what they do ([`crate::trace`]).
+    pub traced: Traced,
 }
 
 /// One rank of a job, and where it is to run.

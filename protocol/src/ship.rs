@@ -48,13 +48,15 @@ pub struct Location {
     pub path: ByteString,
 }
 
-/// Which of the standard streams.
+/// Which of a rank's streams to its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
     Output,
     /// Standard error.
     Error,
+    /// What the rank does, if it is traced ([`crate::trace`]).
+    Trace,
 }
 
 /// A request with the rank it is made for.

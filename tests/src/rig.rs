@@ -233,6 +233,7 @@ impl Rig {
             use_retained,
             world: World::new(JOB_KEY, 1, [NODE]),
             staging: None,
+            traced: false,
         }
     }
 

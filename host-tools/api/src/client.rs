@@ -150,6 +150,18 @@ impl Client {
         Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
     }
 
+    /// What the ranks of a job do, or one of them, from now on: frames of [`StreamFrame::Trace`] until it ends.
+    ///
+    /// # Errors
+    /// [`ApiError`]: there is no such job or rank, it has ended, or somebody traces it.
+    pub async fn trace(&self, job: u64, rank: Option<u32>) -> Result<JobStream, ApiError> {
+        let query = rank.map(|rank| format!("?rank={rank}")).unwrap_or_default();
+        let path = format!("/v1/jobs/{job}/trace{query}");
+        let sent = self.send(Method::GET, &path, Full::<Bytes>::default());
+        let response = self.within(ANSWER_TIME_MAX, sent).await?;
+        Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
+    }
+
     /// Sends standard input as it comes out of `feed`'s sender; done when the job has it all or takes no more.
     ///
     /// # Errors

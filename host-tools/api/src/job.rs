@@ -59,6 +59,9 @@ pub struct Submission {
     /// How all that gets there.
     #[serde(default)]
     pub scheme: Scheme,
+    /// Its stream says what its ranks do.
+    #[serde(default)]
+    pub traced: bool,
 }
 
 impl Submission {
@@ -72,6 +75,14 @@ impl Submission {
 /// What is meant by those who do not say how many.
 fn one() -> u32 {
     1
+}
+
+/// Whom to trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceQuery {
+    /// One rank; all, if none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 /// Answer to a submission.
@@ -296,6 +307,7 @@ mod tests {
             staged: Vec::new(),
             stage_program: ProgramStaging::Never,
             scheme: Scheme::Tree,
+            traced: true,
         }
     }
 

@@ -33,8 +33,8 @@ pub mod stream;
 pub mod transfer;
 
 pub use client::Client;
-pub use coppice_protocol::signal;
 pub use coppice_protocol::text::{ByteString, Shown};
+pub use coppice_protocol::{signal, syscalls, trace};
 pub use counted::counted;
 pub use error::{ApiError, in_one_line};
 pub use path::shown;

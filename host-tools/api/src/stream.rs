@@ -5,6 +5,7 @@
 
 use std::io;
 
+use coppice_protocol::ship::Stream;
 use serde::{Deserialize, Serialize};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::Decoder;
@@ -30,6 +31,13 @@ pub enum StreamFrame {
         /// The rank.
         rank: u32,
         /// What it wrote.
+        bytes: Vec<u8>,
+    },
+    /// A rank that is traced did something.
+    Trace {
+        /// The rank.
+        rank: u32,
+        /// A piece of its [records](crate::trace).
         bytes: Vec<u8>,
     },
     /// Something happened to the job.
@@ -97,11 +105,17 @@ impl From<io::Error> for StreamError {
 const OUTPUT: u8 = 1;
 const ERROR: u8 = 2;
 const EVENT: u8 = 3;
+const TRACE: u8 = 4;
 
 /// The header of an output frame whose `length` bytes follow.
 #[must_use]
-pub fn output_header(rank: u32, is_error: bool, length: u32) -> [u8; HEADER_BYTES] {
-    header(if is_error { ERROR } else { OUTPUT }, rank, length)
+pub fn output_header(rank: u32, stream: Stream, length: u32) -> [u8; HEADER_BYTES] {
+    let kind = match stream {
+        Stream::Output => OUTPUT,
+        Stream::Error => ERROR,
+        Stream::Trace => TRACE,
+    };
+    header(kind, rank, length)
 }
 
 /// A whole event frame.
@@ -147,6 +161,7 @@ impl Decoder for StreamDecoder {
         Ok(Some(match kind {
             OUTPUT => StreamFrame::Output { rank, bytes: body.into() },
             ERROR => StreamFrame::Error { rank, bytes: body.into() },
+            TRACE => StreamFrame::Trace { rank, bytes: body.into() },
             EVENT => StreamFrame::Event(serde_json::from_slice(&body).map_err(|_| StreamError::Event)?),
             other => return Err(StreamError::Kind(other)),
         }))
@@ -162,6 +177,7 @@ impl Decoder for StreamDecoder {
 
 #[cfg(test)]
 mod tests {
+    use coppice_protocol::ship::Stream;
     use futures_util::StreamExt;
     use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
     use tokio_util::bytes::BytesMut;
@@ -173,7 +189,8 @@ mod tests {
         let bytes = proptest::collection::vec(any::<u8>(), 0..200);
         let one = prop_oneof![
             (any::<u32>(), bytes.clone()).prop_map(|(rank, bytes)| StreamFrame::Output { rank, bytes }),
-            (any::<u32>(), bytes).prop_map(|(rank, bytes)| StreamFrame::Error { rank, bytes }),
+            (any::<u32>(), bytes.clone()).prop_map(|(rank, bytes)| StreamFrame::Error { rank, bytes }),
+            (any::<u32>(), bytes).prop_map(|(rank, bytes)| StreamFrame::Trace { rank, bytes }),
             any::<u32>().prop_map(|ahead| StreamFrame::Event(JobEvent::Queued { ahead })),
             proptest::collection::vec(any::<u32>(), 0..9)
                 .prop_map(|nodes| StreamFrame::Event(JobEvent::Started { nodes })),
@@ -186,13 +203,14 @@ mod tests {
     }
 
     fn encode(frame: &StreamFrame) -> Vec<u8> {
-        let output = |rank, is_error, bytes: &[u8]| {
+        let output = |rank, stream, bytes: &[u8]| {
             let length = u32::try_from(bytes.len()).expect("short");
-            [&output_header(rank, is_error, length)[..], bytes].concat()
+            [&output_header(rank, stream, length)[..], bytes].concat()
         };
         match frame {
-            StreamFrame::Output { rank, bytes } => output(*rank, false, bytes),
-            StreamFrame::Error { rank, bytes } => output(*rank, true, bytes),
+            StreamFrame::Output { rank, bytes } => output(*rank, Stream::Output, bytes),
+            StreamFrame::Error { rank, bytes } => output(*rank, Stream::Error, bytes),
+            StreamFrame::Trace { rank, bytes } => output(*rank, Stream::Trace, bytes),
             StreamFrame::Event(event) => encode_event(event),
         }
     }
@@ -222,10 +240,10 @@ mod tests {
     #[test]
     fn long_frames_unknown_kinds_and_ends_within_a_frame_are_errors() {
         let decode_eof = |bytes: &[u8]| StreamDecoder.decode_eof(&mut BytesMut::from(bytes));
-        let long = output_header(0, false, u32::MAX);
+        let long = output_header(0, Stream::Output, u32::MAX);
         assert_eq!(decode_eof(&long), Err(StreamError::TooLong(u32::MAX as usize)));
         assert_eq!(decode_eof(&[9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Err(StreamError::Kind(9)));
-        let cut = [&output_header(0, false, 2)[..], b"x"].concat();
+        let cut = [&output_header(0, Stream::Output, 2)[..], b"x"].concat();
         assert!(matches!(decode_eof(&cut), Err(StreamError::Broken(_))));
         assert!(matches!(decode_eof(&cut[..5]), Err(StreamError::Broken(_))));
     }
@@ -233,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_is_never_read_to_the_end_of_a_frame_takes_no_more_room() {
         // However long it goes on, pieces end within frames.
-        let frame = [&output_header(0, false, 7)[..], b"1234567"].concat();
+        let frame = [&output_header(0, Stream::Output, 7)[..], b"1234567"].concat();
         let sent = frame.repeat(200_000);
         let mut frames = FramedRead::new(&sent[..], StreamDecoder);
         let (mut count, mut room) = (0, 0);

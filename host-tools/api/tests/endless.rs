@@ -45,6 +45,9 @@ async fn answers_states_and_frames_have_limits() {
     damaged(client.nodes().await, ANSWER_BYTES_MAX);
     damaged(client.watch().await.expect("a stream").next_state().await, STATE_BYTES_MAX);
     let longer = STREAM_FRAME_BYTES_MAX + 1;
-    let (_home, client) = answers(output_header(0, false, u32::try_from(longer).expect("short")).to_vec()).await;
+    let (_home, client) = answers(
+        output_header(0, coppice_protocol::ship::Stream::Output, u32::try_from(longer).expect("short")).to_vec(),
+    )
+    .await;
     damaged(client.stream(1).await.expect("a stream").next_frame().await, longer);
 }

@@ -3,6 +3,7 @@
 mod link;
 mod run;
 mod stage;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -16,6 +17,7 @@ use coppice_qemu::processor::Processor;
 pub(crate) use self::link::Link;
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
+pub(crate) use self::trace::Trace;
 use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
 
 /// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
+    /// Show what the ranks of a job call while they do, a line for each system call, as strace shows it
+    Trace(Trace),
     /// Boot a node anew; a job on it ends
     Reboot(Reboot),
     /// Show what a node printed on its serial line since its last boot

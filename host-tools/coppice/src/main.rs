@@ -9,6 +9,7 @@ mod failure;
 mod progress;
 mod run;
 mod show;
+mod trace;
 mod units;
 
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Forget(forget) => commands::forget::forget(&client()?, forget).await?,
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
+        Command::Trace(trace) => return run::trace::trace(&client()?, trace).await,
         Command::Reboot(reboot) => commands::orders::reboot(&client()?, reboot).await?,
         Command::Console(console) => commands::console::console(&client()?, console).await?,
         Command::Doctor(listing) => return commands::doctor::doctor(find(&arguments), listing.json).await,

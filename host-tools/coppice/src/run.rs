@@ -5,6 +5,7 @@ mod labels;
 mod output;
 pub(crate) mod program;
 mod stage;
+pub(crate) mod trace;
 mod warm;
 
 use std::cell::Cell;
@@ -25,6 +26,7 @@ use indicatif::ProgressBar;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::output::{Output, OutputError};
+use self::trace::Trace;
 use crate::arguments::Run;
 use crate::commands::job::end_of;
 use crate::failure::say;
@@ -58,13 +60,15 @@ async fn submit_and_follow(
     submission: &Submission,
     accepted: &Cell<Option<u64>>,
 ) -> anyhow::Result<ExitCode> {
+    // Before there is a job: it may not be writable.
+    let trace = run.trace.as_deref().map(|file| Trace::to(file, submission.ranks > 1, true)).transpose()?;
     let job = client.submit(submission).await?.job;
     accepted.set(Some(job));
     let stream = client.stream(job).await?;
     if submission.input_rank.is_some() {
         input::send(client.clone(), job);
     }
-    let view = match follow(stream, Output::new(run.label, run.json), run.quiet).await? {
+    let view = match follow(stream, Output::new(run.label, run.json), trace, run.quiet).await? {
         End::Job(view) => view,
         End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
     };
@@ -104,6 +108,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         estimate_ms: run.estimate,
         retain: !run.no_retain,
         nodes,
+        traced: run.trace.is_some(),
     })
 }
 
@@ -127,7 +132,12 @@ enum End {
 }
 
 /// Passes output on until the job has ended.
-async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyhow::Result<End> {
+async fn follow(
+    mut stream: JobStream,
+    mut output: Output,
+    mut trace: Option<Trace>,
+    quiet: bool,
+) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
     let mut staging = progress::staging::Bar::default();
     loop {
@@ -146,6 +156,10 @@ async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyho
         let written = match frame {
             Some(StreamFrame::Output { rank, bytes }) => output.write(rank, false, bytes).await,
             Some(StreamFrame::Error { rank, bytes }) => output.write(rank, true, bytes).await,
+            Some(StreamFrame::Trace { rank, bytes }) => match &mut trace {
+                Some(trace) => trace.write(&mut output, rank, &bytes).await?,
+                None => Ok(()),
+            },
             Some(StreamFrame::Event(JobEvent::Queued { ahead })) => {
                 waiting = Some(Waiting { ahead, spinner: None });
                 Ok(())
@@ -163,6 +177,9 @@ async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyho
             Some(StreamFrame::Event(JobEvent::Staged)) => Ok(()),
             Some(StreamFrame::Event(JobEvent::Ended(view))) => {
                 drop(waiting);
+                if let Some(trace) = trace {
+                    trace.finish(&mut output).await?;
+                }
                 return match output.finish().await {
                     Ok(()) => Ok(End::Job(view)),
                     Err(error) => gone(error),

@@ -119,6 +119,7 @@ impl Machine {
             ToPset::Ask => self.outbox.push(FromPset::Alive),
             ToPset::Kill { .. }
             | ToPset::Signal { .. }
+            | ToPset::Trace { .. }
             | ToPset::Forget { .. }
             | ToPset::Input { .. }
             | ToPset::OutputTaken { .. } => self.order_for_job(order, now),

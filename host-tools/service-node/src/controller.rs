@@ -30,6 +30,7 @@ mod start;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod tracing_jobs;
 mod transfers;
 mod unclaimed;
 mod view;

@@ -102,6 +102,11 @@ impl Feed {
         Ok(false)
     }
 
+    /// What was passed on and not taken, by I/O node, bytes.
+    pub fn under_way(&self) -> impl Iterator<Item = (PsetId, usize)> {
+        self.under_way.iter().map(|(pset, bytes)| (*pset, *bytes)).filter(|(_, bytes)| *bytes > 0)
+    }
+
     /// Output was taken.
     pub fn taken(&mut self, pset: PsetId, bytes: usize) {
         if let Some(under_way) = self.under_way.get_mut(&pset) {

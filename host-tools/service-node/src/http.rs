@@ -63,6 +63,7 @@ impl Api {
             .route("/v1/jobs/{job}", get(jobs::show))
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
+            .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/input", put(streams::input))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))

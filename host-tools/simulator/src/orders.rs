@@ -153,5 +153,6 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
             [coppice_protocol::ids::NodeId(0)],
         ),
         staging: None,
+        traced: false,
     }
 }

@@ -23,6 +23,7 @@ use coppice_protocol::ids::{JobId, ProgramId};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
+use coppice_protocol::trace::Traced;
 
 pub use self::outbox::{Failures, Started, Trouble};
 
@@ -59,6 +60,9 @@ pub trait Processes: Send + Sync {
 
     /// Sends the processes of `job` a signal, wherever they are between launch and end. `SIGKILL` ends them.
     fn kill(&self, job: JobId, signal: u8);
+
+    /// Has what these ranks of `job` do printed from now on, and what the others do not.
+    fn trace(&self, job: JobId, traced: Traced);
 }
 
 /// What an agent needs to know of its node.

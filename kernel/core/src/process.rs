@@ -45,6 +45,7 @@ mod thread;
 mod thread_state;
 mod threads;
 pub(crate) mod timers;
+mod trace;
 
 pub(crate) use self::job::JobOnNode;
 #[cfg(test)]

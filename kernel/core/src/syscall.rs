@@ -86,6 +86,11 @@ impl Arguments {
         Self([regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9])
     }
 
+    /// All six, in full width.
+    pub(crate) fn all(&self) -> [u64; 6] {
+        self.0
+    }
+
     /// Argument `index`, 0 to 5, in full width.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> u64 {

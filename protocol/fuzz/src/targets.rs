@@ -6,6 +6,7 @@ mod personality;
 mod pmi;
 mod program;
 mod session;
+mod trace;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -38,7 +39,7 @@ macro_rules! kept {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "control",
         run: messages::control,
@@ -67,6 +68,7 @@ pub const TARGETS: [Target; 8] = [
         texts: &[snapshot!("calls"), snapshot!("replies"), kept!("ship")],
         examples: Vec::new,
     },
+    Target { name: "trace", run: trace::run, texts: &[kept!("trace")], examples: trace::examples },
 ];
 
 impl Target {

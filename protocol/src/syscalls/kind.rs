@@ -38,12 +38,22 @@ pub enum Kind {
     Time,
     /// Two descriptors that the program gets.
     Pair,
+    /// A set of signals that the program gives.
+    Set,
+    /// A set of signals that the program gets.
+    SetOut,
+    /// What is to be done about a signal (`struct sigaction` as the kernel has it).
+    Action,
+    /// What was to be done about one.
+    ActionOut,
     /// A signal.
     Signal,
     /// What fcntl(2) takes for its command.
     OfFcntl,
     /// What futex(2) takes for its command.
     OfFutex(u8),
+    /// What prctl(2) takes for its option.
+    OfPrctl(u8),
     /// Where mremap(2) is to move to, if it is.
     MovedTo,
     /// One of some names, or several bits that have names.
@@ -53,22 +63,23 @@ pub enum Kind {
 }
 
 macro_rules! names {
-    ($($name:ident $constant:ident $what:literal;)*) => {
+    ($($name:ident $($constant:ident)? $what:literal;)*) => {
         /// Names that numbers of arguments have.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Names {
             $(#[doc = $what] $name,)*
         }
 
-        $(
+        $($(
             #[doc = $what]
             pub(super) const $constant: Kind = Kind::Named(Names::$name);
-        )*
+        )?)*
     };
 }
 
 names! {
     Access ACCESS "What is asked of a file (access(2)).";
+    Action "How a signal's handler is called.";
     Advice MADV "Advice on memory.";
     Arch ARCH "What arch_prctl(2) does.";
     At AT "How a path is followed.";

@@ -33,8 +33,8 @@ macro_rules! for_each_call {
             10 MPROTECT mprotect(Pointer, Size, PROT) Int, Memory, Waits;
             11 MUNMAP munmap(Pointer, Size) Int, Memory, Waits;
             12 BRK brk(Pointer) Hex, Memory, Waits;
-            13 RT_SIGACTION rt_sigaction(Signal, Pointer, Pointer, Size) Int, AtOnce, Waits;
-            14 RT_SIGPROCMASK rt_sigprocmask(SIGMASK, Pointer, Pointer, Size) Int, AtOnce, Waits;
+            13 RT_SIGACTION rt_sigaction(Signal, Action, ActionOut, Size) Int, AtOnce, Waits;
+            14 RT_SIGPROCMASK rt_sigprocmask(SIGMASK, Set, SetOut, Size) Int, AtOnce, Waits;
             15 RT_SIGRETURN rt_sigreturn() Any, Thread, Waits;
             16 IOCTL ioctl(Fd, IOCTL, Pointer) Int, Tried, Waits
                 "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX` and what asks for a terminal (`ENOTTY`)";
@@ -83,7 +83,7 @@ macro_rules! for_each_call {
             54 SETSOCKOPT setsockopt(Fd, SOL, Int, Pointer, Uint) Int, AtOnce, Waits
                 "what programs set; what has no meaning here is taken and told again, or `ENOPROTOOPT`";
             55 GETSOCKOPT getsockopt(Fd, SOL, Int, Pointer, Pointer) Int, AtOnce, Waits "as setsockopt";
-            56 CLONE clone(Pointer, CLONE, Pointer, Pointer, Pointer) Int, Thread, Waits
+            56 CLONE clone(CLONE, Pointer, Pointer, Pointer, Pointer) Int, Thread, Waits
                 "threads; there are no processes to be made";
             57 FORK fork(Unknown) Int, Absent, Waits;
             58 VFORK vfork(Unknown) Int, Absent, Waits;
@@ -160,10 +160,10 @@ macro_rules! for_each_call {
             124 GETSID getsid(Int) Int, AtOnce, Waits "as getpgid";
             125 CAPGET capget(Pointer, Pointer) Int, AtOnce, Waits "no process has capabilities";
             126 CAPSET capset(Pointer, Pointer) Int, AtOnce, Waits "only to none";
-            127 RT_SIGPENDING rt_sigpending(Pointer, Size) Int, AtOnce, Waits;
-            128 RT_SIGTIMEDWAIT rt_sigtimedwait(Pointer, Pointer, Time, Size) Int, Node, Fails;
+            127 RT_SIGPENDING rt_sigpending(SetOut, Size) Int, AtOnce, Waits;
+            128 RT_SIGTIMEDWAIT rt_sigtimedwait(Set, Pointer, Time, Size) Int, Node, Fails;
             129 RT_SIGQUEUEINFO rt_sigqueueinfo(Int, Signal, Pointer) Int, AtOnce, Waits "as kill";
-            130 RT_SIGSUSPEND rt_sigsuspend(Pointer, Size) Int, Node, Fails;
+            130 RT_SIGSUSPEND rt_sigsuspend(Set, Size) Int, Node, Fails;
             131 SIGALTSTACK sigaltstack(Pointer, Pointer) Int, Registers, Waits;
             132 UTIME utime(Path, Pointer) Int, Shipped, Waits;
             133 MKNOD mknod(Unknown) Int, Absent, Waits;
@@ -192,7 +192,7 @@ macro_rules! for_each_call {
             154 MODIFY_LDT modify_ldt(Unknown) Int, Absent, Waits;
             155 PIVOT_ROOT pivot_root(Unknown) Int, Absent, Waits;
             156 SYSCTL _sysctl(Unknown) Int, Absent, Waits;
-            157 PRCTL prctl(PRCTL, Hex, Hex, Hex, Hex) Int, AtOnce, Waits
+            157 PRCTL prctl(PRCTL, OfPrctl(1), OfPrctl(2), OfPrctl(3), OfPrctl(4)) Int, AtOnce, Waits
                 "names, and what is asked and remembered (death signal, dumpable, capabilities to keep, slack, no \
                  new privileges …), without effect; no seccomp, no `PR_SET_MM`";
             158 ARCH_PRCTL arch_prctl(ARCH, Pointer) Int, Registers, Waits
@@ -312,7 +312,7 @@ macro_rules! for_each_call {
             268 FCHMODAT fchmodat(At, Path, Mode) Int, Shipped, Waits "as chmod";
             269 FACCESSAT faccessat(At, Path, ACCESS) Int, Shipped, Waits;
             270 PSELECT6 pselect6(Int, Pointer, Pointer, Pointer, Time, Pointer) Int, Node, Fails;
-            271 PPOLL ppoll(Pointer, Uint, Time, Pointer, Size) Int, Node, Fails;
+            271 PPOLL ppoll(Pointer, Uint, Time, Set, Size) Int, Node, Fails;
             272 UNSHARE unshare(Unknown) Int, Absent, Waits;
             273 SET_ROBUST_LIST set_robust_list(Pointer, Size) Int, AtOnce, Waits;
             274 GET_ROBUST_LIST get_robust_list(Int, Pointer, Pointer) Int, AtOnce, Waits;
@@ -324,7 +324,7 @@ macro_rules! for_each_call {
                 "bytes are copied: what is changed in memory later is not seen";
             279 MOVE_PAGES move_pages(Unknown) Int, Absent, Waits;
             280 UTIMENSAT utimensat(At, Path, Pointer, AT) Int, Shipped, Waits;
-            281 EPOLL_PWAIT epoll_pwait(Fd, Pointer, Int, Int, Pointer, Size) Int, Node, Fails;
+            281 EPOLL_PWAIT epoll_pwait(Fd, Pointer, Int, Int, Set, Size) Int, Node, Fails;
             282 SIGNALFD signalfd(Fd, Pointer, Size) Fd, AtOnce, Waits "as signalfd4";
             283 TIMERFD_CREATE timerfd_create(CLOCK, NEW_TIMER) Fd, AtOnce, Waits
                 "not the clocks that wake machines (`EPERM`)";
@@ -383,7 +383,7 @@ macro_rules! for_each_call {
             332 STATX statx(At, Path, AT, STATX, Pointer) Int, Shipped, Waits
                 "all that is known, whatever is asked; no mount ids";
             333 IO_PGETEVENTS io_pgetevents(Unknown) Int, Absent, Waits;
-            334 RSEQ rseq(Pointer, Uint, Int, Hex) Int, Absent, Waits;
+            334 RSEQ rseq(Pointer, Hex, Int, Hex) Int, Absent, Waits;
             424 PIDFD_SEND_SIGNAL pidfd_send_signal(Unknown) Int, Absent, Waits;
             425 IO_URING_SETUP io_uring_setup(Unknown) Int, Absent, Waits;
             426 IO_URING_ENTER io_uring_enter(Unknown) Int, Absent, Waits;
@@ -402,7 +402,7 @@ macro_rules! for_each_call {
             438 PIDFD_GETFD pidfd_getfd(Unknown) Int, Absent, Waits;
             439 FACCESSAT2 faccessat2(At, Path, ACCESS, AT) Int, Shipped, Waits;
             440 PROCESS_MADVISE process_madvise(Unknown) Int, Absent, Waits;
-            441 EPOLL_PWAIT2 epoll_pwait2(Fd, Pointer, Int, Time, Pointer, Size) Int, Node, Fails;
+            441 EPOLL_PWAIT2 epoll_pwait2(Fd, Pointer, Int, Time, Set, Size) Int, Node, Fails;
             442 MOUNT_SETATTR mount_setattr(Unknown) Int, Absent, Waits;
             443 QUOTACTL_FD quotactl_fd(Unknown) Int, Absent, Waits;
             444 LANDLOCK_CREATE_RULESET landlock_create_ruleset(Unknown) Int, Absent, Waits;

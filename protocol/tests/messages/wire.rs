@@ -21,6 +21,7 @@ use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
 use coppice_protocol::staging::{StagedFile, Staging};
+use coppice_protocol::trace::Traced;
 use coppice_protocol::transfer::{FileOfJob, MemberCounts, TransferEnd, TransferProgress};
 use coppice_protocol::world::{JobKey, World};
 use serde::Serialize;
@@ -160,6 +161,7 @@ fn control() {
         use_retained: true,
         world: world(),
         staging: Some(staging()),
+        traced: true,
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -194,6 +196,7 @@ fn control() {
     line(&mut table, "Keep", &ToNode::Keep(keep));
     line(&mut table, "EndKeep", &ToNode::EndKeep { request: 9 });
     line(&mut table, "Taken", &ToNode::Taken { taken: 3 });
+    line(&mut table, "Trace", &ToNode::Trace { job: JOB, traced: Traced::Rank(RANK) });
     let outcomes = [
         ("Kept Whole", KeepOutcome::Whole { was_here: true }),
         ("Kept Refused", KeepOutcome::Refused("w".into())),
@@ -300,6 +303,7 @@ fn pset() {
         world: world(),
         staging: Some(staging()),
         staged_files: vec!["s".into()],
+        traced: Traced::None,
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,
@@ -320,6 +324,7 @@ fn pset() {
     line(&mut table, "Discard", &ToPset::Discard { request: 8, program: Some(PROGRAM), nodes: vec![node] });
     line(&mut table, "Shutdown", &ToPset::Shutdown);
     line(&mut table, "Ask", &ToPset::Ask);
+    line(&mut table, "Trace", &ToPset::Trace { job: JOB, traced: Traced::All });
     let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });

@@ -58,6 +58,7 @@ mod threads;
 mod threads_endurance;
 mod threads_hostile;
 mod threads_torture;
+mod trace;
 mod transfers;
 mod verbs;
 mod waits;

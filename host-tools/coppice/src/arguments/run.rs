@@ -39,7 +39,8 @@ at once, and the job is killed.\n\nExamples:\n  \
     seq 9 | coppice run -n 2 --stdin-rank 1 ./sum\n  \
     coppice run --nodes-list 0,4-6 ./hello\n  \
     coppice run -n 4 --stage table.bin --stage ~/model=/in/model ./solve\n  \
-    coppice run --timeout 10 ./loops-forever")]
+    coppice run --timeout 10 ./loops-forever\n  \
+    coppice run --trace calls.txt ./hello")]
 pub(crate) struct Run {
     /// Ranks [default: 1, or as many as the nodes of --nodes-list take]
     #[arg(short = 'n', long = "ranks", value_name = "N")]
@@ -78,6 +79,9 @@ pub(crate) struct Run {
     /// How all that is sent: down two trees at once, or down branches and then from node to node as it was published
     #[arg(long, value_enum, default_value_t = Scheme::TwoTrees, help_heading = "Staging")]
     pub(crate) scheme: Scheme,
+    /// Write to FILE (`-`: standard error) what the ranks call, as strace shows it: a line for each system call
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
     pub(crate) json: bool,

@@ -53,6 +53,11 @@ impl Output {
         self.put(is_error, bytes).await
     }
 
+    /// Writes a text of our own, as it is.
+    pub(super) async fn add(&mut self, is_error: bool, text: String) -> Result<(), OutputError> {
+        self.put(is_error, text.into_bytes()).await
+    }
+
     async fn put(&mut self, is_error: bool, bytes: Vec<u8>) -> Result<(), OutputError> {
         if bytes.is_empty() {
             return Ok(());

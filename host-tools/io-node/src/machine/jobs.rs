@@ -8,6 +8,7 @@ use coppice_protocol::pset::{Member, StartJob, ToPset};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
 use coppice_protocol::text::ByteString;
+use coppice_protocol::trace::Traced;
 
 use super::calls::Turns;
 use super::effect::PlaceId;
@@ -140,6 +141,16 @@ impl Job {
         signal
     }
 
+    /// These of its ranks are traced from now on.
+    pub(super) fn trace(&mut self, traced: Traced) {
+        self.spec.traced = traced;
+    }
+
+    /// Which of its ranks are traced.
+    pub(super) fn traced(&self) -> Traced {
+        self.spec.traced
+    }
+
     /// The signals that it was sent, as far as they are remembered.
     pub(super) fn signals(&self) -> Vec<Signal> {
         self.signals.kept.iter().copied().collect()
@@ -170,6 +181,7 @@ impl Job {
             use_retained: rank.use_retained,
             world: spec.world.clone(),
             staging: spec.staging.clone(),
+            traced: spec.traced.has(number),
         }
     }
 

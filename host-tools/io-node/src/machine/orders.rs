@@ -8,6 +8,7 @@ use coppice_protocol::ras::RasEvent;
 use coppice_protocol::retain::{Discard, Retain};
 use coppice_protocol::session::{Identity, SendError};
 use coppice_protocol::ship::{NOTICE_ID, Notice, Owner};
+use coppice_protocol::trace::Traced;
 use serde::Serialize;
 
 use super::effect::Effect;
@@ -118,6 +119,7 @@ impl Machine {
     pub(super) fn order_for_job(&mut self, order: ToPset, now: Now) {
         let (ToPset::Kill { job }
         | ToPset::Signal { job, .. }
+        | ToPset::Trace { job, .. }
         | ToPset::Forget { job }
         | ToPset::Input { job, .. }
         | ToPset::OutputTaken { job, .. }) = order
@@ -130,6 +132,7 @@ impl Machine {
         match order {
             ToPset::Kill { job } => self.kill(job),
             ToPset::Signal { job, signal } => self.signal(job, signal),
+            ToPset::Trace { job, traced } => self.trace(job, traced),
             ToPset::Forget { job } => self.forget(job, now),
             ToPset::Input { job, bytes } => self.input(job, &bytes),
             // Does not fit only on machines where nothing of this runs.
@@ -155,6 +158,9 @@ impl Machine {
             Some((generation, line)) => match self.launch(line, generation, id, &ranks) {
                 (_, Ok(())) if is_killed => return self.send_kill(id, node),
                 (_, Ok(())) => {
+                    if let Some(traced) = self.jobs.get(id).map(Job::traced) {
+                        self.send_control(node, &ToNode::Trace { job: id, traced });
+                    }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
                     return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
                 }
@@ -235,6 +241,13 @@ impl Machine {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let signal = job.add_signal(signal);
         job.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
+    }
+
+    /// Has what some of a job's ranks do printed. A node whose connection is expected back hears of it then.
+    fn trace(&mut self, id: JobId, traced: Traced) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.trace(traced);
+        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Trace { job: id, traced }));
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more.

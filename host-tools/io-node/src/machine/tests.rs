@@ -186,6 +186,7 @@ fn job() -> StartJob {
         members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false }],
         world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
         staging: None,
+        traced: coppice_protocol::trace::Traced::None,
         staged_files: Vec::new(),
     }
 }

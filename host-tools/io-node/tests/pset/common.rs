@@ -239,6 +239,7 @@ impl Pset {
             members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
             staging: None,
+            traced: coppice_protocol::trace::Traced::None,
             staged_files: Vec::new(),
         }
     }

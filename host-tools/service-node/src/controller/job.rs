@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::Now;
 use super::ranks::{RankState, Ranks};
+use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
@@ -58,6 +59,8 @@ pub(super) struct Job {
     /// Whether its program is sent there ahead of the launch.
     pub(super) ahead: Option<AheadDecision>,
     pub(super) feed: Feed,
+    /// Who traces it, beside whoever runs it.
+    pub(super) tracer: Option<Tracer>,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
     /// Bytes of standard input sent and not yet read.
@@ -116,6 +119,7 @@ impl Job {
             placement: None,
             ahead: None,
             feed: Feed::default(),
+            tracer: None,
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
             input_opened: false,

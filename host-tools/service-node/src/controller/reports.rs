@@ -42,8 +42,8 @@ impl<P: Plant> Controller<P> {
             FromPset::Keeping(progress) => self.keep_goes_on(pset, progress),
             FromPset::Output { job, rank, stream, bytes } => {
                 let length = bytes.len();
-                let taker = self.jobs.get_mut(&job);
-                match taker.map_or(Ok(false), |job| job.feed.output(pset, rank, stream, bytes)) {
+                let feed = self.jobs.get_mut(&job).and_then(|job| job.feed_of(stream));
+                match feed.map_or(Ok(false), |feed| feed.output(pset, rank, stream, bytes)) {
                     Ok(true) => {}
                     Ok(false) => self.tell_taken(pset, job, length),
                     Err(error) => self.distrust_pset(pset, &format!("it sent {error}"), now),

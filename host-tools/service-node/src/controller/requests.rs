@@ -111,6 +111,12 @@ pub enum Request {
     Detached(JobId),
     /// Whoever has a job's stream took that many bytes of output of an I/O node.
     Taken(JobId, PsetId, usize),
+    /// Trace a rank of a job, or all, from now on, if nobody does.
+    Trace(JobId, Option<Rank>, Answer<mpsc::UnboundedReceiver<Piece>>),
+    /// The tracer of a job took that many bytes that came from an I/O node.
+    TraceTaken(JobId, PsetId, usize),
+    /// The tracer of a job is gone.
+    EndTrace(JobId),
     /// Open a job's standard input, once: a semaphore with a permit per byte that may be sent.
     OpenInput(JobId, Answer<Arc<Semaphore>>),
     /// Standard input; empty: its end.
@@ -177,6 +183,9 @@ impl<P: Plant> Controller<P> {
                     self.tell_taken(pset, id, bytes);
                 }
             }
+            Request::Trace(job, rank, answer) => self.trace(job, rank, answer),
+            Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
+            Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),
             Request::Input(job, bytes) => self.input(job, bytes),
             Request::Kill(job, signal, answer) => reply(answer, self.kill_on_request(job, signal, now)),
@@ -239,13 +248,18 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad(format!("{signal} is not a signal; use 1 to {SIGNAL_MAX}")));
         }
         if !self.jobs.contains_key(&id) {
-            return Err(match self.records.job(id) {
-                Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
-                Ok(None) => no_job(id),
-                Err(error) => error.into(),
-            });
+            return Err(self.none_to_work_on(id));
         }
         self.signal_job(id, signal, now)
+    }
+
+    /// Why nothing can be done with a job that is not under way.
+    pub(super) fn none_to_work_on(&self, id: JobId) -> Refused {
+        match self.records.job(id) {
+            Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
+            Ok(None) => no_job(id),
+            Err(error) => error.into(),
+        }
     }
 }
 

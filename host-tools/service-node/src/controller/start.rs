@@ -168,5 +168,6 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         world: World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node)),
         staging,
         staged_files,
+        traced: job.traced(),
     }
 }

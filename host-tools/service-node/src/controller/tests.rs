@@ -114,6 +114,7 @@ impl World {
             staged: Vec::new(),
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
+            traced: false,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

@@ -34,6 +34,7 @@ fn submission() -> Submission {
         staged: Vec::new(),
         stage_program: ProgramStaging::default(),
         scheme: Scheme::default(),
+        traced: false,
     }
 }
 

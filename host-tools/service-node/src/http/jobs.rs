@@ -210,6 +210,7 @@ mod tests {
             staged: Vec::new(),
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
+            traced: false,
         }
     }
 

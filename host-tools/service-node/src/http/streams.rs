@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, HttpBody};
-use axum::extract::{Request as HttpRequest, State};
+use axum::extract::{Query, Request as HttpRequest, State};
 use axum::response::{IntoResponse, Response};
 use coppice_api::body::ChannelBody;
+use coppice_api::job::TraceQuery;
 use coppice_api::stream::{JobEvent, encode_event, output_header};
-use coppice_protocol::ids::JobId;
-use coppice_protocol::ship::Stream;
+use coppice_protocol::ids::{JobId, Rank};
 use hyper::body::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -57,7 +57,7 @@ async fn pump(
         match piece {
             Piece::Output { pset, rank, stream, bytes } => {
                 let length = bytes.len();
-                let header = output_header(rank.0, stream == Stream::Error, u32::try_from(length).unwrap_or(u32::MAX));
+                let header = output_header(rank.0, stream, u32::try_from(length).unwrap_or(u32::MAX));
                 pieces.send(Bytes::copy_from_slice(&header)).await.ok()?;
                 pieces.send(bytes.into()).await.ok()?;
                 api.tell(Request::Taken(job, pset, length)).await.ok()?;
@@ -74,6 +74,50 @@ async fn pump(
                 }
             }
         }
+    }
+}
+
+/// What ranks of a job do, in frames, until it ends or the reader goes away.
+pub(super) async fn trace(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    Query(TraceQuery { rank }): Query<TraceQuery>,
+) -> Result<Response, Refused> {
+    let job = JobId(job);
+    // In a task of its own, as for the output.
+    let begun = tokio::spawn(async move {
+        let feed = api.ask(|answer| Request::Trace(job, rank.map(Rank), answer)).await?;
+        let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
+        tokio::spawn(async move {
+            pump_trace(&api, job, feed, &pieces).await;
+            // If the job is over nobody traces it.
+            let _ = api.tell(Request::EndTrace(job)).await;
+        });
+        Ok(body)
+    });
+    let body: Result<_, Refused> = begun.await.unwrap_or_else(|_| Err(going_down()));
+    Ok(Body::new(body?).into_response())
+}
+
+/// Passes records on until the job has ended, or the reader is gone.
+async fn pump_trace(
+    api: &Api,
+    job: JobId,
+    mut feed: mpsc::UnboundedReceiver<Piece>,
+    pieces: &mpsc::Sender<Bytes>,
+) -> Option<()> {
+    loop {
+        let piece = tokio::select! {
+            piece = feed.recv() => piece?,
+            () = pieces.closed() => return None,
+        };
+        // A tracer is told nothing else.
+        let Piece::Output { pset, rank, stream, bytes } = piece else { continue };
+        let length = bytes.len();
+        let header = output_header(rank.0, stream, u32::try_from(length).unwrap_or(u32::MAX));
+        pieces.send(Bytes::copy_from_slice(&header)).await.ok()?;
+        pieces.send(bytes.into()).await.ok()?;
+        api.tell(Request::TraceTaken(job, pset, length)).await.ok()?;
     }
 }
 

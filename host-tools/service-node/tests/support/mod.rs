@@ -117,6 +117,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         staged: Vec::new(),
         stage_program: ProgramStaging::default(),
         scheme: Scheme::default(),
+        traced: false,
     }
 }
 

@@ -62,6 +62,7 @@ impl Retention {
             | ToNode::Launch(_)
             | ToNode::Kill { .. }
             | ToNode::Signal(_)
+            | ToNode::Trace { .. }
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. } => {}

@@ -17,6 +17,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
+use coppice_protocol::trace::Traced;
 
 use super::checkers::Note;
 use super::machine::LifeId;
@@ -239,6 +240,10 @@ impl Processes for Watched {
 
     fn kill(&self, job: JobId, signal: u8) {
         self.table.kill(job, signal);
+    }
+
+    fn trace(&self, job: JobId, traced: Traced) {
+        self.table.trace(job, traced);
     }
 }
 

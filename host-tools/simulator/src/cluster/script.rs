@@ -69,6 +69,7 @@ impl Script {
             staged: Vec::new(),
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
+            traced: false,
         }
     }
 

@@ -32,6 +32,7 @@ impl Life {
             }
             ToNode::Kill { .. }
             | ToNode::Signal(_)
+            | ToNode::Trace { .. }
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }

@@ -96,6 +96,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.signal(order);
                 Ok(())
             }
+            Ok(ToNode::Trace { job, traced }) => {
+                jobs.trace(job, traced);
+                Ok(())
+            }
             Ok(ToNode::Retain(order)) => {
                 jobs.retain(order);
                 Ok(())

@@ -12,6 +12,7 @@ use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
+use coppice_protocol::trace::Traced;
 
 use super::Processes;
 use super::keeps::{self, Keeps, Switch};
@@ -227,6 +228,11 @@ impl<P: Processes + 'static> Jobs<P> {
         if self.ranks.ledger.lock().take_signal(job, sequence) && (1..=SIGNAL_MAX).contains(&signal) {
             self.processes.kill(job, signal);
         }
+    }
+
+    /// Has what these ranks of a job do printed from now on, and what the others do not.
+    pub(super) fn trace(&self, job: JobId, traced: Traced) {
+        self.processes.trace(job, traced);
     }
 
     /// A message is about to be sent. If it says what this node holds, that is what it holds now: it may have been made

@@ -17,6 +17,7 @@ use coppice_protocol::retain::{
 };
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
+use coppice_protocol::trace::Traced;
 use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
@@ -106,6 +107,8 @@ impl Processes for Fakes {
         self.killed.lock().push((job, signal));
         self.changed.wake_all();
     }
+
+    fn trace(&self, _: JobId, _: Traced) {}
 }
 
 fn launch(job: u64) -> ToNode {
@@ -129,6 +132,7 @@ fn launch_rank(job: u64, rank: u32) -> ToNode {
         use_retained: false,
         world: World::new(JobKey([9; 32]), 1, (0..4).map(coppice_protocol::ids::NodeId)),
         staging: None,
+        traced: false,
     })
 }
 

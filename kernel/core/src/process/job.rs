@@ -14,8 +14,9 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
-use coppice_protocol::ids::{JobId, JobNode, ProgramId};
+use coppice_protocol::ids::{JobId, JobNode, ProgramId, Rank};
 use coppice_protocol::program::ProgramImage;
+use coppice_protocol::trace::Traced;
 use coppice_protocol::world::World;
 
 use crate::errno::Errno;
@@ -50,6 +51,8 @@ pub(crate) struct JobOnNode {
     begun: AtomicBool,
     /// A rank here has mapped a file of the I/O node.
     pub(super) maps_files: AtomicBool,
+    /// Which of its ranks are traced, if that was said since it began here.
+    traced: Mutex<Option<Traced>>,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -144,6 +147,7 @@ impl JobOnNode {
             futexes: Futexes::default(),
             begun: AtomicBool::new(false),
             maps_files: AtomicBool::new(false),
+            traced: Mutex::new(LockLevel::Fact, None),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
             _charge: charge,
@@ -158,6 +162,19 @@ impl JobOnNode {
     /// A rank has its memory.
     pub(super) fn join(&self, process: &Arc<Process>) {
         self.processes.lock().push(Arc::downgrade(process));
+    }
+
+    /// These of its ranks are traced from now on.
+    pub(super) fn trace(&self, traced: Traced) {
+        *self.traced.lock() = Some(traced);
+        for process in self.processes() {
+            process.follow_tracer(traced.has(process.identity.rank));
+        }
+    }
+
+    /// Whether a rank that was launched with `traced` is to be traced now.
+    pub(super) fn is_traced(&self, rank: Rank, traced: bool) -> bool {
+        self.traced.lock().map_or(traced, |now| now.has(rank))
     }
 
     /// A rank is at its end.

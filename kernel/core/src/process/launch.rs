@@ -25,6 +25,7 @@ use crate::process::resources::ResourceLimits;
 use crate::process::signals::{SIGKILL, Signals, Target};
 use crate::process::state::Account;
 use crate::process::timers::Timers;
+use crate::process::trace::{self, Trace};
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
 use crate::quota::Quota;
 use crate::ship::Client;
@@ -66,7 +67,7 @@ pub(crate) fn launch(
         let end = match begun {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,
-            Either::Second(Ok(process)) => run(&process, &switch).await,
+            Either::Second(Ok(process)) => run_and_say(&process, &switch).await,
         };
         if let Some(process) = &life.process {
             life.run_ns = process.account.run_ns();
@@ -145,8 +146,10 @@ impl Life {
             own_page: Turns::new(),
             _charge: charge,
             counts: Counts::default(),
+            trace: Trace::new(),
         });
         process.job.join(&process);
+        process.follow_tracer(process.job.is_traced(order.rank, order.traced));
         self.process = Some(Arc::clone(&process));
         // From here on signals go to the process; what came before is in the switch. It looks when it begins.
         if let Some(signal) = switch.take_stop() {
@@ -191,6 +194,23 @@ struct Watched<'a>(&'a Process);
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         self.0.end(End::signal(SIGKILL as u8));
+    }
+}
+
+/// As [`run`], while what the process does is printed, if it is traced.
+async fn run_and_say(process: &Process, switch: &KillSwitch) -> End {
+    let running = async {
+        let end = run(process, switch).await;
+        if process.trace.is_on() {
+            process.trace.add(process.identity.pid, trace::end(end.exit));
+            // As with what the process printed itself, its user has as long as he likes, unless he ends the job.
+            executor::race(switch.killed(), process.trace.printed()).await;
+        }
+        end
+    };
+    match executor::race(running, process.trace.print(&process.client)).await {
+        Either::First(end) => end,
+        Either::Second(never) => match never {},
     }
 }
 

@@ -25,6 +25,7 @@ use crate::process::resources::ResourceLimits;
 use crate::process::signals::Signals;
 use crate::process::threads::Threads;
 use crate::process::timers::Timers;
+use crate::process::trace::Trace;
 use crate::process::{End, JobOnNode};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
@@ -139,6 +140,8 @@ pub(crate) struct Process {
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,
+    /// What it does, if it is traced.
+    pub(crate) trace: Trace,
     pub(crate) remembered: OfProcess,
     /// Who reads a page for which nothing could be charged: among what each process is charged with is one.
     pub(crate) own_page: Turns,

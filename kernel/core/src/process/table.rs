@@ -10,6 +10,7 @@ use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use coppice_protocol::trace::Traced;
 
 use crate::agent::{Processes, Started};
 use crate::clock;
@@ -131,6 +132,12 @@ impl Processes for ProcessTable {
         // Before the ends, for which it does not blame the job then.
         self.pmi.kill(job);
         ended.into_iter().for_each(|(switch, signal)| switch.kill(signal));
+    }
+
+    fn trace(&self, job: JobId, traced: Traced) {
+        if let Some(job) = self.jobs.find(job) {
+            job.trace(traced);
+        }
     }
 }
 

@@ -95,6 +95,7 @@ pub(crate) fn order(size: u32) -> Launch {
         use_retained: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
         staging: None,
+        traced: false,
     }
 }
 
@@ -160,6 +161,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         locks: Locks::new(&node.quota),
         cores: 1,
         counts: Counts::default(),
+        trace: crate::process::trace::Trace::new(),
         identity,
         job,
         node,

@@ -30,8 +30,10 @@ use crate::syscall::{self, Arguments, Futex, Memory};
 mod signals;
 #[cfg(test)]
 mod testing;
+mod traced;
 
 use signals::page_fault;
+use traced::Tracing;
 
 /// A thread that runs.
 pub(super) struct Thread {
@@ -46,6 +48,8 @@ pub(super) struct Thread {
     interrupted: Option<Restart>,
     /// What its task on another core is charged with, to which it is about to go.
     moves: Option<Charge>,
+    /// It is traced.
+    tracing: Option<Box<Tracing>>,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
@@ -69,6 +73,8 @@ enum Wait {
     Call,
     /// A call has changed what is mapped, and the rest of it takes long.
     Rest(Unfinished),
+    /// It is traced, and nobody takes what there is to say.
+    Traced,
     /// It sleeps at a word of memory, until this time of the monotonic clock, ns. If `always`, a signal's handler has
     /// the call made again.
     Sleep { until_ns: u64, always: bool },
@@ -156,7 +162,9 @@ impl Thread {
     pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
         let table = process.space.lock().table().handle();
-        Self { process, state, counts, user, table, interrupted: None, moves: None }
+        let mut thread = Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None };
+        thread.follow_tracing();
+        thread
     }
 
     /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
@@ -196,7 +204,7 @@ impl Thread {
     async fn run(&mut self) -> Over {
         executor::section_is_none();
         loop {
-            let wait = self.until_waiting();
+            let wait = if self.tracing.is_none() { self.until_waiting() } else { self.until_waiting_traced() };
             // Who only lets others go first, or sleeps, does nothing that could take long.
             let is_short = matches!(wait, Wait::Turn | Wait::Sleep { .. });
             if !is_short {
@@ -227,6 +235,11 @@ impl Thread {
                 None
             }
             Wait::Sleep { until_ns, always } => self.sleep(until_ns, always).await,
+            // In a box: this much rarer wait does not make all others as large.
+            Wait::Traced => {
+                Box::pin(self.say_what_is_left()).await;
+                None
+            }
             Wait::Over(over) => Some(over),
         }
     }
@@ -241,42 +254,47 @@ impl Thread {
                 return wait;
             }
             let exit = self.user.enter(&self.table);
-            match exit {
-                UserExit::Syscall => {
-                    if !self.fact()
-                        && let Some(wait) = self.system_call()
-                    {
-                        return wait;
-                    }
-                }
-                UserExit::PageFault { address, write, execute, present } => {
-                    let access = if execute {
-                        Access::EXECUTE
-                    } else if write {
-                        Access::WRITE
-                    } else {
-                        Access::READ
-                    };
-                    let section = Section::begin();
-                    let resolution = self.process.space.lock().fault(address, access);
-                    section.end();
-                    match resolution {
-                        Resolution::Ready => {}
-                        Resolution::Fetch(fetch) => return Wait::Page(fetch, page_fault(address, access, present)),
-                        Resolution::Signal(signal) => {
-                            let context = page_fault(address, access, present);
-                            return self.bad_touch(signal, None, context);
-                        }
-                        Resolution::OutOfMemory => {
-                            return Wait::Over(self.out_of_memory());
-                        }
-                    }
-                }
-                UserExit::Exception { vector, error } => return self.exception(vector, error),
-                UserExit::Interrupt => return Wait::Turn,
+            if let Some(wait) = self.came_back(exit) {
+                return wait;
             }
         }
         Wait::Turn
+    }
+
+    /// Does what the program came back for. Gives what there is to wait for.
+    #[inline(always)]
+    fn came_back(&mut self, exit: UserExit) -> Option<Wait> {
+        match exit {
+            UserExit::Syscall => {
+                if self.fact() {
+                    return None;
+                }
+                self.system_call()
+            }
+            UserExit::PageFault { address, write, execute, present } => {
+                let access = if execute {
+                    Access::EXECUTE
+                } else if write {
+                    Access::WRITE
+                } else {
+                    Access::READ
+                };
+                let section = Section::begin();
+                let resolution = self.process.space.lock().fault(address, access);
+                section.end();
+                match resolution {
+                    Resolution::Ready => None,
+                    Resolution::Fetch(fetch) => Some(Wait::Page(fetch, page_fault(address, access, present))),
+                    Resolution::Signal(signal) => {
+                        let context = page_fault(address, access, present);
+                        Some(self.bad_touch(signal, None, context))
+                    }
+                    Resolution::OutOfMemory => Some(Wait::Over(self.out_of_memory())),
+                }
+            }
+            UserExit::Exception { vector, error } => Some(self.exception(vector, error)),
+            UserExit::Interrupt => Some(Wait::Turn),
+        }
     }
 
     /// Makes the call in the registers if it asks for nothing but a fact about the process: the shortest way there is.
@@ -372,6 +390,11 @@ impl Thread {
     /// Looks at what others changed.
     fn attend(&mut self) -> Option<Wait> {
         self.state.take_attention();
+        if self.process.trace.is_on() != self.tracing.is_some() {
+            self.follow_tracing();
+            self.state.leave_attention();
+            return Some(Wait::Turn);
+        }
         // What becomes of the call is to be known before the thread leaves its core.
         if self.interrupted.is_some()
             && let Some(wait) = self.next_signal()

@@ -10,6 +10,7 @@ use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
+use coppice_protocol::trace::Traced;
 use coppice_protocol::transfer::MemberCounts;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 use proptest::collection::vec;
@@ -110,11 +111,15 @@ pub(super) fn staging() -> impl Strategy<Value = Staging> {
     })
 }
 
+pub(super) fn traced() -> impl Strategy<Value = Traced> {
+    prop_oneof![Just(Traced::None), rank().prop_map(Traced::Rank), Just(Traced::All)]
+}
+
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
     let what = (bytes(), texts(), texts(), bytes());
-    let how = (any::<(u32, u32, u32, bool)>(), world(), option::of(staging()));
-    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained), world, staging))| {
+    let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()));
+    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained, traced), world, staging))| {
         let (job, rank, size, program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
@@ -133,6 +138,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             use_retained,
             world,
             staging,
+            traced,
         }
     })
 }
@@ -201,6 +207,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         Just(ToNode::PowerOff),
         keep().prop_map(ToNode::Keep),
         any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
+        (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
     ]
 }
 

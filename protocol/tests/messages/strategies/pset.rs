@@ -8,11 +8,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, waiting};
+use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::{bytes, generation, job, key, node, program, rank};
+use coppice_protocol::trace::Traced;
 
 fn member() -> impl Strategy<Value = Member> {
     (rank(), node(), any::<bool>()).prop_map(|(rank, node, use_retained)| Member { rank, node, use_retained })
@@ -47,6 +48,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .filter_map(|file| file.path.clone())
                 .collect(),
             staging: launch.staging,
+            traced: if launch.traced { Traced::Rank(launch.rank) } else { Traced::All },
         }
     })
 }
@@ -70,6 +72,7 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         Just(ToPset::Shutdown),
         keep_file().prop_map(ToPset::Keep),
         any::<u64>().prop_map(|request| ToPset::EndKeep { request }),
+        (job(), traced()).prop_map(|(job, traced)| ToPset::Trace { job, traced }),
     ]
 }
 

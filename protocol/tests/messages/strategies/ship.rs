@@ -10,7 +10,7 @@ use proptest::sample::select;
 use super::{bytes, job, program, rank};
 
 pub(super) fn stream() -> impl Strategy<Value = Stream> {
-    select(vec![Stream::Output, Stream::Error])
+    select(vec![Stream::Output, Stream::Error, Stream::Trace])
 }
 
 fn handle() -> impl Strategy<Value = Handle> {

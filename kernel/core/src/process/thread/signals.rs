@@ -72,6 +72,7 @@ impl Thread {
 
     /// Goes on in a handler.
     pub(super) async fn deliver(&mut self, delivery: Delivery) -> Option<Over> {
+        self.say_signal(&delivery);
         match self.interrupted.take() {
             Some(Restart::Always) => self.make_call_again(),
             Some(Restart::IfAsked) if delivery.action.flags & SignalAction::RESTART != 0 => self.make_call_again(),

@@ -131,6 +131,11 @@ impl SignalInfo {
         Self { signal, errno: 0, code, fields: [0; INFO_FIELDS_BYTES], is_from_timer: false }
     }
 
+    /// The first of the fields that depend on who sent it: who that was, or an address.
+    pub(crate) fn first_fields(&self) -> [u8; 16] {
+        self.fields.first_chunk().copied().unwrap_or([0; 16])
+    }
+
     fn with(mut self, offset: usize, bytes: &[u8]) -> Self {
         self.fields[offset..offset + bytes.len()].copy_from_slice(bytes);
         self

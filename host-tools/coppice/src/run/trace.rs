@@ -1,0 +1,110 @@
+//! `coppice trace`, and what a job's ranks call on its way to a file or to us.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use coppice_api::stream::StreamFrame;
+use coppice_api::{Client, shown};
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+
+use super::EXIT_PIPE;
+use super::output::{Output, OutputError};
+use crate::trace::Tracer;
+
+/// See this module.
+#[derive(Debug)]
+pub(super) struct Trace {
+    tracer: Tracer,
+    to: Sink,
+}
+
+/// Where it goes.
+#[derive(Debug)]
+enum Sink {
+    /// To one of our streams.
+    Ours { is_error: bool },
+    /// To a file.
+    File(PathBuf, BufWriter<File>),
+}
+
+/// What the ranks of a job call from now on.
+///
+/// # Errors
+/// There is no such job or rank, it has ended, somebody traces it, or the file cannot be written.
+pub(crate) async fn trace(client: &Client, order: &crate::arguments::Trace) -> anyhow::Result<ExitCode> {
+    let label = order.rank.is_none() && client.job(order.job).await?.job.ranks > 1;
+    let mut trace = Trace::to(&order.output, label, false)?;
+    let mut stream = client.trace(order.job, order.rank).await?;
+    let mut output = Output::new(false, false);
+    let gone = |error| match error {
+        OutputError::ReaderGone => Ok(ExitCode::from(EXIT_PIPE)),
+        OutputError::Failed(error) => Err(anyhow!("cannot write the trace: {error}")),
+    };
+    while let Some(frame) = stream.next_frame().await? {
+        let StreamFrame::Trace { rank, bytes } = frame else { continue };
+        if let Err(error) = trace.write(&mut output, rank, &bytes).await? {
+            return gone(error);
+        }
+    }
+    trace.finish(&mut output).await?;
+    output.finish().await.map_or_else(gone, |()| Ok(ExitCode::SUCCESS))
+}
+
+impl Trace {
+    /// To this file, which is made anew; if it is `-`, to standard error or standard output. `label`: say of which rank
+    /// each line is.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(super) fn to(path: &Path, label: bool, is_error: bool) -> anyhow::Result<Self> {
+        let tracer = Tracer::new(label);
+        if path == Path::new("-") {
+            return Ok(Self { tracer, to: Sink::Ours { is_error } });
+        }
+        let file = std::fs::File::create(path).with_context(|| format!("cannot write the trace to {}", shown(path)))?;
+        Ok(Self { tracer, to: Sink::File(path.to_owned(), BufWriter::new(File::from_std(file))) })
+    }
+
+    /// A rank did something. Says whether our stream takes it.
+    ///
+    /// # Errors
+    /// The file cannot be written, or a node says what makes no sense.
+    pub(super) async fn write(
+        &mut self,
+        output: &mut Output,
+        rank: u32,
+        bytes: &[u8],
+    ) -> anyhow::Result<Result<(), OutputError>> {
+        let text = self.tracer.add(rank, bytes)?;
+        self.put(output, text).await
+    }
+
+    async fn put(&mut self, output: &mut Output, text: String) -> anyhow::Result<Result<(), OutputError>> {
+        let (path, file) = match &mut self.to {
+            Sink::Ours { is_error } => return Ok(output.add(*is_error, text).await),
+            Sink::File(path, file) => (path, file),
+        };
+        let written = async {
+            file.write_all(text.as_bytes()).await?;
+            file.flush().await
+        };
+        written.await.with_context(|| format!("cannot write the trace to {}", shown(&*path)))?;
+        Ok(Ok(()))
+    }
+
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(super) async fn finish(mut self, output: &mut Output) -> anyhow::Result<()> {
+        let rest = self.tracer.finish().to_owned();
+        // Whether our stream takes it is found when the rest of the output is written.
+        let _ = self.put(output, rest).await?;
+        if let Sink::File(path, mut file) = self.to {
+            file.shutdown().await.with_context(|| format!("cannot write the trace to {}", shown(&*path)))?;
+        }
+        Ok(())
+    }
+}
