@@ -56,7 +56,6 @@ macro_rules! calls {
 
         /// All calls that Linux 6.10 has, by their numbers.
         pub static CALLS: &[SystemCall] = {
-            #[expect(clippy::wildcard_imports, reason = "the table is written in these words")]
             use self::kind::*;
             use self::kind::Kind::*;
             &[$(SystemCall {
