@@ -5,6 +5,7 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+mod abi;
 pub mod agent;
 pub mod clock;
 pub mod errno;

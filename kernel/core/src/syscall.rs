@@ -8,7 +8,6 @@
 //! Every argument is a number the program chose. Addresses are never followed but copied through the page table,
 //! lengths are cut to what the kernel is ready to keep, and what takes long is done in parts.
 
-pub(crate) mod abi;
 mod advise;
 mod at_once;
 mod attributes;
@@ -47,7 +46,7 @@ mod socket;
 mod splice;
 mod stat;
 mod stream;
-pub(crate) mod system;
+mod system;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -71,9 +70,6 @@ pub(crate) use self::memory::Memory;
 pub(crate) use self::signal::check_stack;
 use crate::errno::Errno;
 use crate::process::Caller;
-
-/// Length of the `syscall` instruction, bytes.
-pub(crate) const INSTRUCTION_BYTES: u64 = 2;
 
 /// The six arguments of a call.
 #[derive(Clone, Copy, Debug)]

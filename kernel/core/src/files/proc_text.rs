@@ -10,13 +10,13 @@ use coppice_hal::heap;
 
 use super::excerpt::Excerpt;
 use super::{hosts, proc_self};
+use crate::abi::system::{RELEASE, SYSTEM, VERSION};
+use crate::abi::time::{SECOND_NS, ticks};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::memory::limits::AREAS_MAX;
 use crate::process::{Process, placement};
-use crate::syscall::abi::time::{SECOND_NS, ticks};
-use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
 
 /// Which text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

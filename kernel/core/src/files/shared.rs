@@ -23,6 +23,7 @@ use coppice_protocol::text::ByteString;
 
 use self::staged::is_staged;
 use super::{S_IFREG, serial};
+use crate::abi::status::device;
 use crate::clock;
 use crate::errno::Errno;
 use crate::limits::{NAME_PLACE_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
@@ -30,7 +31,6 @@ use crate::memory::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
 use crate::process::{JobOnNode, NodeFacts, Process};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::status::device;
 
 /// Device number of `/dev/shm`.
 const DEVICE: u64 = device(0, 25);

@@ -23,9 +23,9 @@ use self::listing::Listing;
 use super::device::Device;
 use super::path::{absolute, components};
 pub(crate) use super::proc_text::Text;
+use crate::abi::status::device;
 use crate::errno::Errno;
 use crate::process::Process;
-use crate::syscall::abi::status::device;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

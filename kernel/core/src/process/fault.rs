@@ -9,13 +9,13 @@ use coppice_hal::user::{DEBUG_STEP, Registers, UserThread, extended, vector};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::{signal, syscalls};
 
+use crate::abi::signal::SignalInfo;
+use crate::abi::{u16_at, u32_at};
 use crate::errno::Errno;
 use crate::memory::Signal;
 use crate::process::signals::{FaultContext, PAGE_FAULT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
 use crate::process::{End, Process};
 use crate::ras;
-use crate::syscall::abi::signal::SignalInfo;
-use crate::syscall::abi::{u16_at, u32_at};
 
 /// The signal of an exception, and what the program did, in words.
 const fn in_words(number: u8) -> (u32, &'static str) {

@@ -12,6 +12,7 @@ use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 
+use crate::abi::signal::SignalInfo;
 use crate::clock;
 use crate::executor::{self, Either};
 use crate::files::locks::Locks;
@@ -29,7 +30,6 @@ use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, r
 use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.

@@ -11,6 +11,7 @@ use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
+use crate::abi::signal::SignalInfo;
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
@@ -21,7 +22,6 @@ use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, repo
 use crate::ship::Client;
 use crate::staging;
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// Processes between launch and end.
 type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;

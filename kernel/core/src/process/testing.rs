@@ -21,6 +21,7 @@ use super::state::Account;
 use super::thread::{Over, Thread};
 use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
+use crate::abi::INSTRUCTION_BYTES;
 use crate::agent::Failures;
 use crate::executor;
 use crate::files::locks::Locks;
@@ -34,7 +35,6 @@ use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
 use crate::staging::Staging;
 use crate::sync::{self, LockLevel};
-use crate::syscall::INSTRUCTION_BYTES;
 
 mod beside;
 mod world;

@@ -17,6 +17,7 @@ use coppice_hal::paging::{Access, TableHandle};
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::INSTRUCTION_BYTES;
 use crate::errno::Errno;
 use crate::executor::{self, Section, TASK_BYTES, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
@@ -414,7 +415,7 @@ impl Thread {
         match self.process.fetch(fetch).await {
             Fetched::Ready => {
                 self.counts.undo(self.user.regs.rax);
-                self.user.regs.rip = self.user.regs.rip.wrapping_sub(syscall::INSTRUCTION_BYTES);
+                self.user.regs.rip = self.user.regs.rip.wrapping_sub(INSTRUCTION_BYTES);
                 None
             }
             Fetched::Failed(..) => {

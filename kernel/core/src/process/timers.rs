@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
+use crate::abi::signal::SignalInfo;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Notify, TaskHandle};
@@ -20,7 +21,6 @@ use crate::process::Process;
 use crate::process::signals::{Delivery, Outcome, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, Target};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// By what a timer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

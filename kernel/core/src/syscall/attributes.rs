@@ -6,15 +6,15 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::ship::{Call, Location, TimeChange, Timestamp};
 
 use super::Arguments;
-use super::abi::i64_at;
-use super::abi::signal::signed_pair;
-use super::abi::time::{SECOND_NS, fraction};
 use super::file_length::{is_limited, may_grow};
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_target, read_target_or_file,
 };
 use super::shared;
 use super::stat::{status_at, status_of};
+use crate::abi::i64_at;
+use crate::abi::signal::signed_pair;
+use crate::abi::time::{SECOND_NS, fraction};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Object, OpenFile};
@@ -318,8 +318,8 @@ pub(super) async fn utimes(caller: Caller<'_>, a: &Arguments) -> Awaited {
 mod tests {
     use coppice_protocol::ship::{TimeChange, Timestamp};
 
-    use super::super::abi::Record;
     use super::{Errno, parse_change, time};
+    use crate::abi::Record;
 
     #[test]
     fn times_are_parsed_as_linux_does() {

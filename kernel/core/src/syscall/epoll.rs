@@ -3,10 +3,10 @@
 use alloc::sync::Arc;
 
 use super::Arguments;
-use super::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
-use super::abi::time::parse_timespec;
 use super::pipe::install;
 use super::signal::read_mask;
+use crate::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;

@@ -6,9 +6,9 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Arguments;
-use super::abi::system::{RLIMIT_BYTES, rlimit};
-use super::abi::u64_at;
 use super::thread::only_self;
+use crate::abi::system::{RLIMIT_BYTES, rlimit};
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::process::resources::{INFINITY, Limit};
 use crate::process::{Caller, Immediate, Process};

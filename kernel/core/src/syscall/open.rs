@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
-use super::abi::u64_at;
 use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, buffer, flags};

@@ -13,9 +13,9 @@ use coppice_hal::paging::Access;
 use coppice_hal::user::Registers;
 
 use super::Arguments;
-use super::abi::io::{POLLFD_BYTES, PollEntry};
-use super::abi::time::{parse_timespec, timespec};
 use super::signal::read_mask;
+use crate::abi::io::{POLLFD_BYTES, PollEntry};
+use crate::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;

@@ -4,8 +4,8 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Arguments;
-use super::abi::{Record, u32_at};
 use super::thread::only_self;
+use crate::abi::{Record, u32_at};
 use crate::errno::Errno;
 use crate::process::remembered::SLACK_NS_DEFAULT;
 use crate::process::signals::SIGNAL_MAX;

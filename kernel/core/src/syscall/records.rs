@@ -4,9 +4,9 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_protocol::ship::Call;
 
 use super::Arguments;
-use super::abi::u32_at;
 use super::descriptors::copy;
 use super::locks;
+use crate::abi::u32_at;
 use crate::errno::Errno;
 use crate::files::shared::seals;
 use crate::files::{Object, flags};

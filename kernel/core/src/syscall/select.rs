@@ -5,9 +5,9 @@ use core::future::poll_fn;
 use core::task::Poll;
 
 use super::Arguments;
-use super::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
-use super::abi::u64_at;
 use super::signal::read_mask;
+use crate::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
+use crate::abi::u64_at;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;

@@ -1,8 +1,8 @@
 //! Signals: dispositions, masks, alternate stacks.
 
 use super::Arguments;
-use super::abi::signal::{AlternateStack, SIGACTION_BYTES, SIGSET_BYTES, STACK_BYTES, SignalAction};
-use super::abi::u64_at;
+use crate::abi::signal::{AlternateStack, SIGACTION_BYTES, SIGSET_BYTES, STACK_BYTES, SignalAction};
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::memory::limits::STACK_TOP;
 use crate::process::signals::SignalSet;

@@ -4,12 +4,12 @@ use coppice_protocol::ship::{Call, FileStatus, FileSystemStatus, Location, Reply
 use coppice_protocol::text::ByteString;
 
 use super::Arguments;
-use super::abi::status;
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, read_target,
     read_target_or_file, read_target_or_file_or_none,
 };
 use super::shared;
+use crate::abi::status;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::files::{Object, OpenFile};

@@ -3,11 +3,11 @@
 use coppice_hal::paging::Access;
 
 use super::Arguments;
-use super::abi::Record;
-use super::abi::signal::SignalInfo;
-use super::abi::time::{SECOND_NS, TIME_BYTES, fraction, parse_timespec, parse_timeval, timespec, timeval};
-use super::abi::{i64_at, u32_at, u64_at};
 use super::time::Clock;
+use crate::abi::Record;
+use crate::abi::signal::SignalInfo;
+use crate::abi::time::{SECOND_NS, TIME_BYTES, fraction, parse_timespec, parse_timeval, timespec, timeval};
+use crate::abi::{i64_at, u32_at, u64_at};
 use crate::errno::Errno;
 use crate::process::signals::{SIGALRM, SIGNAL_MAX, Target};
 use crate::process::timers::{Setting, TimerClock, TimerName};

@@ -3,9 +3,9 @@
 use coppice_protocol::syscalls as nr;
 
 use super::Arguments;
-use super::abi::signal::SIGSET_BYTES;
-use super::abi::time::parse_timespec;
 use super::signal::read_mask;
+use crate::abi::signal::SIGSET_BYTES;
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;

@@ -12,10 +12,10 @@ use super::board::Board;
 use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
 use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
+use crate::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
 use crate::errno::Errno;
 use crate::limits::{SIGNAL_BYTES, SIGNALS_FREE, SIGNALS_QUEUED_MAX};
 use crate::quota::{Counted, Kind, Quota};
-use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
 
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
