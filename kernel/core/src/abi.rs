@@ -6,6 +6,7 @@
 pub(crate) mod futex;
 pub(crate) mod io;
 pub(crate) mod signal;
+pub(crate) mod signal_set;
 pub(crate) mod socket;
 pub(crate) mod status;
 pub(crate) mod system;

@@ -7,8 +7,9 @@ use alloc::sync::Arc;
 use core::task::Waker;
 
 use super::readiness::Ready;
+use crate::abi::signal_set::SignalSet;
 use crate::errno::Errno;
-use crate::process::signals::{Board, SignalSet};
+use crate::process::signals::Board;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// See this module.

@@ -10,10 +10,11 @@ use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::{signal, syscalls};
 
 use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
 use crate::abi::{u16_at, u32_at};
 use crate::errno::Errno;
 use crate::memory::Signal;
-use crate::process::signals::{FaultContext, PAGE_FAULT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
+use crate::process::signals::{FaultContext, PAGE_FAULT};
 use crate::process::{End, Process};
 use crate::ras;
 
@@ -174,7 +175,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::{floating_point_code, in_words};
-    use crate::process::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+    use crate::abi::signal_set::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 
     #[test]
     fn exceptions_give_linuxs_signals() {

@@ -25,7 +25,7 @@ impl KillSwitch {
 
     /// Ends the process by this signal (0 is taken for `SIGKILL`). Only the first call counts.
     pub fn kill(&self, signal: u8) {
-        let signal = if signal == 0 { crate::process::signals::SIGKILL as u8 } else { signal };
+        let signal = if signal == 0 { crate::abi::signal_set::SIGKILL as u8 } else { signal };
         // The first one stays, whoever comes later.
         let _ = self.0.signal.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
         self.0.changed.wake_all();

@@ -13,6 +13,7 @@ use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 
 use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::SIGKILL;
 use crate::clock;
 use crate::executor::{self, Either};
 use crate::files::locks::Locks;
@@ -23,7 +24,7 @@ use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
 use crate::process::load::{self, Prepared};
 use crate::process::resources::ResourceLimits;
-use crate::process::signals::{SIGKILL, Signals, Target};
+use crate::process::signals::{Signals, Target};
 use crate::process::state::Account;
 use crate::process::timers::Timers;
 use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};

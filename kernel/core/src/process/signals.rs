@@ -16,7 +16,6 @@ mod interrupt;
 mod outcome;
 mod pending;
 mod send;
-mod set;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -24,8 +23,4 @@ mod tests;
 pub(crate) use board::Board;
 pub(crate) use interrupt::{Patience, Restart};
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
-pub(crate) use set::{
-    SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SIGXCPU,
-    SIGXFSZ, SignalSet, ends_by_default, stops_by_default,
-};
 pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

@@ -12,12 +12,13 @@ use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
 use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default};
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
 use crate::process::job::JobsOnNode;
-use crate::process::signals::{Outcome, SIGCONT, SIGKILL, Target, ends_by_default, stops_by_default};
+use crate::process::signals::{Outcome, Target};
 use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report, taken_apart};
 use crate::ship::Client;
 use crate::staging;

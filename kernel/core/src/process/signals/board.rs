@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-use super::SignalSet;
+use crate::abi::signal_set::SignalSet;
 use crate::files::readiness::Watchers;
 use crate::quota::Quota;
 

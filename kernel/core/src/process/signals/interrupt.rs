@@ -6,8 +6,8 @@ use core::task::Poll;
 use coppice_protocol::syscalls::{self, Interruption};
 
 use super::outcome::{Next, Target};
-use super::set::{SIGPIPE, SignalSet};
 use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGPIPE, SignalSet};
 use crate::executor::{self, Either};
 use crate::process::{Awaited, Caller, End, Failure};
 

@@ -11,8 +11,9 @@ use proptest::prelude::{any, proptest};
 use super::super::frame::{self, BadFrame, FRAME_BYTES, Frame, Return};
 use super::super::outcome::Delivery;
 use super::super::state::{Context, FaultContext};
-use super::{SIGUSR1, SignalSet};
+use super::SIGUSR1;
 use crate::abi::signal::{AlternateStack, SignalAction, SignalInfo};
+use crate::abi::signal_set::SignalSet;
 use crate::abi::{u32_at, u64_at};
 
 const RESTORER: u64 = 0x41_0000;

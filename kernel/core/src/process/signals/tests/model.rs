@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, 
 
 use super::{FIRST, SECOND, THIRD, handled};
 use crate::abi::signal::SignalInfo;
-use crate::process::signals::SignalSet;
+use crate::abi::signal_set::SignalSet;
 use crate::process::signals::{Next, Outcome, Signals, Target};
 
 const THREADS: [u32; 3] = [FIRST, SECOND, THIRD];
