@@ -11,6 +11,7 @@ pub mod clock;
 pub mod errno;
 pub mod executor;
 mod files;
+pub mod launch;
 pub mod limits;
 pub mod memory;
 pub mod net;
@@ -26,5 +27,6 @@ mod sync;
 mod syscall;
 #[cfg(test)]
 mod testing;
+mod thread;
 
 pub use start::run;

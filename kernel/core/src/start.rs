@@ -12,11 +12,12 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::launch::ProcessTable;
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::pmi::Pmi;
-use crate::process::{NodeFacts, ProcessTable};
+use crate::process::NodeFacts;
 use crate::quota::{Quota, Store};
 use crate::ship::Ship;
 use crate::staging::Staging;

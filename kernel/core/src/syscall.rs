@@ -11,7 +11,6 @@
 mod advise;
 mod at_once;
 mod attributes;
-mod clone;
 mod descriptors;
 mod directories;
 mod dispatch;
@@ -63,7 +62,6 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 pub(crate) use self::advise::brings_pages;
-pub(crate) use self::clone::clone;
 pub(crate) use self::dispatch::{awaited, change_memory, fact, immediate};
 pub(crate) use self::futex::{Futex, futex, rest};
 pub(crate) use self::memory::Memory;

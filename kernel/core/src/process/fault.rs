@@ -34,7 +34,7 @@ const fn in_words(number: u8) -> (u32, &'static str) {
 }
 
 /// What a thread is told of an exception that its own handler is to run for.
-pub(super) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalInfo, FaultContext) {
+pub(crate) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalInfo, FaultContext) {
     /// `si_code`s.
     const FPE_INTDIV: i32 = 1;
     const ILL_ILLOPN: i32 = 2;

@@ -49,7 +49,7 @@ pub(crate) struct JobOnNode {
     /// A rank of it was launched.
     begun: AtomicBool,
     /// A rank here has mapped a file of the I/O node.
-    pub(super) maps_files: AtomicBool,
+    pub(crate) maps_files: AtomicBool,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -110,7 +110,7 @@ impl JobsOnNode {
     }
 
     /// The job with this id.
-    pub(super) fn find(&self, id: JobId) -> Option<Arc<JobOnNode>> {
+    pub(crate) fn find(&self, id: JobId) -> Option<Arc<JobOnNode>> {
         self.0.lock().get(&id).and_then(Weak::upgrade)
     }
 
@@ -151,17 +151,17 @@ impl JobOnNode {
     }
 
     /// Whether nobody has asked this before: the rank that does is the first of the job here.
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         !self.begun.swap(true, Ordering::Relaxed)
     }
 
     /// A rank has its memory.
-    pub(super) fn join(&self, process: &Arc<Process>) {
+    pub(crate) fn join(&self, process: &Arc<Process>) {
         self.processes.lock().push(Arc::downgrade(process));
     }
 
     /// A rank is at its end.
-    pub(super) fn leave(&self, process: &Process) {
+    pub(crate) fn leave(&self, process: &Process) {
         self.processes.lock().retain(|known| !ptr::eq(known.as_ptr(), process));
     }
 
@@ -171,7 +171,7 @@ impl JobOnNode {
     }
 
     /// The layout of the program, if a rank that runs here has it.
-    pub(super) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
+    pub(crate) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
         self.processes().iter().find_map(|process| process.space.lock().layout_of(program).cloned())
     }
 
@@ -179,7 +179,7 @@ impl JobOnNode {
     ///
     /// # Errors
     /// As [`Client::program_pages`].
-    pub(super) async fn program_pages(
+    pub(crate) async fn program_pages(
         &self,
         client: &Client,
         file: ProgramFile,
@@ -197,7 +197,7 @@ impl JobOnNode {
 
     /// Waits until no other thread fetches the run of a file that `first_page` is in. The program's file is 0, others
     /// are what tells them apart while they are open.
-    pub(super) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
+    pub(crate) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
         let run = (file, first_page / READ_AHEAD_PAGES);
         loop {
             let other = match self.fetched.lock().entry(run) {
@@ -213,7 +213,7 @@ impl JobOnNode {
 }
 
 /// A thread's turn to fetch a run of a file, until this is dropped.
-pub(super) struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     job: &'a JobOnNode,
     run: (usize, u64),
 }

@@ -18,7 +18,6 @@ use super::counts::Counts;
 use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
-use super::thread::{Over, Thread};
 use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::abi::INSTRUCTION_BYTES;
@@ -26,6 +25,7 @@ use crate::agent::Failures;
 use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
+use crate::launch;
 use crate::memory::{AddressSpace, Backing};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
@@ -35,6 +35,7 @@ use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
 use crate::staging::Staging;
 use crate::sync::{self, LockLevel};
+use crate::thread::{LIFE_BYTES, Over, Thread};
 
 mod beside;
 mod world;
@@ -115,7 +116,7 @@ pub(crate) fn launch(
     let order = Launch { size: order.rank.0 + 1, world, ..order };
     let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere), Arc::clone(&node.quota));
     let seat = pmi.join(&order, Failures::new(|failure| panic!("{failure:?}"))).expect("a place");
-    let switch = super::KillSwitch::new();
+    let switch = launch::KillSwitch::new();
     let killer = switch.clone();
     let launched = async move {
         let killing = executor::spawn(async move {
@@ -124,7 +125,7 @@ pub(crate) fn launch(
             killer.kill(99);
         });
         assert!(killing.is_ok());
-        super::launch(order, client, job, node, seat, switch, || panic!("it cannot be started")).await
+        launch::launch(order, client, job, node, seat, switch, || panic!("it cannot be started")).await
     };
     executor::run_to_end(launched).expect("it is killed at the latest")
 }
@@ -154,7 +155,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     let charge = node.quota.charge(Process::bytes(1)).expect("memory");
     let files = Descriptors::standard(Input::new(client.clone(), &node.quota), &node.quota);
     let process = Arc::new(Process {
-        threads: Arc::new(identity.threads(&order.world)),
+        threads: Arc::new(identity.threads(&order.world, LIFE_BYTES)),
         signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
         timers: Timers::new(),
         locks: Locks::new(&node.quota),

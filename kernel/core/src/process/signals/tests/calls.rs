@@ -8,10 +8,9 @@ use core::task::Poll;
 use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
-use super::{HANDLER, REAL_TIME, SIGUSR1, SIGUSR2, info};
+use super::{HANDLER, REAL_TIME, SIGPIPE, SIGUSR1, SIGUSR2, info};
 use crate::abi::signal::{SI_KERNEL, SI_TIMER, SignalAction};
 use crate::abi::signal_set::SIGALRM;
-use crate::abi::signal_set::SIGPIPE;
 use crate::abi::time::timespec;
 use crate::abi::{u32_at, u64_at};
 use crate::errno::Errno;

@@ -15,13 +15,13 @@ use crate::abi::INSTRUCTION_BYTES;
 
 impl Thread {
     /// `rax` and `rip`.
-    pub(in crate::process) fn position(&self) -> (u64, u64) {
+    pub(crate) fn position(&self) -> (u64, u64) {
         (self.user.regs.rax, self.user.regs.rip)
     }
 
     /// Makes one call as the program would, to its end. Handlers that run meanwhile do nothing but return; `handled`
     /// gets what each found in its registers.
-    pub(in crate::process) async fn make(
+    pub(crate) async fn make(
         &mut self,
         number: u64,
         arguments: [u64; 6],

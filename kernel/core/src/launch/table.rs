@@ -11,15 +11,15 @@ use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 
+use super::{KillSwitch, launch, report, taken_apart};
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default};
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
-use crate::process::job::JobsOnNode;
 use crate::process::signals::{Outcome, Target};
-use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report, taken_apart};
+use crate::process::{End, Identity, JobsOnNode, NodeFacts, Process};
 use crate::ship::Client;
 use crate::staging;
 use crate::sync::{LockLevel, Mutex};
@@ -162,8 +162,8 @@ fn ended_by(process: Option<&Process>, switch: &KillSwitch, signal: u8) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use super::KillSwitch;
     use super::ended_by;
-    use crate::process::KillSwitch;
 
     #[test]
     fn a_launch_is_ended_only_by_what_ends_a_program_that_set_nothing() {

@@ -1,4 +1,11 @@
-//! From a launch message to a report.
+//! From a launch message to a report: starting processes, and ending them.
+
+mod kill;
+mod load;
+mod report;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use alloc::format;
 use alloc::string::String;
@@ -12,6 +19,10 @@ use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 
+pub(crate) use self::kill::KillSwitch;
+use self::load::Prepared;
+pub use self::table::ProcessTable;
+
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::SIGKILL;
 use crate::clock;
@@ -22,15 +33,14 @@ use crate::memory::Retention;
 use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
-use crate::process::load::{self, Prepared};
 use crate::process::resources::ResourceLimits;
 use crate::process::signals::{Signals, Target};
-use crate::process::state::Account;
 use crate::process::timers::Timers;
-use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
+use crate::process::{Account, End, Identity, JobOnNode, NodeFacts, Process};
 use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
+use crate::thread;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.
@@ -126,7 +136,7 @@ impl Life {
         let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
         let files = descriptors(&client, &self.seat, &node.quota);
         let process = Arc::new(Process {
-            threads: Arc::new(identity.threads(&order.world)),
+            threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
             timers: Timers::new(),
             locks: Locks::new(&node.quota),
