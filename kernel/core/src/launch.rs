@@ -7,6 +7,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -238,7 +239,7 @@ fn killed(process: &Process, signal: u8) -> End {
 /// What the first thread finds open: the standard streams and PMI.
 fn descriptors(client: &Client, seat: &Seat, quota: &Arc<Quota>) -> Descriptors {
     let mut files = Descriptors::standard(Input::new(client.clone(), quota), quota);
-    let file = Arc::new(OpenFile::object(Object::Pmi(seat.endpoint()), flags::O_RDWR));
+    let file = Arc::new(OpenFile::object(Object::Service(Box::new(seat.endpoint())), flags::O_RDWR));
     // There is room for it.
     let _ = files.replace(PMI_DESCRIPTOR, Descriptor { file, close_on_exec: false });
     files

@@ -1,5 +1,6 @@
 //! An open file: what descriptors refer to.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use super::poller::Poller;
 use super::proc_text::Text;
 use super::program::read_program;
 use super::readiness::{Level, Ready};
+use super::service::Service;
 use super::shared::SharedFile;
 use super::signal_file::SignalFile;
 use super::socket::Socket;
@@ -31,7 +33,6 @@ use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
 use crate::memory::{FileIdentity, FileSource};
-use crate::pmi;
 use crate::process::Process;
 use crate::quota::{Charge, Quota, shared_bytes};
 
@@ -120,8 +121,8 @@ pub(crate) enum Object {
     Signals(SignalFile),
     /// A set of open files to wait for.
     Poller(Poller),
-    /// Where a rank speaks with PMI.
-    Pmi(pmi::Endpoint),
+    /// What the kernel is at the other end of.
+    Service(Box<dyn Service>),
 }
 
 /// What an open file takes of the heap, bytes: itself, and where it says what it is ready for. What its object takes
@@ -154,9 +155,11 @@ impl Object {
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
-            Self::Stream(Standard::Input(_)) | Self::Poller(_) | Self::Pmi(_) | Self::Timer(_) | Self::Signals(_) => {
-                Level::new(Level::LOOK_CLOSER)
-            }
+            Self::Stream(Standard::Input(_))
+            | Self::Poller(_)
+            | Self::Service(_)
+            | Self::Timer(_)
+            | Self::Signals(_) => Level::new(Level::LOOK_CLOSER),
             Self::Stream(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
             | Self::Device(_)
@@ -287,7 +290,7 @@ impl OpenFile {
             Object::Stream(Standard::Input(input)) => input.ready(),
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
-            Object::Pmi(endpoint) => endpoint.ready(),
+            Object::Service(service) => service.ready(),
             Object::Timer(timer) => timer.ready(),
             Object::Signals(signals) => signals.ready(),
             _ => Ready::empty(),
@@ -312,7 +315,7 @@ impl OpenFile {
             Object::Socket(socket) => socket.watch(waker),
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
-            Object::Pmi(endpoint) => endpoint.watch(waker),
+            Object::Service(service) => service.watch(waker),
             Object::Timer(timer) => timer.watch(waker),
             Object::Signals(signals) => signals.watch(waker),
             _ => Ok(()),
@@ -332,7 +335,7 @@ impl OpenFile {
             Object::Socket(socket) => Some(socket),
             Object::Event(event) => Some(event),
             Object::Timer(timer) => Some(timer),
-            Object::Pmi(endpoint) => Some(endpoint),
+            Object::Service(service) => Some(&**service),
             _ => None,
         }
     }
@@ -465,7 +468,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
-        Object::Pmi(endpoint) => Node::object_status(MODE_SOCKET, endpoint.serial, process),
+        Object::Service(service) => Node::object_status(MODE_SOCKET, service.serial(), process),
         Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => {
             Node::object_status(MODE_ANONYMOUS, 0, process)
         }

@@ -49,7 +49,7 @@ pub(crate) struct JobOnNode {
     /// A rank of it was launched.
     begun: AtomicBool,
     /// A rank here has mapped a file of the I/O node.
-    pub(crate) maps_files: AtomicBool,
+    pub(super) maps_files: AtomicBool,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -197,7 +197,7 @@ impl JobOnNode {
 
     /// Waits until no other thread fetches the run of a file that `first_page` is in. The program's file is 0, others
     /// are what tells them apart while they are open.
-    pub(crate) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
+    pub(super) async fn turn_to_fetch(&self, file: usize, first_page: u64) -> Turn<'_> {
         let run = (file, first_page / READ_AHEAD_PAGES);
         loop {
             let other = match self.fetched.lock().entry(run) {
@@ -213,7 +213,7 @@ impl JobOnNode {
 }
 
 /// A thread's turn to fetch a run of a file, until this is dropped.
-pub(crate) struct Turn<'a> {
+pub(super) struct Turn<'a> {
     job: &'a JobOnNode,
     run: (usize, u64),
 }

@@ -10,7 +10,6 @@
 //! While a process is stopped, no thread of it enters the program. A signal that ends a process does so at once,
 //! wherever its threads are.
 
-mod board;
 pub(crate) mod frame;
 mod interrupt;
 mod outcome;
@@ -20,7 +19,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use board::Board;
 pub(crate) use interrupt::{Patience, Restart};
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
 pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

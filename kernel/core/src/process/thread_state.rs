@@ -96,7 +96,7 @@ impl ThreadState {
     }
 
     /// Lets the thread's task run, wherever it waits, and brings it back from the program.
-    pub(crate) fn rouse(&self) {
+    pub(super) fn rouse(&self) {
         let waker = self.waker.lock().clone();
         if let Some(waker) = waker {
             waker.wake();

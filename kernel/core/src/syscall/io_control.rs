@@ -53,7 +53,7 @@ fn held(file: &OpenFile) -> Option<usize> {
         Object::Pipe(end) => Some(end.held()),
         Object::Pair(end) => Some(end.held()),
         Object::Socket(socket) if !socket.is_listening() => Some(socket.held()),
-        Object::Pmi(endpoint) => Some(endpoint.held()),
+        Object::Service(service) => Some(service.held()),
         _ => None,
     }
 }

@@ -143,7 +143,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         | Object::Event(_)
         | Object::Timer(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
+        | Object::Service(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());

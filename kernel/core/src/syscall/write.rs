@@ -176,7 +176,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         | Object::Timer(_)
         | Object::Signals(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
+        | Object::Service(_) => Err(Errno::EINVAL.into()),
     }
 }
 
@@ -371,7 +371,7 @@ pub(super) async fn write_once(
         | Object::Timer(_)
         | Object::Signals(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => {
+        | Object::Service(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;
             Ok((write_bytes(caller, file, stream, &bytes, How::writing(file)).await?, 0))
         }
