@@ -30,6 +30,7 @@ pub(crate) mod placement;
 pub(crate) mod remembered;
 pub(crate) mod resources;
 mod robust;
+mod shared_files;
 pub(crate) mod signals;
 mod state;
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         may_grow(caller, file.size(caller.process).await?, length)?;
     }
     if let Some(shared) = file.as_shared() {
-        shared.set_length(length, &caller.process.job).await?;
+        shared.set_length(length, &*caller.process.job).await?;
         return Ok(0);
     }
     let shipped = file.as_shipped().ok_or(Errno::EINVAL)?;

@@ -85,7 +85,7 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             if a.uint(2) & !seals::ALL != 0 {
                 return Err(Errno::EINVAL.into());
             }
-            shared.seal(a.uint(2), &caller.process.job)?;
+            shared.seal(a.uint(2), &*caller.process.job)?;
             Ok(0)
         }
         F_GET_SEALS => Ok(file.as_shared().ok_or(Errno::EINVAL)?.seals().into()),
