@@ -25,6 +25,7 @@ mod files_changed;
 pub(crate) mod futexes;
 mod job;
 mod memory;
+mod open_file;
 mod outcome;
 pub(crate) mod placement;
 pub(crate) mod remembered;
@@ -32,6 +33,7 @@ pub(crate) mod resources;
 mod robust;
 mod shared_files;
 pub(crate) mod signals;
+pub(crate) mod special;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -19,7 +19,7 @@ mod file_length;
 mod futex;
 mod identity;
 mod io_control;
-pub(crate) mod limits;
+mod limits;
 mod lock;
 mod locks;
 mod memory;

@@ -11,7 +11,7 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
 
 use super::excerpt::Excerpt;
-use super::proc_text::{PAGE_KIB, cores};
+use super::texts::{PAGE_KIB, cores};
 use crate::abi::time::ticks;
 use crate::process::{Identity, Process, ThreadState};
 
