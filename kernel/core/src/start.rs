@@ -87,7 +87,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let retention = Arc::new(Retention::new(retention));
     let retained = Arc::clone(&retention);
     executor::spawn_program(async move { retained.reaper().run(frames).await })?;
-    let store = Store::new(frames, Arc::clone(&retention));
+    let store = Store::new(frames, retention.clone());
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));
     let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota), &retention);

@@ -128,7 +128,7 @@ impl Machine {
     ) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         let memory = Memory::new(observed.clone(), memory_bytes);
-        let quota = Arc::new(Quota::new(Store::new(memory.frames, Arc::clone(&retention))));
+        let quota = Arc::new(Quota::new(Store::new(memory.frames, retention.clone())));
         Self {
             life,
             personality,

@@ -26,7 +26,7 @@ use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
 use crate::launch;
-use crate::memory::{AddressSpace, Backing};
+use crate::memory::{AddressSpace, Backing, Retention};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
 use crate::pmi::Pmi;
@@ -57,8 +57,8 @@ pub(crate) fn pool() -> &'static FramePool {
 }
 
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
-    let retention = Arc::default();
-    let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
+    let retention = Arc::<Retention>::default();
+    let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
     NodeFacts { frames, retention, quota, network, staging }
 }
