@@ -69,7 +69,12 @@ pub(crate) fn launch(
         let facts = Facts { client, job, node, ordered_ns };
         let starting = async {
             entered.map_err(End::not_started)?;
-            facts.job.staging.ready(&order, &facts.job, &facts.node).await.map_err(End::not_started)?;
+            facts
+                .job
+                .staging
+                .ready(&order, facts.job.as_tenant(), facts.node.as_site())
+                .await
+                .map_err(End::not_started)?;
             life.start(&order, facts, &switch, started).await
         };
         let begun = executor::race(switch.killed(), starting).await;

@@ -102,7 +102,8 @@ impl Processes for ProcessTable {
     }
 
     fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()> {
-        Box::pin(staging::keep(order, self.node.clone(), tell))
+        let node = self.node.clone();
+        Box::pin(async move { staging::keep(order, node.as_site(), tell).await })
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {

@@ -27,7 +27,7 @@ use crate::process::Process;
 use crate::process::futexes::Futexes;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, ProgramFile};
-use crate::staging::OfJob;
+use crate::staging::{OfJob, Tenant};
 use crate::sync::{LockLevel, Mutex};
 
 /// A job as far as it is on this node.
@@ -148,6 +148,11 @@ impl JobOnNode {
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
             _charge: charge,
         })
+    }
+
+    /// What it is to files that are staged for it.
+    pub(crate) fn as_tenant(&self) -> Tenant<'_> {
+        Tenant { world: &self.world, node: self.node, shared: &self.shared }
     }
 
     /// Whether nobody has asked this before: the rank that does is the first of the job here.

@@ -27,7 +27,7 @@ use crate::process::timers::Timers;
 use crate::process::{End, JobOnNode};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
-use crate::staging::Staging;
+use crate::staging::{Site, Staging};
 use crate::sync::Mutex;
 
 /// What processes are told of the node they run on.
@@ -43,6 +43,13 @@ pub struct NodeFacts {
     pub network: Arc<dyn Network>,
     /// What is staged on the node.
     pub staging: Staging,
+}
+
+impl NodeFacts {
+    /// What it is to files that are staged on it.
+    pub(crate) fn as_site(&self) -> Site<'_> {
+        Site { frames: self.frames, retention: &self.retention, quota: &self.quota, staging: &self.staging }
+    }
 }
 
 /// Process id of rank 0. Those of the ranks of a job differ, so that names made from them do.
