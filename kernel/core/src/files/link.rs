@@ -14,7 +14,7 @@ impl OpenFile {
         let socket = |serial: u64| Some(format!("socket:[{serial}]").into_bytes());
         match &self.object {
             Object::Shipped(_) => None,
-            Object::Stream(stream) => Some(format!("pipe:[{}]", 1 + stream.number()).into_bytes()),
+            Object::Standard(stream) => Some(format!("pipe:[{}]", 1 + stream.number()).into_bytes()),
             Object::Pipe(end) => Some(format!("pipe:[{}]", end.serial).into_bytes()),
             Object::Pair(PairEnd { serial, .. }) | Object::Socket(Socket { serial, .. }) => socket(*serial),
             Object::Service(service) => socket(service.serial()),

@@ -85,7 +85,7 @@ pub(crate) enum Object {
     /// A file or directory at the I/O node.
     Shipped(Shipped),
     /// A standard stream.
-    Stream(Standard),
+    Standard(Standard),
     /// A device the kernel makes.
     Device(Device),
     /// A text that the kernel makes whenever it is read.
@@ -144,12 +144,12 @@ impl Object {
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
-            Self::Stream(Standard::Input(_))
+            Self::Standard(Standard::Input(_))
             | Self::Poller(_)
             | Self::Service(_)
             | Self::Timer(_)
             | Self::Signals(_) => Level::new(Level::LOOK_CLOSER),
-            Self::Stream(_) => Level::new(Ready::WRITE.bits()),
+            Self::Standard(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
             | Self::Device(_)
             | Self::Text(..)
@@ -229,9 +229,9 @@ impl OpenFile {
     }
 
     /// A standard stream: one end of a pipe, as far as the program can see.
-    pub(crate) fn stream(stream: Standard) -> Self {
+    pub(crate) fn standard(stream: Standard) -> Self {
         let access = if matches!(stream, Standard::Input(_)) { flags::O_RDONLY } else { flags::O_WRONLY };
-        Self::object(Object::Stream(stream), access)
+        Self::object(Object::Standard(stream), access)
     }
 
     /// What `F_GETFL` tells.
@@ -276,7 +276,7 @@ impl OpenFile {
             return Ready::from_bits_truncate(bits);
         }
         match &self.object {
-            Object::Stream(Standard::Input(input)) => input.ready(),
+            Object::Standard(Standard::Input(input)) => input.ready(),
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
             Object::Service(service) => service.ready(),
@@ -298,7 +298,7 @@ impl OpenFile {
     /// `ENOMEM`: it is woken now.
     pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         match &self.object {
-            Object::Stream(Standard::Input(input)) => input.watch(waker),
+            Object::Standard(Standard::Input(input)) => input.watch(waker),
             Object::Pipe(end) => end.watch(waker),
             Object::Pair(end) => end.watch(waker),
             Object::Socket(socket) => socket.watch(waker),
@@ -313,7 +313,8 @@ impl OpenFile {
 
     /// Whether it ever makes anybody wait, so that there is something to watch.
     pub(crate) fn makes_wait(&self) -> bool {
-        matches!(self.object, Object::Stream(_) | Object::Poller(_) | Object::Signals(_)) || self.as_stream().is_some()
+        matches!(self.object, Object::Standard(_) | Object::Poller(_) | Object::Signals(_))
+            || self.as_stream().is_some()
     }
 
     /// What is read and written without offsets, if it is that.

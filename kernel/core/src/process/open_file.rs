@@ -82,7 +82,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
     match object {
         // The caller asks the I/O node; what it said when the file was opened is as good an answer.
         Object::Shipped(shipped) => shipped.status,
-        Object::Stream(stream) => Node::stream_status(stream.number(), process),
+        Object::Standard(stream) => Node::standard_status(stream.number(), process),
         Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),

@@ -101,7 +101,7 @@ impl Node {
     }
 
     /// What standard stream `number` is: a pipe, as the host's own programs find them behind one.
-    pub(crate) fn stream_status(number: u64, process: &Process) -> FileStatus {
+    pub(crate) fn standard_status(number: u64, process: &Process) -> FileStatus {
         Self::object_status(MODE_PIPE, 1 + number, process)
     }
 

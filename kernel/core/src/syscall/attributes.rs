@@ -89,7 +89,7 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     // What it is comes before how long it would be.
     match &file.object {
-        Object::Pipe(_) | Object::Stream(_) => return Err(Errno::ESPIPE.into()),
+        Object::Pipe(_) | Object::Standard(_) => return Err(Errno::ESPIPE.into()),
         Object::Shipped(_) | Object::Shared(_) => {}
         _ => return Err(Errno::ENODEV.into()),
     }

@@ -190,7 +190,7 @@ fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenF
         return Err(Errno::EACCES);
     }
     Ok(match &file.object {
-        Object::Stream(stream) => Arc::new(OpenFile::stream(stream.clone())),
+        Object::Standard(stream) => Arc::new(OpenFile::standard(stream.clone())),
         Object::Shared(file) => Arc::new(OpenFile::new(Object::Shared(Arc::clone(file)), opened_with)),
         _ => file,
     })

@@ -89,7 +89,7 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             Ok(0)
         }
         F_GET_SEALS => Ok(file.as_shared().ok_or(Errno::EINVAL)?.seals().into()),
-        F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Stream(_) | Object::Pipe(_)) => {
+        F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Standard(_) | Object::Pipe(_)) => {
             Err(Errno::EBADF.into())
         }
         F_SETPIPE_SZ => {

@@ -112,7 +112,7 @@ impl Asked {
             let file = files.peek(number as i32).ok_or(Errno::EBADF)?;
             // What stands for a place only is told in every set, as on Linux.
             let ready = if file.is_path() { Ready::all() } else { file.ready() };
-            if let Object::Stream(Standard::Input(input)) = &file.object
+            if let Object::Standard(Standard::Input(input)) = &file.object
                 && ready.is_empty()
                 && self.sets[0].has(number)
             {

@@ -151,7 +151,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             // What is thrown away need not be looked at, as on Linux.
             Ok(ranges.left())
         }
-        Object::Stream(stream) => {
+        Object::Standard(stream) => {
             // What is printed at once comes out in one piece.
             let _turn = file.turn().await;
             let mut done = 0;
@@ -357,7 +357,7 @@ pub(super) async fn write_once(
                 _ => Err(Errno::EIO.into()),
             }
         }
-        Object::Stream(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
+        Object::Standard(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
         Object::Shared(shared) => Ok(shared.write(offset, &bytes)?),
         Object::Device(device) => {
             device.write()?;
