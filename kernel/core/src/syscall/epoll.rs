@@ -100,6 +100,7 @@ struct Wait {
 impl Wait {
     /// # Errors
     /// `EBADF`, `EINVAL`: no poller, or no room. `EFAULT`: the room is not the program's.
+    #[inline]
     fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
         let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?;
         let file = caller.process.files.lock().get(a.int(0))?;
