@@ -1,5 +1,7 @@
-//! What a reader relies on and the compiler does not check: formatting, lints, dependency arrows, where `unsafe` lives,
-//! file sizes; and that the faults of [`mutants`] can still be put back.
+//! What a reader relies on and the compiler does not check: formatting, lints, dependency arrows, [floors], where
+//! `unsafe` lives, file sizes; and that the faults of [`mutants`] can still be put back.
+
+mod floors;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -109,7 +111,7 @@ fn arrows() -> Result<Vec<String>> {
 /// Complaints about source files.
 fn sources() -> Result<Vec<String>> {
     let listed = output(&mut command("git", &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]))?;
-    let mut complaints = Vec::new();
+    let mut complaints = floors::complaints(listed.lines())?;
     for name in listed.lines() {
         // A file that was deleted and not yet committed as such.
         let Ok(text) = std::fs::read_to_string(root().join(name)) else {

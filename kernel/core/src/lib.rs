@@ -5,11 +5,13 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+mod abi;
 pub mod agent;
 pub mod clock;
 pub mod errno;
 pub mod executor;
 mod files;
+pub mod launch;
 pub mod limits;
 pub mod memory;
 pub mod net;
@@ -25,5 +27,6 @@ mod sync;
 mod syscall;
 #[cfg(test)]
 mod testing;
+mod thread;
 
 pub use start::run;

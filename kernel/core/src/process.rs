@@ -1,9 +1,9 @@
-//! Processes: what one is, how it starts, runs and ends.
+//! Processes: what one is and has.
 //!
 //! A process is plain data ([`Process`]) and a future for each of its threads ([`threads`]): enter the program, handle
-//! why it came back, perhaps wait, enter again ([`thread`]). Everything a thread is while it does not run lies in its
-//! registers: **the future may be dropped wherever it waits**. That is safe because of three habits that every system
-//! call keeps:
+//! why it came back, perhaps wait, enter again ([`crate::thread`]). Everything a thread is while it does not run lies
+//! in its registers: **the future may be dropped wherever it waits**. That is safe because of three habits that every
+//! system call keeps:
 //!
 //! - The result is put into the registers last. As long as a call waits, the registers are those of the `syscall`
 //!   instruction; with `rip` two bytes back the thread would make the call again.
@@ -17,47 +17,38 @@
 //! itself.
 
 mod caller;
-mod counts;
+pub(crate) mod counts;
 mod end;
-mod fault;
-mod fetch;
+pub(crate) mod fault;
+pub(crate) mod fetch;
 mod files_changed;
 pub(crate) mod futexes;
 mod job;
-mod kill;
-mod launch;
-mod load;
 mod memory;
+mod open_file;
 mod outcome;
 pub(crate) mod placement;
 pub(crate) mod remembered;
-mod report;
 pub(crate) mod resources;
 mod robust;
+mod shared_files;
 pub(crate) mod signals;
+pub(crate) mod special;
 mod state;
-mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod thread;
 mod thread_state;
 mod threads;
 pub(crate) mod timers;
-mod trace;
+pub(crate) mod trace;
 
-pub(crate) use self::job::JobOnNode;
-#[cfg(test)]
-pub(crate) use self::job::JobsOnNode;
+pub(crate) use self::job::{JobOnNode, JobsOnNode};
 pub(crate) use caller::Caller;
 pub use end::End;
-pub use kill::KillSwitch;
-pub(crate) use launch::{launch, taken_apart};
 pub(crate) use memory::Unfinished;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;
-pub(crate) use state::{Identity, Process};
-pub use table::ProcessTable;
-pub(crate) use thread::start as start_thread;
+pub(crate) use state::{Account, Identity, Process, list_bytes};
 pub(crate) use thread_state::ThreadState;

@@ -21,21 +21,26 @@ use coppice_hal::heap::{self, Refused, block_bytes};
 
 use crate::errno::Errno;
 use crate::limits::{QUOTA_BYTES_DEFAULT, QUOTA_SIXTEENTHS, QUOTA_STEP_BYTES};
-use crate::memory::Retention;
 use crate::sync::{LockLevel, Mutex};
+
+/// Who has memory that is there for whoever wants it more.
+pub trait GivesBack: Send + Sync {
+    /// Gives some of it back. Whether there was any.
+    fn give_back(&self) -> bool;
+}
 
 /// The node's memory for all that is charged.
 #[derive(Clone)]
 pub struct Store {
     frames: &'static FramePool,
-    retention: Arc<Retention>,
+    retained: Arc<dyn GivesBack>,
 }
 
 impl Store {
-    /// The kernel's heap, which takes its memory from `frames` as everybody does: what is retained there goes first.
+    /// The kernel's heap, which takes its memory from `frames` as everybody does: what is `retained` there goes first.
     #[must_use]
-    pub fn new(frames: &'static FramePool, retention: Arc<Retention>) -> Self {
-        Self { frames, retention }
+    pub fn new(frames: &'static FramePool, retained: Arc<dyn GivesBack>) -> Self {
+        Self { frames, retained }
     }
 
     /// Takes so many bytes, which can be allocated from then on.
@@ -46,7 +51,7 @@ impl Store {
         loop {
             match self.try_take(bytes) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Frames) if self.retention.give_back() => {}
+                Err(Refused::Frames) if self.retained.give_back() => {}
                 Err(Refused::Frames | Refused::Limit) => return Err(Errno::ENOMEM),
             }
         }
@@ -317,10 +322,11 @@ pub(crate) mod tests {
     use super::{Counted, Kind, Lender, Quota, Store};
     use crate::errno::Errno;
     use crate::limits::QUOTA_BYTES_DEFAULT;
+    use crate::memory::Retention;
     use crate::process::testing::pool;
 
     fn of(frames: &'static FramePool) -> Arc<Quota> {
-        Arc::new(Quota::new(Store::new(frames, Arc::default())))
+        Arc::new(Quota::new(Store::new(frames, Arc::new(Retention::default()))))
     }
 
     /// One on the memory of all benches.
@@ -347,7 +353,7 @@ pub(crate) mod tests {
     #[test]
     fn each_of_several_processes_has_its_part_whatever_the_others_take() {
         let frames = FramePool::for_host(2 * QUOTA_BYTES_DEFAULT);
-        let node = Quota::new(Store::new(frames, Arc::default()));
+        let node = Quota::new(Store::new(frames, Arc::new(Retention::default())));
         let ranks: Vec<Arc<Quota>> = (0..4).map(|_| Arc::new(node.share(4))).collect();
         let part = QUOTA_BYTES_DEFAULT / 8;
         // One takes its part and all that is not another's.
@@ -369,7 +375,7 @@ pub(crate) mod tests {
 
     #[test]
     fn areas_leave_half_of_a_part_to_what_else_there_is() {
-        let node = Quota::new(Store::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::default()));
+        let node = Quota::new(Store::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::new(Retention::default())));
         let ranks: Vec<Arc<Quota>> = (0..2).map(|_| Arc::new(node.share(2))).collect();
         let part = QUOTA_BYTES_DEFAULT / 4;
         let unit = 1024;
@@ -416,8 +422,8 @@ pub(crate) mod tests {
         let eaten: Vec<_> = core::iter::from_fn(|| frames.alloc(FrameKind::User)).collect();
         assert!(frames.free_frames() > 0);
         assert_eq!(quota.charge(1).err(), Some(Errno::ENOMEM));
-        assert!(!Store::new(frames, Arc::default()).lend(1));
+        assert!(!Store::new(frames, Arc::new(Retention::default())).lend(1));
         drop(eaten);
-        assert!(quota.charge(1).is_ok() && Store::new(frames, Arc::default()).lend(1));
+        assert!(quota.charge(1).is_ok() && Store::new(frames, Arc::new(Retention::default())).lend(1));
     }
 }

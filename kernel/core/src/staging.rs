@@ -15,9 +15,11 @@ mod kept;
 mod member;
 mod room;
 mod service;
+mod site;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::job::OfJob;
 pub(crate) use self::keep::keep;
 pub use self::service::Staging;
+pub(crate) use self::site::{Site, Tenant};

@@ -12,11 +12,12 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::launch::ProcessTable;
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::pmi::Pmi;
-use crate::process::{NodeFacts, ProcessTable};
+use crate::process::NodeFacts;
 use crate::quota::{Quota, Store};
 use crate::ship::Ship;
 use crate::staging::Staging;
@@ -86,7 +87,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let retention = Arc::new(Retention::new(retention));
     let retained = Arc::clone(&retention);
     executor::spawn_program(async move { retained.reaper().run(frames).await })?;
-    let store = Store::new(frames, Arc::clone(&retention));
+    let store = Store::new(frames, retention.clone());
     let quota = Arc::new(Quota::new(store.clone()));
     stack.borrow_from(Arc::new(store));
     let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota), &retention);

@@ -8,11 +8,9 @@
 //! Every argument is a number the program chose. Addresses are never followed but copied through the page table,
 //! lengths are cut to what the kernel is ready to keep, and what takes long is done in parts.
 
-pub(crate) mod abi;
 mod advise;
 mod at_once;
 mod attributes;
-mod clone;
 mod descriptors;
 mod directories;
 mod dispatch;
@@ -21,7 +19,7 @@ mod file_length;
 mod futex;
 mod identity;
 mod io_control;
-pub(crate) mod limits;
+mod limits;
 mod lock;
 mod locks;
 mod memory;
@@ -47,7 +45,7 @@ mod socket;
 mod splice;
 mod stat;
 mod stream;
-pub(crate) mod system;
+mod system;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -64,16 +62,12 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 pub(crate) use self::advise::brings_pages;
-pub(crate) use self::clone::clone;
 pub(crate) use self::dispatch::{awaited, change_memory, fact, immediate};
 pub(crate) use self::futex::{Futex, futex, rest};
 pub(crate) use self::memory::Memory;
 pub(crate) use self::signal::check_stack;
 use crate::errno::Errno;
 use crate::process::Caller;
-
-/// Length of the `syscall` instruction, bytes.
-pub(crate) const INSTRUCTION_BYTES: u64 = 2;
 
 /// The six arguments of a call.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_core::agent;
 use coppice_core::executor::{SimulatedCore, spawn, spawn_program};
+use coppice_core::launch::ProcessTable;
 use coppice_core::memory::Retention;
 use coppice_core::net::Credentials;
 use coppice_core::pmi::Pmi;
-use coppice_core::process::{NodeFacts, ProcessTable};
+use coppice_core::process::NodeFacts;
 use coppice_core::quota::{Quota, Store};
 use coppice_core::ras::RasQueue;
 use coppice_core::ship::Ship;
@@ -127,7 +128,7 @@ impl Machine {
     ) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         let memory = Memory::new(observed.clone(), memory_bytes);
-        let quota = Arc::new(Quota::new(Store::new(memory.frames, Arc::clone(&retention))));
+        let quota = Arc::new(Quota::new(Store::new(memory.frames, retention.clone())));
         Self {
             life,
             personality,

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coppice_core::agent::{Processes, Started};
+use coppice_core::launch::ProcessTable;
 use coppice_core::memory::Retention;
 use coppice_core::net::BoxFuture;
-use coppice_core::process::ProcessTable;
 use coppice_core::quota::Quota;
 use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;

@@ -41,7 +41,7 @@ impl Descriptors {
     /// Standard input, output and error. The room for more is charged to `quota`.
     pub(crate) fn standard(input: Input, quota: &Arc<Quota>) -> Self {
         let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
-        let open = |stream| Descriptor { file: Arc::new(OpenFile::stream(stream)), close_on_exec: false };
+        let open = |stream| Descriptor { file: Arc::new(OpenFile::standard(stream)), close_on_exec: false };
         let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
         charged.charge_to(quota, Kind::Object);
         let invalid = Level::new(Level::INVALID);

@@ -1,15 +1,13 @@
 //! An open file: what descriptors refer to.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 
-use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+use coppice_protocol::ship::{FileStatus, Handle};
 use spin::Once;
 
-use super::buffer::buffer;
 use super::closer::Closer;
 use super::device::Device;
 use super::event::Event;
@@ -19,20 +17,17 @@ use super::locks::Locks;
 use super::pair::PairEnd;
 use super::pipe::PipeEnd;
 use super::poller::Poller;
-use super::proc_text::Text;
-use super::program::read_program;
 use super::readiness::{Level, Ready};
+use super::service::Service;
 use super::shared::SharedFile;
 use super::signal_file::SignalFile;
 use super::socket::Socket;
-use super::special::{MODE_PIPE, Node};
+use super::special::{Node, Text};
 use super::stream::Stream;
 use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
 use crate::memory::{FileIdentity, FileSource};
-use crate::pmi;
-use crate::process::Process;
 use crate::quota::{Charge, Quota, shared_bytes};
 
 /// The type bits of a mode.
@@ -41,11 +36,6 @@ pub(crate) const S_IFMT: u32 = 0o170_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 /// A regular file.
 pub(crate) const S_IFREG: u32 = 0o100_000;
-
-/// Type and permissions of a socket.
-const MODE_SOCKET: u32 = 0o140_777;
-/// What Linux gives to what has no type.
-const MODE_ANONYMOUS: u32 = 0o600;
 
 /// A standard stream of the job.
 #[derive(Clone)]
@@ -95,7 +85,7 @@ pub(crate) enum Object {
     /// A file or directory at the I/O node.
     Shipped(Shipped),
     /// A standard stream.
-    Stream(Standard),
+    Standard(Standard),
     /// A device the kernel makes.
     Device(Device),
     /// A text that the kernel makes whenever it is read.
@@ -120,8 +110,8 @@ pub(crate) enum Object {
     Signals(SignalFile),
     /// A set of open files to wait for.
     Poller(Poller),
-    /// Where a rank speaks with PMI.
-    Pmi(pmi::Endpoint),
+    /// What the kernel is at the other end of.
+    Service(Box<dyn Service>),
 }
 
 /// What an open file takes of the heap, bytes: itself, and where it says what it is ready for. What its object takes
@@ -154,10 +144,12 @@ impl Object {
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
             Self::Event(event) => event.level.clone(),
-            Self::Stream(Standard::Input(_)) | Self::Poller(_) | Self::Pmi(_) | Self::Timer(_) | Self::Signals(_) => {
-                Level::new(Level::LOOK_CLOSER)
-            }
-            Self::Stream(_) => Level::new(Ready::WRITE.bits()),
+            Self::Standard(Standard::Input(_))
+            | Self::Poller(_)
+            | Self::Service(_)
+            | Self::Timer(_)
+            | Self::Signals(_) => Level::new(Level::LOOK_CLOSER),
+            Self::Standard(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
             | Self::Device(_)
             | Self::Text(..)
@@ -237,9 +229,9 @@ impl OpenFile {
     }
 
     /// A standard stream: one end of a pipe, as far as the program can see.
-    pub(crate) fn stream(stream: Standard) -> Self {
+    pub(crate) fn standard(stream: Standard) -> Self {
         let access = if matches!(stream, Standard::Input(_)) { flags::O_RDONLY } else { flags::O_WRONLY };
-        Self::object(Object::Stream(stream), access)
+        Self::object(Object::Standard(stream), access)
     }
 
     /// What `F_GETFL` tells.
@@ -284,10 +276,10 @@ impl OpenFile {
             return Ready::from_bits_truncate(bits);
         }
         match &self.object {
-            Object::Stream(Standard::Input(input)) => input.ready(),
+            Object::Standard(Standard::Input(input)) => input.ready(),
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
-            Object::Pmi(endpoint) => endpoint.ready(),
+            Object::Service(service) => service.ready(),
             Object::Timer(timer) => timer.ready(),
             Object::Signals(signals) => signals.ready(),
             _ => Ready::empty(),
@@ -306,13 +298,13 @@ impl OpenFile {
     /// `ENOMEM`: it is woken now.
     pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         match &self.object {
-            Object::Stream(Standard::Input(input)) => input.watch(waker),
+            Object::Standard(Standard::Input(input)) => input.watch(waker),
             Object::Pipe(end) => end.watch(waker),
             Object::Pair(end) => end.watch(waker),
             Object::Socket(socket) => socket.watch(waker),
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
-            Object::Pmi(endpoint) => endpoint.watch(waker),
+            Object::Service(service) => service.watch(waker),
             Object::Timer(timer) => timer.watch(waker),
             Object::Signals(signals) => signals.watch(waker),
             _ => Ok(()),
@@ -321,7 +313,8 @@ impl OpenFile {
 
     /// Whether it ever makes anybody wait, so that there is something to watch.
     pub(crate) fn makes_wait(&self) -> bool {
-        matches!(self.object, Object::Stream(_) | Object::Poller(_) | Object::Signals(_)) || self.as_stream().is_some()
+        matches!(self.object, Object::Standard(_) | Object::Poller(_) | Object::Signals(_))
+            || self.as_stream().is_some()
     }
 
     /// What is read and written without offsets, if it is that.
@@ -332,7 +325,7 @@ impl OpenFile {
             Object::Socket(socket) => Some(socket),
             Object::Event(event) => Some(event),
             Object::Timer(timer) => Some(timer),
-            Object::Pmi(endpoint) => Some(endpoint),
+            Object::Service(service) => Some(&**service),
             _ => None,
         }
     }
@@ -378,14 +371,6 @@ impl OpenFile {
         }
     }
 
-    /// Its type and permissions (`st_mode`) when it was opened.
-    pub(crate) fn mode(&self, process: &Process) -> u32 {
-        match &self.object {
-            Object::Shipped(shipped) => shipped.status.mode,
-            object => special_status(object, process).mode,
-        }
-    }
-
     /// Whether it is a directory.
     pub(crate) fn is_directory(&self) -> bool {
         match &self.object {
@@ -402,76 +387,6 @@ impl OpenFile {
             Object::Text(..) | Object::Program(_) | Object::Shared(_) => true,
             _ => false,
         }
-    }
-
-    /// What it is, now.
-    pub(crate) async fn status(&self, process: &Process) -> Result<FileStatus, Errno> {
-        match &self.object {
-            Object::Shipped(shipped) => {
-                match process.client.call(Call::HandleStat(shipped.handle), Vec::new()).await? {
-                    (Reply::Status(status), _) => Ok(status),
-                    _ => Err(Errno::EIO),
-                }
-            }
-            object => Ok(special_status(object, process)),
-        }
-    }
-
-    /// Its length now, bytes, if it is a regular file.
-    pub(crate) async fn size(&self, process: &Process) -> Result<u64, Errno> {
-        match &self.object {
-            // Its status says 0, as on Linux.
-            Object::Text(text, _) => Ok(text.length(process)),
-            _ => Ok(self.status(process).await?.size),
-        }
-    }
-
-    /// Reads up to `length` bytes, [`BULK_BYTES_MAX`] at most, from `offset` on; fewer only at the end of the file.
-    pub(crate) async fn read_at(&self, process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        let length = length.min(BULK_BYTES_MAX);
-        match &self.object {
-            Object::Shipped(shipped) => {
-                let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
-                let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
-                bytes.truncate(length);
-                Ok(bytes)
-            }
-            Object::Text(text, _) => text.read(process, offset, length),
-            Object::Program(_) => read_program(process, offset, length).await,
-            Object::Shared(file) => {
-                let left = file.memory.length().saturating_sub(offset);
-                let mut bytes = buffer(usize::try_from(left).map_or(length, |left| left.min(length)))?;
-                let given = file.memory.read(offset, &mut bytes);
-                bytes.truncate(given);
-                Ok(bytes)
-            }
-            Object::Device(device) => {
-                let mut bytes = buffer(length)?;
-                let given = device.read(&mut bytes);
-                bytes.truncate(given);
-                Ok(bytes)
-            }
-            Object::Special(_) => Err(Errno::EISDIR),
-            _ => Err(Errno::ESPIPE),
-        }
-    }
-}
-
-fn special_status(object: &Object, process: &Process) -> FileStatus {
-    match object {
-        // The caller asks the I/O node; what it said when the file was opened is as good an answer.
-        Object::Shipped(shipped) => shipped.status,
-        Object::Stream(stream) => Node::stream_status(stream.number(), process),
-        Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
-        Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
-        Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
-        Object::Pmi(endpoint) => Node::object_status(MODE_SOCKET, endpoint.serial, process),
-        Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => {
-            Node::object_status(MODE_ANONYMOUS, 0, process)
-        }
-        Object::Device(device) => Node::device_status(*device),
-        Object::Shared(file) => file.status(),
-        Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.status(process),
     }
 }
 

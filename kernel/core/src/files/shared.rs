@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::NAME_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
@@ -23,14 +24,13 @@ use coppice_protocol::text::ByteString;
 
 use self::staged::is_staged;
 use super::{S_IFREG, serial};
+use crate::abi::status::device;
 use crate::clock;
 use crate::errno::Errno;
 use crate::limits::{NAME_PLACE_BYTES, SHARED_FILES_MAX, SHARED_MEMORY_SHARE};
-use crate::memory::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
-use crate::process::{JobOnNode, NodeFacts, Process};
+use crate::memory::{Budget, NoPage, Retention, SHARED_BYTES_MAX, SharedMemory};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::status::device;
 
 /// Device number of `/dev/shm`.
 const DEVICE: u64 = device(0, 25);
@@ -161,7 +161,7 @@ impl SharedFile {
     ///
     /// # Errors
     /// `EPERM`: no more may be forbidden. `EBUSY`: a rank's memory shows it, and may be written.
-    pub(crate) fn seal(&self, more: u32, job: &JobOnNode) -> Result<(), Errno> {
+    pub(crate) fn seal(&self, more: u32, viewers: &impl Viewers) -> Result<(), Errno> {
         let before = {
             let mut facts = self.facts.lock();
             if facts.seals & seals::SEAL != 0 {
@@ -172,8 +172,7 @@ impl SharedFile {
             before
         };
         // Who maps it from now on finds the seal.
-        let is_shown = || job.processes().iter().any(|process| process.space.lock().may_write(&self.memory));
-        if more & !before & seals::WRITE != 0 && is_shown() {
+        if more & !before & seals::WRITE != 0 && viewers.may_write(&self.memory) {
             self.facts.lock().seals = before;
             return Err(Errno::EBUSY);
         }
@@ -189,7 +188,7 @@ impl SharedFile {
     ///
     /// # Errors
     /// `EFBIG`, `EPERM` (sealed).
-    pub(crate) async fn set_length(&self, length: u64, job: &JobOnNode) -> Result<(), Errno> {
+    pub(crate) async fn set_length(&self, length: u64, viewers: &impl Viewers) -> Result<(), Errno> {
         if length > SHARED_BYTES_MAX {
             return Err(Errno::EFBIG);
         }
@@ -198,9 +197,7 @@ impl SharedFile {
             return Err(Errno::EPERM);
         }
         if let Some(first) = self.memory.set_length(length) {
-            for process in job.processes() {
-                process.forget_shared(&self.memory, first).await;
-            }
+            viewers.forget(&self.memory, first).await;
             self.memory.shrunk().await;
         }
         self.touched();
@@ -266,6 +263,24 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
     if name.len() > NAME_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
 
+/// Who makes a file: whose it is to be, and what it is made of and charged to.
+pub(crate) struct Maker<'a> {
+    pub(crate) frames: &'static FramePool,
+    pub(crate) retention: &'a Arc<Retention>,
+    pub(crate) quota: &'a Arc<Quota>,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+}
+
+/// Those whose memory may show a file: the job's ranks on the node.
+pub(crate) trait Viewers: Sync {
+    /// Whether any of them shows it so that it may be written.
+    fn may_write(&self, memory: &Arc<SharedMemory>) -> bool;
+
+    /// Takes its pages from number `first` on out of the memory of all.
+    fn forget(&self, memory: &Arc<SharedMemory>, first: u64) -> impl Future<Output = ()> + Send;
+}
+
 /// What a name stands for.
 struct Named {
     file: Arc<SharedFile>,
@@ -303,9 +318,9 @@ impl SharedFiles {
     ///
     /// # Errors
     /// `EEXIST`; `ENOSPC` at [`SHARED_FILES_MAX`]; `ENOMEM`; `ENAMETOOLONG`.
-    pub(crate) fn make(&self, name: &[u8], mode: u32, process: &Process) -> Result<Arc<SharedFile>, Errno> {
-        let file = self.file(mode, process, None)?;
-        self.insert(name, Arc::clone(&file), &process.node.quota)?;
+    pub(crate) fn make(&self, name: &[u8], mode: u32, maker: &Maker<'_>) -> Result<Arc<SharedFile>, Errno> {
+        let file = self.file(mode, maker, None)?;
+        self.insert(name, Arc::clone(&file), maker.quota)?;
         Ok(file)
     }
 
@@ -317,9 +332,9 @@ impl SharedFiles {
         &self,
         label: ByteString,
         sealable: bool,
-        process: &Process,
+        maker: &Maker<'_>,
     ) -> Result<Arc<SharedFile>, Errno> {
-        let file = self.file(0o777, process, Some(label))?;
+        let file = self.file(0o777, maker, Some(label))?;
         let mut facts = file.facts.lock();
         facts.links = 0;
         facts.seals = if sealable { 0 } else { seals::SEAL };
@@ -327,8 +342,8 @@ impl SharedFiles {
         Ok(file)
     }
 
-    fn file(&self, mode: u32, process: &Process, label: Option<ByteString>) -> Result<Arc<SharedFile>, Errno> {
-        let NodeFacts { frames, retention, quota, .. } = &process.node;
+    fn file(&self, mode: u32, maker: &Maker<'_>, label: Option<ByteString>) -> Result<Arc<SharedFile>, Errno> {
+        let Maker { frames, retention, quota, user, group } = *maker;
         let label = label.map(|label| label.into_bytes().into_boxed_slice());
         let label_bytes = label.as_ref().map_or(0, |label| block_bytes(label.len()));
         let file_bytes = shared_bytes::<SharedFile>() + SharedMemory::BYTES;
@@ -340,8 +355,8 @@ impl SharedFiles {
         Ok(Arc::new(SharedFile {
             memory: Arc::new(memory),
             inode: serial(),
-            user: process.identity.user,
-            group: process.identity.group,
+            user,
+            group,
             facts: Mutex::new(LockLevel::Fact, facts),
             label,
             _charge: charge,

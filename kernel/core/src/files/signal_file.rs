@@ -7,19 +7,20 @@ use alloc::sync::Arc;
 use core::task::Waker;
 
 use super::readiness::Ready;
+use super::signal_board::SignalBoard;
+use crate::abi::signal_set::SignalSet;
 use crate::errno::Errno;
-use crate::process::signals::{Board, SignalSet};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// See this module.
 pub(crate) struct SignalFile {
     wanted: AtomicU64,
-    board: Arc<Board>,
+    board: Arc<SignalBoard>,
 }
 
 impl SignalFile {
     /// One that gives these signals of the process with this board. It takes no more than its open file.
-    pub(crate) fn new(wanted: SignalSet, board: Arc<Board>) -> Self {
+    pub(crate) fn new(wanted: SignalSet, board: Arc<SignalBoard>) -> Self {
         Self { wanted: AtomicU64::new(wanted.0), board }
     }
 

@@ -1,13 +1,13 @@
 //! What `/dev`, `/proc` and `/sys` hold: the few entries that programs really need, made by the kernel. The job's root
 //! has none of them, whatever the host's directory has by those names. In `/etc`, which is the root's, the kernel makes
-//! the files that say how nodes are called ([`super::hosts`]); a listing of `/etc` is the root's.
+//! the files that say how nodes are called; a listing of `/etc` is the root's.
 //!
 //! The entries are one table of normalised paths. A path leads here if its first real component is `dev`, `proc` or
 //! `sys`, or if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
-//! directories.
+//! directories. What they say and are, which depends on who looks, is with processes ([`crate::process::special`]).
 
 mod entries;
-mod listing;
+mod text;
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -15,17 +15,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
-use coppice_protocol::ship::{FileStatus, FileSystemStatus};
 use coppice_protocol::text::ByteString;
 
 use self::entries::ENTRIES;
-use self::listing::Listing;
+pub(crate) use self::text::Text;
 use super::device::Device;
 use super::path::{absolute, components};
-pub(crate) use super::proc_text::Text;
 use crate::errno::Errno;
-use crate::process::Process;
-use crate::syscall::abi::status::device;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,37 +162,58 @@ fn find(names: &[&[u8]]) -> Result<Node, Errno> {
 const THREADS_AT: u32 = 0x10_0000;
 
 /// What there is of each thread.
-const OF_THREAD: [&[u8]; 3] = [b"comm", b"stat", b"status"];
+const OF_THREAD: [&str; 3] = ["comm", "stat", "status"];
 
 /// An entry of a thread's, if there is such a thread.
 fn of_thread(id: u32, rest: &[&[u8]]) -> Result<Node, Errno> {
-    let base = id.wrapping_mul(OF_THREAD.len() as u32 + 1).wrapping_add(THREADS_AT);
+    let directory = Node::of_thread(id);
     let kind = match rest {
-        [] => return Ok(Node { index: base, kind: Kind::Thread(id) }),
+        [] => return Ok(directory),
         [b"comm"] => Text::Name(Some(id)),
         [b"stat"] => Text::Stat(Some(id)),
         [b"status"] => Text::Status(Some(id)),
         _ => return Err(Errno::ENOENT),
     };
-    let place = OF_THREAD.iter().position(|name| *name == rest[0]).unwrap_or(0) as u32;
-    Ok(Node { index: base.wrapping_add(1 + place), kind: Kind::Text(kind) })
+    let place = OF_THREAD.iter().position(|name| name.as_bytes() == rest[0]).unwrap_or(0) as u32;
+    Ok(Node { index: directory.index.wrapping_add(1 + place), kind: Kind::Text(kind) })
 }
 
-const MODE_DIRECTORY: u32 = 0o040_555;
-const MODE_SHARED: u32 = 0o041_777;
-const MODE_DEVICE: u32 = 0o020_666;
-const MODE_TEXT: u32 = 0o100_444;
-/// What may be written by the process itself.
-const MODE_NAME: u32 = 0o100_644;
-const MODE_PROGRAM: u32 = 0o100_755;
-const MODE_LINK: u32 = 0o120_777;
-pub(super) const MODE_PIPE: u32 = 0o010_600;
-
-/// Device numbers of what is on no disk, as Linux gives them to its own.
-const PIPES: u64 = device(0, 13);
-const SPECIAL: u64 = device(0, 5);
-
 impl Node {
+    /// The directory of a thread.
+    pub(crate) const fn of_thread(id: u32) -> Self {
+        let index = id.wrapping_mul(OF_THREAD.len() as u32 + 1).wrapping_add(THREADS_AT);
+        Self { index, kind: Kind::Thread(id) }
+    }
+
+    /// A device, by whatever path.
+    pub(crate) fn of_device(device: Device) -> Self {
+        Self { index: 1000 + device.minor(), kind: Kind::Device(device) }
+    }
+
+    /// A number that tells it from others.
+    pub(crate) const fn inode(self) -> u64 {
+        self.index as u64 + 1
+    }
+
+    /// Calls `each` with the names and the entries in it that are always there, in order.
+    pub(crate) fn children(self, mut each: impl FnMut(&str, Self)) {
+        if let Kind::Thread(id) = self.kind {
+            for name in OF_THREAD {
+                if let Ok(node) = of_thread(id, &[name.as_bytes()]) {
+                    each(name, node);
+                }
+            }
+            return;
+        }
+        let path = self.path();
+        for (index, (child, kind)) in ENTRIES.iter().enumerate() {
+            let name = child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/'));
+            if let Some(name) = name.filter(|name| is_one_name(name)) {
+                each(name, Self { index: index as u32, kind: *kind });
+            }
+        }
+    }
+
     /// Its path. Of descriptors by number, that of their directory; of what a thread has, that of the thread.
     pub(crate) fn path(self) -> String {
         if let Some(id) = self.thread() {
@@ -219,151 +236,7 @@ impl Node {
     pub(crate) const fn is_directory(self) -> bool {
         matches!(self.kind, Kind::Directory | Kind::Shared | Kind::Descriptors | Kind::Threads | Kind::Thread(_))
     }
-
-    /// What it links to, if it is a link.
-    pub(crate) fn target(self, process: &Process) -> Option<Vec<u8>> {
-        match self.kind {
-            Kind::Program => Some(process.identity.executable.to_vec()),
-            Kind::Descriptors if self.path().starts_with("/dev") => Some(b"/proc/self/fd".to_vec()),
-            Kind::Descriptor(number) if self.path().starts_with("/dev") => {
-                Some(format!("/proc/self/fd/{number}").into_bytes())
-            }
-            Kind::Directory if self.path() == "/proc/self" => Some(format!("{}", process.identity.pid).into_bytes()),
-            _ => None,
-        }
-    }
-
-    /// What it is, links followed. Of descriptors, the link itself.
-    pub(crate) fn status(self, process: &Process) -> FileStatus {
-        let (mode, size) = match self.kind {
-            Kind::Directory | Kind::Descriptors | Kind::Threads | Kind::Thread(_) => (MODE_DIRECTORY, 0),
-            Kind::Text(Text::Name(_)) => (MODE_NAME, 0),
-            Kind::Shared => (MODE_SHARED, 0),
-            Kind::Device(device) => return Self::device_status(device),
-            Kind::Terminal => {
-                return FileStatus { special_device: device(5, 0), ..self.plain(MODE_DEVICE, 0) };
-            }
-            // As on Linux, texts in `/proc` do not say how long they are; files in `/etc` do.
-            Kind::Text(text) if self.path().starts_with("/etc") => (MODE_TEXT, text.length(process)),
-            Kind::Text(_) => (MODE_TEXT, 0),
-            Kind::Program => (MODE_PROGRAM, process.identity.program_bytes),
-            Kind::Descriptor(_) => (MODE_LINK, 0),
-        };
-        self.plain(mode, size)
-    }
-
-    /// What it is, a link not followed.
-    pub(crate) fn link_status(self, process: &Process) -> FileStatus {
-        match self.target(process) {
-            // Everything else about `/proc/self` is a directory's.
-            Some(_) if self.kind != Kind::Directory => self.plain(MODE_LINK, 0),
-            _ => self.status(process),
-        }
-    }
-
-    fn plain(self, mode: u32, size: u64) -> FileStatus {
-        FileStatus {
-            device: SPECIAL,
-            inode: u64::from(self.index) + 1,
-            mode,
-            links: if self.is_directory() { 2 } else { 1 },
-            size,
-            block_size: 4096,
-            blocks: size.div_ceil(512),
-            ..FileStatus::default()
-        }
-    }
-
-    /// What a device is, by whatever path.
-    pub(crate) fn device_status(of: Device) -> FileStatus {
-        let node = Self { index: 1000 + of.minor(), kind: Kind::Device(of) };
-        FileStatus { special_device: device(Device::MAJOR, of.minor()), ..node.plain(MODE_DEVICE, 0) }
-    }
-
-    /// What standard stream `number` is: a pipe, as the host's own programs find them behind one.
-    pub(crate) fn stream_status(number: u64, process: &Process) -> FileStatus {
-        Self::object_status(MODE_PIPE, 1 + number, process)
-    }
-
-    /// What something is that programs make and that has no name.
-    pub(crate) fn object_status(mode: u32, inode: u64, process: &Process) -> FileStatus {
-        FileStatus {
-            device: PIPES,
-            inode,
-            mode,
-            links: 1,
-            user: process.identity.user,
-            group: process.identity.group,
-            block_size: 4096,
-            ..FileStatus::default()
-        }
-    }
-
-    /// The names in a directory from `position` on, as getdents64(2) gives them, at most `limit` bytes, and the
-    /// position behind them.
-    ///
-    /// # Errors
-    /// `EINVAL`: there is no room for the first one. `ENOMEM`.
-    pub(crate) fn list(self, process: &Process, position: u64, limit: usize) -> Result<(Vec<u8>, u64), Errno> {
-        let mut listing = Listing::new(position, limit)?;
-        for name in [".", ".."] {
-            listing.add(name, DIRECTORY_TYPE, u64::from(self.index) + 1);
-        }
-        match self.kind {
-            Kind::Descriptors => {
-                let files = process.files.lock();
-                files.numbers().for_each(|number| listing.add(format!("{number}"), LINK_TYPE, number as u64 + 1));
-            }
-            Kind::Shared => process.job.shared.list(|name, inode| listing.add(name, REGULAR_TYPE, inode)),
-            Kind::Threads => {
-                for thread in process.threads.all() {
-                    if let Ok(node) = of_thread(thread.tid, &[]) {
-                        listing.add(format!("{}", thread.tid), DIRECTORY_TYPE, u64::from(node.index) + 1);
-                    }
-                }
-            }
-            Kind::Thread(id) => {
-                for name in OF_THREAD {
-                    if let Ok(node) = of_thread(id, &[name]) {
-                        listing.add(name, REGULAR_TYPE, u64::from(node.index) + 1);
-                    }
-                }
-            }
-            _ => {
-                let path = self.path();
-                for (index, (child, kind)) in ENTRIES.iter().enumerate() {
-                    let name = child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/'));
-                    if let Some(name) = name.filter(|name| is_one_name(name)) {
-                        let node = Self { index: index as u32, kind: *kind };
-                        listing.add(name, (node.link_status(process).mode >> 12) as u8, u64::from(node.index) + 1);
-                    }
-                }
-            }
-        }
-        listing.finish()
-    }
-
-    /// What the file system it is on is.
-    pub(crate) fn file_system(self, process: &Process) -> FileSystemStatus {
-        if self.kind == Kind::Shared {
-            return process.job.shared.file_system();
-        }
-        const PROC_MAGIC: u64 = 0x9fa0;
-        const SYSFS_MAGIC: u64 = 0x6265_6572;
-        const TMPFS_MAGIC: u64 = 0x0102_1994;
-        let kind = match self.path() {
-            path if path.starts_with("/proc") => PROC_MAGIC,
-            path if path.starts_with("/sys") => SYSFS_MAGIC,
-            _ => TMPFS_MAGIC,
-        };
-        FileSystemStatus { kind, block_size: 4096, fragment_size: 4096, name_bytes_max: 255, ..Default::default() }
-    }
 }
-
-/// `DT_DIR`, `DT_REG` and `DT_LNK`.
-const DIRECTORY_TYPE: u8 = 4;
-const REGULAR_TYPE: u8 = 8;
-const LINK_TYPE: u8 = 10;
 
 fn is_one_name(path: &str) -> bool {
     !path.is_empty() && !path.contains('/')

@@ -8,11 +8,11 @@ use core::task::Waker;
 
 use super::readiness::{Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
+use crate::abi::time::TimerSetting;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Alarm};
 use crate::limits::ALARM_BYTES;
-use crate::process::timers::Setting;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
@@ -54,9 +54,9 @@ impl State {
         self.next_ns = self.next_ns.saturating_add(times.saturating_mul(self.interval_ns));
     }
 
-    fn setting(&self, now_ns: u64) -> Setting {
+    fn setting(&self, now_ns: u64) -> TimerSetting {
         let left_ns = if self.next_ns == 0 { 0 } else { self.next_ns.saturating_sub(now_ns).max(1) };
-        Setting { value_ns: left_ns, interval_ns: self.interval_ns }
+        TimerSetting { value_ns: left_ns, interval_ns: self.interval_ns }
     }
 }
 
@@ -75,7 +75,7 @@ impl TimerFile {
     }
 
     /// Sets it, to a time if `absolute`. Gives how it was set.
-    pub(crate) fn set(&self, new: Setting, absolute: bool) -> Setting {
+    pub(crate) fn set(&self, new: TimerSetting, absolute: bool) -> TimerSetting {
         let now_ns = clock::monotonic_ns();
         // A time of day is where it is now on the other clock: it does not follow a clock that is set.
         let shown_ns = if self.is_real { clock::realtime_ns() } else { now_ns };
@@ -95,7 +95,7 @@ impl TimerFile {
     }
 
     /// How it is set.
-    pub(crate) fn setting(&self) -> Setting {
+    pub(crate) fn setting(&self) -> TimerSetting {
         let now_ns = clock::monotonic_ns();
         let mut state = self.state.lock();
         state.advance(now_ns);
@@ -156,7 +156,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::super::stream::Stream;
-    use super::{Ready, Setting, TimerFile};
+    use super::{Ready, TimerFile, TimerSetting};
     use crate::clock;
     use crate::errno::Errno;
     use crate::executor;
@@ -176,19 +176,19 @@ mod tests {
         let counted = executor::run_to_end(async {
             let timer = TimerFile::new(false, &quota()).expect("memory");
             assert_eq!((read(&timer), timer.ready()), (Err(Errno::EAGAIN), Ready::empty()));
-            timer.set(Setting { value_ns: 100, interval_ns: 50 }, false);
+            timer.set(TimerSetting { value_ns: 100, interval_ns: 50 }, false);
             executor::sleep(99).await;
             assert_eq!((read(&timer), timer.ready()), (Err(Errno::EAGAIN), Ready::empty()));
             executor::sleep(1).await;
             assert_eq!(timer.ready(), Ready::INPUT);
             executor::sleep(120).await;
-            assert_eq!(timer.setting(), Setting { value_ns: 30, interval_ns: 50 });
+            assert_eq!(timer.setting(), TimerSetting { value_ns: 30, interval_ns: 50 });
             assert_eq!((read(&timer), read(&timer)), (Ok(3), Err(Errno::EAGAIN)));
             executor::sleep(30).await;
             let all: Vec<_> = (0..2).map(|_| read(&timer)).collect();
-            timer.set(Setting { value_ns: clock::monotonic_ns() + 7, interval_ns: 0 }, true);
+            timer.set(TimerSetting { value_ns: clock::monotonic_ns() + 7, interval_ns: 0 }, true);
             executor::sleep(1000).await;
-            assert_eq!((timer.ready(), timer.setting()), (Ready::INPUT, Setting::default()));
+            assert_eq!((timer.ready(), timer.setting()), (Ready::INPUT, TimerSetting::default()));
             (all, read(&timer), timer.ready())
         });
         assert_eq!(counted, Ok(((Vec::from([Ok(1), Err(Errno::EAGAIN)])), Ok(1), Ready::empty())));
@@ -198,13 +198,13 @@ mod tests {
     fn setting_it_forgets_what_was_counted() {
         let counted = executor::run_to_end(async {
             let timer = TimerFile::new(true, &quota()).expect("memory");
-            timer.set(Setting { value_ns: 1, interval_ns: 0 }, true);
+            timer.set(TimerSetting { value_ns: 1, interval_ns: 0 }, true);
             assert_eq!(timer.ready(), Ready::INPUT);
-            let before = timer.set(Setting { value_ns: 0, interval_ns: 3 }, false);
+            let before = timer.set(TimerSetting { value_ns: 0, interval_ns: 3 }, false);
             (before, read(&timer), timer.setting())
         });
-        let unset = Setting { value_ns: 0, interval_ns: 3 };
-        assert_eq!(counted, Ok((Setting::default(), Err(Errno::EAGAIN), unset)));
+        let unset = TimerSetting { value_ns: 0, interval_ns: 3 };
+        assert_eq!(counted, Ok((TimerSetting::default(), Err(Errno::EAGAIN), unset)));
     }
 
     #[test]

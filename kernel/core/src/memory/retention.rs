@@ -22,6 +22,7 @@ use coppice_protocol::retain::{RetainedProgram, RetentionPolicy, WalkCounts};
 use super::cut::RetainedTable;
 use super::reaper::Reaper;
 use super::spare::Spare;
+use crate::quota::GivesBack;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a node retains.
@@ -34,6 +35,12 @@ pub struct Retention {
     uses: AtomicU64,
     /// Takes apart what is given back.
     reaper: Reaper,
+}
+
+impl GivesBack for Retention {
+    fn give_back(&self) -> bool {
+        self.give_back()
+    }
 }
 
 impl Default for Retention {

@@ -11,8 +11,8 @@ use super::dialogue::Dialogue;
 use super::job::Job;
 use crate::errno::Errno;
 use crate::files::readiness::Ready;
-use crate::files::serial;
 use crate::files::stream::{Sink, Source, Stream, Taken};
+use crate::files::{Service, serial};
 use crate::sync::{LockLevel, Mutex};
 
 /// See this module.
@@ -21,7 +21,7 @@ pub(crate) struct Endpoint {
     rank: Rank,
     dialogue: Mutex<Dialogue>,
     /// Tells it from other sockets.
-    pub(crate) serial: u64,
+    serial: u64,
 }
 
 impl Endpoint {
@@ -30,9 +30,10 @@ impl Endpoint {
         let dialogue = Dialogue::new(Arc::clone(&job), Conversation::on_descriptor(rank));
         Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() }
     }
+}
 
-    /// See [`crate::files::OpenFile::ready`].
-    pub(crate) fn ready(&self) -> Ready {
+impl Service for Endpoint {
+    fn ready(&self) -> Ready {
         let mut dialogue = self.dialogue.lock();
         dialogue.go_on();
         let is_over = dialogue.is_over();
@@ -43,14 +44,16 @@ impl Endpoint {
         ready
     }
 
-    /// See [`crate::files::OpenFile::watch`].
-    pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
+    fn watch(&self, waker: &Waker) -> Result<(), Errno> {
         self.job.watch_rank(self.rank, waker)
     }
 
-    /// Bytes that can be read.
-    pub(crate) fn held(&self) -> usize {
+    fn held(&self) -> usize {
         self.dialogue.lock().said().len()
+    }
+
+    fn serial(&self) -> u64 {
+        self.serial
     }
 }
 

@@ -24,6 +24,7 @@ use super::{Endpoint, Pmi, Seat};
 use crate::agent::{Failures, Trouble};
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::Service;
 use crate::files::readiness::until_watched;
 use crate::files::stream::{Stream, copy_from};
 use crate::net::job;

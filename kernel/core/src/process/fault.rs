@@ -9,13 +9,14 @@ use coppice_hal::user::{DEBUG_STEP, Registers, UserThread, extended, vector};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::{signal, syscalls};
 
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
+use crate::abi::{u16_at, u32_at};
 use crate::errno::Errno;
 use crate::memory::Signal;
-use crate::process::signals::{FaultContext, PAGE_FAULT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP};
+use crate::process::signals::{FaultContext, PAGE_FAULT};
 use crate::process::{End, Process};
 use crate::ras;
-use crate::syscall::abi::signal::SignalInfo;
-use crate::syscall::abi::{u16_at, u32_at};
 
 /// The signal of an exception, and what the program did, in words.
 const fn in_words(number: u8) -> (u32, &'static str) {
@@ -33,7 +34,7 @@ const fn in_words(number: u8) -> (u32, &'static str) {
 }
 
 /// What a thread is told of an exception that its own handler is to run for.
-pub(super) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalInfo, FaultContext) {
+pub(crate) fn explain(number: u8, error: u64, user: &mut UserThread) -> (SignalInfo, FaultContext) {
     /// `si_code`s.
     const FPE_INTDIV: i32 = 1;
     const ILL_ILLOPN: i32 = 2;
@@ -174,7 +175,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::{floating_point_code, in_words};
-    use crate::process::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+    use crate::abi::signal_set::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 
     #[test]
     fn exceptions_give_linuxs_signals() {

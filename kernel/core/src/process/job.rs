@@ -28,7 +28,7 @@ use crate::process::Process;
 use crate::process::futexes::Futexes;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, ProgramFile};
-use crate::staging::OfJob;
+use crate::staging::{OfJob, Tenant};
 use crate::sync::{LockLevel, Mutex};
 
 /// A job as far as it is on this node.
@@ -113,7 +113,7 @@ impl JobsOnNode {
     }
 
     /// The job with this id.
-    pub(super) fn find(&self, id: JobId) -> Option<Arc<JobOnNode>> {
+    pub(crate) fn find(&self, id: JobId) -> Option<Arc<JobOnNode>> {
         self.0.lock().get(&id).and_then(Weak::upgrade)
     }
 
@@ -154,18 +154,23 @@ impl JobOnNode {
         })
     }
 
+    /// What it is to files that are staged for it.
+    pub(crate) fn as_tenant(&self) -> Tenant<'_> {
+        Tenant { world: &self.world, node: self.node, shared: &self.shared }
+    }
+
     /// Whether nobody has asked this before: the rank that does is the first of the job here.
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         !self.begun.swap(true, Ordering::Relaxed)
     }
 
     /// A rank has its memory.
-    pub(super) fn join(&self, process: &Arc<Process>) {
+    pub(crate) fn join(&self, process: &Arc<Process>) {
         self.processes.lock().push(Arc::downgrade(process));
     }
 
     /// These of its ranks are traced from now on.
-    pub(super) fn trace(&self, traced: Traced) {
+    pub(crate) fn trace(&self, traced: Traced) {
         *self.traced.lock() = Some(traced);
         for process in self.processes() {
             process.follow_tracer(traced.has(process.identity.rank));
@@ -173,12 +178,12 @@ impl JobOnNode {
     }
 
     /// Whether a rank that was launched with `traced` is to be traced now.
-    pub(super) fn is_traced(&self, rank: Rank, traced: bool) -> bool {
+    pub(crate) fn is_traced(&self, rank: Rank, traced: bool) -> bool {
         self.traced.lock().map_or(traced, |now| now.has(rank))
     }
 
     /// A rank is at its end.
-    pub(super) fn leave(&self, process: &Process) {
+    pub(crate) fn leave(&self, process: &Process) {
         self.processes.lock().retain(|known| !ptr::eq(known.as_ptr(), process));
     }
 
@@ -188,7 +193,7 @@ impl JobOnNode {
     }
 
     /// The layout of the program, if a rank that runs here has it.
-    pub(super) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
+    pub(crate) fn layout(&self, program: ProgramId) -> Option<ProgramImage> {
         self.processes().iter().find_map(|process| process.space.lock().layout_of(program).cloned())
     }
 
@@ -196,7 +201,7 @@ impl JobOnNode {
     ///
     /// # Errors
     /// As [`Client::program_pages`].
-    pub(super) async fn program_pages(
+    pub(crate) async fn program_pages(
         &self,
         client: &Client,
         file: ProgramFile,

@@ -6,12 +6,13 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::abi::time::TimerSetting;
 use crate::errno::Errno;
 use crate::files::DESCRIPTORS_MAX;
 use crate::limits::{SIGNALS_QUEUED_MAX, THREADS_MAX};
 use crate::memory::limits::STACK_BYTES;
 use crate::process::Process;
-use crate::process::timers::{PROCESSOR_LIMITS, Setting};
+use crate::process::timers::PROCESSOR_LIMITS;
 use crate::sync::{LockLevel, Mutex};
 
 /// No limit.
@@ -148,7 +149,7 @@ impl Process {
         for (name, seconds, interval_ns) in
             [(PROCESSOR_LIMITS[0], new.soft, 1_000_000_000), (PROCESSOR_LIMITS[1], new.hard, 0)]
         {
-            self.timers.set(self, name, Setting { value_ns: value_ns(seconds), interval_ns }, true)?;
+            self.timers.set(self, name, TimerSetting { value_ns: value_ns(seconds), interval_ns }, true)?;
         }
         Ok(())
     }

@@ -4,11 +4,11 @@
 //! as a dead thread's, and for each one who waits is woken, who then puts right what the lock guards. The list is the
 //! program's: wild pointers end the walk, and it is no longer than [`ROBUST_ENTRIES_MAX`].
 
+use crate::abi::futex::owner;
 use crate::limits::ROBUST_ENTRIES_MAX;
 use crate::memory::CopyError;
 use crate::process::futexes::Word;
 use crate::process::{Process, ThreadState};
-use crate::syscall::abi::futex::owner;
 use core::sync::atomic::Ordering;
 
 /// Where in the head of a list the distance of a lock from its entry is.

@@ -10,22 +10,15 @@
 //! While a process is stopped, no thread of it enters the program. A signal that ends a process does so at once,
 //! wherever its threads are.
 
-mod board;
 pub(crate) mod frame;
 mod interrupt;
 mod outcome;
 mod pending;
 mod send;
-mod set;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use board::Board;
 pub(crate) use interrupt::{Patience, Restart};
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
-pub(crate) use set::{
-    SIGALRM, SIGBUS, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGNAL_MAX, SIGPROF, SIGSEGV, SIGTRAP, SIGVTALRM, SIGXCPU,
-    SIGXFSZ, SignalSet, ends_by_default, stops_by_default,
-};
 pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

@@ -18,7 +18,6 @@ use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
 use crate::process::counts::Counts;
-use crate::process::load::list_bytes;
 use crate::process::placement;
 use crate::process::remembered::OfProcess;
 use crate::process::resources::ResourceLimits;
@@ -29,7 +28,7 @@ use crate::process::trace::Trace;
 use crate::process::{End, JobOnNode};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
-use crate::staging::Staging;
+use crate::staging::{Site, Staging};
 use crate::sync::Mutex;
 
 /// What processes are told of the node they run on.
@@ -45,6 +44,13 @@ pub struct NodeFacts {
     pub network: Arc<dyn Network>,
     /// What is staged on the node.
     pub staging: Staging,
+}
+
+impl NodeFacts {
+    /// What it is to files that are staged on it.
+    pub(crate) fn as_site(&self) -> Site<'_> {
+        Site { frames: self.frames, retention: &self.retention, quota: &self.quota, staging: &self.staging }
+    }
 }
 
 /// Process id of rank 0. Those of the ranks of a job differ, so that names made from them do.
@@ -102,12 +108,12 @@ impl Identity {
         name
     }
 
-    /// Its threads, none yet. The ids of a node's threads differ, because robust locks in memory that ranks share hold
-    /// them.
-    pub(crate) fn threads(&self, world: &World) -> Threads {
+    /// Its threads, none yet, whose futures take `life_bytes` each. The ids of a node's threads differ, because robust
+    /// locks in memory that ranks share hold them.
+    pub(crate) fn threads(&self, world: &World, life_bytes: usize) -> Threads {
         let local = self.rank.0 % world.ranks_per_node.max(1);
         let others = PROCESS_ID_FIRST.saturating_add(self.size).saturating_add(local * THREAD_IDS);
-        Threads::new(self.pid, others)
+        Threads::new(self.pid, others, life_bytes)
     }
 
     /// The cores of the process on a node that has `cores`, a bit each.
@@ -118,6 +124,11 @@ impl Identity {
 
     /// Process id of the parent: whatever launches jobs.
     pub(crate) const PARENT: u32 = 1;
+}
+
+/// What strings take of the heap, bytes.
+pub(crate) fn list_bytes(strings: &[ByteString]) -> usize {
+    block_bytes(size_of_val(strings)) + strings.iter().map(|text| block_bytes(text.len())).sum::<usize>()
 }
 
 /// A process. Its parts are behind locks of their own, none of which is held while anything waits.

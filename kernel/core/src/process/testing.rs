@@ -18,14 +18,15 @@ use super::counts::Counts;
 use super::job::JobsOnNode;
 use super::signals::Signals;
 use super::state::Account;
-use super::thread::{Over, Thread};
 use super::timers::Timers;
 use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
+use crate::abi::INSTRUCTION_BYTES;
 use crate::agent::Failures;
 use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
-use crate::memory::{AddressSpace, Backing};
+use crate::launch;
+use crate::memory::{AddressSpace, Backing, Retention};
 use crate::net::Network;
 use crate::net::testing::{Net, Nowhere, credentials};
 use crate::pmi::Pmi;
@@ -34,7 +35,7 @@ use crate::quota::{Quota, Store};
 use crate::ship::{Client, Ship};
 use crate::staging::Staging;
 use crate::sync::{self, LockLevel};
-use crate::syscall::INSTRUCTION_BYTES;
+use crate::thread::{LIFE_BYTES, Over, Thread};
 
 mod beside;
 mod world;
@@ -56,8 +57,8 @@ pub(crate) fn pool() -> &'static FramePool {
 }
 
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
-    let retention = Arc::default();
-    let quota = Arc::new(Quota::new(Store::new(frames, Arc::clone(&retention))));
+    let retention = Arc::<Retention>::default();
+    let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
     NodeFacts { frames, retention, quota, network, staging }
 }
@@ -116,7 +117,7 @@ pub(crate) fn launch(
     let order = Launch { size: order.rank.0 + 1, world, ..order };
     let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere), Arc::clone(&node.quota));
     let seat = pmi.join(&order, Failures::new(|failure| panic!("{failure:?}"))).expect("a place");
-    let switch = super::KillSwitch::new();
+    let switch = launch::KillSwitch::new();
     let killer = switch.clone();
     let launched = async move {
         let killing = executor::spawn(async move {
@@ -125,7 +126,7 @@ pub(crate) fn launch(
             killer.kill(99);
         });
         assert!(killing.is_ok());
-        super::launch(order, client, job, node, seat, switch, || panic!("it cannot be started")).await
+        launch::launch(order, client, job, node, seat, switch, || panic!("it cannot be started")).await
     };
     executor::run_to_end(launched).expect("it is killed at the latest")
 }
@@ -155,7 +156,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     let charge = node.quota.charge(Process::bytes(1)).expect("memory");
     let files = Descriptors::standard(Input::new(client.clone(), &node.quota), &node.quota);
     let process = Arc::new(Process {
-        threads: Arc::new(identity.threads(&order.world)),
+        threads: Arc::new(identity.threads(&order.world, LIFE_BYTES)),
         signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
         timers: Timers::new(),
         locks: Locks::new(&node.quota),

@@ -84,13 +84,13 @@ impl ThreadState {
     }
 
     /// Its task is this one now, on this core.
-    pub(super) fn runs_as(&self, waker: &Waker, core: usize) {
+    pub(crate) fn runs_as(&self, waker: &Waker, core: usize) {
         self.core.store(core, Ordering::Relaxed);
         *self.waker.lock() = Some(waker.clone());
     }
 
     /// It has no task any more.
-    pub(super) fn stops(&self) {
+    pub(crate) fn stops(&self) {
         let waker = self.waker.lock().take();
         drop(waker);
     }
@@ -117,12 +117,12 @@ impl ThreadState {
     }
 
     /// The thread has looked, but not at everything.
-    pub(super) fn leave_attention(&self) {
+    pub(crate) fn leave_attention(&self) {
         self.attention.store(true, Ordering::Release);
     }
 
     /// The thread looks now.
-    pub(super) fn take_attention(&self) {
+    pub(crate) fn take_attention(&self) {
         self.attention.store(false, Ordering::Release);
     }
 
@@ -156,7 +156,7 @@ impl ThreadState {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn charge(&self, bytes: usize) -> Result<Charge, Errno> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<Charge, Errno> {
         self.charge.quota().charge(bytes)
     }
 

@@ -1,6 +1,6 @@
 //! The threads of a process, and how all of them come to their end.
 //!
-//! Each thread is a task of its own on its own core ([`super::thread::live`]). A process ends when one of its threads
+//! Each thread is a task of its own on its own core ([`crate::thread`]). A process ends when one of its threads
 //! ends it (exit_group(2), a signal), when somebody else does, or with its last thread; [`Threads::end`] says so, and
 //! the first to say it is heard. Then every thread's future is dropped on its own core, where nothing of it is left in
 //! registers and no page table of its in use. Who waits for [`Threads::gone`] therefore knows that no core does
@@ -15,7 +15,6 @@ use coppice_hal::heap::block_bytes;
 use coppice_hal::user::extended;
 
 use super::placement;
-use super::thread::LIFE_BYTES;
 use super::thread_state::STATE_BYTES;
 use super::{End, ThreadState};
 use crate::errno::Errno;
@@ -35,6 +34,8 @@ pub(crate) struct Threads {
     first: u32,
     /// Id of the second; the others' follow.
     others: u32,
+    /// What the future of one takes of the heap, bytes.
+    life_bytes: usize,
 }
 
 struct Table {
@@ -51,8 +52,9 @@ struct Table {
 }
 
 impl Threads {
-    /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on.
-    pub(crate) fn new(first: u32, others: u32) -> Self {
+    /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on. The future of
+    /// one is a value of `life_bytes`.
+    pub(crate) fn new(first: u32, others: u32, life_bytes: usize) -> Self {
         let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, gone_cpu_ns: 0, told_cpu_ns: 0, end: None };
         Self {
             table: Mutex::new(LockLevel::Threads, table),
@@ -60,6 +62,7 @@ impl Threads {
             last: WaitQueue::new(),
             first,
             others,
+            life_bytes: block_bytes(life_bytes),
         }
     }
 
@@ -70,7 +73,7 @@ impl Threads {
     /// `EAGAIN`: there are [`THREADS_MAX`], the process is at its end, or there is no memory for it. `EINVAL`: there is
     /// no core in `affinity`.
     pub(crate) fn add(&self, name: [u8; 16], affinity: u64, quota: &Arc<Quota>) -> Result<Arc<ThreadState>, Errno> {
-        let charge = quota.charge(thread_bytes()).map_err(|_| Errno::EAGAIN)?;
+        let charge = quota.charge(self.thread_bytes()).map_err(|_| Errno::EAGAIN)?;
         let mut table = self.table.lock();
         if table.end.is_some() || table.alive.len() >= THREADS_MAX {
             return Err(Errno::EAGAIN);
@@ -93,7 +96,7 @@ impl Threads {
 
     /// A thread is at its end, by itself (with this status) or because the process is. To be called when nothing of it
     /// is left.
-    pub(super) fn remove(&self, thread: &ThreadState, status: Option<u64>) {
+    pub(crate) fn remove(&self, thread: &ThreadState, status: Option<u64>) {
         let was_last = {
             let mut table = self.table.lock();
             if table.alive.remove(&thread.tid).is_some() {
@@ -168,12 +171,12 @@ impl Threads {
         table.told_cpu_ns = table.told_cpu_ns.max(used_ns);
         table.told_cpu_ns
     }
-}
 
-/// What a thread takes of the heap beside its task, bytes: its future, its state, its vector registers, and once more
-/// as much as these while a handler's frame is made.
-fn thread_bytes() -> usize {
-    block_bytes(LIFE_BYTES) + STATE_BYTES + 2 * extended::heap_bytes() + THREAD_EXTRA_BYTES
+    /// What a thread takes of the heap beside its task, bytes: its future, its state, its vector registers, and once
+    /// more as much as these while a handler's frame is made.
+    fn thread_bytes(&self) -> usize {
+        self.life_bytes + STATE_BYTES + 2 * extended::heap_bytes() + THREAD_EXTRA_BYTES
+    }
 }
 
 impl Table {
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn ids_come_round_late_and_the_limit_holds() {
-        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
         let all: Vec<_> = (0..THREADS_MAX).map(|_| threads.add(NAME, 1, &quota).expect("room")).collect();
         assert_eq!((all[0].tid, all[1].tid, all[2].tid), (7, 100, 101));
         assert_eq!(threads.add(NAME, 1, &quota).err(), Some(Errno::EAGAIN));
@@ -229,17 +232,17 @@ mod tests {
 
     #[test]
     fn a_thread_that_cannot_be_charged_is_not_made() {
-        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
         let mut rest = quota.charge(0).expect("nothing");
-        while rest.grow(super::thread_bytes() / 2).is_ok() {}
+        while rest.grow(threads.thread_bytes() / 2).is_ok() {}
         assert_eq!(threads.add(NAME, 1, &quota).err(), Some(Errno::EAGAIN));
         assert_eq!((threads.count(), quota.taken()), (0, rest.bytes()));
         drop(rest);
         let thread = threads.add(NAME, 1, &quota).expect("room");
         thread.keep(100).expect("room");
-        assert_eq!(quota.taken(), super::thread_bytes() + 128);
+        assert_eq!(quota.taken(), threads.thread_bytes() + 128);
         thread.end_call();
-        assert_eq!(quota.taken(), super::thread_bytes());
+        assert_eq!(quota.taken(), threads.thread_bytes());
         thread.keep(5000).expect("room");
         threads.remove(&thread, None);
         drop(thread);
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_first_end_is_heard() {
-        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
         let (first, second) =
             (threads.add(NAME, 1, &quota).expect("room"), threads.add(NAME, 1, &quota).expect("room"));
         threads.end(End::status(3));
@@ -262,7 +265,7 @@ mod tests {
 
     #[test]
     fn without_an_end_the_last_thread_says_how_it_was() {
-        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
         let (first, second) =
             (threads.add(NAME, 1, &quota).expect("room"), threads.add(NAME, 1, &quota).expect("room"));
         threads.remove(&first, Some(5));
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn threads_are_spread_over_the_allowed_cores() {
-        let (threads, quota) = (Threads::new(7, 100), quota());
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
         let cores: Vec<_> = (0..6).map(|_| threads.add(NAME, 0b1110, &quota).expect("room").core()).collect();
         assert_eq!(cores, [1, 2, 3, 1, 2, 3]);
         assert_eq!(threads.add(NAME, 0, &quota).err(), Some(Errno::EINVAL));

@@ -12,15 +12,17 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU};
+use crate::abi::time::TimerSetting;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Notify, TaskHandle};
 use crate::limits::{PROCESSOR_TIMER_NS_MIN, TIMER_BYTES, TIMERS_MAX};
 use crate::process::Process;
-use crate::process::signals::{Delivery, Outcome, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, Target};
+use crate::process::signals::{Delivery, Outcome, Target};
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// By what a timer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +83,6 @@ const INTERVAL_TIMERS: [(TimerClock, u32); 5] = [
 /// The timers that enforce the soft and the hard limit of processor time.
 pub(crate) const PROCESSOR_LIMITS: [TimerName; 2] = [TimerName::Interval(3), TimerName::Interval(4)];
 
-/// How a timer is set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Setting {
-    /// When it is up, ns: a time, or how long until then; 0: never.
-    pub(crate) value_ns: u64,
-    /// How long until it is up again, ns; 0: never.
-    pub(crate) interval_ns: u64,
-}
-
 /// A timer.
 struct Timer {
     clock: TimerClock,
@@ -125,7 +118,7 @@ impl Timer {
         }
     }
 
-    fn setting(&self, process: &Process) -> Setting {
+    fn setting(&self, process: &Process) -> TimerSetting {
         let now_ns = self.clock.now_ns(process).unwrap_or(0);
         let is_set = self.next_ns != 0 && !(self.is_pending && self.interval_ns == 0);
         let late_ns = now_ns.saturating_sub(self.next_ns);
@@ -134,7 +127,7 @@ impl Timer {
             Some(into_ns) if self.is_pending => self.interval_ns - into_ns,
             _ => self.next_ns.saturating_sub(now_ns).max(1),
         };
-        Setting { value_ns: if is_set { left_ns } else { 0 }, interval_ns: self.interval_ns }
+        TimerSetting { value_ns: if is_set { left_ns } else { 0 }, interval_ns: self.interval_ns }
     }
 }
 
@@ -216,9 +209,9 @@ impl Timers {
         &self,
         process: &Process,
         name: TimerName,
-        new: Setting,
+        new: TimerSetting,
         absolute: bool,
-    ) -> Result<Setting, Errno> {
+    ) -> Result<TimerSetting, Errno> {
         if new.value_ns != 0 {
             self.start(process)?;
         }
@@ -248,7 +241,7 @@ impl Timers {
     ///
     /// # Errors
     /// `EINVAL`: there is none.
-    pub(crate) fn setting(&self, process: &Process, name: TimerName) -> Result<Setting, Errno> {
+    pub(crate) fn setting(&self, process: &Process, name: TimerName) -> Result<TimerSetting, Errno> {
         let state = self.state.lock();
         state.timers.get(&name).map(|timer| timer.setting(process)).ok_or(Errno::EINVAL)
     }

@@ -14,10 +14,10 @@ use coppice_protocol::transfer::MemberCounts;
 
 use super::member::{Member, Membership, State, WANTED};
 use super::room::{Hold, Room, free_bytes, reserve};
+use super::site::{Site, Tenant};
 use crate::executor::{self, WaitQueue};
 use crate::limits::STAGING_SETTLE_NS_MAX;
 use crate::memory::SharedMemory;
-use crate::process::{JobOnNode, NodeFacts};
 use crate::random;
 use crate::sync::{LockLevel, Mutex};
 
@@ -68,22 +68,22 @@ impl OfJob {
     ///
     /// # Errors
     /// One line that says what is not there, and why.
-    pub(crate) async fn ready(&self, order: &Launch, job: &JobOnNode, node: &NodeFacts) -> Result<(), String> {
+    pub(crate) async fn ready(&self, order: &Launch, job: Tenant<'_>, site: Site<'_>) -> Result<(), String> {
         let Some(staging) = &order.staging else { return Ok(()) };
         if !self.begun.swap(true, Ordering::AcqRel) {
             let owed = Owed(self);
-            let result = self.stage(staging, order, job, node).await;
+            let result = self.stage(staging, order, job, site).await;
             owed.pay(result);
         }
         self.waiters.wait_until(|| self.done.lock().clone()).await
     }
 
-    async fn stage(&self, staging: &Staging, order: &Launch, job: &JobOnNode, node: &NodeFacts) -> Result<(), String> {
+    async fn stage(&self, staging: &Staging, order: &Launch, job: Tenant<'_>, site: Site<'_>) -> Result<(), String> {
         if staging.files.len() > STAGED_FILES_MAX {
             return Err(format!("{} staged files are more than {STAGED_FILES_MAX}", staging.files.len()));
         }
         for (number, file) in staging.files.iter().enumerate() {
-            match join(staging, number, order, job, node).await {
+            match join(staging, number, order, job, site).await {
                 Ok(membership) => self.memberships.lock().push((number, membership)),
                 // Its pages can come one by one.
                 Err(reason) if file.path.is_none() => log::warn!("{reason}"),
@@ -94,7 +94,7 @@ impl OfJob {
         }
         for (number, file) in staging.files.iter().enumerate() {
             let Some(member) = self.member(number) else { continue };
-            let ended = node.staging.until(|| Some(member.state()).filter(|state| *state != State::Receives)).await;
+            let ended = site.staging.until(|| Some(member.state()).filter(|state| *state != State::Receives)).await;
             if let State::Failed(reason) = ended {
                 if file.path.is_none() {
                     log::warn!("cannot stage {}: {reason}", name(file, order));
@@ -108,7 +108,7 @@ impl OfJob {
                 None => *self.program.lock() = Some(bytes),
                 Some(path) => job
                     .shared
-                    .add_staged(path, bytes, order, &node.quota)
+                    .add_staged(path, bytes, order, site.quota)
                     .map_err(|errno| format!("cannot stage {path}: {errno}"))?,
             }
         }
@@ -162,26 +162,26 @@ async fn join(
     staging: &Staging,
     number: usize,
     order: &Launch,
-    job: &JobOnNode,
-    node: &NodeFacts,
+    job: Tenant<'_>,
+    site: Site<'_>,
 ) -> Result<Membership, String> {
     let Some(file) = staging.files.get(number) else { return Err(String::from("there is no such staged file")) };
     let name = || name(file, order);
     let no_memory = || format!("cannot stage {}: the node has no memory for its transfer", name());
-    let mut charge = node.quota.charge(Roster::memory_bytes(staging, &job.world)).map_err(|_| no_memory())?;
-    let roster = Roster::new(staging, &job.world).ok_or_else(no_memory)?;
+    let mut charge = site.quota.charge(Roster::memory_bytes(staging, job.world)).map_err(|_| no_memory())?;
+    let roster = Roster::new(staging, job.world).ok_or_else(no_memory)?;
     let plan = staging.plan(order.job, number, &roster).map_err(|error| format!("cannot stage {}: {error}", name()))?;
     let me = job.world.id_of(job.node).and_then(|id| roster.member_of(id));
     let me = me.ok_or_else(|| format!("cannot stage {}: the node is none of the job's", name()))?;
     // What the node keeps anyway is the job's memory as long as that lasts.
-    let found = node.staging.kept().find(file.content, &plan, node.retention.next_use());
+    let found = site.staging.kept().find(file.content, &plan, site.retention.next_use());
     let is_here = found.is_some();
     let room = match found {
         Some(room) => Hold::Firm(room),
-        None => Hold::Firm(Arc::new(Room::new(&plan, file.content, node).ok_or_else(no_memory)?)),
+        None => Hold::Firm(Arc::new(Room::new(&plan, file.content, site).ok_or_else(no_memory)?)),
     };
     if !is_here && !reserve(&room, &plan).await {
-        let free = free_bytes(&room, node);
+        let free = free_bytes(&room, site);
         return Err(format!(
             "cannot stage {}: it has {} MiB and the node has no memory left for it ({} MiB are free); use \
              `coppice up --memory` with more",
@@ -198,5 +198,5 @@ async fn join(
     if is_here {
         member.has_all();
     }
-    node.staging.join(member).map_err(|errno| format!("cannot stage {}: {errno}", name()))
+    site.staging.join(member).map_err(|errno| format!("cannot stage {}: {errno}", name()))
 }

@@ -11,10 +11,10 @@ use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::tree::{self, NODE_BYTES, TreeNode};
 use coppice_protocol::trees::Topology;
 
+use super::site::Site;
 use crate::executor;
 use crate::memory::SharedMemory;
 use crate::memory::limits::STEP_PAGES;
-use crate::process::NodeFacts;
 use crate::quota::{Charge, shared_bytes};
 
 /// See this module.
@@ -74,9 +74,9 @@ pub(super) async fn reserve(hold: &Hold, plan: &Plan) -> bool {
 }
 
 /// What there was for a file that has no room, bytes: what is free, and what it has of that.
-pub(super) fn free_bytes(hold: &Hold, node: &NodeFacts) -> u64 {
+pub(super) fn free_bytes(hold: &Hold, site: Site<'_>) -> u64 {
     let taken = hold.get().map_or(0, |room| room.frames());
-    (u64::from(node.frames.available_frames()) + taken) * PAGE_BYTES as u64
+    (u64::from(site.frames.available_frames()) + taken) * PAGE_BYTES as u64
 }
 
 /// Whether a piece, all of whose packets were kept, is the file's; it is not if its room was given back. Others have
@@ -109,11 +109,11 @@ impl Room {
     const BYTES: usize = shared_bytes::<Self>() + 2 * SharedMemory::BYTES;
 
     /// Room for a file, without any frames yet. `None` if the heap has no memory for it.
-    pub(super) fn new(plan: &Plan, content: ProgramId, node: &NodeFacts) -> Option<Self> {
-        let charge = node.quota.charge(Self::BYTES).ok()?;
+    pub(super) fn new(plan: &Plan, content: ProgramId, site: Site<'_>) -> Option<Self> {
+        let charge = site.quota.charge(Self::BYTES).ok()?;
         // It may outlive the transfer, whose members are no matter here.
         let plan = Plan { topology: Topology::one_pset(), ..plan.clone() };
-        let memory = || SharedMemory::new(node.frames, Arc::clone(&node.retention), 0, None);
+        let memory = || SharedMemory::new(site.frames, Arc::clone(site.retention), 0, None);
         Some(Self { bytes: Arc::new(memory()), proofs: memory(), plan, content, _charge: charge })
     }
 

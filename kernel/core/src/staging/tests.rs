@@ -230,7 +230,7 @@ fn run(files: Vec<Vec<u8>>, absent: Option<u32>, fault: Fault) -> Said {
             let (node, said, count) = (Arc::clone(node), Arc::clone(&said), files.len());
             let started = executor::spawn(async move {
                 let Node { order, job, facts } = &*node;
-                let ready = job.staging.ready(order, job, facts).await;
+                let ready = job.staging.ready(order, job.as_tenant(), facts.as_site()).await;
                 let has = ready.map(|()| {
                     let name = |number| alloc::format!("/data/./{number}");
                     let read = |number| {
@@ -361,12 +361,12 @@ fn nothing_is_kept_of_a_job_that_ends_before_its_files_are_there() {
         let wires = Arc::new(Wires { stations, fault: |_, _, _| false });
         let node = node(&wires, 1, &staged(&[file(500_000), file(9)]));
         let before = node.facts.quota.taken();
-        let waits = node.job.staging.ready(&node.order, &node.job, &node.facts);
+        let waits = node.job.staging.ready(&node.order, node.job.as_tenant(), node.facts.as_site());
         assert!(executor::timeout(100_000_000, waits).await.is_err());
         assert_eq!(wires.stations.lock().len(), 1);
         assert!(node.facts.quota.taken() > before);
         // Another rank that waited hears of it.
-        let again = node.job.staging.ready(&node.order, &node.job, &node.facts).await;
+        let again = node.job.staging.ready(&node.order, node.job.as_tenant(), node.facts.as_site()).await;
         assert!(again.is_err_and(|reason| reason.contains("was ended")));
         let Node { facts, job, .. } = node;
         drop(job);
@@ -385,7 +385,7 @@ fn a_node_without_room_says_so_with_numbers() {
         let mut long = staged(&[file(9)]);
         long.files[0].bytes = 200 << 20;
         let node = node(&wires, 1, &long);
-        let said = node.job.staging.ready(&node.order, &node.job, &node.facts).await;
+        let said = node.job.staging.ready(&node.order, node.job.as_tenant(), node.facts.as_site()).await;
         let said = said.expect_err("it is longer than all memory");
         assert!(said.starts_with("cannot stage /data/0: it has 200 MiB and the node has no memory left"), "{said}");
         let told = said.split_once("left for it (").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());
@@ -395,7 +395,7 @@ fn a_node_without_room_says_so_with_numbers() {
         let mut program = long.clone();
         program.files[0].path = None;
         let node = self::node(&wires, 1, &program);
-        assert_eq!(node.job.staging.ready(&node.order, &node.job, &node.facts).await, Ok(()));
+        assert_eq!(node.job.staging.ready(&node.order, node.job.as_tenant(), node.facts.as_site()).await, Ok(()));
         assert!(node.job.staging.program().is_none());
         assert_eq!(node.job.staging.counts(), [], "it has no part in it");
     });

@@ -6,15 +6,15 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::ship::{Call, Location, TimeChange, Timestamp};
 
 use super::Arguments;
-use super::abi::i64_at;
-use super::abi::signal::signed_pair;
-use super::abi::time::{SECOND_NS, fraction};
 use super::file_length::{is_limited, may_grow};
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, handle_of, read_target, read_target_or_file,
 };
 use super::shared;
 use super::stat::{status_at, status_of};
+use crate::abi::i64_at;
+use crate::abi::signal::signed_pair;
+use crate::abi::time::{SECOND_NS, fraction};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::{Object, OpenFile};
@@ -69,7 +69,7 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         may_grow(caller, file.size(caller.process).await?, length)?;
     }
     if let Some(shared) = file.as_shared() {
-        shared.set_length(length, &caller.process.job).await?;
+        shared.set_length(length, &*caller.process.job).await?;
         return Ok(0);
     }
     let shipped = file.as_shipped().ok_or(Errno::EINVAL)?;
@@ -89,7 +89,7 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     // What it is comes before how long it would be.
     match &file.object {
-        Object::Pipe(_) | Object::Stream(_) => return Err(Errno::ESPIPE.into()),
+        Object::Pipe(_) | Object::Standard(_) => return Err(Errno::ESPIPE.into()),
         Object::Shipped(_) | Object::Shared(_) => {}
         _ => return Err(Errno::ENODEV.into()),
     }
@@ -318,8 +318,8 @@ pub(super) async fn utimes(caller: Caller<'_>, a: &Arguments) -> Awaited {
 mod tests {
     use coppice_protocol::ship::{TimeChange, Timestamp};
 
-    use super::super::abi::Record;
     use super::{Errno, parse_change, time};
+    use crate::abi::Record;
 
     #[test]
     fn times_are_parsed_as_linux_does() {

@@ -113,6 +113,8 @@ macro_rules! dispatch {
         }
 
         /// Makes the call if it is an immediate one, and no [`fact`].
+        // Large, and to be no part of the way that every call goes, wherever the compiler finds the two.
+        #[inline(never)]
         pub(crate) fn immediate(caller: Caller<'_>, number: u64, registers: &mut Registers) -> Option<Immediate> {
             let number = u32::try_from(number).ok()?;
             let a = &Arguments::of(registers);

@@ -3,10 +3,10 @@
 use alloc::sync::Arc;
 
 use super::Arguments;
-use super::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
-use super::abi::time::parse_timespec;
 use super::pipe::install;
 use super::signal::read_mask;
+use crate::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
@@ -100,6 +100,7 @@ struct Wait {
 impl Wait {
     /// # Errors
     /// `EBADF`, `EINVAL`: no poller, or no room. `EFAULT`: the room is not the program's.
+    #[inline]
     fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
         let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?;
         let file = caller.process.files.lock().get(a.int(0))?;

@@ -1,12 +1,13 @@
 //! How long a file may become (`RLIMIT_FSIZE`): what would go beyond is cut, and if there is nothing left, fails with
 //! `EFBIG` and `SIGXFSZ`.
 
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::SIGXFSZ;
 use crate::errno::Errno;
 use crate::files::OpenFile;
 use crate::process::resources::INFINITY;
-use crate::process::signals::{SIGXFSZ, Target};
+use crate::process::signals::Target;
 use crate::process::{Awaited, Caller, Failure};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// Of `length` bytes that are to be written at `at` (`None`: at the file's end), how many may be.
 ///

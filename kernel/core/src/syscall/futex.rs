@@ -9,10 +9,10 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::USER_END;
 use coppice_hal::paging::Access;
 
-use super::abi::futex::{Change, command, flag};
-use super::abi::time::parse_timespec;
 use super::time::Clock;
 use super::{Arguments, lock};
+use crate::abi::futex::{Change, command, flag};
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Elapsed};

@@ -43,7 +43,7 @@ pub(super) fn ioctl(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         return Some(caller.put(a.get(2), &bytes.to_le_bytes()).map(|()| 0));
     }
-    let asks = file.is_regular() || matches!(file.object, Object::Stream(Standard::Input(_)));
+    let asks = file.is_regular() || matches!(file.object, Object::Standard(Standard::Input(_)));
     if a.uint(1) == FIONREAD && asks { None } else { Some(control()) }
 }
 
@@ -53,7 +53,7 @@ fn held(file: &OpenFile) -> Option<usize> {
         Object::Pipe(end) => Some(end.held()),
         Object::Pair(end) => Some(end.held()),
         Object::Socket(socket) if !socket.is_listening() => Some(socket.held()),
-        Object::Pmi(endpoint) => Some(endpoint.held()),
+        Object::Service(service) => Some(service.held()),
         _ => None,
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn bytes_readable(caller: Caller<'_>, a: &Arguments) -> Awaited
     let file = caller.process.files.lock().get(a.int(0))?;
     // Negative beyond the end.
     let bytes = match &file.object {
-        Object::Stream(_) => match caller.ask(Call::InputReady).await? {
+        Object::Standard(_) => match caller.ask(Call::InputReady).await? {
             (Reply::Count(ready), _) => ready.min(1).cast_signed(),
             _ => return Err(Errno::EIO.into()),
         },

@@ -2,48 +2,16 @@
 
 use coppice_hal::paging::Access;
 
-use alloc::format;
-use alloc::string::String;
-
 use super::Arguments;
-use super::abi::system::{RLIMIT_BYTES, rlimit};
-use super::abi::u64_at;
 use super::thread::only_self;
+use crate::abi::system::{RLIMIT_BYTES, rlimit};
+use crate::abi::u64_at;
 use crate::errno::Errno;
-use crate::process::resources::{INFINITY, Limit};
-use crate::process::{Caller, Immediate, Process};
+use crate::process::resources::Limit;
+use crate::process::{Caller, Immediate};
 
 fn put(caller: Caller<'_>, address: u64, limit: Limit) -> Immediate<()> {
     caller.put(address, rlimit(limit.soft, limit.hard).bytes())
-}
-
-/// `/proc/self/limits`.
-pub(crate) fn text(process: &Process) -> String {
-    const ROWS: [(&str, &str); 16] = [
-        ("Max cpu time", "seconds"),
-        ("Max file size", "bytes"),
-        ("Max data size", "bytes"),
-        ("Max stack size", "bytes"),
-        ("Max core file size", "bytes"),
-        ("Max resident set", "bytes"),
-        ("Max processes", "processes"),
-        ("Max open files", "files"),
-        ("Max locked memory", "bytes"),
-        ("Max address space", "bytes"),
-        ("Max file locks", "locks"),
-        ("Max pending signals", "signals"),
-        ("Max msgqueue size", "bytes"),
-        ("Max nice priority", ""),
-        ("Max realtime priority", ""),
-        ("Max realtime timeout", "us"),
-    ];
-    let value = |value: u64| if value == INFINITY { String::from("unlimited") } else { format!("{value}") };
-    let row = |(resource, (name, unit)): (usize, &(&str, &str))| {
-        let limit = process.limits.get(resource as u32).unwrap_or(Limit { soft: 0, hard: 0 });
-        format!("{name:<25} {:<20} {:<20} {unit:<10}\n", value(limit.soft), value(limit.hard))
-    };
-    let head = format!("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
-    ROWS.iter().enumerate().map(row).fold(head, |all, row| all + &row)
 }
 
 fn get(caller: Caller<'_>, address: u64) -> Immediate<Limit> {

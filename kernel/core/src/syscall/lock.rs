@@ -3,10 +3,10 @@
 //! priorities, so none is inherited.
 
 use super::Arguments;
-use super::abi::futex::{command, flag, owner};
-use super::abi::time::parse_timespec;
 use super::futex::{Futex, word};
 use super::time::Clock;
+use crate::abi::futex::{command, flag, owner};
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::process::{Caller, Immediate, Trouble};

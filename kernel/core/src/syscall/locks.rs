@@ -5,7 +5,7 @@
 //! in either case.
 
 use super::Arguments;
-use super::abi::{Record, i64_at, u16_at, u32_at};
+use crate::abi::{Record, i64_at, u16_at, u32_at};
 use crate::errno::Errno;
 use crate::files::OpenFile;
 use crate::files::locks::{LockOwner, LockedFile, RangeLock};

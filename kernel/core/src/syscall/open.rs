@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::ship::{Call, Location, Reply};
 
 use super::Arguments;
-use super::abi::u64_at;
 use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, buffer, flags};
@@ -190,7 +190,7 @@ fn reopen(caller: Caller<'_>, number: i32, opened_with: u32) -> Result<Arc<OpenF
         return Err(Errno::EACCES);
     }
     Ok(match &file.object {
-        Object::Stream(stream) => Arc::new(OpenFile::stream(stream.clone())),
+        Object::Standard(stream) => Arc::new(OpenFile::standard(stream.clone())),
         Object::Shared(file) => Arc::new(OpenFile::new(Object::Shared(Arc::clone(file)), opened_with)),
         _ => file,
     })

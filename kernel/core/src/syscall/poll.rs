@@ -13,9 +13,9 @@ use coppice_hal::paging::Access;
 use coppice_hal::user::Registers;
 
 use super::Arguments;
-use super::abi::io::{POLLFD_BYTES, PollEntry};
-use super::abi::time::{parse_timespec, timespec};
 use super::signal::read_mask;
+use crate::abi::io::{POLLFD_BYTES, PollEntry};
+use crate::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
@@ -175,7 +175,7 @@ fn look_at(files: &Descriptors, entry: &PollEntry, unknown: &mut Option<Arc<Inpu
     }
     let Some(file) = files.peek(entry.descriptor).filter(|file| !file.is_path()) else { return Level::INVALID };
     let ready = file.ready();
-    if let Object::Stream(Standard::Input(input)) = &file.object
+    if let Object::Standard(Standard::Input(input)) = &file.object
         && ready.is_empty()
         && entry.events & Ready::READ.bits() != 0
     {

@@ -4,11 +4,11 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Arguments;
-use super::abi::{Record, u32_at};
 use super::thread::only_self;
+use crate::abi::signal_set::SIGNAL_MAX;
+use crate::abi::{Record, u32_at};
 use crate::errno::Errno;
 use crate::process::remembered::SLACK_NS_DEFAULT;
-use crate::process::signals::SIGNAL_MAX;
 use crate::process::{Caller, Immediate};
 
 /// Highest capability that Linux 6.1 has.

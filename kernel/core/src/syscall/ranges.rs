@@ -6,7 +6,7 @@ use core::ops::Range;
 use coppice_hal::heap::block_bytes;
 use coppice_hal::paging::Access;
 
-use super::abi::io::{IOVEC_BYTES, parse_iovec};
+use crate::abi::io::{IOVEC_BYTES, parse_iovec};
 use crate::errno::Errno;
 use crate::files::buffer;
 use crate::limits::PART_CALL_BYTES;

@@ -132,8 +132,8 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         return read_stream(caller, file, stream, ranges, How::reading(file)).await.map(|taken| taken.copied as u64);
     }
     match &file.object {
-        Object::Stream(Standard::Input(input)) => read_input(caller, file, input, ranges).await,
-        Object::Stream(_) => Err(Errno::EBADF.into()),
+        Object::Standard(Standard::Input(input)) => read_input(caller, file, input, ranges).await,
+        Object::Standard(_) => Err(Errno::EBADF.into()),
         Object::Signals(signals) => signal_file::read(caller, file, signals, ranges).await,
         Object::Device(device) => read_device(caller, *device, ranges).await,
         Object::Special(_) => Err(Errno::EISDIR.into()),
@@ -143,7 +143,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         | Object::Event(_)
         | Object::Timer(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
+        | Object::Service(_) => Err(Errno::EINVAL.into()),
         Object::Shipped(_) | Object::Text(..) | Object::Program(_) | Object::Shared(_) => {
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());

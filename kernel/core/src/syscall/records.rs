@@ -4,9 +4,9 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_protocol::ship::Call;
 
 use super::Arguments;
-use super::abi::u32_at;
 use super::descriptors::copy;
 use super::locks;
+use crate::abi::u32_at;
 use crate::errno::Errno;
 use crate::files::shared::seals;
 use crate::files::{Object, flags};
@@ -85,11 +85,11 @@ fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
             if a.uint(2) & !seals::ALL != 0 {
                 return Err(Errno::EINVAL.into());
             }
-            shared.seal(a.uint(2), &caller.process.job)?;
+            shared.seal(a.uint(2), &*caller.process.job)?;
             Ok(0)
         }
         F_GET_SEALS => Ok(file.as_shared().ok_or(Errno::EINVAL)?.seals().into()),
-        F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Stream(_) | Object::Pipe(_)) => {
+        F_GETPIPE_SZ | F_SETPIPE_SZ if !matches!(file.object, Object::Standard(_) | Object::Pipe(_)) => {
             Err(Errno::EBADF.into())
         }
         F_SETPIPE_SZ => {

@@ -4,9 +4,9 @@
 use core::sync::atomic::Ordering;
 
 use super::Arguments;
-use super::abi::time::timespec;
-use super::abi::{Record, u32_at, u64_at};
 use super::thread::{only_self, thread_of};
+use crate::abi::time::timespec;
+use crate::abi::{Record, u32_at, u64_at};
 use crate::errno::Errno;
 use crate::process::remembered::OfThread;
 use crate::process::{Caller, Immediate};

@@ -100,7 +100,7 @@ pub(super) fn fadvise64(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = caller.process.files.lock().get(a.int(0))?;
     match file.object {
         _ if file.is_path() => Err(Errno::EBADF.into()),
-        Object::Pipe(_) | Object::Stream(_) => Err(Errno::ESPIPE.into()),
+        Object::Pipe(_) | Object::Standard(_) => Err(Errno::ESPIPE.into()),
         _ if !(0..=5).contains(&a.int(3)) || a.get(2).cast_signed() < 0 => Err(Errno::EINVAL.into()),
         _ => Ok(0),
     }

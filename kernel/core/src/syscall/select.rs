@@ -5,9 +5,9 @@ use core::future::poll_fn;
 use core::task::Poll;
 
 use super::Arguments;
-use super::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
-use super::abi::u64_at;
 use super::signal::read_mask;
+use crate::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
+use crate::abi::u64_at;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
@@ -112,7 +112,7 @@ impl Asked {
             let file = files.peek(number as i32).ok_or(Errno::EBADF)?;
             // What stands for a place only is told in every set, as on Linux.
             let ready = if file.is_path() { Ready::all() } else { file.ready() };
-            if let Object::Stream(Standard::Input(input)) = &file.object
+            if let Object::Standard(Standard::Input(input)) = &file.object
                 && ready.is_empty()
                 && self.sets[0].has(number)
             {

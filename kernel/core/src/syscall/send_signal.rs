@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use coppice_protocol::syscalls as nr;
 
 use super::Arguments;
-use super::abi::signal::{SI_TKILL, SIGINFO_BYTES, SignalInfo};
+use crate::abi::signal::{SI_TKILL, SIGINFO_BYTES, SignalInfo};
+use crate::abi::signal_set::SIGNAL_MAX;
 use crate::errno::Errno;
-use crate::process::signals::{SIGNAL_MAX, Target};
+use crate::process::signals::Target;
 use crate::process::{Caller, Immediate, Process};
 
 /// kill(2).

@@ -25,7 +25,7 @@ pub(super) async fn open(caller: Caller<'_>, name: &[u8], opened_with: u32, mode
                 check(&file, opened_with)?;
                 break file;
             }
-            Err(_) if creates => match files.make(name, masked(caller, mode), caller.process) {
+            Err(_) if creates => match files.make(name, masked(caller, mode), &caller.process.as_maker()) {
                 // Another core has made it since.
                 Err(Errno::EEXIST) if !is_own => {}
                 // Whatever mode it makes a file with, its maker may use it.
@@ -36,7 +36,7 @@ pub(super) async fn open(caller: Caller<'_>, name: &[u8], opened_with: u32, mode
     };
     let writes = opened_with & flags::O_ACCMODE != flags::O_RDONLY;
     if opened_with & flags::O_TRUNC != 0 && writes {
-        file.set_length(0, &caller.process.job).await?;
+        file.set_length(0, &*caller.process.job).await?;
     }
     Ok(Arc::new(OpenFile::new(Object::Shared(file), opened_with)))
 }
@@ -69,7 +69,8 @@ pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if label.len() > LABEL_BYTES_MAX {
         return Err(Errno::EINVAL.into());
     }
-    let file = caller.process.job.shared.make_nameless(label, how & MFD_ALLOW_SEALING != 0, caller.process)?;
+    let file =
+        caller.process.job.shared.make_nameless(label, how & MFD_ALLOW_SEALING != 0, &caller.process.as_maker())?;
     let close_on_exec = how & MFD_CLOEXEC != 0;
     let file = OpenFile::new(Object::Shared(file), flags::O_RDWR).charged(&caller.process.node.quota)?;
     let number = caller.process.files.lock().insert(Descriptor { file, close_on_exec }, 0)?;
@@ -78,7 +79,7 @@ pub(super) async fn memfd_create(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// truncate(2) of a name.
 pub(super) async fn truncate(caller: Caller<'_>, name: &[u8], length: u64) -> Awaited {
-    let job = &caller.process.job;
+    let job = &*caller.process.job;
     let file = job.shared.find(name)?;
     check(&file, flags::O_WRONLY)?;
     file.set_length(length, job).await?;

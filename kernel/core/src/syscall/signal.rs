@@ -1,11 +1,11 @@
 //! Signals: dispositions, masks, alternate stacks.
 
 use super::Arguments;
-use super::abi::signal::{AlternateStack, SIGACTION_BYTES, SIGSET_BYTES, STACK_BYTES, SignalAction};
-use super::abi::u64_at;
+use crate::abi::signal::{AlternateStack, SIGACTION_BYTES, SIGSET_BYTES, STACK_BYTES, SignalAction};
+use crate::abi::signal_set::SignalSet;
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::memory::limits::STACK_TOP;
-use crate::process::signals::SignalSet;
 use crate::process::{Awaited, Caller, Immediate};
 use coppice_hal::user::Registers;
 

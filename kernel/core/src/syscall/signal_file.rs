@@ -1,14 +1,15 @@
 //! Signals that are read: signalfd(2), and the reading.
 
 use super::Arguments;
-use super::abi::signal::{SIGNALFD_BYTES, SIGSET_BYTES};
-use super::abi::u64_at;
 use super::pipe::install;
 use super::ranges::Ranges;
+use crate::abi::signal::{SIGNALFD_BYTES, SIGSET_BYTES};
+use crate::abi::signal_set::SignalSet;
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::readiness::until_watched;
 use crate::files::{Object, OpenFile, SignalFile, flags};
-use crate::process::signals::{Patience, SignalSet};
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// signalfd(2).

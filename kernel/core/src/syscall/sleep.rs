@@ -1,8 +1,8 @@
 //! Letting time pass, or others have the core.
 
 use super::Arguments;
-use super::abi::time::{parse_timespec, timespec};
 use super::time::Clock;
+use crate::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;

@@ -16,9 +16,9 @@ use alloc::sync::Arc;
 
 use self::names::{LocalName, Place, local_name_argument, name_argument, read_local_name, read_name};
 use super::Arguments;
-use super::abi::socket::{AF_INET, name};
 use super::pipe::{install, socket_flags, socket_type};
 use super::stream::{deadline_ns, wait};
+use crate::abi::socket::{AF_INET, name};
 use crate::errno::Errno;
 use crate::files::pair::{PairEnd, PairKind};
 use crate::files::socket::{Socket, SocketKind};

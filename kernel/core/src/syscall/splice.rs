@@ -240,7 +240,7 @@ async fn out_of_pipe(
             }
         }
     }
-    if !(output.is_regular() || matches!(output.object, Object::Device(_) | Object::Stream(_))) {
+    if !(output.is_regular() || matches!(output.object, Object::Device(_) | Object::Standard(_))) {
         return Err(Errno::EINVAL.into());
     }
     let _their_turn = if offset_at == 0 { Some(output.turn().await) } else { None };

@@ -4,12 +4,12 @@ use coppice_protocol::ship::{Call, FileStatus, FileSystemStatus, Location, Reply
 use coppice_protocol::text::ByteString;
 
 use super::Arguments;
-use super::abi::status;
 use super::place::{
     AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_REMOVEDIR, AT_SYMLINK_NOFOLLOW, Target, TargetOrFile, read_target,
     read_target_or_file, read_target_or_file_or_none,
 };
 use super::shared;
+use crate::abi::status;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node};
 use crate::files::{Object, OpenFile};
@@ -115,8 +115,8 @@ pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
     };
     let answer = match &file.object {
         Object::Shipped(shipped) => file_system(caller, Call::HandleFileSystem(shipped.handle)).await?,
-        Object::Stream(_) | Object::Pipe(_) => plain(PIPEFS_MAGIC),
-        Object::Pair(_) | Object::Socket(_) | Object::Pmi(_) => plain(SOCKFS_MAGIC),
+        Object::Standard(_) | Object::Pipe(_) => plain(PIPEFS_MAGIC),
+        Object::Pair(_) | Object::Socket(_) | Object::Service(_) => plain(SOCKFS_MAGIC),
         Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => plain(ANON_INODE_FS_MAGIC),
         Object::Device(_) => plain(TMPFS_MAGIC),
         Object::Text(_, node) | Object::Program(node) | Object::Special(node) => node.file_system(caller.process),

@@ -3,22 +3,16 @@
 use coppice_hal::addr::PAGE_BYTES;
 
 use super::Arguments;
-use super::abi::system::{self as abi, SystemInformation, Usage};
 use super::ranges;
+use crate::abi::system::{self as abi, RELEASE, SYSTEM, SystemInformation, Usage, VERSION};
 use crate::clock;
 use crate::errno::Errno;
-use crate::files::{buffer, hosts};
+use crate::files::buffer;
 use crate::memory::AddressSpace;
+use crate::process::special::hosts;
 use crate::process::{Awaited, Caller, Immediate};
 use crate::random;
 use core::sync::atomic::Ordering;
-
-/// uname(2)'s name of the system: whose ABI this is.
-pub(crate) const SYSTEM: &str = "Linux";
-/// The release of Linux whose ABI this is; C libraries refuse to run on old ones.
-pub(crate) const RELEASE: &str = "6.1.0-coppice";
-/// What it really is.
-pub(crate) const VERSION: &str = concat!("Coppice ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes that getrandom(2) gives without letting others have the core in between.
 const RANDOM_AT_ONCE_BYTES: usize = 256;

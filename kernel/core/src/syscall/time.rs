@@ -1,8 +1,8 @@
 //! What time it is.
 
 use super::Arguments;
-use super::abi::time::{ticks, timespec, timeval, tms};
-use super::abi::{Record, time::SECOND_NS};
+use crate::abi::time::{ticks, timespec, timeval, tms};
+use crate::abi::{Record, time::SECOND_NS};
 use crate::clock;
 use crate::errno::Errno;
 use crate::process::{Caller, Immediate};

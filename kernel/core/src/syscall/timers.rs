@@ -3,14 +3,17 @@
 use coppice_hal::paging::Access;
 
 use super::Arguments;
-use super::abi::Record;
-use super::abi::signal::SignalInfo;
-use super::abi::time::{SECOND_NS, TIME_BYTES, fraction, parse_timespec, parse_timeval, timespec, timeval};
-use super::abi::{i64_at, u32_at, u64_at};
 use super::time::Clock;
+use crate::abi::Record;
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGALRM, SIGNAL_MAX};
+use crate::abi::time::{
+    SECOND_NS, TIME_BYTES, TimerSetting, fraction, parse_timespec, parse_timeval, timespec, timeval,
+};
+use crate::abi::{i64_at, u32_at, u64_at};
 use crate::errno::Errno;
-use crate::process::signals::{SIGALRM, SIGNAL_MAX, Target};
-use crate::process::timers::{Setting, TimerClock, TimerName};
+use crate::process::signals::Target;
+use crate::process::timers::{TimerClock, TimerName};
 use crate::process::{Caller, Immediate};
 
 /// Length of `struct itimerval` and of `struct itimerspec`, bytes: the interval, and the time until the timer is up.
@@ -31,16 +34,16 @@ fn times(bytes: &[u8; SETTING_BYTES]) -> [[u8; TIME_BYTES]; 2] {
     times
 }
 
-fn parse_itimerval(bytes: &[u8; SETTING_BYTES]) -> Result<Setting, Errno> {
+fn parse_itimerval(bytes: &[u8; SETTING_BYTES]) -> Result<TimerSetting, Errno> {
     let parse = |bytes: &[u8; TIME_BYTES]| {
         fraction(i64_at(bytes, 8), 1_000_000)?;
         parse_timeval(bytes)
     };
     let [interval, value] = times(bytes);
-    Ok(Setting { value_ns: parse(&value)?, interval_ns: parse(&interval)? })
+    Ok(TimerSetting { value_ns: parse(&value)?, interval_ns: parse(&interval)? })
 }
 
-fn itimerval(setting: Setting) -> Record<SETTING_BYTES> {
+fn itimerval(setting: TimerSetting) -> Record<SETTING_BYTES> {
     // What is left is never told as nothing.
     let value = timeval(if setting.value_ns == 0 { 0 } else { setting.value_ns.max(1000) });
     Record::new().raw(0, timeval(setting.interval_ns).bytes()).raw(TIME_BYTES, value.bytes())
@@ -48,7 +51,7 @@ fn itimerval(setting: Setting) -> Record<SETTING_BYTES> {
 
 /// alarm(2): the seconds that were left.
 pub(super) fn alarm(caller: Caller<'_>, a: &Arguments) -> Immediate {
-    let new = Setting { value_ns: u64::from(a.uint(0)) * SECOND_NS, interval_ns: 0 };
+    let new = TimerSetting { value_ns: u64::from(a.uint(0)) * SECOND_NS, interval_ns: 0 };
     let before = caller.process.timers.set(caller.process, ALARM, new, false)?;
     let (seconds, rest_ns) = (before.value_ns / SECOND_NS, before.value_ns % SECOND_NS);
     // As Linux rounds: never to nothing.
@@ -69,7 +72,7 @@ pub(super) fn getitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
 /// setitimer(2).
 pub(super) fn setitimer(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let new = match a.get(1) {
-        0 => Setting::default(),
+        0 => TimerSetting::default(),
         address => parse_itimerval(&caller.get(address)?)?,
     };
     let name = interval_timer(a)?;
@@ -136,7 +139,7 @@ fn made_timer(a: &Arguments) -> TimerName {
 }
 
 /// `struct itimerspec`.
-pub(super) fn itimerspec(setting: Setting) -> Record<SETTING_BYTES> {
+pub(super) fn itimerspec(setting: TimerSetting) -> Record<SETTING_BYTES> {
     let (interval, value) = (timespec(setting.interval_ns), timespec(setting.value_ns));
     Record::new().raw(0, interval.bytes()).raw(TIME_BYTES, value.bytes())
 }
@@ -145,9 +148,9 @@ pub(super) fn itimerspec(setting: Setting) -> Record<SETTING_BYTES> {
 ///
 /// # Errors
 /// `EINVAL`.
-pub(super) fn parse_itimerspec(bytes: &[u8; SETTING_BYTES]) -> Result<Setting, Errno> {
+pub(super) fn parse_itimerspec(bytes: &[u8; SETTING_BYTES]) -> Result<TimerSetting, Errno> {
     let [interval, value] = times(bytes);
-    Ok(Setting { value_ns: parse_timespec(&value)?, interval_ns: parse_timespec(&interval)? })
+    Ok(TimerSetting { value_ns: parse_timespec(&value)?, interval_ns: parse_timespec(&interval)? })
 }
 
 /// timer_settime(2).

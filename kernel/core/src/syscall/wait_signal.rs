@@ -3,13 +3,14 @@
 use coppice_protocol::syscalls as nr;
 
 use super::Arguments;
-use super::abi::signal::SIGSET_BYTES;
-use super::abi::time::parse_timespec;
 use super::signal::read_mask;
+use crate::abi::signal::SIGSET_BYTES;
+use crate::abi::signal_set::SignalSet;
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
-use crate::process::signals::{Patience, SignalSet};
+use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller};
 use core::future::{pending, poll_fn};
 use core::task::Poll;

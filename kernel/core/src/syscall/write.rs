@@ -151,7 +151,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             // What is thrown away need not be looked at, as on Linux.
             Ok(ranges.left())
         }
-        Object::Stream(stream) => {
+        Object::Standard(stream) => {
             // What is printed at once comes out in one piece.
             let _turn = file.turn().await;
             let mut done = 0;
@@ -176,7 +176,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         | Object::Timer(_)
         | Object::Signals(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => Err(Errno::EINVAL.into()),
+        | Object::Service(_) => Err(Errno::EINVAL.into()),
     }
 }
 
@@ -357,7 +357,7 @@ pub(super) async fn write_once(
                 _ => Err(Errno::EIO.into()),
             }
         }
-        Object::Stream(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
+        Object::Standard(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
         Object::Shared(shared) => Ok(shared.write(offset, &bytes)?),
         Object::Device(device) => {
             device.write()?;
@@ -371,7 +371,7 @@ pub(super) async fn write_once(
         | Object::Timer(_)
         | Object::Signals(_)
         | Object::Poller(_)
-        | Object::Pmi(_) => {
+        | Object::Service(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;
             Ok((write_bytes(caller, file, stream, &bytes, How::writing(file)).await?, 0))
         }

@@ -31,8 +31,8 @@ fn only_some_flags_can_be_set_later() {
 #[test]
 fn streams_are_one_way() {
     let input = || Standard::Input(Arc::new(Input::new(Ship::new().client(JobId(1), Rank(0)), &quota())));
-    assert!(OpenFile::stream(input()).is_readable());
-    assert!(!OpenFile::stream(input()).is_writable());
-    assert!(OpenFile::stream(Standard::Error).is_writable());
-    assert_eq!(OpenFile::stream(Standard::Error).ready(), Ready::WRITE);
+    assert!(OpenFile::standard(input()).is_readable());
+    assert!(!OpenFile::standard(input()).is_writable());
+    assert!(OpenFile::standard(Standard::Error).is_writable());
+    assert_eq!(OpenFile::standard(Standard::Error).ready(), Ready::WRITE);
 }

@@ -1,8 +1,8 @@
 //! The entries of `/dev`, `/proc` and `/sys`, sorted. Those of descriptors and of threads are beside them.
 
 use super::Kind;
+use super::text::Text;
 use crate::files::device::Device;
-use crate::files::proc_text::Text;
 
 /// Paths, and what they stand for.
 pub(super) const ENTRIES: &[(&str, Kind)] = &[

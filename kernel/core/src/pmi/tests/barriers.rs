@@ -15,6 +15,7 @@ use super::{Cluster, MS_NS, Player, SECOND_NS, all};
 use crate::errno::Errno;
 use crate::executor::{self, Stalled, run_to_end};
 use crate::files::Ready;
+use crate::files::Service;
 use crate::files::stream::{Stream, copy_from};
 use crate::limits::TASKS_MAX;
 use crate::net::testing::fabric::Faults;

@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 use coppice_hal::user::{Registers, UserThread, extended};
 
 use super::outcome::Delivery;
-use super::set::SignalSet;
 use super::state::Context;
-use crate::syscall::abi::signal::{AlternateStack, SIGINFO_BYTES, STACK_BYTES, SignalAction};
-use crate::syscall::abi::{Record, u16_at, u32_at, u64_at};
+use crate::abi::signal::{AlternateStack, SIGINFO_BYTES, STACK_BYTES, SignalAction};
+use crate::abi::signal_set::SignalSet;
+use crate::abi::{Record, u16_at, u32_at, u64_at};
 
 /// Length of the frame without the vector registers, bytes.
 pub(crate) const FRAME_BYTES: usize = INFO_AT + SIGINFO_BYTES;

@@ -6,10 +6,10 @@ use core::task::Poll;
 use coppice_protocol::syscalls::{self, Interruption};
 
 use super::outcome::{Next, Target};
-use super::set::{SIGPIPE, SignalSet};
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGPIPE, SignalSet};
 use crate::executor::{self, Either};
 use crate::process::{Awaited, Caller, End, Failure};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// What becomes of a call when a signal's handler has run in its place (signal(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

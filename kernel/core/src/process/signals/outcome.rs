@@ -1,6 +1,6 @@
 //! What comes of signals: whom they are for, and what is to be done about them.
 
-use crate::syscall::abi::signal::{SignalAction, SignalInfo};
+use crate::abi::signal::{SignalAction, SignalInfo};
 
 /// Whom a signal is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

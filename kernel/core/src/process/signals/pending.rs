@@ -2,8 +2,8 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use super::set::{REAL_TIME_MIN, SignalSet};
-use crate::syscall::abi::signal::SignalInfo;
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{REAL_TIME_MIN, SignalSet};
 
 /// Pending signals of a thread, or of a process. A standard signal is pending once, however often it was sent;
 /// real-time ones wait in the order they were sent in.

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::outcome::{Outcome, Target};
+use crate::abi::signal::SignalInfo;
 use crate::errno::Errno;
 use crate::process::{End, Process};
-use crate::syscall::abi::signal::SignalInfo;
 
 impl Process {
     /// Sends the process, or one of its threads, a signal, and does what there is to do about it at once. Gives the

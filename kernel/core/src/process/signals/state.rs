@@ -8,14 +8,14 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::board::Board;
 use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
-use super::set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
+use crate::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
+use crate::abi::signal_set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
 use crate::errno::Errno;
+use crate::files::SignalBoard;
 use crate::limits::{SIGNAL_BYTES, SIGNALS_FREE, SIGNALS_QUEUED_MAX};
 use crate::quota::{Counted, Kind, Quota};
-use crate::syscall::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
 
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
@@ -72,7 +72,7 @@ pub(crate) struct Signals {
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
     /// Where those look that read signals, once there are any.
-    board: Option<Arc<Board>>,
+    board: Option<Arc<SignalBoard>>,
 }
 
 impl Signals {
@@ -238,8 +238,8 @@ impl Signals {
     }
 
     /// Where it is said what is pending, for those that read signals.
-    pub(crate) fn board(&mut self, quota: &Arc<Quota>) -> Arc<Board> {
-        let board = Arc::clone(self.board.get_or_insert_with(|| Arc::new(Board::new(quota))));
+    pub(crate) fn board(&mut self, quota: &Arc<Quota>) -> Arc<SignalBoard> {
+        let board = Arc::clone(self.board.get_or_insert_with(|| Arc::new(SignalBoard::new(quota))));
         self.post(false);
         board
     }

@@ -4,10 +4,10 @@ use proptest::prelude::{any, proptest};
 
 use super::outcome::{Delivery, Next, Outcome, Target};
 use super::state::{Context, Signals};
-use super::{SIGKILL, SIGSEGV, SignalSet};
+use crate::abi::signal::{AlternateStack, SI_TKILL, SignalAction, SignalInfo};
+use crate::abi::signal_set::{SIGKILL, SIGSEGV, SignalSet};
 use crate::errno::Errno;
 use crate::limits::SIGNALS_QUEUED_MAX;
-use crate::syscall::abi::signal::{AlternateStack, SI_TKILL, SignalAction, SignalInfo};
 
 mod calls;
 mod frames;

@@ -14,7 +14,7 @@ use crate::quota::tests::quota;
 
 const NAME: [u8; 16] = [0; 16];
 
-/// Lives as [`super::super::thread`] has it: until the process ends, or, if it is `brief`, to its own end.
+/// Lives as [`crate::thread`] has it: until the process ends, or, if it is `brief`, to its own end.
 fn live(threads: &Threads, state: &ThreadState, brief: bool) {
     block_on(poll_fn(|context| {
         state.runs_as(context.waker(), 0);
@@ -27,7 +27,7 @@ fn live(threads: &Threads, state: &ThreadState, brief: bool) {
 #[test]
 fn no_thread_outlives_its_process() {
     check(|| {
-        let threads = Arc::new(Threads::new(1, 100));
+        let threads = Arc::new(Threads::new(1, 100, 1000));
         let first = threads.add(NAME, 1, &quota()).expect("room");
         let own = Arc::clone(&threads);
         let running = thread::spawn(move || {
@@ -49,7 +49,7 @@ fn no_thread_outlives_its_process() {
 #[test]
 fn the_last_thread_ends_the_process() {
     check(|| {
-        let threads = Arc::new(Threads::new(1, 100));
+        let threads = Arc::new(Threads::new(1, 100, 1000));
         let states = [(); 2].map(|()| threads.add(NAME, 1, &quota()).expect("room"));
         let running = states.map(|state| {
             let threads = Arc::clone(&threads);

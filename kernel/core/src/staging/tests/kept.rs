@@ -53,7 +53,8 @@ impl Transfer {
     fn order(&self, number: u32, node: &Node) -> impl Future<Output = ()> + Send + 'static {
         let order = Keep { generation: Generation(1), node: NodeId(number), transfer: self.transfer.clone() };
         let told = Arc::clone(&self.told);
-        keep(order, node.facts.clone(), move |outcome| drop(told.lock().insert(number, outcome)))
+        let facts = node.facts.clone();
+        async move { keep(order, facts.as_site(), |outcome| drop(told.lock().insert(number, outcome))).await }
     }
 
     fn begin(&self, number: u32, node: &Node) {
@@ -131,7 +132,11 @@ fn a_file_stays_and_a_job_that_names_its_bytes_finds_it_there() {
             let node = Arc::clone(node);
             let expected = transfer.file.clone();
             let started = executor::spawn(async move {
-                node.job.staging.ready(&node.order, &node.job, &node.facts).await.expect("it is there");
+                node.job
+                    .staging
+                    .ready(&node.order, node.job.as_tenant(), node.facts.as_site())
+                    .await
+                    .expect("it is there");
                 let name = node.job.shared.staged(b"/data/0").expect("a name");
                 let file = node.job.shared.find(&name).expect("a file");
                 let mut bytes = vec![0; expected.len()];
@@ -192,7 +197,7 @@ async fn filled(contents: core::ops::Range<u8>) -> (Node, &'static FramePool) {
 
 async fn put(node: &Node, content: u8) {
     let plan = Transfer::new(1, file(1 << 20)).plan();
-    let room = Room::new(&plan, ProgramId([content; 32]), &node.facts).expect("memory");
+    let room = Room::new(&plan, ProgramId([content; 32]), node.facts.as_site()).expect("memory");
     let coming = node.facts.staging.kept().begin(room, node.facts.retention.next_use()).expect("memory");
     assert!(reserve(&Hold::Loose(coming.room()), &plan).await);
     assert!(coming.finish());

@@ -5,6 +5,10 @@ use core::net::Ipv4Addr;
 
 use super::names::{LocalName, Place, make_ready, read_local_name, read_name};
 use super::{Kind, find};
+use crate::abi::socket::{
+    CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, name, received,
+};
+use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
 use crate::files::pair::PairKind;
@@ -13,10 +17,6 @@ use crate::files::stream::{Shape, Stream};
 use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller, Failure};
 use crate::syscall::Arguments;
-use crate::syscall::abi::socket::{
-    CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, name, received,
-};
-use crate::syscall::abi::time::parse_timespec;
 use crate::syscall::ranges::Ranges;
 use crate::syscall::stream::{How, discard, read_stream, write_stream};
 

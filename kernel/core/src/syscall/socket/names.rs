@@ -6,13 +6,13 @@ use core::net::Ipv4Addr;
 use coppice_hal::paging::Access;
 
 use super::{Kind, find};
+use crate::abi::socket::{
+    AF_INET, AF_UNIX, AF_UNSPEC, NAME_BYTES, NAME_BYTES_MAX, family, name, parse_length, parse_name,
+};
 use crate::errno::Errno;
 use crate::memory::CopyError;
 use crate::process::{Awaited, Caller, Failure, Immediate};
 use crate::syscall::Arguments;
-use crate::syscall::abi::socket::{
-    AF_INET, AF_UNIX, AF_UNSPEC, NAME_BYTES, NAME_BYTES_MAX, family, name, parse_length, parse_name,
-};
 
 /// Whether a name can be so long.
 fn check_length(length: i32) -> Result<(), Errno> {

@@ -3,16 +3,16 @@
 
 use super::names::put_value;
 use super::{Kind, PROTOCOL_TCP, PROTOCOL_UDP, find};
+use crate::abi::socket::{
+    AF_INET, AF_UNIX, LINGER_BYTES, TcpInformation, linger, parse_length, parse_linger, tcp_information,
+};
+use crate::abi::time::{TIME_BYTES, parse_timeval, timeval};
 use crate::errno::Errno;
 use crate::files::pair::{PairEnd, PairKind};
 use crate::files::socket::{Socket, SocketKind};
 use crate::files::socket_options::{Flags, Options};
 use crate::process::{Caller, Immediate};
 use crate::syscall::Arguments;
-use crate::syscall::abi::socket::{
-    AF_INET, AF_UNIX, LINGER_BYTES, TcpInformation, linger, parse_length, parse_linger, tcp_information,
-};
-use crate::syscall::abi::time::{TIME_BYTES, parse_timeval, timeval};
 use crate::syscall::pipe::socket_type;
 
 /// Levels.

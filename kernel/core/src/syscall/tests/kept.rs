@@ -14,6 +14,8 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::Call;
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::io::epoll_event;
+use crate::abi::socket::{NAME_BYTES, name};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::flags;
@@ -21,8 +23,6 @@ use crate::limits::WATCHERS_FREE;
 use crate::net::testing::{End, two_nodes};
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, pattern};
 use crate::quota::Charge;
-use crate::syscall::abi::io::epoll_event;
-use crate::syscall::abi::socket::{NAME_BYTES, name};
 use crate::syscall::ranges::SMALL_PART_BYTES;
 
 /// So often something is made.

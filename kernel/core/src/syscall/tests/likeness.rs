@@ -3,10 +3,10 @@
 
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::signal::SignalAction;
 use crate::errno::Errno;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY};
-use crate::syscall::abi::signal::SignalAction;
 
 const NONBLOCK: u64 = flags::O_NONBLOCK as u64;
 

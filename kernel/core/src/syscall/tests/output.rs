@@ -4,9 +4,9 @@ use coppice_protocol::control::Exit;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::signal::SignalAction;
 use crate::errno::Errno;
 use crate::process::testing::{Bench, pattern};
-use crate::syscall::abi::signal::SignalAction;
 
 #[test]
 fn output_comes_in_order_and_whole() {

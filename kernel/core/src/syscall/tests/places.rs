@@ -7,10 +7,10 @@ use core::mem::offset_of;
 use coppice_protocol::ship::{Call, Location};
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::{u16_at, u32_at, u64_at};
 use crate::errno::Errno;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY};
-use crate::syscall::abi::{u16_at, u32_at, u64_at};
 
 const AT_FDCWD: u64 = (-100_i64).cast_unsigned();
 const AT_EMPTY_PATH: u64 = 0x1000;

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use coppice_protocol::syscalls as nr;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 
+use crate::abi::io::{EPOLL_EVENT_BYTES, PollEntry, epoll_event, parse_epoll_event};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY, READ_ONLY};
-use crate::syscall::abi::io::{EPOLL_EVENT_BYTES, PollEntry, epoll_event, parse_epoll_event};
 
 const IN: u32 = 1;
 const OUT: u32 = 4;

@@ -5,10 +5,10 @@ use alloc::vec;
 use coppice_protocol::control::Exit;
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::signal::SignalAction;
+use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::process::testing::{Bench, MEMORY, READ_ONLY};
-use crate::syscall::abi::signal::SignalAction;
-use crate::syscall::abi::u64_at;
 
 fn error(errno: Errno) -> i64 {
     -i64::from(errno.0)

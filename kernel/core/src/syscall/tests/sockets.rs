@@ -12,11 +12,11 @@ use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{JobNode, NodeId, PsetId};
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::socket::{NAME_BYTES, name, parse_name};
 use crate::errno::Errno;
 use crate::files::{DESCRIPTORS_MAX, OPEN_FILE_BYTES, flags};
 use crate::net::testing::{End, Traces, two_nodes};
 use crate::process::testing::{Bench, MEMORY, pattern};
-use crate::syscall::abi::socket::{NAME_BYTES, name, parse_name};
 
 const STREAM: u64 = 1;
 const NONBLOCK: u64 = flags::O_NONBLOCK as u64;

@@ -7,11 +7,11 @@ use coppice_protocol::control::Exit;
 use coppice_protocol::syscalls as nr;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
 
+use crate::abi::signal::SignalAction;
 use crate::errno::Errno;
 use crate::files::OPEN_FILE_BYTES;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, READ_ONLY, pattern};
-use crate::syscall::abi::signal::SignalAction;
 
 const NONBLOCK: u64 = flags::O_NONBLOCK as u64;
 

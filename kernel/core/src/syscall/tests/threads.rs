@@ -6,10 +6,10 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::Call;
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::io::{EPOLL_EVENT_BYTES, epoll_event};
 use crate::errno::Errno;
 use crate::files::flags::{O_APPEND, O_RDONLY, O_WRONLY};
 use crate::process::testing::{Bench, MEMORY, pattern};
-use crate::syscall::abi::io::{EPOLL_EVENT_BYTES, epoll_event};
 
 const LONG: usize = 3 * BULK_BYTES_MAX + 5;
 const POLLIN: u32 = 1;

@@ -2,12 +2,12 @@
 
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::io::PollEntry;
+use crate::abi::time::timespec;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY};
-use crate::syscall::abi::io::PollEntry;
-use crate::syscall::abi::time::timespec;
 
 fn error(errno: Errno) -> i64 {
     -i64::from(errno.0)

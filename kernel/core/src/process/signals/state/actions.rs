@@ -1,6 +1,7 @@
 //! What is set to be done about a signal.
 
-use super::{SIG_DFL, SIG_IGN, SignalSet, Signals, check};
+use super::{SIG_DFL, SIG_IGN, Signals, check};
+use crate::abi::signal_set::SignalSet;
 
 impl Signals {
     /// Whether a handler is set.

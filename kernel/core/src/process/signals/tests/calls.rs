@@ -9,14 +9,15 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 
 use super::{HANDLER, REAL_TIME, SIGPIPE, SIGUSR1, SIGUSR2, info};
+use crate::abi::signal::{SI_KERNEL, SI_TIMER, SignalAction};
+use crate::abi::signal_set::SIGALRM;
+use crate::abi::time::timespec;
+use crate::abi::{u32_at, u64_at};
 use crate::errno::Errno;
 use crate::executor;
 use crate::process::Caller;
-use crate::process::signals::{SIGALRM, Target};
+use crate::process::signals::Target;
 use crate::process::testing::{Bench, MEMORY};
-use crate::syscall::abi::signal::{SI_KERNEL, SI_TIMER, SignalAction};
-use crate::syscall::abi::time::timespec;
-use crate::syscall::abi::{u32_at, u64_at};
 use crate::syscall::{self, Arguments};
 
 fn error(errno: Errno) -> i64 {
@@ -206,7 +207,7 @@ fn masks_of_calls_end_with_calls_that_nobody_goes_on_with() {
 fn a_stack_without_room_means_a_fault() {
     let bench = Bench::new(&[]);
     set(&bench, SIGUSR1, SignalAction::ONSTACK);
-    let stack = crate::syscall::abi::signal::AlternateStack { address: 0x7000, flags: 0, bytes: 0x10000 };
+    let stack = crate::abi::signal::AlternateStack { address: 0x7000, flags: 0, bytes: 0x10000 };
     let stack = bench.put(0, stack.record().bytes());
     assert_eq!(bench.call(nr::SIGALTSTACK, &[stack, 0]), 0);
     let end = bench.try_call(nr::KILL, &[1002, SIGUSR1.into()]).expect_err("nothing is mapped there");

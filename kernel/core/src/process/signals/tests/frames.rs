@@ -11,9 +11,10 @@ use proptest::prelude::{any, proptest};
 use super::super::frame::{self, BadFrame, FRAME_BYTES, Frame, Return};
 use super::super::outcome::Delivery;
 use super::super::state::{Context, FaultContext};
-use super::{SIGUSR1, SignalSet};
-use crate::syscall::abi::signal::{AlternateStack, SignalAction, SignalInfo};
-use crate::syscall::abi::{u32_at, u64_at};
+use super::SIGUSR1;
+use crate::abi::signal::{AlternateStack, SignalAction, SignalInfo};
+use crate::abi::signal_set::SignalSet;
+use crate::abi::{u32_at, u64_at};
 
 const RESTORER: u64 = 0x41_0000;
 const CONTEXT_AT: usize = 8;

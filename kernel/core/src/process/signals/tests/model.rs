@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::{FIRST, SECOND, THIRD, handled};
-use crate::process::signals::SignalSet;
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::SignalSet;
 use crate::process::signals::{Next, Outcome, Signals, Target};
-use crate::syscall::abi::signal::SignalInfo;
 
 const THREADS: [u32; 3] = [FIRST, SECOND, THIRD];
 

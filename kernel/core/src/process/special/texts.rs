@@ -1,4 +1,4 @@
-//! The texts in `/proc` and `/sys`, and those in `/etc` that the kernel makes.
+//! The texts in `/proc` and `/sys`, and those in `/etc` that the kernel makes: what they say.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,69 +9,15 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap;
 
 use super::excerpt::Excerpt;
-use super::{hosts, proc_self};
+use super::{hosts, limits, own_texts};
+use crate::abi::system::{RELEASE, SYSTEM, VERSION};
+use crate::abi::time::{SECOND_NS, ticks};
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::special::Text;
 use crate::memory::limits::AREAS_MAX;
 use crate::process::{Process, placement};
-use crate::syscall::abi::time::{SECOND_NS, ticks};
-use crate::syscall::system::{RELEASE, SYSTEM, VERSION};
-
-/// Which text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Text {
-    /// `/proc/sys/vm/max_map_count`.
-    AreasMax,
-    /// `/proc/self/auxv`.
-    Auxiliary,
-    /// `/proc/sys/kernel/version`.
-    Build,
-    /// `/proc/self/cmdline`.
-    CommandLine,
-    /// `/sys/devices/system/cpu/online` and its like: the node's, as on Linux, of which the rank may have a part.
-    Cores,
-    /// One that is always the same.
-    Fixed(&'static str),
-    /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
-    HostName,
-    /// `/etc/hosts`.
-    Hosts,
-    /// `/proc/self/limits`.
-    Limits,
-    /// `/proc/loadavg`.
-    Load,
-    /// `/proc/stat`.
-    Machine,
-    /// `/proc/self/maps`.
-    Maps,
-    /// `/proc/meminfo`.
-    Memory,
-    /// `/proc/mounts`.
-    Mounts,
-    /// `/proc/self/mountinfo`.
-    MountInformation,
-    /// `/proc/self/comm`, or a thread's.
-    Name(Option<u32>),
-    /// `/proc/self/statm`.
-    Pages,
-    /// `/proc/cpuinfo`.
-    Processors,
-    /// `/proc/sys/kernel/osrelease`.
-    Release,
-    /// `/proc/sections`, which Linux does not have: the longest section of each core since the text was last read.
-    Sections,
-    /// `/proc/self/stat`, or a thread's.
-    Stat(Option<u32>),
-    /// `/proc/self/status`, or a thread's.
-    Status(Option<u32>),
-    /// `/proc/sys/kernel/ostype`.
-    System,
-    /// `/proc/uptime`.
-    Uptime,
-    /// `/proc/version`.
-    Version,
-}
 
 pub(super) const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
@@ -83,13 +29,13 @@ impl Text {
             Self::Auxiliary => return out.push(&process.space.lock().start().auxiliary),
             Self::Build => format!("{VERSION}\n"),
             Self::Fixed(text) => String::from(text),
-            Self::Limits => crate::syscall::limits::text(process),
+            Self::Limits => limits::text(process),
             Self::Machine => machine(),
             Self::MountInformation => String::from(
                 "1 1 0:1 / / rw,nosuid,nodev - coppice coppice rw\n\
                  2 1 0:25 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw\n",
             ),
-            Self::Pages => proc_self::pages(process),
+            Self::Pages => own_texts::pages(process),
             Self::CommandLine => {
                 return process.identity.arguments.iter().for_each(|text| {
                     out.push(text);
@@ -100,20 +46,20 @@ impl Text {
             Self::HostName => format!("{}\n", hosts::node_name(process.job.node)),
             Self::Hosts => return hosts::write(&process.job.world, out),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
-            Self::Maps => return proc_self::maps(process, out),
+            Self::Maps => return own_texts::maps(process, out),
             Self::Memory => memory(process),
             Self::Mounts => {
                 String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
             }
             Self::Name(thread) => {
-                out.push(&proc_self::name(process, thread));
+                out.push(&own_texts::name(process, thread));
                 return out.push(b"\n");
             }
             Self::Processors => processors(executor::cores()),
             Self::Release => format!("{RELEASE}\n"),
             Self::Sections => sections(),
-            Self::Stat(thread) => return proc_self::stat(process, thread, out),
-            Self::Status(thread) => return proc_self::status(process, thread, out),
+            Self::Stat(thread) => return own_texts::stat(process, thread, out),
+            Self::Status(thread) => return own_texts::status(process, thread, out),
             Self::System => format!("{SYSTEM}\n"),
             Self::Uptime => uptime(process),
             Self::Version => format!("{SYSTEM} version {RELEASE} {VERSION}\n"),

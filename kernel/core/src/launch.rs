@@ -1,5 +1,13 @@
-//! From a launch message to a report.
+//! From a launch message to a report: starting processes, and ending them.
 
+mod kill;
+mod load;
+mod report;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,6 +20,12 @@ use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 
+pub(crate) use self::kill::KillSwitch;
+use self::load::Prepared;
+pub use self::table::ProcessTable;
+
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::SIGKILL;
 use crate::clock;
 use crate::executor::{self, Either};
 use crate::files::locks::Locks;
@@ -20,17 +34,15 @@ use crate::memory::Retention;
 use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::counts::Counts;
-use crate::process::load::{self, Prepared};
 use crate::process::resources::ResourceLimits;
-use crate::process::signals::{SIGKILL, Signals, Target};
-use crate::process::state::Account;
+use crate::process::signals::{Signals, Target};
 use crate::process::timers::Timers;
 use crate::process::trace::{self, Trace};
-use crate::process::{End, Identity, JobOnNode, KillSwitch, NodeFacts, Process, report, thread};
+use crate::process::{Account, End, Identity, JobOnNode, NodeFacts, Process};
 use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
+use crate::thread;
 
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.
@@ -58,7 +70,12 @@ pub(crate) fn launch(
         let facts = Facts { client, job, node, ordered_ns };
         let starting = async {
             entered.map_err(End::not_started)?;
-            facts.job.staging.ready(&order, &facts.job, &facts.node).await.map_err(End::not_started)?;
+            facts
+                .job
+                .staging
+                .ready(&order, facts.job.as_tenant(), facts.node.as_site())
+                .await
+                .map_err(End::not_started)?;
             life.start(&order, facts, &switch, started).await
         };
         let begun = executor::race(switch.killed(), starting).await;
@@ -126,7 +143,7 @@ impl Life {
         let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
         let files = descriptors(&client, &self.seat, &node.quota);
         let process = Arc::new(Process {
-            threads: Arc::new(identity.threads(&order.world)),
+            threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
             timers: Timers::new(),
             locks: Locks::new(&node.quota),
@@ -247,7 +264,7 @@ fn killed(process: &Process, signal: u8) -> End {
 /// What the first thread finds open: the standard streams and PMI.
 fn descriptors(client: &Client, seat: &Seat, quota: &Arc<Quota>) -> Descriptors {
     let mut files = Descriptors::standard(Input::new(client.clone(), quota), quota);
-    let file = Arc::new(OpenFile::object(Object::Pmi(seat.endpoint()), flags::O_RDWR));
+    let file = Arc::new(OpenFile::object(Object::Service(Box::new(seat.endpoint())), flags::O_RDWR));
     // There is room for it.
     let _ = files.replace(PMI_DESCRIPTOR, Descriptor { file, close_on_exec: false });
     files

@@ -11,9 +11,9 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
 
 use super::excerpt::Excerpt;
-use super::proc_text::{PAGE_KIB, cores};
+use super::texts::{PAGE_KIB, cores};
+use crate::abi::time::ticks;
 use crate::process::{Identity, Process, ThreadState};
-use crate::syscall::abi::time::ticks;
 
 fn find(process: &Process, thread: Option<u32>) -> Option<Arc<ThreadState>> {
     process.threads.find(thread.unwrap_or(process.identity.pid))

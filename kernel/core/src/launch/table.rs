@@ -12,17 +12,18 @@ use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::trace::Traced;
 
+use super::{KillSwitch, launch, report, taken_apart};
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default};
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
 use crate::pmi::Pmi;
-use crate::process::job::JobsOnNode;
-use crate::process::signals::{Outcome, SIGCONT, SIGKILL, Target, ends_by_default, stops_by_default};
-use crate::process::{End, Identity, KillSwitch, NodeFacts, Process, launch, report, taken_apart};
+use crate::process::signals::{Outcome, Target};
+use crate::process::{End, Identity, JobsOnNode, NodeFacts, Process};
 use crate::ship::Client;
 use crate::staging;
 use crate::sync::{LockLevel, Mutex};
-use crate::syscall::abi::signal::SignalInfo;
 
 /// Processes between launch and end.
 type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
@@ -102,7 +103,8 @@ impl Processes for ProcessTable {
     }
 
     fn keep(&self, order: Keep, tell: Box<dyn FnOnce(KeepOutcome) + Send>) -> BoxFuture<'static, ()> {
-        Box::pin(staging::keep(order, self.node.clone(), tell))
+        let node = self.node.clone();
+        Box::pin(async move { staging::keep(order, node.as_site(), tell).await })
     }
 
     fn freed(&self) -> BoxFuture<'static, ()> {
@@ -168,8 +170,8 @@ fn ended_by(process: Option<&Process>, switch: &KillSwitch, signal: u8) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use super::KillSwitch;
     use super::ended_by;
-    use crate::process::KillSwitch;
 
     #[test]
     fn a_launch_is_ended_only_by_what_ends_a_program_that_set_nothing() {

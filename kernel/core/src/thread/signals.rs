@@ -9,13 +9,13 @@ use coppice_hal::paging::Access;
 use coppice_hal::user::{extended, vector};
 
 use super::{Over, Thread, Wait};
+use crate::abi::INSTRUCTION_BYTES;
+use crate::abi::signal::{SignalAction, SignalInfo};
 use crate::errno::Errno;
 use crate::memory;
 use crate::process::signals::frame::{self, FRAME_BYTES, Frame, LEGACY_ONLY, Return};
 use crate::process::signals::{Delivery, FaultContext, Next, PAGE_FAULT, Restart};
 use crate::process::{Caller, End, Failure};
-use crate::syscall::INSTRUCTION_BYTES;
-use crate::syscall::abi::signal::{SignalAction, SignalInfo};
 use crate::syscall::check_stack;
 
 /// What the processor says of a page fault.

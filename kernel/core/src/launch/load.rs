@@ -9,7 +9,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal as hal;
-use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Launch;
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::program::{self, ProgramImage};
@@ -19,7 +18,7 @@ use coppice_protocol::text::ByteString;
 use crate::errno::Errno;
 use crate::files::{pipeline::Pipeline, special};
 use crate::memory::{AddressSpace, BesideError, StartInfo};
-use crate::process::{JobOnNode, NodeFacts};
+use crate::process::{JobOnNode, NodeFacts, list_bytes};
 use crate::random;
 use crate::ship::{Client, ProgramFile};
 
@@ -111,11 +110,6 @@ fn space_for(
 /// What the arguments and the environment of a launch take of the heap, bytes.
 pub(super) fn strings_bytes(order: &Launch) -> usize {
     list_bytes(&order.arguments) + list_bytes(&order.environment)
-}
-
-/// What strings take of the heap, bytes.
-pub(super) fn list_bytes(strings: &[ByteString]) -> usize {
-    block_bytes(size_of_val(strings)) + strings.iter().map(|text| block_bytes(text.len())).sum::<usize>()
 }
 
 /// How many ranks of the job there may be on the node.

@@ -8,7 +8,7 @@ use crate::executor::WaitQueue;
 /// Ends a process as if by a signal, wherever it is: its future is dropped at the next point where it waits or an
 /// interrupt takes the core from it. Clones end the same process.
 #[derive(Clone)]
-pub struct KillSwitch(Arc<Shared>);
+pub(crate) struct KillSwitch(Arc<Shared>);
 
 struct Shared {
     /// The signal, 0 as long as nobody wants the process to end.
@@ -24,8 +24,8 @@ impl KillSwitch {
     }
 
     /// Ends the process by this signal (0 is taken for `SIGKILL`). Only the first call counts.
-    pub fn kill(&self, signal: u8) {
-        let signal = if signal == 0 { crate::process::signals::SIGKILL as u8 } else { signal };
+    pub(crate) fn kill(&self, signal: u8) {
+        let signal = if signal == 0 { crate::abi::signal_set::SIGKILL as u8 } else { signal };
         // The first one stays, whoever comes later.
         let _ = self.0.signal.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
         self.0.changed.wake_all();

@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
     use super::write;
-    use crate::files::excerpt::Excerpt;
+    use crate::process::special::excerpt::Excerpt;
 
     fn world(ranges: &[(u32, u32)]) -> World {
         let nodes = ranges.iter().map(|(first, count)| NodeRange { first: NodeId(*first), count: *count }).collect();

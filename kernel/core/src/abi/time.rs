@@ -10,6 +10,15 @@ pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Length of a clock tick as times(2) counts them, ns (`AT_CLKTCK` is 100).
 const TICK_NS: u64 = 10_000_000;
 
+/// How a timer is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TimerSetting {
+    /// When it is up, ns: a time, or how long until then; 0: never.
+    pub(crate) value_ns: u64,
+    /// How long until it is up again, ns; 0: never.
+    pub(crate) interval_ns: u64,
+}
+
 /// `struct timespec`.
 pub(crate) fn timespec(ns: u64) -> Record<TIME_BYTES> {
     Record::new().u64(0, ns / SECOND_NS).u64(8, ns % SECOND_NS)

@@ -9,7 +9,7 @@ use coppice_hal::user::UserThread;
 
 use crate::errno::Errno;
 use crate::process::resources::resource;
-use crate::process::{Caller, Immediate, Process, ThreadState, start_thread};
+use crate::process::{Caller, Immediate, Process, ThreadState};
 
 /// Linux's `CLONE_*` bits.
 mod flag {
@@ -33,7 +33,7 @@ mod flag {
 /// clone(2) of a thread; its id. `None`: it was to be a process, which cannot be made. Flags without a meaning here
 /// (`CLONE_SYSVSEM`, `CLONE_DETACHED`, `CLONE_UNTRACED`, `CLONE_PTRACE`, `CLONE_IO`) and the signal at its end are
 /// ignored, as Linux ignores them for threads.
-pub(crate) fn clone(process: &Arc<Process>, thread: &ThreadState, user: &mut UserThread) -> Option<Immediate> {
+pub(super) fn clone(process: &Arc<Process>, thread: &ThreadState, user: &mut UserThread) -> Option<Immediate> {
     let flags = user.regs.rdi;
     if flags & flag::THREAD == 0 {
         return None;
@@ -82,7 +82,7 @@ fn make(caller: Caller<'_>, process: &Arc<Process>, flags: u64, user: &mut UserT
     if flags & flag::SETTLS != 0 {
         new.regs.fs_base = tls;
     }
-    if let Err(errno) = start_thread(Arc::clone(process), child, new) {
+    if let Err(errno) = super::start(Arc::clone(process), child, new) {
         process.signals.lock().leave(tid);
         return Err(errno.into());
     }

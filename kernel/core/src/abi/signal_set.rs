@@ -48,9 +48,9 @@ impl SignalSet {
     /// No signal.
     pub(crate) const NONE: Self = Self(0);
     /// Those that stop the process by default.
-    pub(super) const STOPPING: Self = Self::of_all(&[SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU]);
+    pub(crate) const STOPPING: Self = Self::of_all(&[SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU]);
     /// Those that do nothing by default.
-    pub(super) const IGNORED: Self = Self::of_all(&[SIGCHLD, SIGCONT, SIGURG, SIGWINCH]);
+    pub(crate) const IGNORED: Self = Self::of_all(&[SIGCHLD, SIGCONT, SIGURG, SIGWINCH]);
     /// Those that a thread causes by what it does: taken before all others.
     const SYNCHRONOUS: Self = Self::of_all(&[SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS]);
 

@@ -11,17 +11,17 @@ use coppice_protocol::syscalls as nr;
 use spin::Mutex;
 
 use super::{Over, Thread};
-use crate::syscall;
+use crate::abi::INSTRUCTION_BYTES;
 
 impl Thread {
     /// `rax` and `rip`.
-    pub(in crate::process) fn position(&self) -> (u64, u64) {
+    pub(crate) fn position(&self) -> (u64, u64) {
         (self.user.regs.rax, self.user.regs.rip)
     }
 
     /// Makes one call as the program would, to its end. Handlers that run meanwhile do nothing but return; `handled`
     /// gets what each found in its registers.
-    pub(in crate::process) async fn make(
+    pub(crate) async fn make(
         &mut self,
         number: u64,
         arguments: [u64; 6],
@@ -36,7 +36,7 @@ impl Thread {
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let regs = &mut self.user.regs;
         // As the processor leaves them: behind the instruction.
-        let after = regs.rip + syscall::INSTRUCTION_BYTES;
+        let after = regs.rip + INSTRUCTION_BYTES;
         (regs.rax, regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9, regs.rip) =
             (number, rdi, rsi, rdx, r10, r8, r9, after);
         loop {
@@ -56,7 +56,7 @@ impl Thread {
             if self.user.regs.rip == after {
                 return Ok(self.user.regs.rax);
             }
-            if self.user.regs.rip.abs_diff(after) > syscall::INSTRUCTION_BYTES {
+            if self.user.regs.rip.abs_diff(after) > INSTRUCTION_BYTES {
                 handled.lock().push(self.user.regs);
                 // Its `ret` takes the restorer's address.
                 self.user.regs.rsp += 8;
@@ -64,7 +64,7 @@ impl Thread {
                 continue;
             }
             // It was rewound, so the program makes it again.
-            assert_eq!((self.user.regs.rip, self.user.regs.rax), (after - syscall::INSTRUCTION_BYTES, number));
+            assert_eq!((self.user.regs.rip, self.user.regs.rax), (after - INSTRUCTION_BYTES, number));
             self.user.regs.rip = after;
         }
     }

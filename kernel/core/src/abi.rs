@@ -1,14 +1,19 @@
-//! Linux's x86-64 structures as bytes, written and read field by field: nothing is transmuted, padding is zero.
+//! Linux's x86-64 ABI as numbers and bytes: what calls, processes and files have to agree on with programs, and so the
+//! floor below all of them. Structures are written and read field by field: nothing is transmuted, padding is zero.
 //!
 //! The tests beside each structure compare every field's place with the host's own C library.
 
 pub(crate) mod futex;
 pub(crate) mod io;
 pub(crate) mod signal;
+pub(crate) mod signal_set;
 pub(crate) mod socket;
 pub(crate) mod status;
 pub(crate) mod system;
 pub(crate) mod time;
+
+/// Length of the `syscall` instruction, bytes.
+pub(crate) const INSTRUCTION_BYTES: u64 = 2;
 
 /// A structure of `N` bytes under construction; what is not set is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use coppice_hal::paging::{Access, TableHandle};
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
+use crate::abi::INSTRUCTION_BYTES;
 use crate::errno::Errno;
 use crate::executor::{self, Section, TASK_BYTES, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
@@ -27,6 +28,7 @@ use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadSt
 use crate::quota::Charge;
 use crate::syscall::{self, Arguments, Futex, Memory};
 
+mod clone;
 mod signals;
 #[cfg(test)]
 mod testing;
@@ -36,7 +38,7 @@ use signals::page_fault;
 use traced::Tracing;
 
 /// A thread that runs.
-pub(super) struct Thread {
+pub(crate) struct Thread {
     process: Arc<Process>,
     state: Arc<ThreadState>,
     /// Where calls are counted on this core.
@@ -84,7 +86,7 @@ enum Wait {
 
 /// Why a thread does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(crate) enum Over {
     /// The process ends.
     Process(End),
     /// The thread ends, with this status.
@@ -116,7 +118,7 @@ fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin
 }
 
 /// Size of a thread's future, bytes.
-pub(super) const LIFE_BYTES: usize = size_of_output(life);
+pub(crate) const LIFE_BYTES: usize = size_of_output(life);
 
 const fn size_of_output<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
     size_of::<F>()
@@ -159,7 +161,7 @@ async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) 
 }
 
 impl Thread {
-    pub(super) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
+    pub(crate) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
         let table = process.space.lock().table().handle();
         let mut thread = Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None };
@@ -324,7 +326,7 @@ impl Thread {
                 Ok(Futex::Sleeps { until_ns, always }) => Some(Wait::Sleep { until_ns, always }),
                 Err(trouble) => self.face(trouble),
             },
-            Ok(nr::CLONE) => match syscall::clone(&self.process, &self.state, &mut self.user) {
+            Ok(nr::CLONE) => match clone::clone(&self.process, &self.state, &mut self.user) {
                 Some(result) => self.settle(result),
                 None => self.immediate(number),
             },
@@ -437,7 +439,7 @@ impl Thread {
         match self.process.fetch(fetch).await {
             Fetched::Ready => {
                 self.counts.undo(self.user.regs.rax);
-                self.user.regs.rip = self.user.regs.rip.wrapping_sub(syscall::INSTRUCTION_BYTES);
+                self.user.regs.rip = self.user.regs.rip.wrapping_sub(INSTRUCTION_BYTES);
                 None
             }
             Fetched::Failed(..) => {

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::abi::io::push_dirent;
 use crate::errno::Errno;
-use crate::syscall::abi::io::push_dirent;
 
 /// See this module. Entries are added from the first one on, and are only kept as far as they are wanted.
 pub(crate) struct Listing {

@@ -4,22 +4,21 @@
 
 use alloc::sync::Arc;
 
+use super::readiness::Watchers;
+use crate::abi::signal_set::SignalSet;
+use crate::quota::Quota;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-use super::SignalSet;
-use crate::files::readiness::Watchers;
-use crate::quota::Quota;
-
 /// See this module.
-pub(crate) struct Board {
+pub(crate) struct SignalBoard {
     /// What is pending for the process or any of its threads.
     pending: AtomicU64,
     /// Who is told when a signal comes.
     pub(crate) watchers: Watchers,
 }
 
-impl Board {
-    pub(super) fn new(quota: &Arc<Quota>) -> Self {
+impl SignalBoard {
+    pub(crate) fn new(quota: &Arc<Quota>) -> Self {
         Self { pending: AtomicU64::new(0), watchers: Watchers::new(quota) }
     }
 
@@ -29,7 +28,7 @@ impl Board {
     }
 
     /// Says what is pending now, and, if a signal `came`, tells those who want to know.
-    pub(super) fn post(&self, pending: SignalSet, came: bool) {
+    pub(crate) fn post(&self, pending: SignalSet, came: bool) {
         self.pending.store(pending.0, Ordering::Release);
         if came {
             self.watchers.notify();
@@ -37,8 +36,8 @@ impl Board {
     }
 }
 
-impl core::fmt::Debug for Board {
+impl core::fmt::Debug for SignalBoard {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Board({:?})", self.pending())
+        write!(f, "SignalBoard({:?})", self.pending())
     }
 }

@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::ship::ProgramFile;
 
 /// Reads the program's own file, by its pages. `length` bytes are charged already.
-pub(super) async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+pub(crate) async fn read_program(process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
     const PAGE: u64 = coppice_hal::addr::PAGE_BYTES as u64;
     let identity = &process.identity;
     if offset >= identity.program_bytes {

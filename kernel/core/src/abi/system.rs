@@ -2,6 +2,13 @@
 
 use super::{Record, time};
 
+/// uname(2)'s name of the system: whose ABI this is.
+pub(crate) const SYSTEM: &str = "Linux";
+/// The release of Linux whose ABI this is; C libraries refuse to run on old ones.
+pub(crate) const RELEASE: &str = "6.1.0-coppice";
+/// What it really is.
+pub(crate) const VERSION: &str = concat!("Coppice ", env!("CARGO_PKG_VERSION"));
+
 /// Length of a field of `struct utsname`, bytes, terminating zero included.
 const UTSNAME_FIELD_BYTES: usize = 65;
 /// Length of `struct utsname`, bytes.
