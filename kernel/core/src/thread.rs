@@ -301,7 +301,7 @@ impl Thread {
 
     /// Makes the call in the registers if it asks for nothing but a fact about the process: the shortest way there is.
     /// Counts the call, whatever it is.
-    #[inline]
+    #[inline(always)]
     fn fact(&mut self) -> bool {
         let number = self.user.regs.rax;
         self.counts.made(number);
@@ -310,6 +310,7 @@ impl Thread {
     }
 
     /// Makes the call in the registers, which was counted and is no fact, if it need not wait.
+    #[inline(always)]
     fn system_call(&mut self) -> Option<Wait> {
         let caller = Caller { process: &self.process, thread: &self.state };
         let number = self.user.regs.rax;

@@ -13,22 +13,27 @@ use crate::process::{Awaited, Caller, Failure, Identity, Immediate};
 mod facts {
     use super::{Caller, Identity};
 
+    #[inline]
     pub(super) fn getpid(caller: Caller<'_>) -> u32 {
         caller.process.identity.pid
     }
 
+    #[inline]
     pub(super) fn gettid(caller: Caller<'_>) -> u32 {
         caller.thread.tid
     }
 
+    #[inline]
     pub(super) fn getppid(_: Caller<'_>) -> u32 {
         Identity::PARENT
     }
 
+    #[inline]
     pub(super) fn getuid(caller: Caller<'_>) -> u32 {
         caller.process.identity.user
     }
 
+    #[inline]
     pub(super) fn getgid(caller: Caller<'_>) -> u32 {
         caller.process.identity.group
     }

@@ -90,8 +90,9 @@ impl UserThread {
     }
 
     /// Gives the core to the thread in the address space of `table` until it comes back.
+    // On the way of every call, from one loop for threads that are traced and one for all others.
     #[cfg(target_os = "none")]
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, table: &TableHandle) -> UserExit {
         if self.regs.rip >= USER_END {
             return BAD_ADDRESS;
