@@ -4,6 +4,7 @@ mod clusters;
 mod files;
 mod jobs;
 mod links;
+mod logs;
 mod programs;
 mod streams;
 
@@ -63,6 +64,9 @@ impl Api {
             .route("/v1/jobs/{job}", get(jobs::show))
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
+            .route("/v1/jobs/{job}/attach", get(streams::attach))
+            .route("/v1/jobs/{job}/log", get(logs::log))
+            .route("/v1/jobs/{job}/wait", get(logs::wait))
             .route("/v1/jobs/{job}/input", put(streams::input))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))

@@ -34,6 +34,8 @@ fn submission() -> Submission {
         staged: Vec::new(),
         stage_program: ProgramStaging::default(),
         scheme: Scheme::default(),
+        detached: false,
+        keep_output: None,
     }
 }
 

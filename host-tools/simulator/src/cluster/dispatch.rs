@@ -66,7 +66,10 @@ impl World {
         let soon_ns = self.random.delay(HOST_NS_MAX);
         self.see_order(&order);
         match order {
-            Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
+            Order::FindAccelerator => {
+                self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg)));
+                self.kept_begins();
+            }
             Order::StartFabric(incarnation, links) => {
                 self.host.fabric = Some(incarnation);
                 if let Some(link) = self.link_orders.begin(links) {
@@ -119,6 +122,7 @@ impl World {
                 }
                 self.plant(soon_ns, PlantEvent::Program { job, found });
             }
+            Order::Keep(order) => self.keep(order),
             Order::Boot(personality) => self.switch_on(*personality),
             Order::KillMachine(node) => self.machine_ends(node, "killed"),
         }

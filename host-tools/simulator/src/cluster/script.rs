@@ -69,6 +69,8 @@ impl Script {
             staged: Vec::new(),
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
+            detached: false,
+            keep_output: None,
         }
     }
 
