@@ -42,7 +42,6 @@ use std::time::Instant;
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::link::LinkShape;
-use coppice_api::output::{OutputCut, OutputView};
 use coppice_api::paths::ClusterPaths;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
 use coppice_protocol::psets::PsetTable;
@@ -64,6 +63,7 @@ pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
+use crate::output::OutputOrder;
 use crate::plant::{HelperEvent, Plant, PlantEvent};
 use crate::records::{Record, Records, Recovered, Storage, What};
 use crate::scheduler::Scheduler;
@@ -197,14 +197,11 @@ impl<P: Plant> Controller<P> {
             let reason = "the service node ended while the job was under way".to_owned();
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
             let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason), retention: None, pages_touched: None };
-            // If there is a log, what is in it is found by who keeps logs.
-            if let Some(output) = storage.job(job)?.and_then(|found| found.job.output) {
-                let cut = Some(OutputCut::ServiceNode);
-                let output = OutputView { bytes: Some(0), cut, ..output };
-                storage.write(&Record { at_ns, what: What::Output(job, output) })?;
-            }
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
+        }
+        for job in self.records.storage().jobs_with_open_logs()? {
+            self.plant.keep(OutputOrder::Look(job));
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use coppice_api::ras::{RasQuery, RasView};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::logs::LogFiles;
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
@@ -35,6 +36,7 @@ pub struct Api {
     store: ProgramStore,
     imports: Arc<Semaphore>,
     files: HostFiles,
+    logs: LogFiles,
     connections: Connections,
     /// Counts orders that are given up when whoever gave them is gone.
     requests: Arc<AtomicU64>,
@@ -48,7 +50,15 @@ impl Api {
     #[must_use]
     pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
-        Self { events, store, imports, files: HostFiles::default(), connections, requests: Arc::default() }
+        Self {
+            events,
+            store,
+            imports,
+            files: HostFiles::default(),
+            logs: LogFiles::default(),
+            connections,
+            requests: Arc::default(),
+        }
     }
 
     /// All that can be asked.

@@ -223,7 +223,16 @@ pub const LOG_RECORD_BYTES_MAX: usize = coppice_protocol::pset::MESSAGE_BYTES_MA
 pub const LOG_MERGED_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a log that are read at a time, about.
-pub const LOG_READ_BYTES: usize = 256 * 1024;
+pub const LOG_READ_BYTES: usize = 128 * 1024;
+
+/// Parts of a log that wait for the connection of whoever reads it, besides the one that is being sent.
+pub const LOG_PARTS_MAX: usize = 1;
+
+/// Threads that read logs of output; further readers wait.
+pub const LOG_THREADS_MAX: usize = 8;
+
+/// For them the limit of open files has room.
+const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_LOG_THREADS as usize == LOG_THREADS_MAX);
 
 /// What is read of a log becomes frames of a stream.
 const _: () = assert!(LOG_RECORD_BYTES_MAX <= coppice_api::limits::STREAM_FRAME_BYTES_MAX);

@@ -32,6 +32,8 @@ pub enum OutputOrder {
     Append(OutputPiece),
     /// A job has ended → [`OutputEvent::Closed`].
     Close(JobId),
+    /// Look what is in the log of a job that an earlier service node had → [`OutputEvent::Closed`].
+    Look(JobId),
 }
 
 /// Something that a job wrote.
@@ -68,7 +70,7 @@ pub enum OutputEvent {
         /// In words.
         why: String,
     },
-    /// Nothing more is written to the log, which may have been begun by an earlier service node.
+    /// Nothing more is written to the log.
     Closed(Summary),
     /// The log is removed to make room for others.
     GivenBack,

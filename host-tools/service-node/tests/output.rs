@@ -161,26 +161,30 @@ fn a_cluster_goes_down_when_all_is_kept_or_that_takes_too_long() {
 }
 
 #[test]
-fn what_an_earlier_service_node_left_is_recorded_once() {
+fn what_an_earlier_service_node_left_is_looked_at_and_recorded() {
     let mut cluster = Cluster::up(1, 1);
-    let (left, whole) = (cluster.submit(detached()).expect("accepted"), Summary { bytes: 9, ..Summary::default() });
-    cluster.end(left);
+    let closed = cluster.submit(detached()).expect("accepted");
+    write(&mut cluster, closed, 9);
+    cluster.end(closed);
+    let whole = output(&mut cluster, closed);
+    cluster.behaviour.keeps_output = false;
+    let ended = cluster.submit(detached()).expect("accepted");
+    cluster.end(ended);
     let running = cluster.submit(detached()).expect("accepted");
     let mut cluster = cluster.restarted();
-    let unknown = OutputView { bytes: Some(0), cut: Some(OutputCut::ServiceNode), ..OutputView::limited(LIMIT) };
-    assert_eq!(output(&mut cluster, running), unknown);
-    let closed = |job, summary| Event::Plant(PlantEvent::Output { job, event: OutputEvent::Closed(summary) });
-    let found = Summary { cut: Some(OutputCut::ServiceNode), ..whole };
-    cluster.event(closed(running, found));
-    assert_eq!(output(&mut cluster, running), found.view(LIMIT));
-    // One that was closed and could not say so in its log is known better.
-    let before = output(&mut cluster, left);
-    cluster.event(closed(left, found));
-    cluster.event(closed(JobId(77), found));
-    assert_eq!(output(&mut cluster, left), before);
-    cluster.event(Event::Plant(PlantEvent::Output { job: left, event: OutputEvent::GivenBack }));
-    assert!(output(&mut cluster, left).given_back);
-    let refused = cluster.ask(|answer| Request::Log(left, answer)).expect_err("given back");
+    let bytes = [ended, running].map(|id| cluster.ask_only(|answer| Request::Job(id, answer)).expect("job").job.output);
+    assert!(bytes.iter().all(|output| output.is_some_and(|output| output.bytes.is_none())), "not known yet: {bytes:?}");
+    let found = Summary { bytes: 7, ..Summary::default() };
+    cluster.behaviour.left.insert(ended, found);
+    cluster.settle();
+    assert_eq!((output(&mut cluster, closed), output(&mut cluster, ended)), (whole, found.view(LIMIT)));
+    let nothing = OutputView { bytes: Some(0), cut: Some(OutputCut::ServiceNode), ..OutputView::limited(LIMIT) };
+    assert_eq!(output(&mut cluster, running), nothing);
+    let of = |job, event| Event::Plant(PlantEvent::Output { job, event });
+    cluster.event(of(JobId(77), OutputEvent::Closed(found)));
+    cluster.event(of(closed, OutputEvent::GivenBack));
+    assert!(output(&mut cluster, closed).given_back);
+    let refused = cluster.ask(|answer| Request::Log(closed, answer)).expect_err("given back");
     assert!(refused.status == 404 && refused.message.contains("removed to make room"), "{}", refused.message);
     let unkept = cluster.submit(job(1)).expect("accepted");
     let refused = cluster.ask(|answer| Request::Log(unkept, answer)).expect_err("not kept");

@@ -98,6 +98,30 @@ fn a_full_disk_cuts_a_log_and_the_job_goes_on() {
     assert_is_cut("in another life");
 }
 
+/// Whatever became of the file of a log: what is missing is said.
+#[test]
+fn a_damaged_log_is_not_taken_for_a_whole_one() {
+    let cluster = Cluster::up(1);
+    let bytes = 500_000;
+    let job = detach(&cluster, &arguments(&[], bytes, 0, false));
+    let _ = waited(&cluster, job);
+    let path = cluster.home_path().join("state/default/output/1.log");
+    let log = std::fs::read(&path).expect("a log");
+    let refused = |log: &[u8], words: &[&str]| {
+        std::fs::write(&path, log).expect("written");
+        let ran = cluster.coppice(&["logs", "--stream", "stdout", "1"]).refused(words);
+        assert!(ran.stdout.len() < bytes && said(0, false, bytes).starts_with(&ran.stdout), "{}", ran.stdout.len());
+    };
+    let mut changed = log.clone();
+    changed[log.len() / 2] ^= 1;
+    refused(&changed, &["log of job 1", "damaged"]);
+    refused(&log[..log.len() / 2], &["log of job 1", "damaged"]);
+    std::fs::remove_file(&path).expect("removed");
+    let _ = cluster.coppice(&["logs", "1"]).refused(&["log of job 1 was removed", "1.log"]);
+    std::fs::write(&path, &log).expect("written");
+    assert!(cluster.coppice(&["logs", "1"]).success().stdout == said(0, false, bytes));
+}
+
 /// The oldest logs go when there are too many, and whoever asks for them is told so.
 #[test]
 fn old_logs_make_room() {

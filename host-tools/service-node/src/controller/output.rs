@@ -128,12 +128,9 @@ impl<P: Plant> Controller<P> {
     }
 
     fn log_closed(&mut self, id: JobId, summary: &Summary, now: Now) {
-        let is_ours = self.logs.0.contains_key(&id);
-        // What is found of a log that was already closed, and only lacks its end for want of room, is no news.
-        let is_news =
-            |output: &OutputView| is_ours || output.bytes.is_none() || output.cut == Some(OutputCut::ServiceNode);
-        if let Some(output) = self.recorded_output(id).filter(is_news) {
-            self.records.add(What::Output(id, summary.view(output.limit)), now);
+        if let Some(OutputView { limit, given_back, .. }) = self.recorded_output(id) {
+            let output = OutputView { given_back, ..summary.view(limit) };
+            self.records.add(What::Output(id, output), now);
         }
         // Only now: who waits for that sees what is recorded.
         if let Some(state) = self.logs.0.remove(&id) {

@@ -200,6 +200,18 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Jobs whose output was to be kept, and of which it is not recorded how much of it is.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
+        let sql = "SELECT job FROM jobs WHERE output IS NOT NULL AND json_extract(output, '$.bytes') IS NULL
+                   ORDER BY job";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| row.get("job").map(|job| JobId(from_sql(job))))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// The newest jobs, the newest last.
     ///
     /// # Errors

@@ -3,22 +3,39 @@
 //! A log is read on threads, some of it at a time, and as fast as the connection takes it. Who reads a log holds up
 //! nobody: the job does not know of him.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use coppice_api::body::ChannelBody;
 use coppice_api::job::JobView;
 use coppice_api::output::{LogQuery, given_back};
+use coppice_api::shown;
 use coppice_api::stream::{JobEvent, encode_event};
 use coppice_protocol::ids::JobId;
 use hyper::body::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{KeptLog, Refused, Request};
-use crate::limits::{HOST_FILE_TIME_MAX, STREAM_PIECES_MAX};
+use crate::host_files::HostFiles;
+use crate::limits::{HOST_FILE_TIME_MAX, LOG_PARTS_MAX, LOG_THREADS_MAX};
 use crate::output::LogState;
 use crate::output::read::{Part, Position, ReadError, Wanted, read};
+
+/// Threads for logs, of which all that are read at a time wait for their turn.
+#[derive(Clone, Debug)]
+pub(super) struct LogFiles {
+    files: HostFiles,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for LogFiles {
+    fn default() -> Self {
+        Self { files: HostFiles::default(), turns: Arc::new(Semaphore::new(LOG_THREADS_MAX)) }
+    }
+}
 
 /// The end of a job, as soon as it has ended.
 pub(super) async fn wait(State(api): State<Api>, Number(job): Number<u64>) -> Answered<JobView> {
@@ -35,7 +52,7 @@ pub(super) async fn log(
     api.connections.expect_watcher()?;
     let job = JobId(job);
     let log = api.ask(|answer| Request::Log(job, answer)).await?;
-    let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
+    let (pieces, body) = ChannelBody::new(LOG_PARTS_MAX);
     tokio::spawn(async move { pump(&api, job, log, query, &pieces).await });
     Ok(Body::new(body).into_response())
 }
@@ -97,6 +114,15 @@ async fn all_of(
     })
 }
 
+/// Why a log is not there that was.
+async fn why_gone(api: &Api, job: JobId, log: &KeptLog) -> String {
+    match api.ask(|answer| Request::Log(job, answer)).await {
+        Ok(_) => format!("the log of job {job} was removed: there is no '{}'", shown(&log.path)),
+        // It made room for others just now.
+        Err(refused) => refused.message,
+    }
+}
+
 /// What comes next in a log that is so far.
 async fn part(
     api: &Api,
@@ -112,14 +138,16 @@ async fn part(
     }
     let path = log.path.clone();
     let what = format!("the log of job {job}");
-    let done = api.files.work(&what, HOST_FILE_TIME_MAX, move || read(&path, from, end, wanted)).await;
+    // The semaphore is never closed; were it, going on without it does no harm.
+    let _turn = api.logs.turns.acquire().await;
+    let done = api.logs.files.work(&what, HOST_FILE_TIME_MAX, move || read(&path, from, end, wanted)).await;
     match done.map_err(|refused| refused.message)? {
         Ok(part) => Ok(part),
         // Without output there is no file.
         Err(ReadError::Absent) if log.output.bytes.unwrap_or(0) == 0 && from == Position::default() => {
             Ok(Part { frames: Vec::new(), position: from, is_all: true })
         }
-        Err(ReadError::Absent) => Err(given_back(job.0)),
+        Err(ReadError::Absent) => Err(why_gone(api, job, log).await),
         Err(error) => Err(format!("cannot read the log of job {job}: {error}")),
     }
 }

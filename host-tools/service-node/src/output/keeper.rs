@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,7 +16,7 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc;
 
 use super::log::{Log, finish};
-use super::{OutputEvent, OutputOrder, OutputPiece, log_path};
+use super::{OutputEvent, OutputOrder, OutputPiece, Summary, log_path};
 use crate::controller::Event;
 use crate::limits::LOG_MERGED_BYTES_MAX;
 use crate::plant::PlantEvent;
@@ -75,12 +76,7 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
         found.sort_unstable();
         for (_, job) in found {
             match finish(&log_path(&self.directory, job)) {
-                Ok((length, left)) => {
-                    self.closed.push_back((job, length));
-                    if let Some(summary) = left {
-                        (self.report)(job, OutputEvent::Closed(summary));
-                    }
-                }
+                Ok((length, _)) => self.closed.push_back((job, length)),
                 Err(error) => tracing::warn!(job = job.0, %error, "cannot look at a log of output"),
             }
         }
@@ -107,6 +103,10 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
                 }
                 OutputOrder::Close(job) => {
                     self.close(job);
+                    None
+                }
+                OutputOrder::Look(job) => {
+                    self.look(job);
                     None
                 }
             };
@@ -155,6 +155,18 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
             self.closed.push_back((job, length));
         }
         (self.report)(job, OutputEvent::Closed(summary));
+    }
+
+    fn look(&mut self, job: JobId) {
+        let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };
+        let found = match finish(&log_path(&self.directory, job)) {
+            Ok((_, summary)) => summary,
+            // Nothing was written, or what there was made room for others and there was no time to say so.
+            Err(error) if error.kind() == ErrorKind::NotFound => nothing,
+            // It may be readable later.
+            Err(error) => return tracing::warn!(job = job.0, %error, "cannot look at a log of output"),
+        };
+        (self.report)(job, OutputEvent::Closed(found));
     }
 
     /// Makes room for so many bytes more and so many files. False: there is none.

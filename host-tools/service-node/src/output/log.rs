@@ -136,15 +136,15 @@ impl Log {
 }
 
 /// Finishes a log that an earlier service node may have left in the middle of something: it ends behind the last record
-/// that is whole. Gives its length; and what is in it, if it had no end.
+/// that is whole. Gives its length, and what is in it.
 ///
 /// # Errors
 /// It cannot be read or written.
-pub fn finish(path: &Path) -> io::Result<(u64, Option<Summary>)> {
+pub fn finish(path: &Path) -> io::Result<(u64, Summary)> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();
-    if has_end(&mut file, length)? {
-        return Ok((length, None));
+    if let Some(summary) = end_of(&mut file, length)? {
+        return Ok((length, summary));
     }
     file.seek(SeekFrom::Start(0))?;
     let (mut summary, mut whole) = (Summary::default(), 0);
@@ -169,16 +169,19 @@ pub fn finish(path: &Path) -> io::Result<(u64, Option<Summary>)> {
     // If there is no room for it the next service node looks again.
     if file.write_all(&words).is_err() {
         file.set_len(whole)?;
-        return Ok((whole, Some(summary)));
+        return Ok((whole, summary));
     }
-    Ok((whole + words.len() as u64, Some(summary)))
+    Ok((whole + words.len() as u64, summary))
 }
 
-/// Whether a log ends as one does that is whole.
-fn has_end(file: &mut File, length: u64) -> io::Result<bool> {
-    let Some(end) = length.checked_sub(END_BYTES) else { return Ok(false) };
+/// What a log that is whole says at its end.
+fn end_of(file: &mut File, length: u64) -> io::Result<Option<Summary>> {
+    let Some(end) = length.checked_sub(END_BYTES) else { return Ok(None) };
     file.seek(SeekFrom::Start(end))?;
-    Ok(matches!(next(file, END_BYTES)?, Next::Record(Record::End(_), END_BYTES)))
+    Ok(match next(file, END_BYTES)? {
+        Next::Record(Record::End(summary), END_BYTES) => Some(summary),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -222,7 +225,7 @@ mod tests {
             if size > 0 {
                 assert_eq!(output(&home), pieces.concat()[..summary.bytes as usize]);
                 assert!(is_whole || limit - length < 20, "{limit} {length}: there was room");
-                assert_eq!(finish(&home.path().join("1.log")).expect("sound"), (length, None));
+                assert_eq!(finish(&home.path().join("1.log")).expect("sound"), (length, summary));
             }
         }
     }
@@ -243,12 +246,12 @@ mod tests {
         drop(log);
         for torn in 0..=whole.len() {
             fs::write(&path, &whole[..torn]).expect("written");
-            let (_, summary) = finish(&path).expect("done");
+            let found = finish(&path).expect("done");
             let kept = output(&home);
             assert!(b"abcdefgh".starts_with(&kept[..]));
             let cut = Some(OutputCut::ServiceNode);
-            assert_eq!(summary, Some(Summary { bytes: kept.len() as u64, dropped: 0, cut }));
-            assert_eq!(finish(&path).expect("done").1, None, "once");
+            assert_eq!(found.1, Summary { bytes: kept.len() as u64, dropped: 0, cut });
+            assert_eq!(finish(&path).expect("done"), found, "it has its end now");
         }
         assert_eq!(output(&home), b"abcdefgh");
     }

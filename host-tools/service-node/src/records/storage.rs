@@ -66,6 +66,12 @@ pub trait Storage: Debug + Send {
     /// [`DatabaseError`].
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError>;
 
+    /// Jobs of whose log it is not recorded what is in it.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError>;
+
     /// The newest jobs, the newest last.
     ///
     /// # Errors
@@ -160,6 +166,9 @@ impl Storage for Database {
     }
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         Self::unfinished_jobs(self)
+    }
+    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
+        Self::jobs_with_open_logs(self)
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         Self::jobs(self, limit)

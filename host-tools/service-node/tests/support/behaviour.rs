@@ -55,6 +55,8 @@ pub(crate) struct Behaviour {
     pub(crate) io_nodes_answer: bool,
     /// What jobs write is kept.
     pub(crate) keeps_output: bool,
+    /// What an earlier keeper of logs has left.
+    pub(crate) left: BTreeMap<JobId, Summary>,
     /// Bytes that are kept of each job, at most.
     pub(crate) kept_max: u64,
     /// What is found when programs are looked at; none: nothing, yet.
@@ -89,6 +91,7 @@ impl Default for Behaviour {
             fabric_answers: true,
             io_nodes_answer: true,
             keeps_output: true,
+            left: BTreeMap::new(),
             kept_max: u64::MAX,
             program: Some(Ok(Found::Sound)),
             machines_end: true,
@@ -194,6 +197,10 @@ impl Behaviour {
                 }
                 events.push(OutputEvent::Taken { pset: *pset, bytes, length: summary.bytes });
                 (*job, events)
+            }
+            OutputOrder::Look(job) => {
+                let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };
+                (*job, vec![OutputEvent::Closed(self.left.get(job).copied().unwrap_or(nothing))])
             }
             OutputOrder::Close(job) => (*job, vec![OutputEvent::Closed(self.kept.remove(job).expect("an open log"))]),
         };

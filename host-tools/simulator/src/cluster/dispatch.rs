@@ -66,10 +66,7 @@ impl World {
         let soon_ns = self.random.delay(HOST_NS_MAX);
         self.see_order(&order);
         match order {
-            Order::FindAccelerator => {
-                self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg)));
-                self.kept_begins();
-            }
+            Order::FindAccelerator => self.plant(soon_ns, PlantEvent::Accelerator(Ok(Accelerator::Tcg))),
             Order::StartFabric(incarnation, links) => {
                 self.host.fabric = Some(incarnation);
                 if let Some(link) = self.link_orders.begin(links) {

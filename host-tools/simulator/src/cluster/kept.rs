@@ -21,8 +21,8 @@ const SLOW_PER_MILLE: u64 = 10;
 pub(super) struct Kept {
     /// Logs of jobs under way.
     open: BTreeMap<JobId, Summary>,
-    /// What a service node that died left behind.
-    left: Vec<(JobId, Summary)>,
+    /// Of those that have ended, or lost their service node.
+    closed: BTreeMap<JobId, Summary>,
     /// When it has done all it was told, ns.
     until_ns: u64,
 }
@@ -59,9 +59,18 @@ impl World {
                 self.kept_says(job, OutputEvent::Taken { pset: piece.pset, bytes: piece.bytes.len(), length });
             }
             OutputOrder::Close(job) => match self.kept.open.remove(&job) {
-                Some(summary) => self.kept_says(job, OutputEvent::Closed(summary)),
+                Some(summary) => {
+                    self.kept.closed.insert(job, summary);
+                    self.kept_says(job, OutputEvent::Closed(summary));
+                }
                 None => self.violate(format!("the log of job {job}, which has none, is closed")),
             },
+            OutputOrder::Look(job) => {
+                self.trace.count("logs looked at that a service node left", 1);
+                let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };
+                let found = self.kept.closed.get(&job).copied().unwrap_or(nothing);
+                self.kept_says(job, OutputEvent::Closed(found));
+            }
         }
     }
 
@@ -81,14 +90,7 @@ impl World {
     pub(super) fn kept_dies(&mut self) {
         let open = std::mem::take(&mut self.kept.open);
         let cut = |summary: Summary| Summary { cut: summary.cut.or(Some(OutputCut::ServiceNode)), ..summary };
-        self.kept.left.extend(open.into_iter().map(|(job, summary)| (job, cut(summary))));
-    }
-
-    /// Another one looks at what it left.
-    pub(super) fn kept_begins(&mut self) {
+        self.kept.closed.extend(open.into_iter().map(|(job, summary)| (job, cut(summary))));
         self.kept.until_ns = self.now_ns;
-        for (job, summary) in std::mem::take(&mut self.kept.left) {
-            self.kept_says(job, OutputEvent::Closed(summary));
-        }
     }
 }

@@ -212,6 +212,9 @@ impl Storage for HostDisk {
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         self.look(Database::unfinished_jobs)
     }
+    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
+        self.look(Database::jobs_with_open_logs)
+    }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         self.look(|database| database.jobs(limit))
     }
