@@ -63,7 +63,6 @@ pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
-use crate::output::OutputOrder;
 use crate::plant::{HelperEvent, Plant, PlantEvent};
 use crate::records::{Record, Records, Recovered, Storage, What};
 use crate::scheduler::Scheduler;
@@ -200,8 +199,8 @@ impl<P: Plant> Controller<P> {
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }
-        for job in self.records.storage().jobs_with_open_logs()? {
-            self.plant.keep(OutputOrder::Look(job));
+        for (job, output) in self.records.storage().jobs_with_open_logs()? {
+            self.look_at_log(job, output);
         }
         Ok(())
     }

@@ -12,6 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Bytes that each rank of a job writes to its standard output: more than a window.
 const BYTES: usize = 1_500_000;
 
+/// Readers of a log at the same time.
+const MANY: usize = 80;
+
 /// How long things may take on a busy host.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
@@ -127,6 +130,21 @@ fn logs_are_followed_until_the_job_ends() {
     let mut lines: Vec<&str> = labelled.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0: word", "1: word"]);
+}
+
+/// More follow a job than there are threads that read logs.
+#[test]
+fn many_follow_a_job() {
+    let cluster = Cluster::up(1);
+    let job = detach(&cluster, &arguments(&[], 10_000, 0, true)).to_string();
+    let following: Vec<Child> =
+        (0..MANY).map(|_| start(&cluster, &["logs", "-f", "--stream", "stdout", &job])).collect();
+    wait_until_kept(&cluster, 1, 5000);
+    go(&cluster);
+    for child in following {
+        let ran = finish_child(child, "one of many that follow").success();
+        assert!(ran.stdout == said(0, false, 10_000), "{} bytes; {}", ran.stdout.len(), ran.stderr);
+    }
 }
 
 #[test]

@@ -18,11 +18,24 @@ use crate::output::{LogState, OutputEvent, OutputOrder, OutputPiece, Summary, lo
 use crate::plant::Plant;
 use crate::records::What;
 
-/// Logs that are written, also those of jobs that have just ended, and how far they are.
+/// A log that is written, or looked at.
+#[derive(Debug)]
+struct Open {
+    /// What is recorded of it.
+    output: OutputView,
+    /// How far it is.
+    state: watch::Sender<LogState>,
+}
+
+/// Logs that are written, also those of jobs that have just ended, and those that an earlier service node left.
 #[derive(Debug, Default)]
-pub(super) struct Logs(BTreeMap<JobId, watch::Sender<LogState>>);
+pub(super) struct Logs(BTreeMap<JobId, Open>);
 
 impl Logs {
+    fn open(&mut self, id: JobId, output: OutputView) {
+        self.0.insert(id, Open { output, state: watch::Sender::default() });
+    }
+
     /// Whether all that was written is on the disk.
     pub(super) fn are_closed(&self) -> bool {
         self.0.is_empty()
@@ -48,8 +61,14 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(limit) = job.submission.keep_output else { return };
         job.feed.add_log();
-        self.logs.0.insert(id, watch::Sender::default());
+        self.logs.open(id, OutputView::limited(limit));
         self.plant.keep(OutputOrder::Open { job: id, limit });
+    }
+
+    /// Has it looked what is in a log that an earlier service node left.
+    pub(super) fn look_at_log(&mut self, id: JobId, output: OutputView) {
+        self.logs.open(id, output);
+        self.plant.keep(OutputOrder::Look(id));
     }
 
     /// A job has ended: nothing follows in its log.
@@ -105,7 +124,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn output_event(&mut self, id: JobId, event: OutputEvent, now: Now) {
         match event {
             OutputEvent::Taken { pset, bytes, length } => {
-                if let Some(state) = self.logs.0.get(&id) {
+                if let Some(Open { state, .. }) = self.logs.0.get(&id) {
                     state.send_modify(|state| state.length = state.length.max(length));
                 }
                 self.output_taken(id, Taker::Log, pset, bytes);
@@ -120,27 +139,22 @@ impl<P: Plant> Controller<P> {
             }
             OutputEvent::Closed(summary) => self.log_closed(id, &summary, now),
             OutputEvent::GivenBack => {
-                if let Some(output) = self.recorded_output(id) {
-                    self.records.add(What::Output(id, OutputView { given_back: true, ..output }), now);
+                if let Some(Open { output, .. }) = self.logs.0.get_mut(&id) {
+                    output.given_back = true;
                 }
+                self.records.add(What::OutputGivenBack(id), now);
             }
         }
     }
 
     fn log_closed(&mut self, id: JobId, summary: &Summary, now: Now) {
-        if let Some(OutputView { limit, given_back, .. }) = self.recorded_output(id) {
-            let output = OutputView { given_back, ..summary.view(limit) };
-            self.records.add(What::Output(id, output), now);
-        }
+        // Of what it was nothing must be asked of the database, which may not answer now.
+        let Some(Open { output: OutputView { limit, given_back, .. }, state }) = self.logs.0.remove(&id) else {
+            return;
+        };
+        self.records.add(What::Output(id, OutputView { given_back, ..summary.view(limit) }), now);
         // Only now: who waits for that sees what is recorded.
-        if let Some(state) = self.logs.0.remove(&id) {
-            state.send_modify(|state| state.closed = true);
-        }
-    }
-
-    fn recorded_output(&self, id: JobId) -> Option<OutputView> {
-        let found = self.records.job(id);
-        found.inspect_err(|error| tracing::error!(job = id.0, %error, "cannot look at a job")).ok()??.job.output
+        state.send_modify(|state| state.closed = true);
     }
 
     /// Where to read what is kept of a job's output.
@@ -157,7 +171,7 @@ impl<P: Plant> Controller<P> {
         Ok(KeptLog {
             path: log_path(&self.config.paths.output(), id),
             output,
-            state: self.logs.0.get(&id).map(watch::Sender::subscribe),
+            state: self.logs.0.get(&id).map(|open| open.state.subscribe()),
             is_under_way: self.jobs.contains_key(&id),
         })
     }

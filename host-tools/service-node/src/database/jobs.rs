@@ -149,6 +149,16 @@ impl Database {
         Ok(())
     }
 
+    /// Records that what was kept of a job's output is not any more.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn output_given_back(&self, job: JobId) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET output = json_set(output, '$.given_back', json('true')) WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute([to_sql(job.0)])?;
+        Ok(())
+    }
+
     /// Records what became of ranks.
     ///
     /// # Errors
@@ -204,12 +214,17 @@ impl Database {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
-        let sql = "SELECT job FROM jobs WHERE output IS NOT NULL AND json_extract(output, '$.bytes') IS NULL
+    pub fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
+        let sql = "SELECT job, output FROM jobs WHERE output IS NOT NULL AND json_extract(output, '$.bytes') IS NULL
                    ORDER BY job";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| row.get("job").map(|job| JobId(from_sql(job))))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let output = from_json(&row.get::<_, String>("output")?, "kept output of a job")?;
+            found.push((JobId(from_sql(row.get("job")?)), output));
+        }
+        Ok(found)
     }
 
     /// The newest jobs, the newest last.

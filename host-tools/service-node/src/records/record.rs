@@ -55,6 +55,8 @@ pub enum What {
     Transfers(JobId, Vec<TransferView>),
     /// What is kept of a job's output.
     Output(JobId, OutputView),
+    /// What was kept of a job's output is not any more.
+    OutputGivenBack(JobId),
     /// Ranks of a job ended.
     Ranks(JobId, Vec<RankView>),
     /// A job ended.
@@ -80,6 +82,7 @@ impl Record {
             What::Running(job) => database.job_running(*job, at_ns),
             What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
             What::Output(job, output) => database.set_output(*job, output),
+            What::OutputGivenBack(job) => database.output_given_back(*job),
             What::Ranks(job, reports) => database.add_ranks(*job, reports),
             What::Ended(job, end) => database.end_job(*job, end, at_ns),
         }
@@ -92,6 +95,7 @@ impl Record {
             | What::Running(job)
             | What::Transfers(job, _)
             | What::Output(job, _)
+            | What::OutputGivenBack(job)
             | What::Ranks(job, _)
             | What::Ended(job, _) => Some(job),
             What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
@@ -115,6 +119,11 @@ impl Record {
             }
             What::Transfers(_, transfers) => view.transfers.clone_from(transfers),
             What::Output(_, output) => view.output = Some(*output),
+            What::OutputGivenBack(_) => {
+                if let Some(output) = &mut view.output {
+                    output.given_back = true;
+                }
+            }
             What::Ranks(_, reports) => rank_reports.extend(reports.iter().cloned()),
             What::Ended(_, end) => {
                 view.state = JobState::Ended;

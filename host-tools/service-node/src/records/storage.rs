@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::output::OutputView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::staging::StagedView;
@@ -70,7 +71,7 @@ pub trait Storage: Debug + Send {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError>;
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError>;
 
     /// The newest jobs, the newest last.
     ///
@@ -167,7 +168,7 @@ impl Storage for Database {
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         Self::unfinished_jobs(self)
     }
-    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
         Self::jobs_with_open_logs(self)
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{fs, io};
 
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::output::OutputView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::staging::StagedView;
@@ -212,7 +213,7 @@ impl Storage for HostDisk {
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         self.look(Database::unfinished_jobs)
     }
-    fn jobs_with_open_logs(&self) -> Result<Vec<JobId>, DatabaseError> {
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
         self.look(Database::jobs_with_open_logs)
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
