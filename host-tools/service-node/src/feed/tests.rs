@@ -1,3 +1,5 @@
+//! What the feed gives to whom, and what I/O nodes are told of it.
+
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{PsetId, Rank};
 use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;

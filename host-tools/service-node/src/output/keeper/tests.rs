@@ -1,3 +1,5 @@
+//! What the keeper makes of orders, and which logs stay.
+
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
