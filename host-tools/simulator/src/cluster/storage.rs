@@ -142,6 +142,11 @@ impl HostDisk {
         self.look(Database::unfinished_jobs).ok()?.first().copied()
     }
 
+    /// A job of whose log it is not recorded what is in it.
+    pub(super) fn open_log(&self) -> Option<JobId> {
+        self.look(Database::jobs_with_open_logs).ok()?.first().map(|(job, _)| *job)
+    }
+
     /// Somebody listens to what the service node says.
     pub(super) fn overhear(&self, listener: &Arc<Listener>) {
         let listeners = &mut self.lock().listeners;
