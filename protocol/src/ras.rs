@@ -54,6 +54,8 @@ pub enum RasKind {
     LinkMended,
     /// A recording of a link's frames ended by itself.
     RecordingEnded,
+    /// What a job writes is not kept any further, as its log cannot be written.
+    OutputCut,
 }
 
 /// One event as a node reports it. Node and time are added by whoever records it.

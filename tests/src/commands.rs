@@ -15,6 +15,8 @@ pub struct Ran {
     pub stdout: Vec<u8>,
     /// Standard error as text.
     pub stderr: String,
+    /// Standard error as it is.
+    pub stderr_bytes: Vec<u8>,
 }
 
 impl Ran {
@@ -60,6 +62,7 @@ impl From<Output> for Ran {
             status: status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1),
             stdout: output.stdout,
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            stderr_bytes: output.stderr,
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::keep::{KeepNews, KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
+use crate::output::LogQuery;
 use crate::paths::ClusterPaths;
 use crate::presence;
 use crate::program::ProgramView;
@@ -130,7 +131,7 @@ impl Client {
         self.get(&format!("/v1/jobs/{job}")).await
     }
 
-    /// Submits a job. Its stream must be opened soon, or it is killed.
+    /// Submits a job. Unless it is detached, its stream must be opened soon, or it is killed.
     ///
     /// # Errors
     /// [`ApiError::Refused`] with the reason: not a static program, too many ranks, queue full, …
@@ -144,8 +145,42 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn stream(&self, job: u64) -> Result<JobStream, ApiError> {
-        let path = format!("/v1/jobs/{job}/stream");
-        let sent = self.send(Method::GET, &path, Full::<Bytes>::default());
+        self.frames(&format!("/v1/jobs/{job}/stream")).await
+    }
+
+    /// Opens the stream of a job that somebody else started, from now on. Dropping it changes nothing for the job.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job or it has ended.
+    pub async fn attach(&self, job: u64) -> Result<JobStream, ApiError> {
+        self.frames(&format!("/v1/jobs/{job}/attach")).await
+    }
+
+    /// What is kept of a job's output.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job, its output is not kept, or not any more.
+    pub async fn log(&self, job: u64, query: &LogQuery) -> Result<JobStream, ApiError> {
+        let mut path = format!("/v1/jobs/{job}/log?follow={}", query.follow);
+        if let Some(rank) = query.rank {
+            path += &format!("&rank={rank}");
+        }
+        if let Some(stream) = query.stream {
+            path += &format!("&stream={}", stream.as_str());
+        }
+        self.frames(&path).await
+    }
+
+    /// Waits until a job has ended, however long that takes.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job; [`ApiError::Connection`] if the cluster ends before it does.
+    pub async fn wait(&self, job: u64) -> Result<JobView, ApiError> {
+        read_json(self.send(Method::GET, &format!("/v1/jobs/{job}/wait"), Full::<Bytes>::default()).await?).await
+    }
+
+    async fn frames(&self, path: &str) -> Result<JobStream, ApiError> {
+        let sent = self.send(Method::GET, path, Full::<Bytes>::default());
         let response = self.within(ANSWER_TIME_MAX, sent).await?;
         Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
     }

@@ -15,8 +15,8 @@ use crate::limits::{API_CONNECTIONS_MIN, BOOTS_MIN, BOOTS_PER_PROCESSOR, NODES_M
 /// it waits with, and a few files for a moment.
 const SERVICE_NODE_OWN: u32 = 40;
 
-/// What it has open for each node: the process and what that says on standard error.
-const SERVICE_NODE_PER_NODE: u32 = 2;
+/// What it has open for each node: the process, what that says on standard error, and the log of a job.
+const SERVICE_NODE_PER_NODE: u32 = 3;
 
 /// What it has open for the fabric and for each I/O node: the process, its input and output, and its log.
 const SERVICE_NODE_PER_HELPER: u32 = 4;
@@ -26,6 +26,9 @@ const SERVICE_NODE_PER_BOOT: u32 = 8;
 
 /// Threads of the service node that look at files users name; each has one open, or waits until it is.
 pub const SERVICE_NODE_THREADS: u32 = 2 * 64;
+
+/// Threads of the service node that read logs of jobs' output.
+pub const SERVICE_NODE_LOG_THREADS: u32 = 8;
 
 /// Programs that the service node reads at the same time.
 pub const SERVICE_NODE_IMPORTS: u32 = 2 * 2;
@@ -78,7 +81,9 @@ impl Extent {
             .saturating_add(self.nodes.saturating_mul(SERVICE_NODE_PER_NODE))
             .saturating_add(helpers.saturating_mul(SERVICE_NODE_PER_HELPER))
             .saturating_add(self.boots.min(self.nodes).saturating_mul(SERVICE_NODE_PER_BOOT))
-            .saturating_add(SERVICE_NODE_THREADS + SERVICE_NODE_IMPORTS * SERVICE_NODE_PER_IMPORT)
+            .saturating_add(
+                SERVICE_NODE_THREADS + SERVICE_NODE_LOG_THREADS + SERVICE_NODE_IMPORTS * SERVICE_NODE_PER_IMPORT,
+            )
     }
 
     /// Files that the fabric has open at the same time.

@@ -7,6 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::AheadDecision;
+use crate::output::OutputView;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
 use crate::transfer::TransferView;
@@ -14,8 +15,8 @@ use crate::transfer::TransferView;
 /// Exit status of `coppice run` when Coppice itself, not the program, made the job fail.
 pub const EXIT_COPPICE: u8 = 125;
 
-/// A job to run. It is attached to whoever submits it: when the stream of its output is not opened soon, or is closed
-/// before the job ended, the job is killed.
+/// A job to run. Unless it is detached, it belongs to whoever submits it: when the stream of its output is not opened
+/// soon, or is closed before the job ended, the job is killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     /// The program's file on the host, absolute.
@@ -62,6 +63,12 @@ pub struct Submission {
     /// Its stream says what its ranks do.
     #[serde(default)]
     pub traced: bool,
+    /// It belongs to nobody: it has no standard input, and goes on whoever goes away.
+    #[serde(default)]
+    pub detached: bool,
+    /// Keep its output in a log that may take so much room, bytes; nothing: its output is not kept.
+    #[serde(default)]
+    pub keep_output: Option<u64>,
 }
 
 impl Submission {
@@ -159,6 +166,12 @@ pub struct JobView {
     pub exit_status: Option<u8>,
     /// Why it ended, if not by its ranks' own exits. One line.
     pub reason: Option<String>,
+    /// It belongs to nobody, and goes on whoever goes away.
+    #[serde(default)]
+    pub detached: bool,
+    /// What is kept of its output, if it is to be kept.
+    #[serde(default)]
+    pub output: Option<OutputView>,
 }
 
 /// One job with all of its ranks.
@@ -308,6 +321,8 @@ mod tests {
             stage_program: ProgramStaging::Never,
             scheme: Scheme::Tree,
             traced: true,
+            detached: false,
+            keep_output: None,
         }
     }
 

@@ -18,6 +18,21 @@ pub const REPORT_BYTES_MAX: usize = 64 * 1024;
 /// gives the stream up.
 pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
 
+/// Room that the log of a job's output may take on the disk if nobody says, bytes. Behind it the log is cut.
+pub const OUTPUT_LOG_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// Least that can be asked for, bytes.
+pub const OUTPUT_LOG_BYTES_MIN: u64 = 4096;
+
+/// Room that the logs of all jobs of a cluster may take together, bytes. Those of jobs that ended first go first.
+pub const OUTPUT_LOGS_BYTES_MAX: u64 = 4 << 30;
+
+/// A log of its own may take as much as all.
+pub const OUTPUT_LOG_BYTES_MAX: u64 = OUTPUT_LOGS_BYTES_MAX;
+
+/// Logs of jobs' output that a cluster keeps. Those of jobs that ended first go first.
+pub const OUTPUT_LOGS_MAX: usize = 1000;
+
 /// How long an answer is waited for that needs nothing but the service node itself. A busy host may take seconds; one
 /// that is silent for longer hangs or was stopped.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 //!
 //! | what | `COPPICE_HOME` set | otherwise |
 //! | --- | --- | --- |
-//! | state: database, programs, logs | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
+//! | state: database, programs, logs, output | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
 //! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER` |
 //!
 //! `XDG_STATE_HOME` is by default `~/.local/state`; without `XDG_RUNTIME_DIR` it is `/tmp/coppice-UID/CLUSTER`,
@@ -170,7 +170,9 @@ impl ClusterPaths {
     /// # Errors
     /// [`PathError::Unsafe`], [`PathError::Io`].
     pub fn create(&self) -> Result<(), PathError> {
-        for directory in [&self.runtime_parent, &self.state, &self.runtime, &self.consoles(), &self.programs()] {
+        for directory in
+            [&self.runtime_parent, &self.state, &self.runtime, &self.consoles(), &self.programs(), &self.output()]
+        {
             make_private(directory)?;
         }
         Ok(())
@@ -273,6 +275,12 @@ impl ClusterPaths {
     #[must_use]
     pub fn consoles(&self) -> PathBuf {
         self.state.join("consoles")
+    }
+
+    /// Directory of what is kept of jobs' output, a log each.
+    #[must_use]
+    pub fn output(&self) -> PathBuf {
+        self.state.join("output")
     }
 
     /// Log of what a node printed on its serial line since it was last booted.

@@ -1,7 +1,8 @@
 //! What a running job writes and what happens to it, as one stream of frames.
 //!
 //! A frame is twelve bytes — kind, three zeros, rank and length as little-endian `u32` — and that many bytes: raw
-//! output, or one [`JobEvent`] as JSON. The stream ends after [`JobEvent::Ended`].
+//! output, or one [`JobEvent`] as JSON. The stream of a job ends after [`JobEvent::Ended`], that of what is kept of its
+//! output after [`JobEvent::Kept`] or [`JobEvent::Unreadable`].
 
 use std::io;
 
@@ -12,6 +13,7 @@ use tokio_util::codec::Decoder;
 
 use crate::job::JobView;
 use crate::limits::STREAM_FRAME_BYTES_MAX;
+use crate::output::OutputView;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 12;
@@ -64,6 +66,13 @@ pub enum JobEvent {
     Staged,
     /// It is over; nothing follows.
     Ended(Box<JobView>),
+    /// That was all that is kept of its output, up to now if it is under way; nothing follows.
+    Kept(OutputView),
+    /// What is kept of its output cannot be read any further; nothing follows.
+    Unreadable {
+        /// Why, one line.
+        reason: String,
+    },
 }
 
 /// How far what a job has staged, or nodes are to keep, is on its way, as far as is known.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod detached;
 mod link;
 mod run;
 mod stage;
@@ -14,6 +15,7 @@ use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAUL
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
+pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::link::Link;
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
@@ -32,13 +34,15 @@ use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
         coppice run -n 4 ./hello                 run ./hello on all of them\n  \
         coppice run --root data busybox ls -l /  show it another directory as /\n  \
         coppice job 1 --json                     what it cost, rank by rank\n  \
+        coppice run --detach ./solve             have it run whatever becomes of this terminal\n  \
+        coppice logs -f 2                        what it writes, and has written\n  \
         coppice link 2 --loss 1%                 what a bad network does to it\n  \
         coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
         Names are bytes. What cannot be printed of them is shown escaped, such as \\xff or \\n; in JSON one that is \
         not UTF-8 is an object with its bytes, such as {\"bytes\":\"66ff6f\"}, and any other a string.\n\n\
-        Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run` otherwise exits as the \
-        job did."
+        Exit status: 0 if it was done, 125 if not; one line on standard error says why. `run`, `attach` and `wait` \
+        otherwise exit as the job did."
 )]
 pub(crate) struct Arguments {
     /// Which cluster; several can be up side by side
@@ -62,6 +66,12 @@ pub(crate) enum Command {
     Down,
     /// Run a static Linux program on nodes and exit as it did
     Run(Run),
+    /// Print what is kept of a job's output
+    Logs(Logs),
+    /// Show what a job writes from now on, and exit as it does
+    Attach(Attach),
+    /// Wait until jobs have ended, and exit as they did
+    Wait(Wait),
     /// Put a file into the memory of nodes, for jobs that come
     Stage(Stage),
     /// List the nodes, or with --links the links of the network

@@ -1,5 +1,6 @@
 //! The commands, except `run`.
 
+pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod doctor;
@@ -8,6 +9,7 @@ pub(crate) mod forget;
 pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;
+pub(crate) mod logs;
 pub(crate) mod orders;
 pub(crate) mod stage;
 mod transfers;

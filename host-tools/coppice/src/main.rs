@@ -45,6 +45,9 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Up(up) => return commands::up::up(&client()?, up).await,
         Command::Down => commands::down::down(&client()?).await?,
         Command::Run(run) => return run::run(&client()?, run).await,
+        Command::Logs(logs) => return commands::logs::logs(&client()?, logs).await,
+        Command::Attach(attach) => return commands::attach::attach(&client()?, attach).await,
+        Command::Wait(wait) => return commands::attach::wait(&client()?, wait).await,
         Command::Stage(stage) => commands::stage::stage(&client()?, stage).await?,
         Command::Nodes(nodes) if nodes.links => {
             commands::link::show(&client()?, None, nodes.listing.json).await?;

@@ -2,7 +2,7 @@
 
 mod input;
 mod labels;
-mod output;
+pub(crate) mod output;
 pub(crate) mod program;
 mod stage;
 pub(crate) mod trace;
@@ -31,16 +31,16 @@ use crate::arguments::Run;
 use crate::commands::job::end_of;
 use crate::failure::say;
 use crate::progress;
-use crate::show::print_json;
+use crate::show::{print, print_json};
 
 /// A job that waits no longer than this for nodes is not worth a word.
 const QUEUE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Exit status of a program that SIGPIPE ended: ours, when the reader of our output is gone.
-const EXIT_PIPE: u8 = 141;
+pub(crate) const EXIT_PIPE: u8 = 141;
 
 /// Exit status after a second Ctrl-C, as shells have it for SIGINT.
-const EXIT_INTERRUPTED: u8 = 130;
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> {
     let submission = submission(run)?;
@@ -49,7 +49,7 @@ pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> 
     let accepted = Cell::new(None);
     tokio::select! {
         done = submit_and_follow(client, run, &submission, &accepted) => done,
-        () = interrupted(client, &accepted, &mut interrupts) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        () = interrupted(client, &accepted, run.detach, &mut interrupts) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
     }
 }
 
@@ -64,14 +64,25 @@ async fn submit_and_follow(
     let trace = run.trace.as_deref().map(|file| Trace::to(file, submission.ranks > 1, true)).transpose()?;
     let job = client.submit(submission).await?.job;
     accepted.set(Some(job));
+    if submission.detached {
+        print(&format!("{job}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let stream = client.stream(job).await?;
+    let tracing = match trace {
+        Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
+        None => None,
+    };
     if submission.input_rank.is_some() {
         input::send(client.clone(), job);
     }
-    let view = match follow(stream, Output::new(run.label, run.json), trace, run.quiet).await? {
+    let view = match follow(stream, Output::new(run.label, run.json), run.quiet).await? {
         End::Job(view) => view,
         End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
     };
+    if let Some(tracing) = tracing {
+        tracing.await.context("the trace was given up")??;
+    }
     explain_end(client, &view).await?;
     if run.json {
         // It has in it what the line below says.
@@ -102,13 +113,15 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         directory: bytes(Path::new("/").join(&run.cwd)),
         ranks,
         ranks_per_node: run.ranks_per_node,
-        input_rank: run.stdin_rank.0,
+        input_rank: run.input_rank(),
         timeout_ms: run.timeout,
         umask: program::umask(),
         estimate_ms: run.estimate,
         retain: !run.no_retain,
         nodes,
         traced: run.trace.is_some(),
+        detached: run.detach,
+        keep_output: run.output_kept(),
     })
 }
 
@@ -124,7 +137,7 @@ fn variable(pair: &OsStr) -> anyhow::Result<ByteString> {
 }
 
 /// How following a job ended.
-enum End {
+pub(crate) enum End {
     /// The job ended.
     Job(Box<JobView>),
     /// Nobody reads our output any more.
@@ -132,12 +145,7 @@ enum End {
 }
 
 /// Passes output on until the job has ended.
-async fn follow(
-    mut stream: JobStream,
-    mut output: Output,
-    mut trace: Option<Trace>,
-    quiet: bool,
-) -> anyhow::Result<End> {
+pub(crate) async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
     let mut staging = progress::staging::Bar::default();
     loop {
@@ -156,10 +164,8 @@ async fn follow(
         let written = match frame {
             Some(StreamFrame::Output { rank, bytes }) => output.write(rank, false, bytes).await,
             Some(StreamFrame::Error { rank, bytes }) => output.write(rank, true, bytes).await,
-            Some(StreamFrame::Trace { rank, bytes }) => match &mut trace {
-                Some(trace) => trace.write(&mut output, rank, &bytes).await?,
-                None => Ok(()),
-            },
+            // It has a stream of its own.
+            Some(StreamFrame::Trace { .. }) => Ok(()),
             Some(StreamFrame::Event(JobEvent::Queued { ahead })) => {
                 waiting = Some(Waiting { ahead, spinner: None });
                 Ok(())
@@ -174,12 +180,9 @@ async fn follow(
                 }
                 Ok(())
             }
-            Some(StreamFrame::Event(JobEvent::Staged)) => Ok(()),
+            Some(StreamFrame::Event(JobEvent::Staged | JobEvent::Kept(_) | JobEvent::Unreadable { .. })) => Ok(()),
             Some(StreamFrame::Event(JobEvent::Ended(view))) => {
                 drop(waiting);
-                if let Some(trace) = trace {
-                    trace.finish(&mut output).await?;
-                }
                 return match output.finish().await {
                     Ok(()) => Ok(End::Job(view)),
                     Err(error) => gone(error),
@@ -224,9 +227,12 @@ impl Drop for Waiting {
 
 /// The first Ctrl-C is passed on to the job, whose end is then waited for; returns at the second. Before there is a
 /// job, at the first.
-async fn interrupted(client: &Client, accepted: &Cell<Option<u64>>, interrupts: &mut Signal) {
+async fn interrupted(client: &Client, accepted: &Cell<Option<u64>>, detach: bool, interrupts: &mut Signal) {
     interrupts.recv().await;
     let Some(job) = accepted.get() else {
+        if detach {
+            return say("left before the job was accepted; if it is yet, it runs, see `coppice jobs`");
+        }
         return say("left before the job was accepted; if it is yet, it ends, as nobody takes its output");
     };
     say(&format!("job {job} is sent SIGINT; Ctrl-C once more leaves at once"));
@@ -242,7 +248,7 @@ async fn interrupted(client: &Client, accepted: &Cell<Option<u64>>, interrupts: 
 }
 
 /// Says why a job ended, if its exit status alone does not.
-async fn explain_end(client: &Client, view: &JobView) -> anyhow::Result<()> {
+pub(crate) async fn explain_end(client: &Client, view: &JobView) -> anyhow::Result<()> {
     if let Some(reason) = &view.reason {
         say(&format!("job {}: {reason}", view.job));
     } else if view.exit_status.is_some_and(|status| status > 128) {

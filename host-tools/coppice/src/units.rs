@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use coppice_api::limits::{LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+use coppice_api::limits::{OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
 use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
 
@@ -12,16 +13,28 @@ pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
         let (min, max) = (NODE_MEMORY_BYTES_MIN >> 20, NODE_MEMORY_BYTES_MAX >> 20);
         format!("give a size from {min}M to {max}M, such as 64M or 1G")
     };
-    let (number, unit) = split(text).ok_or_else(error)?;
-    let factor: u64 = match unit.trim_end_matches("iB").trim_end_matches('B') {
-        "M" | "m" => 1 << 20,
-        "G" | "g" => 1 << 30,
-        "K" | "k" => 1 << 10,
-        _ => return Err(error()),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(error)?;
+    let bytes = parse_bytes(text).ok_or_else(error)?;
     let fits = (NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(1 << 20);
     if fits { Ok(bytes) } else { Err(error()) }
+}
+
+/// `64K`, `1G`: room for output that is kept, bytes.
+pub(crate) fn parse_output_size(text: &str) -> Result<u64, String> {
+    let (min, max) = (OUTPUT_LOG_BYTES_MIN >> 10, OUTPUT_LOG_BYTES_MAX >> 30);
+    let fits = |bytes: &u64| (OUTPUT_LOG_BYTES_MIN..=OUTPUT_LOG_BYTES_MAX).contains(bytes);
+    parse_bytes(text).filter(fits).ok_or_else(|| format!("give a size from {min}K to {max}G, such as 64M"))
+}
+
+/// A number of bytes with its unit, in powers of 1024.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let factor: u64 = match unit.trim_end_matches("iB").trim_end_matches('B') {
+        "G" | "g" => 1 << 30,
+        "M" | "m" => 1 << 20,
+        "K" | "k" => 1 << 10,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// `1%`, `0.05%`: a share in millionths.

@@ -78,6 +78,22 @@ impl Connections {
         Ok(Expected(self.clone()))
     }
 
+    /// Makes sure that somebody can wait for a job or for its output, over a connection that is open.
+    ///
+    /// # Errors
+    /// Only those are left which are kept back for what is answered soon.
+    pub(crate) fn expect_watcher(&self) -> Result<(), Refused> {
+        let open = self.most.saturating_sub(self.free.available_permits());
+        let coming = self.coming();
+        let expected = (coming.submissions + coming.jobs.len()) * CONNECTIONS_PER_JOB;
+        if open + expected > self.most - self.most / CONNECTIONS_KEPT_ONE_IN {
+            return Err(Refused::busy(&format!(
+                "coppiced has {open} connections open and lets nobody else wait; try again when some have ended"
+            )));
+        }
+        Ok(())
+    }
+
     /// The job's connections are being opened.
     pub(crate) fn attached(&self, job: JobId) {
         self.coming().jobs.remove(&job);

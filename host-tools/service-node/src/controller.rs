@@ -19,6 +19,7 @@ mod keeps;
 mod links;
 mod node;
 mod nodes;
+mod output;
 mod programs;
 mod ranks;
 mod reports;
@@ -57,6 +58,8 @@ use self::job::Job;
 use self::keeps::Keeps;
 use self::links::Links;
 use self::node::{Node, Nodes};
+pub use self::output::KeptLog;
+use self::output::Logs;
 pub use self::requests::{Answer, Refused, Request};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
@@ -119,6 +122,7 @@ pub struct Controller<P> {
     nodes: Nodes,
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
+    logs: Logs,
     forgets: Forgets,
     keeps: Keeps,
     hearing: Hearing,
@@ -165,6 +169,7 @@ impl<P: Plant> Controller<P> {
             nodes: Nodes::new(nodes),
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
+            logs: Logs::default(),
             forgets: Forgets::default(),
             keeps: Keeps::default(),
             hearing: Hearing::default(),
@@ -195,6 +200,9 @@ impl<P: Plant> Controller<P> {
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }
+        for (job, output) in self.records.storage().jobs_with_open_logs()? {
+            self.look_at_log(job, output);
+        }
         Ok(())
     }
 
@@ -208,8 +216,11 @@ impl<P: Plant> Controller<P> {
     /// Takes in what happened.
     pub fn handle(&mut self, event: Event, now: Now) {
         // What ranks and nodes say makes nothing possible unless it changes what is shown: it is said too often to look
-        // each time at all that waits.
-        let is_said = matches!(event, Event::Plant(PlantEvent::Pset { event: HelperEvent::Said(_), .. }));
+        // each time at all that waits. So is what is kept of that.
+        let is_said = matches!(
+            event,
+            Event::Plant(PlantEvent::Pset { event: HelperEvent::Said(_), .. } | PlantEvent::Output { .. })
+        );
         match event {
             Event::Plant(PlantEvent::Accelerator(found)) => self.accelerator_found(found),
             Event::Plant(PlantEvent::Fabric { incarnation, event }) => self.fabric_event(incarnation, event, now),
@@ -219,6 +230,7 @@ impl<P: Plant> Controller<P> {
             Event::Plant(PlantEvent::Machine { node, generation, event }) => {
                 self.machine_event(node, generation, event, now);
             }
+            Event::Plant(PlantEvent::Output { job, event }) => self.output_event(job, event, now),
             Event::Plant(PlantEvent::Program { job, found }) => self.program_checked(job, found, now),
             Event::Request(request) => self.request(request, now),
         }
@@ -305,13 +317,14 @@ impl<P: Plant> Controller<P> {
         self.jobs.is_empty()
     }
 
-    /// Whether everything is gone.
+    /// Whether everything is gone, and what jobs wrote is kept; for that it is not waited for ever.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.state == ClusterState::Stopping
             && !self.nodes.have_machines()
             && self.psets.iter().all(|pset| !pset.helper.is_alive())
             && !self.fabric.is_alive()
+            && (self.logs.are_closed() || self.shutdown_deadline.is_none())
     }
 
     /// Gives back what its records are kept in, to be finished last.

@@ -4,6 +4,7 @@ mod clusters;
 mod files;
 mod jobs;
 mod links;
+mod logs;
 mod programs;
 mod streams;
 
@@ -21,6 +22,7 @@ use coppice_api::ras::{RasQuery, RasView};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::logs::LogFiles;
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
@@ -34,6 +36,7 @@ pub struct Api {
     store: ProgramStore,
     imports: Arc<Semaphore>,
     files: HostFiles,
+    logs: LogFiles,
     connections: Connections,
     /// Counts orders that are given up when whoever gave them is gone.
     requests: Arc<AtomicU64>,
@@ -47,7 +50,15 @@ impl Api {
     #[must_use]
     pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
-        Self { events, store, imports, files: HostFiles::default(), connections, requests: Arc::default() }
+        Self {
+            events,
+            store,
+            imports,
+            files: HostFiles::default(),
+            logs: LogFiles::default(),
+            connections,
+            requests: Arc::default(),
+        }
     }
 
     /// All that can be asked.
@@ -64,6 +75,9 @@ impl Api {
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
+            .route("/v1/jobs/{job}/attach", get(streams::attach))
+            .route("/v1/jobs/{job}/log", get(logs::log))
+            .route("/v1/jobs/{job}/wait", get(logs::wait))
             .route("/v1/jobs/{job}/input", put(streams::input))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))

@@ -19,6 +19,7 @@ pub mod host_files;
 pub mod http;
 pub mod limits;
 pub mod options;
+pub mod output;
 pub mod plant;
 pub mod processes;
 pub mod records;

@@ -211,3 +211,28 @@ pub const LAST_WORDS_BYTES: u64 = 8192;
 
 /// Size at which the service node's log is put aside at its start (one older log is kept), bytes.
 pub const LOG_BYTES_MAX: u64 = 16 << 20;
+
+/// Readers that a job's output may have besides whoever runs it. A further one is refused.
+pub const READERS_PER_JOB_MAX: usize = 16;
+
+/// Longest record of a log of a job's output, bytes: what an I/O node may send in one message, and more than what is
+/// put together of several.
+pub const LOG_RECORD_BYTES_MAX: usize = coppice_protocol::pset::MESSAGE_BYTES_MAX;
+
+/// Short pieces of a rank's output that wait to be written become one record of at most so many bytes.
+pub const LOG_MERGED_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a log that are read at a time, about.
+pub const LOG_READ_BYTES: usize = 128 * 1024;
+
+/// Parts of a log that wait for the connection of whoever reads it, besides the one that is being sent.
+pub const LOG_PARTS_MAX: usize = 1;
+
+/// Threads that read logs of output; further readers wait.
+pub const LOG_THREADS_MAX: usize = 8;
+
+/// For them the limit of open files has room.
+const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_LOG_THREADS as usize == LOG_THREADS_MAX);
+
+/// What is read of a log becomes frames of a stream.
+const _: () = assert!(LOG_RECORD_BYTES_MAX <= coppice_api::limits::STREAM_FRAME_BYTES_MAX);

@@ -10,6 +10,7 @@ use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
+use crate::output::{OutputEvent, OutputOrder};
 use crate::store::{Found, Held, Source};
 
 /// Largest IP packet on the cluster's network, bytes.
@@ -78,6 +79,9 @@ pub trait Plant {
     /// Makes sure of the stored copy of a job's program or of a file that it has staged, from its file if need be →
     /// [`PlantEvent::Program`].
     fn check_program(&mut self, job: JobId, copy: Held, source: Source);
+
+    /// Has the keeper of logs do something → [`PlantEvent::Output`].
+    fn keep(&mut self, order: OutputOrder);
 
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);
@@ -192,6 +196,13 @@ pub enum PlantEvent {
         job: JobId,
         /// What was found; or why the program cannot be run, one line.
         found: Result<Found, String>,
+    },
+    /// The keeper of logs did something.
+    Output {
+        /// The job whose log it is.
+        job: JobId,
+        /// What.
+        event: OutputEvent,
     },
     /// Something about a node's machine.
     Machine {

@@ -34,6 +34,8 @@ use crate::controller::Event;
 use crate::host_files::HostFiles;
 use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESSAGES_MAX};
 use crate::options::AcceleratorChoice;
+use crate::output::OutputOrder;
+use crate::output::keeper::Keeper;
 use crate::plant::{FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
 use crate::store::{Held, ProgramStore, Source};
 
@@ -82,6 +84,7 @@ pub struct Processes {
     /// Programs that are looked at.
     checks: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
+    keeper: Keeper,
     fabric: Option<Link>,
     io_nodes: BTreeMap<PsetId, Link>,
     /// Set to true to kill the machine.
@@ -92,9 +95,11 @@ impl Processes {
     /// No process yet.
     #[must_use]
     pub fn new(setup: Setup, store: ProgramStore, events: mpsc::Sender<Event>) -> Self {
+        let keeper = Keeper::start(setup.paths.output(), events.clone());
         Self {
             setup,
             store,
+            keeper,
             files: HostFiles::default(),
             checks: Arc::new(Semaphore::new(IMPORTS_MAX)),
             events,
@@ -225,6 +230,10 @@ impl Plant for Processes {
             };
             let _ = events.send(Event::Plant(PlantEvent::Program { job, found })).await;
         });
+    }
+
+    fn keep(&mut self, order: OutputOrder) {
+        self.keeper.order(order);
     }
 
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {

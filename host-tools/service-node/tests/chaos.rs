@@ -14,6 +14,7 @@ use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::{Discarded, HeldAs, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::database::Database;
+use coppice_service_node::feed::Taker;
 use coppice_service_node::limits::{BOOT_TIME_MAX, KILL_TIME_MAX};
 use coppice_service_node::plant::{HelperEvent, LastWords, MachineEvent};
 use proptest::prelude::{
@@ -155,7 +156,7 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
         Happening::Kill { job, signal } => {
             let _ = cluster.ask(|answer| Request::Kill(JobId(job), signal, answer));
         }
-        Happening::Detach { job } => cluster.event(Event::Request(Request::Detached(JobId(job)))),
+        Happening::Detach { job } => cluster.event(Event::Request(Request::Left(JobId(job), Taker::Owner))),
         Happening::Reboot { node } => {
             let _ = cluster.ask(|answer| Request::Reboot(NodeId(node), answer));
         }

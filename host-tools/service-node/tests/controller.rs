@@ -15,7 +15,7 @@ use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
 use coppice_protocol::pset::{FromPset, Member, ToPset};
 use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
-use coppice_service_node::feed::Piece;
+use coppice_service_node::feed::{Piece, Taker};
 use coppice_service_node::limits::{
     ATTACH_TIME_MAX, BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_RETRY_TIME_MIN, BOOT_TIME_MAX, KILL_TIME_MAX,
 };
@@ -325,7 +325,7 @@ fn jobs_nobody_listens_to_are_killed() {
     cluster.pass(ATTACH_TIME_MAX);
     assert_eq!(detail(&mut cluster, abandoned).job.state, JobState::Running);
     drop(feed);
-    cluster.event(Event::Request(Request::Detached(abandoned)));
+    cluster.event(Event::Request(Request::Left(abandoned, Taker::Owner)));
     assert!(detail(&mut cluster, abandoned).job.reason.is_some_and(|reason| reason.contains("went away")));
     assert!(all_ready(&mut cluster));
 }
@@ -393,7 +393,7 @@ fn output_flows_as_far_as_it_is_taken() {
     assert!(matches!(got[0], Piece::Event(JobEvent::Queued { ahead: 0 })));
     assert!(matches!(&got[1], Piece::Event(JobEvent::Started { nodes }) if *nodes == [0]));
     assert!(matches!(&got[2], Piece::Output { bytes, .. } if bytes.len() == OUTPUT_WINDOW_BYTES));
-    cluster.event(Event::Request(Request::Taken(id, PsetId(0), 10)));
+    cluster.event(Event::Request(Request::Taken(id, Taker::Owner, PsetId(0), 10)));
     assert!(cluster.told().any(|(_, message)| matches!(message, ToPset::OutputTaken { bytes: 10, .. })));
     // An I/O node that sends more than its window is not trusted any more.
     let event = cluster.behaviour.said(PsetId(0), output(vec![b'x'; 11]));

@@ -20,6 +20,7 @@ mod forgets;
 mod host;
 mod host_life;
 mod io_node;
+mod kept;
 mod last_job;
 mod link_orders;
 mod links;

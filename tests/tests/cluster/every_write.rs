@@ -115,8 +115,9 @@ fn life(cluster: &Cluster, when: &str) -> (bool, bool) {
         }
     };
     let lines = program("lines", Toolchain::Musl);
-    let arguments = [lines.to_str().expect("a path"), "tag", "40", "0", "7"];
+    let arguments = ["--keep-output", lines.to_str().expect("a path"), "tag", "40", "0", "7"];
     let ran = cluster.run(&arguments);
+    let written = ran.text();
     let told = if ran.status == 7 {
         Some(Came { status: 7, lines: ran.text().lines().count() })
     } else {
@@ -125,6 +126,13 @@ fn life(cluster: &Cluster, when: &str) -> (bool, bool) {
     };
     assert!(told.iter().all(|came| came.lines == 40), "{when}: {told:?}");
     done(cluster.coppice(&["reboot", "0"]));
+    // Of what it wrote all is kept, or it is said where that ends.
+    let is_kept = told.is_none() || {
+        let kept = cluster.coppice(&["logs", "1"]).success();
+        let is_cut = kept.stderr.contains("is kept up to here: its log could not be written");
+        assert!(written.starts_with(&kept.text()) && (is_cut || kept.text() == written), "{when}: {}", kept.stderr);
+        !is_cut
+    };
     for listing in ["nodes", "jobs", "ras", "programs"] {
         let _ = cluster.json(&[listing]);
     }
@@ -138,7 +146,7 @@ fn life(cluster: &Cluster, when: &str) -> (bool, bool) {
     }
     let _ = cluster.coppice(&["down"]).success();
     nothing_is_left(cluster, when);
-    (true, all_done)
+    (true, all_done && is_kept)
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coppice_api::counted;
-use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
+use coppice_api::limits::{NODES_MAX, OUTPUT_LOG_BYTES_DEFAULT, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
+
+use crate::units::parse_output_size;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,7 +33,12 @@ cluster whose links' bandwidth is known (`up --bandwidth`); `coppice job` says w
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
 Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \
-at once, and the job is killed.\n\nExamples:\n  \
+at once, and the job is killed. A job ends with `run` and its terminal, unless it is detached.\n\n\
+Detached: `run --detach` prints the job's number and ends, and the job goes on until it has ended, somebody ends it \
+(`coppice kill`), or the cluster does. It has no standard input. `coppice logs` prints what it wrote, `coppice attach` \
+shows what it goes on to write, `coppice wait` exits as it did. What is kept of its output is cut, and the job goes \
+on, when that has the room that --keep-output gives it (64 MiB if that is not said), or cannot be written as the disk \
+is full.\n\nExamples:\n  \
     coppice run ./hello world\n  \
     coppice run -n 4 --label ./hello\n  \
     coppice run -n 8 --ranks-per-node 4 ./solve\n  \
@@ -40,7 +47,8 @@ at once, and the job is killed.\n\nExamples:\n  \
     coppice run --nodes-list 0,4-6 ./hello\n  \
     coppice run -n 4 --stage table.bin --stage ~/model=/in/model ./solve\n  \
     coppice run --timeout 10 ./loops-forever\n  \
-    coppice run --trace calls.txt ./hello")]
+    coppice run --trace calls.txt ./hello\n  \
+    job=$(coppice run --detach -n 4 ./solve); coppice wait $job; coppice logs $job")]
 pub(crate) struct Run {
     /// Ranks [default: 1, or as many as the nodes of --nodes-list take]
     #[arg(short = 'n', long = "ranks", value_name = "N")]
@@ -57,9 +65,16 @@ pub(crate) struct Run {
     /// Environment variable; NAME alone passes this shell's value on; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub(crate) environment: Vec<OsString>,
-    /// Rank that reads standard input, or `none`
-    #[arg(long, value_name = "RANK", default_value = "0", value_parser = parse_stdin_rank)]
-    pub(crate) stdin_rank: StdinRank,
+    /// Rank that reads standard input, or `none` [default: 0, or none with --detach]
+    #[arg(long, value_name = "RANK", value_parser = parse_stdin_rank)]
+    pub(crate) stdin_rank: Option<StdinRank>,
+    /// Print the job's number and end; the job goes on by itself
+    #[arg(long, short, conflicts_with_all = ["label", "json"])]
+    pub(crate) detach: bool,
+    /// Keep the output, for `coppice logs`, in a log of this SIZE at most, such as 64M or 1G; the default of --detach
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, value_parser = parse_output_size,
+          default_missing_value = "64M")]
+    pub(crate) keep_output: Option<u64>,
     /// Start each line of output with the rank it comes from
     #[arg(long)]
     pub(crate) label: bool,
@@ -80,7 +95,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t = Scheme::TwoTrees, help_heading = "Staging")]
     pub(crate) scheme: Scheme,
     /// Write to FILE (`-`: standard error) what the ranks call, as strace shows it: a line for each system call
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub(crate) trace: Option<PathBuf>,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
@@ -121,6 +136,17 @@ impl From<Scheme> for staging::Scheme {
 }
 
 impl Run {
+    /// The rank that reads standard input.
+    pub(crate) fn input_rank(&self) -> Option<u32> {
+        let default = if self.detach { None } else { Some(0) };
+        self.stdin_rank.map_or(default, |StdinRank(rank)| rank)
+    }
+
+    /// Room for what is kept of the output, bytes, if it is to be kept.
+    pub(crate) fn output_kept(&self) -> Option<u64> {
+        self.keep_output.or(self.detach.then_some(OUTPUT_LOG_BYTES_DEFAULT))
+    }
+
     /// Whether the program is to be staged.
     pub(crate) fn program_staging(&self) -> ProgramStaging {
         match (self.stage_program, self.no_stage) {
@@ -218,7 +244,8 @@ const SECONDS_MAX: f64 = 3.2e9;
 mod tests {
     use clap::Parser;
 
-    use super::{NODES_MAX, NodesList, ProgramStaging, Run, Scheme, StdinRank, parse_nodes, parse_seconds};
+    use super::{NODES_MAX, NodesList, OUTPUT_LOG_BYTES_DEFAULT, ProgramStaging, Run, Scheme};
+    use super::{parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
     fn run(arguments: &[&str]) -> Run {
@@ -241,7 +268,8 @@ mod tests {
     fn defaults_are_one_rank_in_this_directory_on_any_node() {
         let run = run(&["p"]);
         assert_eq!((run.ranks_and_nodes(), run.root.to_str()), (Ok((1, vec![])), Some(".")));
-        assert_eq!((run.cwd.to_str(), run.stdin_rank, run.timeout), (Some("/"), StdinRank(Some(0)), None));
+        assert_eq!((run.cwd.to_str(), run.input_rank(), run.timeout), (Some("/"), Some(0), None));
+        assert_eq!((run.detach, run.output_kept()), (false, None));
         assert_eq!((run.no_retain, run.quiet, run.estimate), (false, false, None));
     }
 
@@ -262,8 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn a_detached_job_has_no_input_and_its_output_is_kept() {
+        let detached = run(&["-d", "p"]);
+        assert_eq!((detached.detach, detached.input_rank()), (true, None));
+        assert_eq!(detached.output_kept(), Some(OUTPUT_LOG_BYTES_DEFAULT));
+        let kept = |arguments: &[&str]| run(&[arguments, &["p", "x"]].concat()).output_kept();
+        assert_eq!(kept(&["--keep-output"]), Some(OUTPUT_LOG_BYTES_DEFAULT));
+        assert_eq!((kept(&["--keep-output=8K"]), kept(&["-d", "--keep-output=4G"])), (Some(8192), Some(4 << 30)));
+        for bad in [&["--keep-output=1K"][..], &["--keep-output=5G"], &["-d", "--json"], &["-d", "--label"]] {
+            assert!(Arguments::try_parse_from([&["coppice", "run"], bad, &["p"]].concat()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn special_values() {
-        assert_eq!(run(&["--stdin-rank", "none", "p"]).stdin_rank, StdinRank(None));
+        assert_eq!(run(&["--stdin-rank", "none", "p"]).input_rank(), None);
         assert_eq!(run(&["--timeout", "0.5", "p"]).timeout, Some(500));
         assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
         assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);

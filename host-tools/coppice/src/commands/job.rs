@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coppice_api::job::{JobDetail, RankOutcome, RankView};
+use coppice_api::output::OutputView;
 use coppice_api::staging::StagedView;
 use coppice_api::{Client, shown, signal};
 
@@ -46,6 +47,11 @@ fn describe(detail: &JobDetail) -> String {
     for transfer in &job.transfers {
         let _ = writeln!(text, "{}", transfers::line(transfer));
     }
+    if let Some(kept) = &job.output {
+        let _ = writeln!(text, "{}", output(job.detached, kept));
+    } else if job.detached {
+        text.push_str("detached\n");
+    }
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
     }
@@ -64,6 +70,22 @@ fn describe(detail: &JobDetail) -> String {
         let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));
     }
     text
+}
+
+/// What is kept of a job's output.
+fn output(detached: bool, kept: &OutputView) -> String {
+    let detached = if detached { "detached, " } else { "" };
+    let limit = show_bytes(kept.limit);
+    let bytes = match kept.bytes {
+        _ if kept.given_back => return format!("{detached}output not kept any more: it made room for later jobs'"),
+        None => return format!("{detached}output kept up to {limit}"),
+        Some(bytes) => format!("{detached}output kept: {} of at most {limit}", show_bytes(bytes)),
+    };
+    match kept.cut {
+        None => bytes,
+        Some(cut) if kept.dropped == 0 => format!("{bytes}, cut: {cut}"),
+        Some(cut) => format!("{bytes}, {} cut: {cut}", show_bytes(kept.dropped)),
+    }
 }
 
 fn ranks_table(ranks: &[RankView]) -> String {
@@ -123,7 +145,9 @@ pub(crate) mod tests {
 
     use coppice_api::staging::StagedView;
 
-    use super::{describe, transfers};
+    use coppice_api::output::{OutputCut, OutputView};
+
+    use super::{describe, output, transfers};
 
     /// A job of two ranks that has ended well.
     pub(crate) fn view() -> JobView {
@@ -150,6 +174,8 @@ pub(crate) mod tests {
             retention: None,
             exit_status: Some(0),
             reason: None,
+            detached: false,
+            output: None,
         }
     }
 
@@ -212,6 +238,19 @@ pub(crate) mod tests {
         );
         assert_eq!(words(lines[10]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
         assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
+    }
+
+    #[test]
+    fn what_is_kept_of_its_output_is_one_line() {
+        let kept = OutputView::limited(64 << 20);
+        assert_eq!(output(true, &kept), "detached, output kept up to 64.0 MiB");
+        let whole = OutputView { bytes: Some(1536), ..kept };
+        assert_eq!(output(false, &whole), "output kept: 1.5 KiB of at most 64.0 MiB");
+        let cut = OutputView { cut: Some(OutputCut::ServiceNode), ..whole };
+        assert!(output(false, &cut).ends_with("MiB, cut: the service node ended"));
+        let cut = OutputView { dropped: 2048, ..cut };
+        assert!(output(false, &cut).ends_with("MiB, 2.0 KiB cut: the service node ended"));
+        assert!(output(true, &OutputView { given_back: true, ..whole }).starts_with("detached, output not kept any"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const PIECES_MAX: usize = 4;
 
 /// Why output cannot be written.
 #[derive(Debug)]
-pub(super) enum OutputError {
+pub(crate) enum OutputError {
     /// Nobody reads it any more.
     ReaderGone,
     /// The system says no.
@@ -28,7 +28,7 @@ pub(super) enum OutputError {
 
 /// Both streams.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     labels: Option<Labels>,
     output: Writer,
     error: Writer,
@@ -36,7 +36,7 @@ pub(super) struct Output {
 
 impl Output {
     /// With labels, or as raw bytes; all of it to standard error, or each stream to its own.
-    pub(super) fn new(label: bool, all_to_error: bool) -> Self {
+    pub(crate) fn new(label: bool, all_to_error: bool) -> Self {
         Self {
             labels: label.then(Labels::default),
             output: if all_to_error { Writer::new(stderr) } else { Writer::new(stdout) },
@@ -45,7 +45,7 @@ impl Output {
     }
 
     /// Writes what a rank wrote.
-    pub(super) async fn write(&mut self, rank: u32, is_error: bool, bytes: Vec<u8>) -> Result<(), OutputError> {
+    pub(crate) async fn write(&mut self, rank: u32, is_error: bool, bytes: Vec<u8>) -> Result<(), OutputError> {
         let bytes = match &mut self.labels {
             Some(labels) => labels.add(rank, is_error, &bytes),
             None => bytes,
@@ -67,7 +67,7 @@ impl Output {
     }
 
     /// Writes what is left and waits until all is written.
-    pub(super) async fn finish(mut self) -> Result<(), OutputError> {
+    pub(crate) async fn finish(mut self) -> Result<(), OutputError> {
         for is_error in [false, true] {
             if let Some(rest) = self.labels.as_mut().map(|labels| labels.finish(is_error)) {
                 self.put(is_error, rest).await?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use coppice_api::client::JobStream;
 use coppice_api::stream::StreamFrame;
 use coppice_api::{Client, shown};
 use tokio::fs::File;
@@ -35,21 +36,9 @@ enum Sink {
 /// There is no such job or rank, it has ended, somebody traces it, or the file cannot be written.
 pub(crate) async fn trace(client: &Client, order: &crate::arguments::Trace) -> anyhow::Result<ExitCode> {
     let label = order.rank.is_none() && client.job(order.job).await?.job.ranks > 1;
-    let mut trace = Trace::to(&order.output, label, false)?;
-    let mut stream = client.trace(order.job, order.rank).await?;
-    let mut output = Output::new(false, false);
-    let gone = |error| match error {
-        OutputError::ReaderGone => Ok(ExitCode::from(EXIT_PIPE)),
-        OutputError::Failed(error) => Err(anyhow!("cannot write the trace: {error}")),
-    };
-    while let Some(frame) = stream.next_frame().await? {
-        let StreamFrame::Trace { rank, bytes } = frame else { continue };
-        if let Err(error) = trace.write(&mut output, rank, &bytes).await? {
-            return gone(error);
-        }
-    }
-    trace.finish(&mut output).await?;
-    output.finish().await.map_or_else(gone, |()| Ok(ExitCode::SUCCESS))
+    let trace = Trace::to(&order.output, label, false)?;
+    let stream = client.trace(order.job, order.rank).await?;
+    Ok(if trace.follow(stream).await? { ExitCode::SUCCESS } else { ExitCode::from(EXIT_PIPE) })
 }
 
 impl Trace {
@@ -67,20 +56,34 @@ impl Trace {
         Ok(Self { tracer, to: Sink::File(path.to_owned(), BufWriter::new(File::from_std(file))) })
     }
 
-    /// A rank did something. Says whether our stream takes it.
+    /// Writes what ranks do until the job has ended. False: nobody reads it any more.
     ///
     /// # Errors
-    /// The file cannot be written, or a node says what makes no sense.
-    pub(super) async fn write(
-        &mut self,
-        output: &mut Output,
-        rank: u32,
-        bytes: &[u8],
-    ) -> anyhow::Result<Result<(), OutputError>> {
-        let text = self.tracer.add(rank, bytes)?;
-        self.put(output, text).await
+    /// It cannot be written, the stream breaks off, or a node says what makes no sense.
+    pub(super) async fn follow(mut self, mut stream: JobStream) -> anyhow::Result<bool> {
+        let mut output = Output::new(false, false);
+        let ours = |error| match error {
+            OutputError::ReaderGone => Ok(false),
+            OutputError::Failed(error) => Err(anyhow!("cannot write the trace: {error}")),
+        };
+        loop {
+            let text = match stream.next_frame().await? {
+                Some(StreamFrame::Trace { rank, bytes }) => self.tracer.add(rank, &bytes)?,
+                Some(_) => continue,
+                None => break,
+            };
+            if let Err(error) = self.put(&mut output, text).await? {
+                return ours(error);
+            }
+        }
+        let rest = self.tracer.finish().to_owned();
+        if let Err(error) = self.put(&mut output, rest).await? {
+            return ours(error);
+        }
+        output.finish().await.map_or_else(ours, |()| Ok(true))
     }
 
+    /// Says whether our stream takes it.
     async fn put(&mut self, output: &mut Output, text: String) -> anyhow::Result<Result<(), OutputError>> {
         let (path, file) = match &mut self.to {
             Sink::Ours { is_error } => return Ok(output.add(*is_error, text).await),
@@ -92,19 +95,5 @@ impl Trace {
         };
         written.await.with_context(|| format!("cannot write the trace to {}", shown(&*path)))?;
         Ok(Ok(()))
-    }
-
-    /// Nothing more comes.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub(super) async fn finish(mut self, output: &mut Output) -> anyhow::Result<()> {
-        let rest = self.tracer.finish().to_owned();
-        // Whether our stream takes it is found when the rest of the output is written.
-        let _ = self.put(output, rest).await?;
-        if let Sink::File(path, mut file) = self.to {
-            file.shutdown().await.with_context(|| format!("cannot write the trace to {}", shown(&*path)))?;
-        }
-        Ok(())
     }
 }

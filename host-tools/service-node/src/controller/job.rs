@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::ahead::AheadDecision;
-use coppice_api::job::{EXIT_COPPICE, RankOutcome, RankView, Submission};
+use coppice_api::job::{EXIT_COPPICE, JobView, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
@@ -14,10 +14,10 @@ use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
-use super::Now;
 use super::ranks::{RankState, Ranks};
 use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
+use super::{Answer, Now};
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 use crate::store::{Held, Kind, Source};
@@ -61,6 +61,8 @@ pub(super) struct Job {
     pub(super) feed: Feed,
     /// Who traces it, beside whoever runs it.
     pub(super) tracer: Option<Tracer>,
+    /// Who waits for its end.
+    pub(super) waiters: Vec<Answer<JobView>>,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
     /// Bytes of standard input sent and not yet read.
@@ -107,6 +109,8 @@ pub(super) enum Due {
 
 impl Job {
     pub(super) fn new(id: JobId, submission: Submission, needs: Needs, key: JobKey, now: Now) -> Self {
+        let detached = submission.detached;
+        let tracer = submission.traced.then(Tracer::awaited);
         Self {
             id,
             submission,
@@ -118,8 +122,9 @@ impl Job {
             ranks: Ranks::default(),
             placement: None,
             ahead: None,
-            feed: Feed::default(),
-            tracer: None,
+            feed: if detached { Feed::default() } else { Feed::owned() },
+            tracer,
+            waiters: Vec::new(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
             input_opened: false,
@@ -131,7 +136,7 @@ impl Job {
             exit_status: None,
             times: Times { submitted_ns: now.realtime_ns, started_ns: None, running_ns: None },
             started: None,
-            attach_deadline: Some(now.instant + ATTACH_TIME_MAX),
+            attach_deadline: (!detached).then(|| now.instant + ATTACH_TIME_MAX),
             run_deadline: None,
             kill_deadline: None,
         }
@@ -176,6 +181,13 @@ impl Job {
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         let lasted = now.saturating_duration_since(self.started?);
         self.bounds().filter_map(|bound| bound.checked_sub(lasted)).min()
+    }
+
+    /// Somebody waits for its end.
+    pub(super) fn wait(&mut self, answer: Answer<JobView>) {
+        // Whoever has gone away since does not wait any more; so there are no more than there are connections.
+        self.waiters.retain(|waiter| !waiter.is_closed());
+        self.waiters.push(answer);
     }
 
     pub(super) fn attached(&mut self) {

@@ -1,6 +1,7 @@
 //! Jobs that are under way: sent signals, killed, ended.
 
 use coppice_api::job::{JobView, RankOutcome, RankView};
+use coppice_api::output::OutputView;
 use coppice_api::signal::{SIGINT, SIGKILL, SIGTERM, name as signal_name};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
@@ -9,6 +10,7 @@ use coppice_protocol::pset::ToPset;
 use super::job::{Due, Job};
 use super::node::Phase;
 use super::ranks::RankState;
+use super::requests::reply;
 use super::{Controller, Now, Refused, staging};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
@@ -121,7 +123,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
         // By now all nodes have said what they counted.
         self.record_transfers(id, now);
-        let Some(job) = self.jobs.remove(&id) else { return };
+        let Some(mut job) = self.jobs.remove(&id) else { return };
         job.input.close();
         for pset in job.ranks.psets() {
             self.plant.tell(pset, &ToPset::Forget { job: id });
@@ -134,13 +136,18 @@ impl<P: Plant> Controller<P> {
         let (retention, pages_touched) = (job.retention(), job.pages_touched());
         let end = JobRow { exit_status, reason: job.reason.clone(), retention, pages_touched };
         self.records.add(What::Ended(id, end.clone()), now);
-        match self.records.job(id) {
-            Ok(Some(detail)) => job.feed.event(JobEvent::Ended(Box::new(detail.job))),
+        let view = match self.records.job(id) {
+            Ok(Some(detail)) => detail.job,
             found => {
                 tracing::error!(job = id.0, ?found, "ended, but not in the database");
-                job.feed.event(JobEvent::Ended(Box::new(lost_view(&job, &end, now))));
+                lost_view(&job, &end, now)
             }
+        };
+        for waiter in job.waiters.drain(..) {
+            reply(waiter, Ok(view.clone()));
         }
+        job.feed.event(&JobEvent::Ended(Box::new(view)));
+        self.close_log(id);
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
         self.changed = true;
@@ -213,5 +220,7 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         retention: end.retention,
         exit_status: Some(end.exit_status),
         reason: end.reason.clone(),
+        detached: job.submission.detached,
+        output: job.submission.keep_output.map(OutputView::limited),
     }
 }

@@ -5,7 +5,7 @@ use coppice_api::signal::SIGKILL;
 use coppice_protocol::control::{Exit, JobFailure, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pmi::{Departure, Failure};
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::FromPset;
 use coppice_protocol::syscalls;
 
 use super::job::{Job, Missing};
@@ -40,15 +40,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Transferred(end) => self.transfer_ended(pset, end, now),
             FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress),
             FromPset::Keeping(progress) => self.keep_goes_on(pset, progress),
-            FromPset::Output { job, rank, stream, bytes } => {
-                let length = bytes.len();
-                let feed = self.jobs.get_mut(&job).and_then(|job| job.feed_of(stream));
-                match feed.map_or(Ok(false), |feed| feed.output(pset, rank, stream, bytes)) {
-                    Ok(true) => {}
-                    Ok(false) => self.tell_taken(pset, job, length),
-                    Err(error) => self.distrust_pset(pset, &format!("it sent {error}"), now),
-                }
-            }
+            FromPset::Output { job, rank, stream, bytes } => self.output(pset, job, rank, stream, bytes, now),
             FromPset::InputTaken { job, bytes } => {
                 if let Some(job) = self.jobs.get_mut(&job) {
                     // Never more room than what was sent: a wrong count must not widen the window.
@@ -71,12 +63,6 @@ impl<P: Plant> Controller<P> {
 
     fn is_in(&self, node: NodeId, pset: PsetId) -> bool {
         self.nodes.get(node).is_some_and(|node| node.pset == pset)
-    }
-
-    /// Tells an I/O node that there is room for that much output again.
-    pub(super) fn tell_taken(&mut self, pset: PsetId, job: JobId, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.plant.tell(pset, &ToPset::OutputTaken { job, bytes });
     }
 
     fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank, now: Now) {

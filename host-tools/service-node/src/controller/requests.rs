@@ -15,11 +15,12 @@ use coppice_api::signal::SIGNAL_MAX;
 use coppice_api::stream::StagingProgress;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, Now};
+use super::{Controller, KeptLog, Now};
 use crate::database::{DatabaseError, FileKey};
-use crate::feed::Piece;
+use crate::feed::{Pieces, Taker};
+use crate::limits::READERS_PER_JOB_MAX;
 use crate::plant::Plant;
 use crate::store::Held;
 
@@ -105,14 +106,20 @@ pub enum Request {
     ProgramAltered(Held, PathBuf),
     /// Take a job with its program, the file that is in, and the files that it has staged.
     Submit(Box<Submission>, Held, FileKey, Vec<Held>, Answer<JobId>),
-    /// Take a job's stream, once.
-    Attach(JobId, Answer<mpsc::UnboundedReceiver<Piece>>),
+    /// Take a job's stream as whoever runs it, once.
+    Attach(JobId, Answer<Pieces>),
+    /// Take what comes of a job's stream from now on, too.
+    Join(JobId, Answer<(Taker, Pieces)>),
     /// Whoever had a job's stream is gone.
-    Detached(JobId),
+    Left(JobId, Taker),
     /// Whoever has a job's stream took that many bytes of output of an I/O node.
-    Taken(JobId, PsetId, usize),
+    Taken(JobId, Taker, PsetId, usize),
+    /// What is kept of a job's output.
+    Log(JobId, Answer<KeptLog>),
+    /// Wait until a job has ended.
+    Wait(JobId, Answer<JobView>),
     /// Trace a rank of a job, or all, from now on, if nobody does.
-    Trace(JobId, Option<Rank>, Answer<mpsc::UnboundedReceiver<Piece>>),
+    Trace(JobId, Option<Rank>, Answer<Pieces>),
     /// The tracer of a job took that many bytes that came from an I/O node.
     TraceTaken(JobId, PsetId, usize),
     /// The tracer of a job is gone.
@@ -174,15 +181,11 @@ impl<P: Plant> Controller<P> {
                 reply(answer, result);
             }
             Request::Attach(job, answer) => self.attach(job, answer, now),
-            Request::Detached(job) => {
-                self.kill_job(job, Some("whoever ran it went away".to_owned()), now);
-            }
-            Request::Taken(id, pset, bytes) => {
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.feed.taken(pset, bytes);
-                    self.tell_taken(pset, id, bytes);
-                }
-            }
+            Request::Join(job, answer) => self.join(job, answer, now),
+            Request::Left(job, taker) => self.taker_left(job, taker, now),
+            Request::Taken(job, taker, pset, bytes) => self.output_taken(job, taker, pset, bytes),
+            Request::Log(job, answer) => reply(answer, self.kept_log(job)),
+            Request::Wait(job, answer) => self.wait(job, answer),
             Request::Trace(job, rank, answer) => self.trace(job, rank, answer),
             Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
             Request::EndTrace(job) => self.end_tracing(job),
@@ -205,17 +208,49 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    fn attach(&mut self, id: JobId, answer: Answer<mpsc::UnboundedReceiver<Piece>>, now: Now) {
+    fn attach(&mut self, id: JobId, answer: Answer<Pieces>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else {
             let feed = self.unclaimed.take(id).and_then(|mut feed| feed.attach());
             return reply(answer, feed.ok_or_else(|| no_job(id)));
         };
         let Some(feed) = job.feed.attach() else {
-            return reply(answer, Err(Refused::conflict(&format!("somebody has the output of job {id} already"))));
+            let refused = match job.submission.detached {
+                true => format!("job {id} is detached and nobody's; see `coppice attach {id}`"),
+                false => format!("somebody has the output of job {id} already"),
+            };
+            return reply(answer, Err(Refused::conflict(&refused)));
         };
         job.attached();
         if answer.send(Ok(feed)).is_err() {
-            self.kill_job(id, Some("whoever ran it went away".to_owned()), now);
+            self.taker_left(id, Taker::Owner, now);
+        }
+    }
+
+    fn join(&mut self, id: JobId, answer: Answer<(Taker, Pieces)>, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return reply(answer, Err(self.why_not_under_way(id))) };
+        let Some((taker, pieces)) = job.feed.join() else {
+            let refused = format!("{READERS_PER_JOB_MAX} are attached to job {id} already; see `coppice logs -f {id}`");
+            return reply(answer, Err(Refused::conflict(&refused)));
+        };
+        if answer.send(Ok((taker, pieces))).is_err() {
+            self.taker_left(id, taker, now);
+        }
+    }
+
+    fn wait(&mut self, id: JobId, answer: Answer<JobView>) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            return job.wait(answer);
+        }
+        let found = self.records.job(id).map_err(Refused::from);
+        reply(answer, found.and_then(|found| found.map(|detail| detail.job).ok_or_else(|| no_job(id))));
+    }
+
+    /// Why nothing can be done to a job that is not under way.
+    pub(super) fn why_not_under_way(&self, id: JobId) -> Refused {
+        match self.records.job(id) {
+            Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
+            Ok(None) => no_job(id),
+            Err(error) => error.into(),
         }
     }
 
@@ -248,18 +283,9 @@ impl<P: Plant> Controller<P> {
             return Err(Refused::bad(format!("{signal} is not a signal; use 1 to {SIGNAL_MAX}")));
         }
         if !self.jobs.contains_key(&id) {
-            return Err(self.none_to_work_on(id));
+            return Err(self.why_not_under_way(id));
         }
         self.signal_job(id, signal, now)
-    }
-
-    /// Why nothing can be done with a job that is not under way.
-    pub(super) fn none_to_work_on(&self, id: JobId) -> Refused {
-        match self.records.job(id) {
-            Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
-            Ok(None) => no_job(id),
-            Err(error) => error.into(),
-        }
     }
 }
 
@@ -268,6 +294,6 @@ pub(super) fn reply<T>(answer: Answer<T>, result: Result<T, Refused>) {
     let _ = answer.send(result);
 }
 
-fn no_job(job: JobId) -> Refused {
+pub(super) fn no_job(job: JobId) -> Refused {
     Refused::missing(format!("there is no job {job}; see `coppice jobs`"))
 }

@@ -89,7 +89,7 @@ impl<P: Plant> Controller<P> {
         let started = What::Started { job: id, nodes: boots, placement: recorded, ahead: ahead_of, program, run };
         self.records.add(started, now);
         job.start(Ranks::new(ranks), placement, ahead, now);
-        job.feed.event(JobEvent::Started { nodes });
+        job.feed.event(&JobEvent::Started { nodes });
         self.changed = true;
         self.start_from(id, 0);
     }

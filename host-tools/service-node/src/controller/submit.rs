@@ -44,8 +44,9 @@ impl<P: Plant> Controller<P> {
             listed,
             bound: job.bound(),
         });
-        job.feed.event(JobEvent::Queued { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) });
+        job.feed.event(&JobEvent::Queued { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) });
         self.jobs.insert(id, job);
+        self.open_log(id);
         self.changed = true;
         Ok(id)
     }

@@ -49,6 +49,7 @@ impl Plant for Idle {
         Ok(JobKey([9; 32]))
     }
     fn check_program(&mut self, _job: JobId, _copy: Held, _source: Source) {}
+    fn keep(&mut self, _order: crate::output::OutputOrder) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}
     fn forget_personality(&mut self, _node: NodeId) {}
     fn kill_machine(&mut self, _node: NodeId) {}
@@ -115,6 +116,8 @@ impl World {
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
             traced: false,
+            detached: false,
+            keep_output: None,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

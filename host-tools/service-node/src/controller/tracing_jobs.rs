@@ -8,46 +8,40 @@ use coppice_protocol::ids::{JobId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::ship::Stream;
 use coppice_protocol::trace::Traced;
-use tokio::sync::mpsc;
+use hyper::body::Bytes;
 
 use super::job::Job;
 use super::requests::reply;
-use super::{Answer, Controller, Refused};
-use crate::feed::{Feed, Piece};
+use super::{Answer, Controller, Now, Refused};
+use crate::feed::{Feed, Pieces, Taker};
 use crate::plant::Plant;
 
 /// Who traces a job.
 #[derive(Debug)]
 pub(super) struct Tracer {
-    /// What it is told.
+    /// What it is told. Its one taker is the owner.
     feed: Feed,
     /// Which ranks.
     traced: Traced,
 }
 
-impl Job {
-    /// Where this stream of its ranks goes.
-    pub(super) fn feed_of(&mut self, stream: Stream) -> Option<&mut Feed> {
-        match stream {
-            Stream::Output | Stream::Error => Some(&mut self.feed),
-            Stream::Trace if self.submission.traced => Some(&mut self.feed),
-            Stream::Trace => self.tracer.as_mut().map(|tracer| &mut tracer.feed),
-        }
+impl Tracer {
+    /// One that is awaited: what there is to say waits for it.
+    pub(super) fn awaited() -> Self {
+        Self { feed: Feed::owned(), traced: Traced::All }
     }
+}
 
+impl Job {
     /// Which of its ranks are traced.
     pub(super) fn traced(&self) -> Traced {
-        match &self.tracer {
-            _ if self.submission.traced => Traced::All,
-            Some(tracer) => tracer.traced,
-            None => Traced::None,
-        }
+        self.tracer.as_ref().map_or(Traced::None, |tracer| tracer.traced)
     }
 }
 
 impl<P: Plant> Controller<P> {
     /// Somebody traces ranks of a job from now on, or one that waits when it runs.
-    pub(super) fn trace(&mut self, id: JobId, rank: Option<Rank>, answer: Answer<mpsc::UnboundedReceiver<Piece>>) {
+    pub(super) fn trace(&mut self, id: JobId, rank: Option<Rank>, answer: Answer<Pieces>) {
         match self.begin_tracing(id, rank) {
             Ok(pieces) => {
                 if answer.send(Ok(pieces)).is_err() {
@@ -58,35 +52,46 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    fn begin_tracing(&mut self, id: JobId, rank: Option<Rank>) -> Result<mpsc::UnboundedReceiver<Piece>, Refused> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(self.none_to_work_on(id)) };
-        if job.submission.traced || job.tracer.is_some() {
-            return Err(Refused::conflict(&format!("somebody traces job {id} already")));
-        }
-        if let Some(rank) = rank.filter(|rank| rank.0 >= job.submission.ranks) {
-            let ranks = job.submission.ranks;
+    fn begin_tracing(&mut self, id: JobId, rank: Option<Rank>) -> Result<Pieces, Refused> {
+        let Some(job) = self.jobs.get_mut(&id) else { return Err(self.why_not_under_way(id)) };
+        let ranks = job.submission.ranks;
+        if let Some(rank) = rank.filter(|rank| rank.0 >= ranks) {
             return Err(Refused::missing(format!("job {id} has no rank {rank}; it has {ranks}, counted from 0")));
         }
-        let mut feed = Feed::default();
-        let pieces = feed.attach().ok_or_else(|| Refused::conflict("nobody can take what there is to say"))?;
+        // One that was there from the beginning is awaited, or there already.
+        let tracer = job.tracer.get_or_insert_with(Tracer::awaited);
+        let Some(pieces) = tracer.feed.attach() else {
+            return Err(Refused::conflict(&format!("somebody traces job {id} already")));
+        };
         let traced = rank.map_or(Traced::All, Traced::Rank);
-        job.tracer = Some(Tracer { feed, traced });
+        tracer.traced = traced;
         self.tell_traced(id, traced);
         Ok(pieces)
+    }
+
+    /// A rank did something.
+    pub(super) fn rank_traced(&mut self, pset: PsetId, id: JobId, rank: Rank, bytes: &Bytes, now: Now) {
+        let tracer = self.jobs.get_mut(&id).and_then(|job| job.tracer.as_mut());
+        // Without anybody who takes it nobody wants to know.
+        let taken = tracer.map_or(Ok(bytes.len()), |tracer| tracer.feed.output(pset, rank, Stream::Trace, bytes));
+        match taken {
+            Ok(taken) => self.tell_taken(pset, id, taken),
+            Err(error) => self.distrust_pset(pset, &format!("it sent {error}"), now),
+        }
     }
 
     /// The tracer took so much.
     pub(super) fn trace_taken(&mut self, id: JobId, pset: PsetId, bytes: usize) {
         let Some(tracer) = self.jobs.get_mut(&id).and_then(|job| job.tracer.as_mut()) else { return };
-        tracer.feed.taken(pset, bytes);
-        self.tell_taken(pset, id, bytes);
+        let taken = tracer.feed.taken(Taker::Owner, pset, bytes);
+        self.tell_taken(pset, id, taken);
     }
 
     /// Nobody traces the job any more. What was under way counts as taken.
     pub(super) fn end_tracing(&mut self, id: JobId) {
-        let Some(tracer) = self.jobs.get_mut(&id).and_then(|job| job.tracer.take()) else { return };
+        let Some(mut tracer) = self.jobs.get_mut(&id).and_then(|job| job.tracer.take()) else { return };
         self.tell_traced(id, Traced::None);
-        for (pset, bytes) in tracer.feed.under_way() {
+        for (pset, bytes) in tracer.feed.leave(Taker::Owner) {
             self.tell_taken(pset, id, bytes);
         }
     }

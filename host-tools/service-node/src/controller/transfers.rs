@@ -140,7 +140,7 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.transfers.ended(pset, end) {
             if job.transfers.are_over() {
-                job.feed.event(JobEvent::Staged);
+                job.feed.event(&JobEvent::Staged);
             }
             self.record_transfers(id, now);
         } else {
@@ -152,7 +152,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn transfer_goes_on(&mut self, pset: PsetId, progress: TransferProgress) {
         let Some(job) = self.jobs.get_mut(&progress.of.job) else { return };
         if let Some(progress) = job.transfers.goes_on(pset, progress, job.submission.nodes_wanted()) {
-            job.feed.progress(JobEvent::Staging(progress));
+            job.feed.progress(&JobEvent::Staging(progress));
         }
     }
 

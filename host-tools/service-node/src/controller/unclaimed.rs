@@ -17,9 +17,10 @@ pub(super) struct Unclaimed {
 }
 
 impl Unclaimed {
-    /// Keeps the stream of a job that has just ended, if nobody has it. At most [`UNCLAIMED_MAX`]; the oldest go first.
+    /// Keeps the stream of a job that has just ended, if whoever runs it has not come yet. At most [`UNCLAIMED_MAX`];
+    /// the oldest go first.
     pub(super) fn keep(&mut self, job: JobId, feed: Feed, now: Instant) {
-        if feed.is_attached() {
+        if !feed.is_awaited() {
             return;
         }
         while self.feeds.len() >= UNCLAIMED_MAX {
@@ -58,11 +59,13 @@ mod tests {
     fn a_stream_waits_for_its_reader_and_not_for_ever() {
         let now = Instant::now();
         let mut unclaimed = Unclaimed::default();
-        let mut taken = Feed::default();
+        let mut taken = Feed::owned();
         let _reader = taken.attach();
         unclaimed.keep(JobId(1), taken, now);
-        unclaimed.keep(JobId(2), Feed::default(), now);
-        unclaimed.keep(JobId(3), Feed::default(), now);
+        unclaimed.keep(JobId(2), Feed::owned(), now);
+        unclaimed.keep(JobId(3), Feed::owned(), now);
+        unclaimed.keep(JobId(4), Feed::default(), now);
+        assert!(unclaimed.take(JobId(4)).is_none(), "nobody was to have it");
         assert!(unclaimed.take(JobId(1)).is_none(), "somebody had it");
         assert!(unclaimed.take(JobId(2)).is_some_and(|mut feed| feed.attach().is_some()));
         assert!(unclaimed.take(JobId(2)).is_none(), "taken twice");
@@ -75,7 +78,7 @@ mod tests {
     fn the_oldest_go_when_there_are_too_many() {
         let now = Instant::now();
         let mut unclaimed = Unclaimed::default();
-        (0..=UNCLAIMED_MAX as u64).for_each(|job| unclaimed.keep(JobId(job), Feed::default(), now));
+        (0..=UNCLAIMED_MAX as u64).for_each(|job| unclaimed.keep(JobId(job), Feed::owned(), now));
         assert!(unclaimed.take(JobId(0)).is_none() && unclaimed.take(JobId(1)).is_some());
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
+use coppice_api::output::OutputView;
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_api::staging::StagedView;
 use coppice_api::transfer::TransferView;
@@ -49,7 +50,7 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node, staged, transfers, ahead,
+                       retention, ranks_per_node, staged, transfers, ahead, detached, output,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -66,8 +67,8 @@ impl Database {
     ) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
                    (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
-                    ranks_per_node, staged)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING job";
+                    ranks_per_node, staged, detached, output)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             Bytes(&job.name),
@@ -81,6 +82,8 @@ impl Database {
             job.estimate_ms.map(to_sql),
             job.ranks_per_node,
             to_json(staged),
+            job.detached,
+            job.keep_output.map(|limit| to_json(&OutputView::limited(limit))),
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
@@ -136,6 +139,26 @@ impl Database {
         Ok(())
     }
 
+    /// Records what is kept of a job's output.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_output(&self, job: JobId, output: &OutputView) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET output = ?2 WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute(params![to_sql(job.0), to_json(output)])?;
+        Ok(())
+    }
+
+    /// Records that what was kept of a job's output is not any more.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn output_given_back(&self, job: JobId) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET output = json_set(output, '$.given_back', json('true')) WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute([to_sql(job.0)])?;
+        Ok(())
+    }
+
     /// Records what became of ranks.
     ///
     /// # Errors
@@ -185,6 +208,23 @@ impl Database {
             self.connection.prepare_cached("SELECT job FROM jobs WHERE state != 'ended' ORDER BY job")?;
         let rows = statement.query_map([], |row| row.get("job").map(|job| JobId(from_sql(job))))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Jobs whose output was to be kept, and of which it is not recorded how much of it is.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
+        let sql = "SELECT job, output FROM jobs WHERE output IS NOT NULL AND json_extract(output, '$.bytes') IS NULL
+                   ORDER BY job";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let output = from_json(&row.get::<_, String>("output")?, "kept output of a job")?;
+            found.push((JobId(from_sql(row.get("job")?)), output));
+        }
+        Ok(found)
     }
 
     /// The newest jobs, the newest last.
@@ -241,7 +281,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let number = |column| row.get::<_, Option<i64>>(column).map(|value| value.map(from_sql));
     let nodes: Option<String> = row.get("nodes")?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
-    let ahead: Option<String> = row.get("ahead")?;
+    let (ahead, output): (Option<String>, Option<String>) = (row.get("ahead")?, row.get("output")?);
     Ok(JobView {
         job: from_sql(row.get("job")?),
         state,
@@ -265,5 +305,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         retention: retention.map(|text| from_json(&text, "retention of a job")).transpose()?,
         exit_status: row.get("exit_status")?,
         reason: row.get("reason")?,
+        detached: row.get("detached")?,
+        output: output.map(|text| from_json(&text, "kept output of a job")).transpose()?,
     })
 }

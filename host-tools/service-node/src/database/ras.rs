@@ -93,6 +93,7 @@ fn kind_name(kind: RasKind) -> &'static str {
         RasKind::LinkCut => "link-cut",
         RasKind::LinkMended => "link-mended",
         RasKind::RecordingEnded => "recording-ended",
+        RasKind::OutputCut => "output-cut",
     }
 }
 

@@ -35,6 +35,8 @@ fn submission() -> Submission {
         stage_program: ProgramStaging::default(),
         scheme: Scheme::default(),
         traced: false,
+        detached: false,
+        keep_output: None,
     }
 }
 

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX};
+use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
 use coppice_api::shown;
 use coppice_api::staging::{ProgramStaging, Staged, staged_path};
 use coppice_protocol::ids::JobId;
@@ -53,8 +53,11 @@ pub(super) async fn submit(
     for Staged { file, .. } in &submission.staged {
         staged.push(find(&api, Kind::Data, file).await?.0);
     }
+    let is_detached = submission.detached;
     let job = api.ask(|answer| Request::Submit(Box::new(submission), program, file, staged, answer)).await?;
-    expected.until_attached(job);
+    if !is_detached {
+        expected.until_attached(job);
+    }
     Ok(Json(Submitted { job: job.0 }))
 }
 
@@ -70,6 +73,21 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if let Some(rank) = job.input_rank.filter(|rank| *rank >= job.ranks) {
         let last = job.ranks - 1;
         return Err(Refused::bad(format!("--stdin-rank {rank}: the job has ranks 0 to {last}; name one, or `none`")));
+    }
+    if job.detached && job.traced {
+        return Err(Refused::bad(
+            "--trace: nobody is there to take what a detached job calls; `coppice trace`".to_owned(),
+        ));
+    }
+    if job.detached && job.input_rank.is_some() {
+        return Err(Refused::bad("--detach: a detached job has no standard input; leave --stdin-rank out".to_owned()));
+    }
+    if let Some(limit) = job.keep_output
+        && !(OUTPUT_LOG_BYTES_MIN..=OUTPUT_LOG_BYTES_MAX).contains(&limit)
+    {
+        return Err(Refused::bad(format!(
+            "--keep-output: a log of {limit} bytes is none; use {OUTPUT_LOG_BYTES_MIN} to {OUTPUT_LOG_BYTES_MAX}"
+        )));
     }
     if job.estimate_ms == Some(0) {
         return Err(Refused::bad("--estimate 0 is no time; say how long the job runs, or nothing".to_owned()));
@@ -211,6 +229,8 @@ mod tests {
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
             traced: false,
+            detached: false,
+            keep_output: None,
         }
     }
 
@@ -242,6 +262,9 @@ mod tests {
             (Submission { ranks: 0, ..job() }, "-n 0"),
             (Submission { input_rank: Some(2), ..job() }, "--stdin-rank"),
             (Submission { estimate_ms: Some(0), ..job() }, "--estimate 0"),
+            (Submission { detached: true, ..job() }, "--detach: a detached job has no standard input"),
+            (Submission { keep_output: Some(0), ..job() }, "--keep-output: a log of 0 bytes"),
+            (Submission { keep_output: Some(u64::MAX), ..job() }, "--keep-output: a log of 18446744073709551615 bytes"),
             (Submission { arguments: vec!["x".repeat(200_000).into()], ..job() }, "put them into a file"),
             (Submission { arguments: vec![ByteString::new(); 15_000], ..job() }, "put them into a file"),
             (

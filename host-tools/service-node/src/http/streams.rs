@@ -19,21 +19,42 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{Answered, Api, Number, going_down};
 use crate::controller::{Refused, Request};
-use crate::feed::Piece;
+use crate::feed::{Piece, Pieces, Taker};
 use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
 
-/// A job's output and events, in frames.
+/// A job's output and events for whoever runs it, in frames.
 pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
     let job = JobId(job);
     api.connections.attached(job);
+    let asked = api.clone();
+    let attached = async move {
+        let pieces = asked.ask(|answer| Request::Attach(job, answer)).await?;
+        Ok((Taker::Owner, pieces))
+    };
+    taken_by(api, job, attached).await
+}
+
+/// A job's output and events from now on, for somebody else.
+pub(super) async fn attach(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
+    api.connections.expect_watcher()?;
+    let (job, asked) = (JobId(job), api.clone());
+    taken_by(api, job, async move { asked.ask(|answer| Request::Join(job, answer)).await }).await
+}
+
+/// Passes a job's stream on to whoever is attached to it.
+async fn taken_by(
+    api: Api,
+    job: JobId,
+    attached: impl Future<Output = Result<(Taker, Pieces), Refused>> + Send + 'static,
+) -> Result<Response, Refused> {
     // In a task of its own: a request may be given up at any moment, also when the job has just handed its output over.
     // Then the body is dropped, and the reader is found to be gone.
     let attached = tokio::spawn(async move {
-        let feed = api.ask(|answer| Request::Attach(job, answer)).await?;
+        let (taker, feed) = attached.await?;
         let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
         tokio::spawn(async move {
-            if pump(&api, job, feed, &pieces).await.is_none() {
-                let _ = api.tell(Request::Detached(job)).await;
+            if pump(&api, job, taker, feed, &pieces).await.is_none() {
+                let _ = api.tell(Request::Left(job, taker)).await;
             }
         });
         Ok(body)
@@ -43,12 +64,7 @@ pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> 
 }
 
 /// Passes pieces on until the job has ended; nothing if the reader is gone before.
-async fn pump(
-    api: &Api,
-    job: JobId,
-    mut feed: mpsc::UnboundedReceiver<Piece>,
-    pieces: &mpsc::Sender<Bytes>,
-) -> Option<()> {
+async fn pump(api: &Api, job: JobId, taker: Taker, mut feed: Pieces, pieces: &mpsc::Sender<Bytes>) -> Option<()> {
     loop {
         let piece = tokio::select! {
             piece = feed.recv() => piece?,
@@ -59,8 +75,8 @@ async fn pump(
                 let length = bytes.len();
                 let header = output_header(rank.0, stream, u32::try_from(length).unwrap_or(u32::MAX));
                 pieces.send(Bytes::copy_from_slice(&header)).await.ok()?;
-                pieces.send(bytes.into()).await.ok()?;
-                api.tell(Request::Taken(job, pset, length)).await.ok()?;
+                pieces.send(bytes).await.ok()?;
+                api.tell(Request::Taken(job, taker, pset, length)).await.ok()?;
             }
             Piece::Progress { event, turn } => {
                 pieces.send(encode_event(&event).into()).await.ok()?;
@@ -100,12 +116,7 @@ pub(super) async fn trace(
 }
 
 /// Passes records on until the job has ended, or the reader is gone.
-async fn pump_trace(
-    api: &Api,
-    job: JobId,
-    mut feed: mpsc::UnboundedReceiver<Piece>,
-    pieces: &mpsc::Sender<Bytes>,
-) -> Option<()> {
+async fn pump_trace(api: &Api, job: JobId, mut feed: Pieces, pieces: &mpsc::Sender<Bytes>) -> Option<()> {
     loop {
         let piece = tokio::select! {
             piece = feed.recv() => piece?,
@@ -116,7 +127,7 @@ async fn pump_trace(
         let length = bytes.len();
         let header = output_header(rank.0, stream, u32::try_from(length).unwrap_or(u32::MAX));
         pieces.send(Bytes::copy_from_slice(&header)).await.ok()?;
-        pieces.send(bytes.into()).await.ok()?;
+        pieces.send(bytes).await.ok()?;
         api.tell(Request::TraceTaken(job, pset, length)).await.ok()?;
     }
 }

@@ -2,6 +2,7 @@
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::job::{JobDetail, JobState, RankView};
+use coppice_api::output::OutputView;
 use coppice_api::retain::{LastProgram, Placement};
 use coppice_api::transfer::TransferView;
 use coppice_protocol::control::NodeStatus;
@@ -52,6 +53,10 @@ pub enum What {
     Running(JobId),
     /// What is known of a job's transfers.
     Transfers(JobId, Vec<TransferView>),
+    /// What is kept of a job's output.
+    Output(JobId, OutputView),
+    /// What was kept of a job's output is not any more.
+    OutputGivenBack(JobId),
     /// Ranks of a job ended.
     Ranks(JobId, Vec<RankView>),
     /// A job ended.
@@ -76,6 +81,8 @@ impl Record {
             }
             What::Running(job) => database.job_running(*job, at_ns),
             What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
+            What::Output(job, output) => database.set_output(*job, output),
+            What::OutputGivenBack(job) => database.output_given_back(*job),
             What::Ranks(job, reports) => database.add_ranks(*job, reports),
             What::Ended(job, end) => database.end_job(*job, end, at_ns),
         }
@@ -87,6 +94,8 @@ impl Record {
             What::Started { job, .. }
             | What::Running(job)
             | What::Transfers(job, _)
+            | What::Output(job, _)
+            | What::OutputGivenBack(job)
             | What::Ranks(job, _)
             | What::Ended(job, _) => Some(job),
             What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
@@ -109,6 +118,12 @@ impl Record {
                 view.running_at_ns = Some(self.at_ns);
             }
             What::Transfers(_, transfers) => view.transfers.clone_from(transfers),
+            What::Output(_, output) => view.output = Some(*output),
+            What::OutputGivenBack(_) => {
+                if let Some(output) = &mut view.output {
+                    output.given_back = true;
+                }
+            }
             What::Ranks(_, reports) => rank_reports.extend(reports.iter().cloned()),
             What::Ended(_, end) => {
                 view.state = JobState::Ended;

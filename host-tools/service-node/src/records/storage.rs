@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::output::OutputView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::staging::StagedView;
@@ -65,6 +66,12 @@ pub trait Storage: Debug + Send {
     /// # Errors
     /// [`DatabaseError`].
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError>;
+
+    /// Jobs of whose log it is not recorded what is in it.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError>;
 
     /// The newest jobs, the newest last.
     ///
@@ -160,6 +167,9 @@ impl Storage for Database {
     }
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         Self::unfinished_jobs(self)
+    }
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
+        Self::jobs_with_open_logs(self)
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         Self::jobs(self, limit)

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use coppice_api::output::OutputCut;
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankCounters, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
+use coppice_service_node::output::{OutputEvent, OutputOrder, OutputPiece, Summary};
 use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_service_node::store::Found;
 
@@ -51,6 +53,12 @@ pub(crate) struct Behaviour {
     pub(crate) fabric_answers: bool,
     /// I/O nodes do.
     pub(crate) io_nodes_answer: bool,
+    /// What jobs write is kept.
+    pub(crate) keeps_output: bool,
+    /// What an earlier keeper of logs has left.
+    pub(crate) left: BTreeMap<JobId, Summary>,
+    /// Bytes that are kept of each job, at most.
+    pub(crate) kept_max: u64,
     /// What is found when programs are looked at; none: nothing, yet.
     pub(crate) program: Option<Result<Found, String>>,
     /// Machines that are killed end.
@@ -65,6 +73,7 @@ pub(crate) struct Behaviour {
     psets: Vec<Incarnation>,
     generations: Vec<Generation>,
     jobs: Vec<(PsetId, StartJob)>,
+    kept: BTreeMap<JobId, Summary>,
 }
 
 impl Default for Behaviour {
@@ -81,6 +90,9 @@ impl Default for Behaviour {
             answers: Answers::Truly,
             fabric_answers: true,
             io_nodes_answer: true,
+            keeps_output: true,
+            left: BTreeMap::new(),
+            kept_max: u64::MAX,
             program: Some(Ok(Found::Sound)),
             machines_end: true,
             memory: Memory::default(),
@@ -90,6 +102,7 @@ impl Default for Behaviour {
             psets: Vec::new(),
             generations: Vec::new(),
             jobs: Vec::new(),
+            kept: BTreeMap::new(),
         }
     }
 }
@@ -145,6 +158,8 @@ impl Behaviour {
                 let found = |found| Event::Plant(PlantEvent::Program { job: *job, found });
                 self.program.clone().map(found).into_iter().collect()
             }
+            Order::Keep(order) if self.keeps_output => self.keep(order),
+            Order::Keep(_) => vec![],
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
                 self.memory.boot(*node);
@@ -161,6 +176,35 @@ impl Behaviour {
             }
             Order::Tell(pset, message) => self.told(*pset, message),
         }
+    }
+
+    /// What the keeper of logs does.
+    pub(crate) fn keep(&mut self, order: &OutputOrder) -> Vec<Event> {
+        let (job, events) = match order {
+            OutputOrder::Open { job, .. } => {
+                self.kept.insert(*job, Summary::default());
+                return vec![];
+            }
+            OutputOrder::Append(OutputPiece { job, pset, bytes, .. }) => {
+                let (bytes, summary) = (bytes.len(), self.kept.entry(*job).or_default());
+                let kept = (self.kept_max - summary.bytes).min(bytes as u64);
+                summary.bytes += kept;
+                summary.dropped += bytes as u64 - kept;
+                let mut events = Vec::new();
+                if kept < bytes as u64 && summary.cut.is_none() {
+                    summary.cut = Some(OutputCut::Disk);
+                    events.push(OutputEvent::Cut { cut: OutputCut::Disk, why: "No space left on device".into() });
+                }
+                events.push(OutputEvent::Taken { pset: *pset, bytes, length: summary.bytes });
+                (*job, events)
+            }
+            OutputOrder::Look(job) => {
+                let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };
+                (*job, vec![OutputEvent::Closed(self.left.get(job).copied().unwrap_or(nothing))])
+            }
+            OutputOrder::Close(job) => (*job, vec![OutputEvent::Closed(self.kept.remove(job).expect("an open log"))]),
+        };
+        events.into_iter().map(|event| Event::Plant(PlantEvent::Output { job, event })).collect()
     }
 
     /// A node that has booted calls its I/O node.

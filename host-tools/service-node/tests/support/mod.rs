@@ -22,6 +22,7 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
+use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::store::{Held, Source};
 
@@ -39,6 +40,7 @@ pub(crate) enum Order {
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
     CheckProgram(JobId),
+    Keep(OutputOrder),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -87,6 +89,9 @@ impl Plant for NotingPlant {
     fn check_program(&mut self, job: JobId, _copy: Held, _source: Source) {
         self.note(Order::CheckProgram(job));
     }
+    fn keep(&mut self, order: OutputOrder) {
+        self.note(Order::Keep(order));
+    }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);
         self.note(Order::Boot(personality.node, personality.generation));
@@ -118,6 +123,8 @@ pub(crate) fn job(ranks: u32) -> Submission {
         stage_program: ProgramStaging::default(),
         scheme: Scheme::default(),
         traced: false,
+        detached: false,
+        keep_output: None,
     }
 }
 

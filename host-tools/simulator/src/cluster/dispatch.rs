@@ -119,6 +119,7 @@ impl World {
                 }
                 self.plant(soon_ns, PlantEvent::Program { job, found });
             }
+            Order::Keep(order) => self.keep(order),
             Order::Boot(personality) => self.switch_on(*personality),
             Order::KillMachine(node) => self.machine_ends(node, "killed"),
         }

@@ -17,6 +17,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::FileKey;
+use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
@@ -48,6 +49,7 @@ pub(super) enum Order {
     KillIoNode(PsetId),
     Tell(PsetId, Box<ToPset>),
     CheckProgram(JobId, Held),
+    Keep(OutputOrder),
     Boot(Box<Personality>),
     KillMachine(NodeId),
 }
@@ -114,6 +116,9 @@ impl Plant for NotingPlant {
     }
     fn check_program(&mut self, job: JobId, copy: Held, _source: Source) {
         self.note(Order::CheckProgram(job, copy));
+    }
+    fn keep(&mut self, order: OutputOrder) {
+        self.note(Order::Keep(order));
     }
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
         self.note(Order::Boot(Box::new(personality.clone())));

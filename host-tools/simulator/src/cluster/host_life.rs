@@ -10,6 +10,7 @@ impl World {
             return;
         }
         self.forget_wanted();
+        self.kept_dies();
         self.trouble = self.host.kill().err();
         for pset in self.io_nodes.keys().copied().collect::<Vec<_>>() {
             self.io_node_ends(pset, "killed");

@@ -65,6 +65,9 @@ impl World {
             let detail = self.host.ask(|answer| Request::Job(job, answer), self.now_ns);
             return Some(format!("job {job} has not ended: {detail:?}"));
         }
+        if let Some(job) = self.host.disk.open_log() {
+            return Some(format!("it is not recorded what is kept of the output of job {job}"));
+        }
         let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };

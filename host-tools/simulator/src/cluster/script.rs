@@ -70,6 +70,8 @@ impl Script {
             stage_program: ProgramStaging::default(),
             scheme: Scheme::default(),
             traced: false,
+            detached: false,
+            keep_output: None,
         }
     }
 

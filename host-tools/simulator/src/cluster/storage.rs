@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{fs, io};
 
 use coppice_api::job::{JobDetail, JobView, Submission};
+use coppice_api::output::OutputView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::staging::StagedView;
@@ -141,6 +142,11 @@ impl HostDisk {
         self.look(Database::unfinished_jobs).ok()?.first().copied()
     }
 
+    /// A job of whose log it is not recorded what is in it.
+    pub(super) fn open_log(&self) -> Option<JobId> {
+        self.look(Database::jobs_with_open_logs).ok()?.first().map(|(job, _)| *job)
+    }
+
     /// Somebody listens to what the service node says.
     pub(super) fn overhear(&self, listener: &Arc<Listener>) {
         let listeners = &mut self.lock().listeners;
@@ -211,6 +217,9 @@ impl Storage for HostDisk {
     }
     fn unfinished_jobs(&self) -> Result<Vec<JobId>, DatabaseError> {
         self.look(Database::unfinished_jobs)
+    }
+    fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
+        self.look(Database::jobs_with_open_logs)
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         self.look(|database| database.jobs(limit))

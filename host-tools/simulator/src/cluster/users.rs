@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use coppice_api::job::{JobView, Submission};
+use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_SILENCE_NS};
-use coppice_service_node::controller::{Event as HostEvent, Request};
-use coppice_service_node::feed::Piece;
+use coppice_service_node::controller::{Event as HostEvent, Refused, Request};
+use coppice_service_node::feed::{Piece, Taker};
 use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::oneshot;
 
 use super::host::Copied;
 use super::listener::Listener;
@@ -39,6 +41,10 @@ pub(super) const TOUCHES_MAX: u64 = 60;
 
 /// How often what a user does is to have programs forgotten.
 const FORGETS_PER_MILLE: u64 = 30;
+
+/// How often a job is nobody's, and how often the output of others is kept.
+const DETACHED_PER_MILLE: u64 = 250;
+const KEPT_PER_MILLE: u64 = 150;
 
 /// How often a job's ranks speak with PMI, and how often one of those goes away in the middle of it.
 const TALKS_PER_MILLE: u64 = 600;
@@ -71,8 +77,17 @@ struct Wanted {
 pub(super) struct User {
     wanted: Option<Wanted>,
     job: Option<(JobId, Arc<Listener>)>,
+    /// A job that is nobody's, whose end he waits for.
+    awaited: Option<(JobId, oneshot::Receiver<Result<JobView, Refused>>)>,
     /// How long it is to run at most, ns.
     time_ns: Option<u64>,
+}
+
+impl User {
+    fn job(&self) -> Option<JobId> {
+        let awaited = self.awaited.as_ref().map(|(job, _)| *job);
+        self.job.as_ref().map(|(job, _)| *job).or(awaited)
+    }
 }
 
 impl World {
@@ -88,7 +103,7 @@ impl World {
             if self.is_faulty() && self.random.chance(FORGETS_PER_MILLE) {
                 self.forget();
             }
-            match self.users.get(user).and_then(|user| user.job.as_ref()).map(|(job, _)| *job) {
+            match self.users.get(user).and_then(User::job) {
                 None if self.is_faulty() => match self.users.get_mut(user).and_then(|user| user.wanted.take()) {
                     Some(Wanted { submission, script, copied }) => drop(self.submit(user, submission, script, copied)),
                     None => return self.want_any(user),
@@ -103,7 +118,10 @@ impl World {
 
     /// A service node that dies holds nothing for anybody.
     pub(super) fn forget_wanted(&mut self) {
-        self.users.iter_mut().for_each(|user| user.wanted = None);
+        for user in &mut self.users {
+            // Nor does he hear what one says that is dead already.
+            (user.wanted, user.awaited) = (None, None);
+        }
     }
 
     /// The copy of a program, as far as there is a service node that has it stored.
@@ -159,9 +177,13 @@ impl World {
         let submission = Submission {
             ranks,
             ranks_per_node,
+            detached: self.random.chance(DETACHED_PER_MILLE),
             timeout_ms: self.random.chance(100).then(|| 1 + self.random.delay(20_000)),
             ..script.submission(is_warm)
         };
+        let is_kept = submission.detached || self.random.chance(KEPT_PER_MILLE);
+        let keep_output = is_kept.then_some(OUTPUT_LOG_BYTES_DEFAULT);
+        let submission = Submission { keep_output, ..submission };
         (submission, script)
     }
 
@@ -202,7 +224,7 @@ impl World {
         script: Script,
         copied: Copied,
     ) -> Option<JobId> {
-        let (ranks, is_warm) = (submission.ranks, submission.retain);
+        let (ranks, is_warm, is_detached) = (submission.ranks, submission.retain, submission.detached);
         let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
         let Some(Ok(job)) = self.host.submit(copied, submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
@@ -210,9 +232,18 @@ impl World {
             return None;
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
-        self.checkers.jobs.submitted(job, ranks, script, self.now_ns);
+        self.checkers.jobs.submitted(job, ranks, is_detached, script, self.now_ns);
         self.checkers.retention.submitted(job, script.program, is_warm);
         self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
+        if is_detached {
+            let (answer, answered) = oneshot::channel();
+            self.host.handle(HostEvent::Request(Request::Wait(job, answer)), self.now_ns);
+            if let Some(user) = self.users.get_mut(user) {
+                (user.awaited, user.time_ns) = (Some((job, answered)), None);
+            }
+            self.settle_host();
+            return Some(job);
+        }
         match self.host.ask(|answer| Request::Attach(job, answer), self.now_ns) {
             Some(Ok(receiver)) => {
                 let receiver = Arc::new(Listener::new(receiver));
@@ -243,10 +274,12 @@ impl World {
             }
         } else if self.random.chance(30) {
             self.note("user left", format_args!("{user}, of {job}"));
-            if let Some(user) = self.users.get_mut(user) {
-                user.job = None;
+            self.leave_job(user);
+            if self.is_detached(job) {
+                // It goes on.
+                return;
             }
-            self.host.handle(HostEvent::Request(Request::Detached(job)), self.now_ns);
+            self.host.handle(HostEvent::Request(Request::Left(job, Taker::Owner)), self.now_ns);
         }
         self.settle_host();
     }
@@ -254,6 +287,7 @@ impl World {
     /// Users see what the service node has for them.
     pub(super) fn look_at_streams(&mut self) {
         for number in 0..self.users.len() {
+            self.look_at_awaited(number);
             while let Some((job, listener)) = self.users.get(number).and_then(|user| user.job.clone()) {
                 match listener.hear() {
                     Ok(Piece::Output { pset, rank, bytes, .. }) => {
@@ -274,8 +308,7 @@ impl World {
                             self.checkers.promises.ends(job, "had its time", ns, self.now_ns);
                         }
                     }
-                    Ok(Piece::Event(JobEvent::Queued { .. } | JobEvent::Staging(_) | JobEvent::Staged))
-                    | Ok(Piece::Progress { .. }) => {}
+                    Ok(Piece::Event(_) | Piece::Progress { .. }) => {}
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => self.leave_job(number),
                 }
@@ -283,10 +316,26 @@ impl World {
         }
     }
 
+    /// Somebody hears that a job that is nobody's has ended.
+    fn look_at_awaited(&mut self, number: usize) {
+        let Some((job, answered)) = self.users.get_mut(number).and_then(|user| user.awaited.as_mut()) else { return };
+        let job = *job;
+        match answered.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => return,
+            Ok(Ok(view)) => self.heard_end(job, &view),
+            Ok(Err(_)) | Err(oneshot::error::TryRecvError::Closed) => {}
+        }
+        self.leave_job(number);
+    }
+
     fn leave_job(&mut self, user: usize) {
         if let Some(user) = self.users.get_mut(user) {
-            user.job = None;
+            (user.job, user.awaited) = (None, None);
         }
+    }
+
+    pub(super) fn is_detached(&self, job: JobId) -> bool {
+        self.checkers.jobs.is_detached(job)
     }
 
     fn heard_end(&mut self, job: JobId, view: &JobView) {
@@ -304,7 +353,7 @@ impl World {
     /// Also when its user has nothing more to do with the job: it was taken.
     pub(super) fn taken(&mut self, job: JobId, pset: PsetId, bytes: usize) {
         self.checkers.limits.taken(job, pset, bytes);
-        self.host.handle(HostEvent::Request(Request::Taken(job, pset, bytes)), self.now_ns);
+        self.host.handle(HostEvent::Request(Request::Taken(job, Taker::Owner, pset, bytes)), self.now_ns);
         self.settle_host();
     }
 }

@@ -12,6 +12,7 @@ use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::psets::PsetTable;
 use coppice_service_node::controller::{Event as HostEvent, Request};
+use coppice_service_node::output::OutputEvent;
 use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
@@ -21,6 +22,7 @@ use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
 use super::io_node::IoNode;
+use super::kept::Kept;
 use super::last_job::LastJob;
 use super::link_orders::LinkOrders;
 use super::links::Links;
@@ -52,6 +54,7 @@ pub(super) struct World {
     pub trace: Trace,
     pub checkers: Checkers,
     pub host: Host,
+    pub kept: Kept,
     pub link_orders: LinkOrders,
     pub io_nodes: BTreeMap<PsetId, IoNode>,
     /// When the last order for each is there, ns.
@@ -109,6 +112,7 @@ impl World {
             trace: Trace::new(),
             checkers: Checkers::default(),
             host,
+            kept: Kept::default(),
             link_orders: LinkOrders::default(),
             io_nodes: BTreeMap::new(),
             ordered_ns: BTreeMap::new(),
@@ -434,6 +438,9 @@ impl World {
     }
 
     fn plant_says(&mut self, event: PlantEvent) {
+        if let PlantEvent::Output { job, event: OutputEvent::Taken { pset, bytes, .. } } = &event {
+            self.kept_taken(*job, *pset, *bytes);
+        }
         if let PlantEvent::Pset { pset, incarnation, event: HelperEvent::Said(_) } = &event
             && self.is_now(*pset, *incarnation)
         {

@@ -58,6 +58,7 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::LinkMended,
         RasKind::RecordingEnded,
         RasKind::Undelivered,
+        RasKind::OutputCut,
     ])
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::job::{JobDetail, JobState, JobView, RankOutcome};
+use coppice_api::output::OutputCut;
 use coppice_protocol::ids::JobId;
 
 use crate::checkers::{Violation, ensure};
@@ -22,10 +23,14 @@ const OWN_REASONS: [&str; 5] = ["on request", "--timeout", "went away", "memory"
 struct Job {
     script: Script,
     ranks: u32,
+    /// It is nobody's: its output is that which is to be kept.
+    is_detached: bool,
     /// When it was taken, ns.
     submitted_ns: u64,
     /// Of each rank the lines that have come, and how many bytes of the next.
     lines: BTreeMap<u32, (u64, usize)>,
+    /// Bytes of all output.
+    bytes: u64,
     ended: Option<JobView>,
 }
 
@@ -39,15 +44,28 @@ pub(in crate::cluster) struct Jobs {
 }
 
 impl Jobs {
-    pub(in crate::cluster) fn submitted(&mut self, id: JobId, ranks: u32, script: Script, now_ns: u64) {
-        let job = Job { script, ranks, submitted_ns: now_ns, lines: BTreeMap::new(), ended: None };
+    pub(in crate::cluster) fn submitted(
+        &mut self,
+        id: JobId,
+        ranks: u32,
+        is_detached: bool,
+        script: Script,
+        now_ns: u64,
+    ) {
+        let job =
+            Job { script, ranks, is_detached, submitted_ns: now_ns, lines: BTreeMap::new(), bytes: 0, ended: None };
         if self.table.insert(id, job).is_some() {
             self.found.push(Violation::new(format!("two jobs have the number {id}")));
         }
     }
 
+    pub(in crate::cluster) fn is_detached(&self, id: JobId) -> bool {
+        self.table.get(&id).is_some_and(|job| job.is_detached)
+    }
+
     pub(in crate::cluster) fn output(&mut self, id: JobId, rank: u32, bytes: &[u8]) {
         let Some(job) = self.table.get_mut(&id) else { return };
+        job.bytes += bytes.len() as u64;
         let (number, begun) = job.lines.entry(rank).or_default();
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -127,7 +145,23 @@ impl Jobs {
         let times = [recorded.started_at_ns, recorded.running_at_ns, recorded.ended_at_ns];
         let times: Vec<u64> = [recorded.submitted_at_ns].into_iter().chain(times.into_iter().flatten()).collect();
         ensure(times.is_sorted(), || format!("job {id} has times that are not in order: {recorded:?}"))?;
+        if job.is_detached {
+            let is_owned = recorded.reason.as_ref().is_some_and(|reason| reason.contains("went away"));
+            ensure(!is_owned && recorded.detached, || {
+                format!("job {id} is nobody's, and ended with him: {recorded:?}")
+            })?;
+            let Some(output) = recorded.output else {
+                return Err(Violation::new(format!("nothing is said of the output of job {id}: {recorded:?}")));
+            };
+            // Of what a service node left that died, it is not known how much there was.
+            let is_all = output.bytes.map(|bytes| bytes + output.dropped) == Some(job.bytes);
+            ensure(is_all || output.cut == Some(OutputCut::ServiceNode), || {
+                format!("job {id} wrote {} bytes, and of them are kept {output:?}", job.bytes)
+            })?;
+        }
         if let Some(told) = &job.ended {
+            // What is kept of its output is known a little later.
+            let told = &JobView { output: recorded.output, ..told.clone() };
             ensure(told == recorded, || format!("job {id}: the user heard {told:?}, recorded is {recorded:?}"))?;
             for rank in &detail.rank_reports {
                 let came = job.lines.get(&rank.rank).map_or(0, |(lines, _)| *lines);
