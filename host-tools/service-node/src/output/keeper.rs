@@ -42,8 +42,10 @@ impl Keeper {
 
     /// Gives an order. As many wait as I/O nodes may send before they hear that something was taken.
     pub fn order(&self, order: OutputOrder) {
-        // It ends only with us.
-        let _ = self.0.send(order);
+        if self.0.send(order).is_err() {
+            // It ends only with us, or in a panic.
+            tracing::error!("nobody keeps output any more");
+        }
     }
 }
 

@@ -61,7 +61,9 @@ impl Rates {
             self.found.push(Violation::new("something is due at the service node again and again".to_owned()));
         }
         let more = refused - std::mem::replace(&mut self.refused_before, refused);
-        if self.refused.add(second, more) > REFUSED_MAX {
+        // Of those since something was last due, users may have made some in each second.
+        let seconds = second.saturating_sub(self.refused.stretch).max(1);
+        if self.refused.add(second, more.div_ceil(seconds)) > REFUSED_MAX {
             self.found.push(Violation::new("the database is tried again and again without a pause".to_owned()));
         }
     }
@@ -96,7 +98,19 @@ impl Rates {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rates, STARTS_MAX, Who};
+    use super::{REFUSED_MAX, Rates, SECOND_NS, STARTS_MAX, Who};
+
+    #[test]
+    fn what_is_refused_in_many_seconds_is_not_taken_for_one() {
+        let is_found = |seconds: u64| {
+            let mut rates = Rates::default();
+            rates.host_due(0, 0);
+            rates.host_due(3 * REFUSED_MAX, seconds * SECOND_NS);
+            rates.found().pop().is_some()
+        };
+        assert!(is_found(1) && is_found(2));
+        assert!(!is_found(3));
+    }
 
     #[test]
     fn starts_that_follow_from_faults_are_no_circles() {
