@@ -42,7 +42,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "syscall",
         &["abi", "clock", "errno", "executor", "files", "limits", "memory", "process", "quota", "random", "ship"],
     ),
-    ("thread", &["abi", "errno", "executor", "memory", "process", "quota", "syscall"]),
+    ("thread", &["abi", "clock", "errno", "executor", "memory", "process", "quota", "syscall"]),
     (
         "launch",
         &[
