@@ -167,14 +167,14 @@ impl<P: Processes + 'static> Jobs<P> {
         match entry {
             Entry::New => {}
             Entry::Known => return,
-            Entry::Ended(report) => return self.outbox.ended(report),
-            Entry::Refused(reason) => return self.outbox.ended(self.not_started(job, rank, reason)),
+            Entry::Ended(report) => return self.outbox.ended(&report),
+            Entry::Refused(reason) => return self.outbox.ended(&self.not_started(job, rank, reason)),
         }
         if let Err(error) = self.start(launch) {
             self.ship.client(job, rank).release();
             let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
             self.ranks.ledger.lock().end(&report);
-            self.outbox.ended(report);
+            self.outbox.ended(&report);
         }
     }
 
@@ -202,7 +202,7 @@ impl<P: Processes + 'static> Jobs<P> {
                 ranks.wiped.wake_all();
             }
             ranks.ledger.lock().end(&report);
-            outbox.ended(report);
+            outbox.ended(&report);
         })
         .map(|_| ())
     }
@@ -219,7 +219,7 @@ impl<P: Processes + 'static> Jobs<P> {
         } else if reports.is_empty() {
             log::info!("agent: told to kill job {job}, which this node does not know");
         }
-        reports.into_iter().for_each(|report| self.outbox.ended(report));
+        reports.into_iter().for_each(|report| self.outbox.ended(&report));
     }
 
     /// Sends a job's processes a signal. An order that comes twice is obeyed once.
