@@ -137,13 +137,24 @@ fn nothing_is_left_after_the_io_node_died() {
 /// Bytes that pass through a program and the kernel's buffers: from a file, into a file, to standard output.
 #[test]
 fn nothing_is_left_of_what_passed_through() {
+    passes(33_001, &[]);
+}
+
+/// The same, if what the program calls is said of it, with some of those bytes.
+#[test]
+fn nothing_is_left_of_what_was_traced() {
+    passes(33_101, &["--trace", "/dev/null"]);
+}
+
+#[track_caller]
+fn passes(first: u64, options: &[&str]) {
     let cluster = cluster();
     let path = program("passes", Toolchain::Glibc);
-    for (number, how) in (33_001..).zip(["read", "map", "copy", "print", "loop"]) {
+    for (number, how) in (first..).zip(["read", "map", "copy", "print", "loop"]) {
         let pattern = Pattern::of_seed(number);
         let bytes = pattern.repeated(1_000_000);
         std::fs::write(cluster.root().join("file"), &bytes).expect("file");
-        let ran = cluster.run(&[path.to_str().expect("a path"), how, "file"]).success();
+        let ran = cluster.run(&[options, &[path.to_str().expect("a path"), how, "file"]].concat()).success();
         match how {
             "copy" => assert!(std::fs::read(cluster.root().join("file.copy")).expect("copy") == bytes),
             "print" => assert!(ran.stdout == bytes),
