@@ -37,6 +37,7 @@ mod shrink;
 mod sockets;
 mod storage;
 mod streams;
+mod tracers;
 mod users;
 mod whole;
 mod wire;

@@ -381,7 +381,9 @@ impl World {
     /// Whose an event is: it waits if that is stopped.
     pub(super) fn whose(&self, event: &Event) -> Option<Party> {
         match event {
-            Event::HostDue | Event::Plant(_) | Event::User(_) | Event::Taken(..) => Some(Party::Host),
+            Event::HostDue | Event::Plant(_) | Event::User(_) | Event::Taken(..) | Event::TraceTaken(..) => {
+                Some(Party::Host)
+            }
             Event::Ordered(pset, ..)
             | Event::IoNodeDue(pset, _)
             | Event::Opened(pset, ..)

@@ -67,6 +67,8 @@ pub(super) enum Event {
     User(usize),
     /// A user has taken output.
     Taken(JobId, PsetId, usize),
+    /// A tracer has taken what ranks do.
+    TraceTaken(u64, PsetId, usize),
     /// A machine that does not boot ends.
     Kill(LifeId),
     /// Something goes wrong: which fault.

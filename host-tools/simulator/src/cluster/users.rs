@@ -84,7 +84,8 @@ pub(super) struct User {
 }
 
 impl User {
-    fn job(&self) -> Option<JobId> {
+    /// His job.
+    pub(super) fn job(&self) -> Option<JobId> {
         let awaited = self.awaited.as_ref().map(|(job, _)| *job);
         self.job.as_ref().map(|(job, _)| *job).or(awaited)
     }
@@ -102,6 +103,9 @@ impl World {
         if self.host.is_up() {
             if self.is_faulty() && self.random.chance(FORGETS_PER_MILLE) {
                 self.forget();
+            }
+            if self.is_faulty() {
+                self.trace_any();
             }
             match self.users.get(user).and_then(User::job) {
                 None if self.is_faulty() => match self.users.get_mut(user).and_then(|user| user.wanted.take()) {
@@ -122,6 +126,7 @@ impl World {
             // Nor does he hear what one says that is dead already.
             (user.wanted, user.awaited) = (None, None);
         }
+        self.tracers.forget();
     }
 
     /// The copy of a program, as far as there is a service node that has it stored.
@@ -286,6 +291,7 @@ impl World {
 
     /// Users see what the service node has for them.
     pub(super) fn look_at_streams(&mut self) {
+        self.look_at_tracers();
         for number in 0..self.users.len() {
             self.look_at_awaited(number);
             while let Some((job, listener)) = self.users.get(number).and_then(|user| user.job.clone()) {

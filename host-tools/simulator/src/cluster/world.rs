@@ -30,6 +30,7 @@ use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
+use super::tracers::Tracers;
 use super::users::{self, User};
 use super::whole::Stage;
 use crate::checkers::{Violation, ensure};
@@ -64,6 +65,8 @@ pub(super) struct World {
     pub links: Links,
     pub observed: Observed,
     pub users: Vec<User>,
+    /// Those who trace jobs.
+    pub tracers: Tracers,
     /// They do much in little time.
     pub are_impatient: bool,
     pub faults: Faults,
@@ -121,6 +124,7 @@ impl World {
             links,
             observed,
             users: (0..options.users).map(|_| User::default()).collect(),
+            tracers: Tracers::default(),
             are_impatient: false,
             faults: Faults::draw(seed, only),
             forgets: Vec::new(),
@@ -403,6 +407,7 @@ impl World {
             }
             Event::User(user) => self.user_acts(user),
             Event::Taken(job, pset, bytes) => self.taken(job, pset, bytes),
+            Event::TraceTaken(tracer, pset, bytes) => self.trace_taken(tracer, pset, bytes),
             Event::Kill(life) => {
                 if self.machine(life).is_some() {
                     self.machine_ends(life.node, "it did not boot");

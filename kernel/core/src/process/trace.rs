@@ -135,14 +135,14 @@ impl Trace {
         }
     }
 
-    /// Some of what is to be printed.
+    /// Some of what is to be printed, in whole records: it may be lost with its call.
     fn take(&self) -> Option<Vec<u8>> {
         let mut queue = self.queue.lock();
         if queue.bytes.is_empty() {
             return None;
         }
         queue.is_printing = true;
-        let length = queue.bytes.len().min(BULK_BYTES_MAX);
+        let length = whole_records(&queue.bytes, BULK_BYTES_MAX);
         let left = queue.bytes.split_off(length);
         Some(core::mem::replace(&mut queue.bytes, left))
     }
@@ -173,6 +173,19 @@ impl Process {
         }
         self.call_all();
     }
+}
+
+/// How long the records are together that fit into so many bytes.
+fn whole_records(bytes: &[u8], max: usize) -> usize {
+    let mut whole = 0;
+    while let Some((length, _)) = bytes.get(whole..).and_then(|rest| rest.split_first_chunk::<2>()) {
+        let end = whole + 2 + usize::from(u16::from_le_bytes(*length));
+        if end > max {
+            break;
+        }
+        whole = end;
+    }
+    whole
 }
 
 /// The last that is said of a process.
@@ -239,7 +252,7 @@ mod tests {
 
     use coppice_protocol::trace::{CallRecord, Event, Excerpt, Reader};
 
-    use super::{QUEUE_BYTES, TRACE_BYTES, Trace};
+    use super::{QUEUE_BYTES, TRACE_BYTES, Trace, whole_records};
     use crate::executor;
     use crate::quota::tests::quota;
 
@@ -279,6 +292,10 @@ mod tests {
         let count = |bytes: &[u8]| Reader::default().read(bytes).expect("records").len();
         assert_eq!((count(&first), count(&second), rest), (offered, 1, None));
         assert_eq!(quota.taken(), 0);
+        // What is printed at once is cut between records.
+        let cut = whole_records(&first, 2 * QUEUE_BYTES / 3);
+        assert!(count(&first[..cut]) + count(&first[cut..]) == offered && cut > 0);
+        assert_eq!((whole_records(&first, first.len()), whole_records(&first, 10)), (first.len(), 0));
     }
 
     #[test]
