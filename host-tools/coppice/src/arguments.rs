@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
-    /// Show what the ranks of a job call while they do, a line for each system call, as strace shows it
+    /// Show what the ranks of a job call, as strace shows it
     Trace(Trace),
     /// Boot a node anew; a job on it ends
     Reboot(Reboot),

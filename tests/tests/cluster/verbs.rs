@@ -129,6 +129,7 @@ const OTHERS: [&[&str]; 23] = [
     &["logs", "--follow", "2"],
     &["attach", "--quiet", "2"],
     &["wait", "2"],
+    &["trace", "2"],
     &["doctor"],
     &["completions", "bash"],
     &["help"],
@@ -152,7 +153,7 @@ fn commands_that_are_interrupted_leave_what_they_found() {
     for arguments in OTHERS {
         // It is for those who have none yet, and starts a machine.
         let cluster = if arguments[0] == "doctor" { &without_cluster } else { &cluster };
-        let endless = ["--follow", "attach", "wait"].iter().any(|word| arguments.contains(word));
+        let endless = ["--follow", "attach", "trace", "wait"].iter().any(|word| arguments.contains(word));
         let length = if endless { ENDLESS } else { length(cluster, arguments) };
         trial.interrupt(cluster, arguments, length, END_TIME_MAX + BUSY_HOST_TIME_MAX, |signal, ran| {
             let said: Vec<&str> = ran.stderr.lines().collect();

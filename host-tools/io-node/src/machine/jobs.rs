@@ -36,6 +36,8 @@ pub(super) struct Job {
     /// It was killed.
     pub is_killed: bool,
     signals: Signals,
+    /// Which of its ranks are traced, if that was said since it was started.
+    traced: Option<Traced>,
     /// Barriers that ranks were said to wait in or have left.
     waited: u64,
 }
@@ -65,6 +67,7 @@ impl Job {
             turns: Turns::default(),
             is_killed: false,
             signals: Signals::default(),
+            traced: None,
             waited: 0,
         }
     }
@@ -143,12 +146,12 @@ impl Job {
 
     /// These of its ranks are traced from now on.
     pub(super) fn trace(&mut self, traced: Traced) {
-        self.spec.traced = traced;
+        self.traced = Some(traced);
     }
 
-    /// Which of its ranks are traced.
-    pub(super) fn traced(&self) -> Traced {
-        self.spec.traced
+    /// Which of its ranks are traced, if its nodes were told otherwise than when they were to launch them.
+    pub(super) fn traced(&self) -> Option<Traced> {
+        self.traced
     }
 
     /// The signals that it was sent, as far as they are remembered.
@@ -181,7 +184,7 @@ impl Job {
             use_retained: rank.use_retained,
             world: spec.world.clone(),
             staging: spec.staging.clone(),
-            traced: spec.traced.has(number),
+            traced: self.traced.unwrap_or(spec.traced).has(number),
         }
     }
 

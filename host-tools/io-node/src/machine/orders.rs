@@ -158,7 +158,7 @@ impl Machine {
             Some((generation, line)) => match self.launch(line, generation, id, &ranks) {
                 (_, Ok(())) if is_killed => return self.send_kill(id, node),
                 (_, Ok(())) => {
-                    if let Some(traced) = self.jobs.get(id).map(Job::traced) {
+                    if let Some(traced) = self.jobs.get(id).and_then(Job::traced) {
                         self.send_control(node, &ToNode::Trace { job: id, traced });
                     }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
