@@ -12,7 +12,6 @@ use crate::executor::{self, Either, race};
 use crate::net::{Link, LinkError};
 use crate::ras::RasQueue;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// An established control link and what flows over it.
@@ -27,7 +26,7 @@ pub(super) struct Conversation<'a, M, O> {
 /// What happened next.
 enum Next {
     Received(Result<Frame, LinkError>),
-    ToSend(Box<ToIoNode>),
+    ToSend(ToIoNode),
     /// The I/O node, which pings all the time, was silent for too long.
     Silence,
 }
@@ -62,7 +61,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
         let message = async {
             match race(self.outbox.next(), self.ras.next()).await {
                 Either::First(message) => message,
-                Either::Second(event) => Box::new(ToIoNode::Ras(event)),
+                Either::Second(event) => ToIoNode::Ras(event),
             }
         };
         // What is to be sent comes first: a queue that empties now is a queue that does not overflow.

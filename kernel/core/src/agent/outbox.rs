@@ -1,6 +1,5 @@
 //! What the agent has to tell the I/O node for certain: launches, ends, and that a job cannot go on.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
@@ -19,10 +18,8 @@ pub(super) struct Outbox {
 
 #[derive(Default)]
 struct Queues {
-    // Each in memory of its own, which is wiped when it is given back. A place in a queue is not, and what was on the
-    // stack when a message was made is there where the message says nothing.
-    waiting: VecDeque<Box<ToIoNode>>,
-    unconfirmed: VecDeque<Box<ToIoNode>>,
+    waiting: VecDeque<ToIoNode>,
+    unconfirmed: VecDeque<ToIoNode>,
     /// Of those that were sent over this connection, how many are not among these any more.
     confirmed: u64,
     /// The last job that was said to have failed.
@@ -49,7 +46,7 @@ impl Outbox {
             if queues.waiting.len() >= CONTROL_QUEUE_MAX {
                 queues.waiting.pop_front();
             }
-            queues.waiting.push_back(Box::new(message));
+            queues.waiting.push_back(message);
         }
         self.changed.wake_all();
     }
@@ -69,12 +66,12 @@ impl Outbox {
     }
 
     /// Waits for the next message to send. Cancel-safe.
-    pub(super) async fn next(&self) -> Box<ToIoNode> {
+    pub(super) async fn next(&self) -> ToIoNode {
         self.changed.wait_until(|| self.queues.lock().waiting.pop_front()).await
     }
 
     /// The message was sent; it is kept until that is confirmed. At [`CONTROL_QUEUE_MAX`] the oldest counts as arrived.
-    pub(super) fn sent(&self, message: Box<ToIoNode>) {
+    pub(super) fn sent(&self, message: ToIoNode) {
         let mut queues = self.queues.lock();
         if queues.unconfirmed.len() >= CONTROL_QUEUE_MAX {
             queues.confirm_first();
