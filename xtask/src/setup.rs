@@ -22,6 +22,7 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/gcc", name: "gcc" },
     Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
     Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
+    Package { program: "/usr/bin/strace", name: "strace" },
 ];
 
 const FOR_MPICH: &[Package] = &[

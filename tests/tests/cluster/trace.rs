@@ -97,7 +97,7 @@ fn compare(cluster: &Cluster, program: &Path, arguments: &[&str]) {
         .env_clear()
         .stdin(Stdio::null())
         .output()
-        .expect("strace, which `coppice doctor` or apt has");
+        .expect("strace, which the tests set up");
     assert_eq!(Some(ran.status), strace.status.code(), "{}", ran.stderr);
     let read = |path: &Path| std::fs::read_to_string(path).expect("a trace");
     let (here, there) = (read(&here), read(&there));
