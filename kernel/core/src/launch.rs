@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::user::UserThread;
@@ -33,6 +33,7 @@ use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Tur
 use crate::memory::Retention;
 use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
+use crate::process::clock::ProcessClock;
 use crate::process::counts::Counts;
 use crate::process::resources::ResourceLimits;
 use crate::process::signals::{Signals, Target};
@@ -145,6 +146,7 @@ impl Life {
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
+            clock: ProcessClock::new(),
             timers: Timers::new(),
             locks: Locks::new(&node.quota),
             cores,
@@ -250,7 +252,7 @@ fn killed(process: &Process, signal: u8) -> End {
     let end = End::signal(signal);
     let threads = process.threads.all();
     let [thread] = threads.as_slice() else { return end };
-    let done = thread.completed.load(Ordering::Relaxed);
+    let done = thread.pending().done;
     match thread.in_call() {
         Some(number) => {
             let name = i32::try_from(number).ok().and_then(syscalls::name).unwrap_or("unknown");

@@ -11,18 +11,21 @@
 //!   here. At the I/O node a request that was sent is executed whether somebody waits for the reply or not, so a
 //!   dropped call may have happened there as a whole, as with a signal that comes a moment later.
 //! - Calls that are done in parts (long reads and writes) note after each part how far they are
-//!   ([`ThreadState::completed`]), as their result would be if they ended there.
+//!   ([`Caller::completed`]), as their result would be if they ended there, and until when they wait
+//!   ([`Caller::deadline_ns`]). A thread that is held is made to go on from that ([`hold`]).
 //!
 //! The vector registers stay in the processor until another thread needs it, which the hardware layer notices by
 //! itself.
 
 mod caller;
+pub(crate) mod clock;
 pub(crate) mod counts;
 mod end;
 pub(crate) mod fault;
 pub(crate) mod fetch;
 mod files_changed;
 pub(crate) mod futexes;
+pub(crate) mod hold;
 mod job;
 mod memory;
 mod open_file;

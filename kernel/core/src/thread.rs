@@ -23,16 +23,19 @@ use crate::executor::{self, Section, TASK_BYTES, TooManyTasks};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
+use crate::process::hold::Position;
 use crate::process::signals::{Delivery, FaultContext, Restart};
-use crate::process::{Awaited, Caller, End, Failure, Immediate, Process, ThreadState, Trouble, Unfinished};
+use crate::process::{Caller, End, Immediate, Process, ThreadState, Trouble, Unfinished};
 use crate::quota::Charge;
 use crate::syscall::{self, Arguments, Futex, Memory};
 
 mod clone;
+mod held;
 mod signals;
 #[cfg(test)]
 mod testing;
 mod traced;
+mod waiting;
 
 use signals::page_fault;
 use traced::Tracing;
@@ -52,6 +55,8 @@ pub(crate) struct Thread {
     moves: Option<Charge>,
     /// It is traced.
     tracing: Option<Box<Tracing>>,
+    /// It is to be held, or was, outside of its program: where it goes on.
+    held_at: Option<Position>,
 }
 
 /// Calls that every C library tries and does without: counted when they are refused, but no event.
@@ -77,6 +82,8 @@ enum Wait {
     Rest(Unfinished),
     /// It is traced, and nobody takes what there is to say.
     Traced,
+    /// It is held.
+    Held,
     /// It sleeps at a word of memory, until this time of the monotonic clock, ns. If `always`, a signal's handler has
     /// the call made again.
     Sleep { until_ns: u64, always: bool },
@@ -164,7 +171,8 @@ impl Thread {
     pub(crate) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(hal::cpu::index());
         let table = process.space.lock().table().handle();
-        let mut thread = Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None };
+        let mut thread =
+            Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None, held_at: None };
         thread.follow_tracing();
         thread
     }
@@ -205,8 +213,16 @@ impl Thread {
     /// Runs the thread to its end. May be dropped wherever it waits.
     async fn run(&mut self) -> Over {
         executor::section_is_none();
+        // Whoever holds the process did not see a thread that was just made.
+        if self.process.threads.hold.is_asked() {
+            self.state.leave_attention();
+        }
         loop {
-            let wait = if self.tracing.is_none() { self.until_waiting() } else { self.until_waiting_traced() };
+            let wait = match (&self.held_at, &self.tracing) {
+                (Some(_), _) => Wait::Held,
+                (None, None) => self.until_waiting(),
+                (None, Some(_)) => self.until_waiting_traced(),
+            };
             // Who only lets others go first, or sleeps, does nothing that could take long.
             let is_short = matches!(wait, Wait::Turn | Wait::Sleep { .. });
             if !is_short {
@@ -242,6 +258,11 @@ impl Thread {
                 Box::pin(self.say_what_is_left()).await;
                 None
             }
+            Wait::Held => match self.be_held().await {
+                Position::Program => None,
+                Position::Call(pending) => self.call_again(pending).await,
+                Position::Asleep { until_ns, always } => self.sleep(until_ns, always).await,
+            },
             Wait::Over(over) => Some(over),
         }
     }
@@ -405,6 +426,10 @@ impl Thread {
             self.state.leave_attention();
             return Some(wait);
         }
+        if self.process.threads.hold.is_asked() {
+            self.state.leave_attention();
+            return Some(Wait::Held);
+        }
         let affinity = self.state.affinity.load(Ordering::Acquire);
         // Without memory for a task there it stays, until it looks again.
         if affinity & 1 << self.state.core() == 0
@@ -449,45 +474,5 @@ impl Thread {
             }
             Fetched::OutOfMemory => Some(self.out_of_memory()),
         }
-    }
-
-    /// Makes a call that may wait. Its result comes into the registers when it is done, not before.
-    async fn call(&mut self) -> Option<Over> {
-        let number = self.user.regs.rax;
-        self.state.begin_call(number);
-        let caller = Caller { process: &self.process, thread: &self.state };
-        let result = syscall::awaited(caller, number, Arguments::of(&self.user.regs)).await;
-        self.end_call(number, result)
-    }
-
-    /// Sleeps at the word that the call in the registers is about.
-    async fn sleep(&mut self, until_ns: u64, always: bool) -> Option<Over> {
-        self.state.begin_call(nr::FUTEX.into());
-        let result = syscall::rest(Caller { process: &self.process, thread: &self.state }, until_ns, always).await;
-        self.end_call(nr::FUTEX.into(), result)
-    }
-
-    /// Goes on after a call that waited.
-    fn end_call(&mut self, number: u64, result: Awaited) -> Option<Over> {
-        let result = match result {
-            Ok(value) => value,
-            Err(Failure::Errno(errno)) => errno.to_rax(),
-            Err(Failure::Unknown) => {
-                if self.process.counts.unknown(&self.counts, number) && !EXPECTED_TO_BE_MISSING.contains(&number) {
-                    self.process.unknown_call(number, self.user.regs.rip);
-                }
-                Errno::ENOSYS.to_rax()
-            }
-            Err(Failure::OutOfMemory) => return Some(self.out_of_memory()),
-            Err(Failure::End(end)) => return Some(Over::Process(end)),
-            Err(Failure::Interrupted(restart)) => {
-                self.state.end_call();
-                self.interrupted = Some(restart);
-                return None;
-            }
-        };
-        self.state.end_call();
-        self.user.regs.rax = result;
-        None
     }
 }

@@ -7,8 +7,8 @@ use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
 use crate::memory::{CopyError, StringError};
+use crate::process::hold::PendingCall;
 use crate::process::{Awaited, Failure, Immediate, Process, ThreadState, Trouble};
-use core::sync::atomic::Ordering;
 
 /// The thread that makes a call, with its process.
 #[derive(Clone, Copy)]
@@ -120,9 +120,46 @@ impl Caller<'_> {
         }
     }
 
-    /// The call has done `bytes` so far.
-    pub(crate) fn completed(&self, bytes: u64) {
-        self.thread.completed.store(bytes, Ordering::Relaxed);
+    /// The call has done so much so far.
+    pub(crate) fn completed(&self, done: u64) {
+        self.thread.note(|pending| pending.done = done);
+    }
+
+    /// How much the call had done when its thread was held, if it is one that is taken up again.
+    pub(crate) fn done_before(&self) -> u64 {
+        self.thread.pending().done
+    }
+
+    /// Until when the call waits, ns of the monotonic clock: what `first` says, unless the call was taken up again and
+    /// it was said before.
+    pub(crate) fn deadline_ns(&self, first: impl FnOnce() -> u64) -> u64 {
+        let clock = &self.process.clock;
+        clock.on_node(self.until_ns(|| clock.of_node(first())))
+    }
+
+    /// The same by another clock, which is what it is wherever the process runs.
+    pub(crate) fn until_ns(&self, first: impl FnOnce() -> u64) -> u64 {
+        if let Some(until_ns) = self.thread.pending().deadline_ns {
+            return until_ns;
+        }
+        let until_ns = first();
+        self.thread.note(|pending| pending.deadline_ns = Some(until_ns));
+        until_ns
+    }
+
+    /// How many messages the call had moved when its thread was held, and until when it moves more, ns of the monotonic
+    /// clock: what `first` says, unless it was said before.
+    pub(crate) fn messages_before(&self, first: impl FnOnce() -> u64) -> (u64, u64) {
+        let clock = &self.process.clock;
+        let PendingCall { messages, messages_until_ns, .. } = self.thread.pending();
+        let until_ns = messages_until_ns.unwrap_or_else(|| clock.of_node(first()));
+        self.thread.note(|pending| pending.messages_until_ns = Some(until_ns));
+        (messages, clock.on_node(until_ns))
+    }
+
+    /// The call has moved so many messages, and begins with the next.
+    pub(crate) fn moved(&self, messages: u64) {
+        self.thread.note(|pending| (pending.messages, pending.done, pending.deadline_ns) = (messages, 0, None));
     }
 }
 

@@ -321,6 +321,11 @@ impl Asleep<'_> {
         self.leave()
     }
 
+    /// Stays where it lies: whoever has it go on says [`Futexes::asleep`] again, or it lies there for ever.
+    pub(crate) fn stay(self) {
+        core::mem::forget(self);
+    }
+
     fn leave(&self) -> bool {
         loop {
             if self.was_woken() {

@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     End(End),
     /// A signal's handler runs in its place; it has had no effect.
     Interrupted(Restart),
+    /// Its thread is held: it is made again from its record ([`crate::process::hold`]).
+    Held,
 }
 
 impl Failure {

@@ -17,6 +17,7 @@ use crate::files::{Closer, Descriptors, Turns, absolute, components, tidy};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
+use crate::process::clock::ProcessClock;
 use crate::process::counts::Counts;
 use crate::process::placement;
 use crate::process::remembered::OfProcess;
@@ -148,6 +149,7 @@ pub(crate) struct Process {
     /// The locks of files that it has.
     pub(crate) locks: Arc<Locks>,
     pub(crate) signals: Mutex<Signals>,
+    pub(crate) clock: ProcessClock,
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::user::{Registers, UserThread};
@@ -14,6 +14,7 @@ use coppice_protocol::session::Channel;
 use coppice_protocol::world::{self as protocol_world, JobKey};
 use spin::{Mutex, Once};
 
+use super::clock::ProcessClock;
 use super::counts::Counts;
 use super::job::JobsOnNode;
 use super::signals::Signals;
@@ -136,6 +137,48 @@ fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
     Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, MEMORY + MEMORY_BYTES))
 }
 
+/// Holds a process again and again for as long as this is there, if the tests are to be run so: nothing may come of it.
+struct Disturbance(Arc<AtomicBool>);
+
+impl Disturbance {
+    /// How long a hold takes at most, ns.
+    const LONGEST_NS: u64 = 1_000_000;
+
+    fn begin(process: &Arc<Process>) -> Self {
+        const EVERY_NS: u64 = 7_300_000;
+        let over = Arc::new(AtomicBool::new(std::env::var_os("COPPICE_HOLD_CALLS").is_none()));
+        let (process, is_over) = (Arc::downgrade(process), Arc::clone(&over));
+        if !over.load(Ordering::Relaxed) {
+            let disturbing = async move {
+                while !is_over.load(Ordering::Relaxed)
+                    && let Some(process) = process.upgrade()
+                {
+                    let held = process.hold();
+                    drop(process);
+                    // Threads that nobody runs are not held, ever.
+                    let _ = held.settled(executor::now_ns() + Self::LONGEST_NS).await;
+                    drop(held);
+                    executor::sleep(EVERY_NS).await;
+                }
+            };
+            assert!(executor::spawn(disturbing).is_ok());
+        }
+        Self(over)
+    }
+
+    /// Comes to an end.
+    async fn over(self) {
+        drop(self);
+        executor::sleep(2 * Self::LONGEST_NS).await;
+    }
+}
+
+impl Drop for Disturbance {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The end of the process that this means.
 fn end_of(over: Over) -> End {
     match over {
@@ -158,6 +201,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
     let process = Arc::new(Process {
         threads: Arc::new(identity.threads(&order.world, LIFE_BYTES)),
         signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
+        clock: ProcessClock::new(),
         timers: Timers::new(),
         locks: Locks::new(&node.quota),
         cores: 1,
@@ -243,6 +287,7 @@ impl Bench {
         all[..arguments.len()].copy_from_slice(arguments);
         let made = executor::run_to_end(async move {
             let mut thread = idle(&process, &state);
+            let _disturbance = Disturbance::begin(&process);
             thread.make(number.into(), all, &handled).await.map_err(end_of)
         });
         made.expect("waits for something that comes").map(u64::cast_signed)
@@ -254,6 +299,7 @@ impl Bench {
         let handled = Arc::clone(&self.handled);
         let made = executor::run_to_end(async move {
             let mut thread = idle(&process, &state);
+            let _disturbance = Disturbance::begin(&process);
             let made = executor::timeout(100_000_000_000, thread.make(number.into(), all, &handled)).await.ok();
             made.map(|made| made.map_err(end_of))
         });
@@ -278,7 +324,7 @@ impl Bench {
             assert!(made.is_err(), "it was to wait");
             let (rax, rip) = thread.position();
             assert_eq!(state.in_call(), Some(number.into()));
-            (rax, rip == 0x1000 + INSTRUCTION_BYTES, state.completed.load(Ordering::Relaxed))
+            (rax, rip == 0x1000 + INSTRUCTION_BYTES, state.pending().done)
         });
         dropped.expect("the time limit")
     }
@@ -309,7 +355,13 @@ impl Bench {
 
     /// Lets everything that is under way come to its end.
     pub(crate) fn rest(&self) {
-        assert!(executor::run_to_end(executor::sleep(1_000_000_000)).is_ok());
+        let process = Arc::clone(&self.process);
+        let resting = executor::run_to_end(async move {
+            let disturbance = Disturbance::begin(&process);
+            executor::sleep(1_000_000_000 - 2 * Disturbance::LONGEST_NS).await;
+            disturbance.over().await;
+        });
+        assert!(resting.is_ok());
     }
 
     /// The file at the I/O node.

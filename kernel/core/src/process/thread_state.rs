@@ -1,6 +1,7 @@
 //! What a thread has besides its registers: what others may look at and change while it runs or waits.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::Waker;
 
@@ -9,6 +10,7 @@ use coppice_hal::heap::block_bytes;
 use crate::errno::Errno;
 use crate::executor::{self, RunTime};
 use crate::process::futexes::Sleeper;
+use crate::process::hold::{PendingCall, ThreadImage};
 use crate::process::remembered::OfThread;
 use crate::quota::{Charge, Kind};
 use crate::sync::{LockLevel, Mutex};
@@ -38,8 +40,10 @@ pub(crate) struct ThreadState {
     pub(crate) remembered: OfThread,
     /// Number of the call it waits in, or [`NO_CALL`].
     call: AtomicU64,
-    /// How far that call is, bytes, if it is one that is done in parts.
-    pub(crate) completed: AtomicU64,
+    /// What there is to know of that call besides its registers.
+    pending: Mutex<PendingCall>,
+    /// What it is, while it is held.
+    image: Mutex<Option<Box<ThreadImage>>>,
     /// What that call makes the kernel keep while it waits, bytes. It is charged where the thread is.
     kept: AtomicUsize,
     /// What the thread is charged with.
@@ -72,7 +76,8 @@ impl ThreadState {
             sleeper: Arc::default(),
             remembered: OfThread::default(),
             call: AtomicU64::new(NO_CALL),
-            completed: AtomicU64::new(0),
+            pending: Mutex::new(LockLevel::Fact, PendingCall::default()),
+            image: Mutex::new(LockLevel::Fact, None),
             kept: AtomicUsize::new(0),
             charge,
         }
@@ -129,7 +134,43 @@ impl ThreadState {
     /// It starts to make a call that may wait.
     pub(crate) fn begin_call(&self, number: u64) {
         self.call.store(number, Ordering::Relaxed);
-        self.completed.store(0, Ordering::Relaxed);
+        *self.pending.lock() = PendingCall::default();
+    }
+
+    /// It makes a call again that it made when it was held.
+    pub(crate) fn take_up_call(&self, number: u64, pending: PendingCall) {
+        self.call.store(number, Ordering::Relaxed);
+        *self.pending.lock() = PendingCall { taken_up: true, ..pending };
+    }
+
+    /// What there is to know of the call that it makes besides its registers.
+    pub(crate) fn pending(&self) -> PendingCall {
+        *self.pending.lock()
+    }
+
+    /// Notes how far the call is, or until when it waits.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut PendingCall)) {
+        change(&mut self.pending.lock());
+    }
+
+    /// It is held, as this.
+    pub(crate) fn show(&self, image: Box<ThreadImage>) {
+        *self.image.lock() = Some(image);
+    }
+
+    /// It is held no more; what it is to be.
+    pub(crate) fn take_image(&self) -> Option<Box<ThreadImage>> {
+        self.image.lock().take()
+    }
+
+    /// Whether it is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.image.lock().is_some()
+    }
+
+    /// Looks at what it is, or changes it, if it is held.
+    pub(crate) fn with_image<R>(&self, look: impl FnOnce(&mut ThreadImage) -> R) -> Option<R> {
+        self.image.lock().as_deref_mut().map(look)
     }
 
     /// The call is done, and nothing of it is left.

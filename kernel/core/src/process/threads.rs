@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use coppice_hal::heap::block_bytes;
 use coppice_hal::user::extended;
 
+use super::hold::Hold;
 use super::placement;
 use super::thread_state::STATE_BYTES;
 use super::{End, ThreadState};
@@ -26,6 +27,8 @@ use crate::sync::{LockLevel, Mutex};
 /// The threads of a process.
 pub(crate) struct Threads {
     table: Mutex<Table>,
+    /// Who holds them.
+    pub(crate) hold: Hold,
     /// An end was said.
     ending: AtomicBool,
     /// Told when the last one is gone.
@@ -58,6 +61,7 @@ impl Threads {
         let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, gone_cpu_ns: 0, told_cpu_ns: 0, end: None };
         Self {
             table: Mutex::new(LockLevel::Threads, table),
+            hold: Hold::new(),
             ending: AtomicBool::new(false),
             last: WaitQueue::new(),
             first,
@@ -113,6 +117,7 @@ impl Threads {
         if was_last {
             self.last.wake_all();
         }
+        self.hold.tell();
     }
 
     /// Ends the process. The first end that is said is heard.
@@ -127,6 +132,7 @@ impl Threads {
             table.all()
         };
         threads.iter().for_each(|thread| thread.rouse());
+        self.hold.tell();
         if threads.is_empty() {
             self.last.wake_all();
         }

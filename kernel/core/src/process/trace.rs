@@ -108,9 +108,14 @@ impl Trace {
         self.queue.lock().is_full()
     }
 
-    /// Takes a record as soon as there is a place for it.
-    pub(crate) async fn accept(&self, record: &Record) {
-        self.changed.wait_until(|| (!self.is_on() || self.put(record)).then_some(())).await;
+    /// Takes a record as soon as there is a place for it. False: `gives_up` said so before, and it was not taken; who
+    /// waits is to be woken for that.
+    pub(crate) async fn accept(&self, record: &Record, gives_up: impl Fn() -> bool) -> bool {
+        let look = || {
+            let is_done = !self.is_on() || self.put(record);
+            (is_done || gives_up()).then_some(is_done)
+        };
+        self.changed.wait_until(look).await
     }
 
     fn put(&self, record: &Record) -> bool {
@@ -276,7 +281,10 @@ mod tests {
         let waiting = Arc::clone(&trace);
         let done = executor::run_to_end(async move {
             let (late, later) = (Arc::clone(&waiting), left.clone());
-            executor::spawn(async move { late.accept(&later).await }).expect("room");
+            executor::spawn(async move {
+                late.accept(&later, || false).await;
+            })
+            .expect("room");
             executor::yield_now().await;
             let first = waiting.take().expect("records");
             waiting.changed.wake_all();
@@ -285,7 +293,7 @@ mod tests {
             // Without anybody who wants it nobody waits.
             while waiting.offer(5, call(1000)).is_ok() {}
             waiting.end();
-            waiting.accept(&left).await;
+            waiting.accept(&left, || false).await;
             (first, second, waiting.take())
         });
         let (first, second, rest) = done.expect("its end");

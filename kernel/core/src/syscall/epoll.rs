@@ -185,10 +185,10 @@ pub(super) fn wait_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
 
 /// epoll_wait(2).
 pub(super) async fn wait(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let deadline_ns = match u64::try_from(a.int(3)) {
+    let deadline_ns = caller.deadline_ns(|| match u64::try_from(a.int(3)) {
         Ok(timeout_ms) => clock::monotonic_ns().saturating_add(timeout_ms * 1_000_000),
         Err(_) => u64::MAX,
-    };
+    });
     Wait::of(caller, a)?.wait(caller, deadline_ns).await
 }
 
@@ -203,7 +203,10 @@ pub(super) async fn pwait2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let wait = Wait::of(caller, a)?;
     let deadline_ns = match a.get(3) {
         0 => u64::MAX,
-        address => clock::monotonic_ns().saturating_add(parse_timespec(&caller.read_array(address).await?)?),
+        address => {
+            let timeout_ns = parse_timespec(&caller.read_array(address).await?)?;
+            caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns))
+        }
     };
     let mask = read_mask(caller, a.get(4), a.get(5)).await?;
     caller.with_mask(mask, wait.wait(caller, deadline_ns)).await

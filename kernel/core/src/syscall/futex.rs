@@ -18,7 +18,7 @@ use crate::errno::Errno;
 use crate::executor::{self, Elapsed};
 use crate::process::futexes::Word;
 use crate::process::signals::Patience;
-use crate::process::{Awaited, Caller, Immediate};
+use crate::process::{Awaited, Caller, Failure, Immediate};
 
 /// What futex(2) is asked for.
 fn command_of(a: &Arguments) -> u32 {
@@ -120,6 +120,10 @@ pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64, always: bool) -> Awa
             Err(failure) => failure,
         }
     };
+    if matches!(failure, Failure::Held) {
+        asleep.stay();
+        return Err(failure);
+    }
     if asleep.get_up() { Ok(0) } else { Err(failure) }
 }
 

@@ -134,7 +134,8 @@ impl Entries {
 
     /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
     async fn wait(self, caller: Caller<'_>, deadline_ns: u64) -> Awaited {
-        let mut asked = false;
+        // Who waits on has asked.
+        let mut asked = caller.thread.pending().taken_up;
         loop {
             let looked = match self.look(caller) {
                 Ok(Found { unknown: Some(input), .. }) if !asked => {
@@ -206,11 +207,10 @@ pub(super) fn poll_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
 
 /// poll(2).
 pub(super) async fn poll(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let now_ns = clock::monotonic_ns();
-    let deadline_ns = match u64::try_from(a.int(2)) {
-        Ok(timeout_ms) => now_ns.saturating_add(timeout_ms * 1_000_000),
+    let deadline_ns = caller.deadline_ns(|| match u64::try_from(a.int(2)) {
+        Ok(timeout_ms) => clock::monotonic_ns().saturating_add(timeout_ms * 1_000_000),
         Err(_) => u64::MAX,
-    };
+    });
     Entries::of(caller, a)?.wait(caller, deadline_ns).await
 }
 
@@ -220,13 +220,13 @@ pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
         0 => u64::MAX,
         address => {
             let timeout_ns = parse_timespec(&caller.read_array(address).await?)?;
-            clock::monotonic_ns().saturating_add(timeout_ns)
+            caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns))
         }
     };
     let mask = read_mask(caller, a.get(3), a.get(4)).await?;
     let entries = Entries::of(caller, a)?;
     let ready = caller.with_mask(mask, entries.wait(caller, deadline_ns)).await;
-    if a.get(2) != 0 {
+    if a.get(2) != 0 && !matches!(ready, Err(Failure::Held)) {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.
         let _ = caller.write(a.get(2), timespec(left_ns).bytes()).await;

@@ -110,6 +110,17 @@ impl Ranges {
         self.left
     }
 
+    /// Uses the next bytes up, which were moved before. Gives how many.
+    pub(super) fn skip(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.left);
+        let mut rest = bytes;
+        while let Some((_, count)) = self.next(usize::try_from(rest).unwrap_or(usize::MAX)).filter(|(_, n)| *n > 0) {
+            self.advance(count);
+            rest -= count as u64;
+        }
+        bytes
+    }
+
     /// Leaves no more than `length` bytes, the first ones.
     pub(super) fn cut(&mut self, length: u64) {
         if length >= self.left {

@@ -75,7 +75,7 @@ pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EOPNOTSUPP.into());
     }
     if let Some(stream) = file.as_stream().filter(|_| at_once && offset.is_none() && ranges.left() > 0) {
-        let how = How { deadline_ns: 0, ..How::reading(&file) };
+        let how = How { deadline_ns: 0, ..How::reading(caller, &file) };
         return read_stream(caller, &file, stream, ranges, how).await.map(|taken| taken.copied as u64);
     }
     read_into(caller, &file, offset, ranges).await
@@ -129,7 +129,9 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
     }
     check_end(file, at, ranges.left())?;
     if let Some(stream) = file.as_stream() {
-        return read_stream(caller, file, stream, ranges, How::reading(file)).await.map(|taken| taken.copied as u64);
+        return read_stream(caller, file, stream, ranges, How::reading(caller, file))
+            .await
+            .map(|taken| taken.copied as u64);
     }
     match &file.object {
         Object::Standard(Standard::Input(input)) => read_input(caller, file, input, ranges).await,

@@ -13,16 +13,16 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::{DESCRIPTORS_MAX, Input, Object, Ready, Standard};
 use crate::process::signals::Patience;
-use crate::process::{Awaited, Caller};
+use crate::process::{Awaited, Caller, Failure};
 
 /// select(2).
 pub(super) async fn select(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let deadline_ns = match a.get(4) {
         0 => u64::MAX,
-        address => deadline(parse_timeval(&caller.read_array(address).await?)?),
+        address => deadline_ns(caller, parse_timeval(&caller.read_array(address).await?)?),
     };
     let ready = select_until(caller, a, deadline_ns).await;
-    if a.get(4) != 0 {
+    if a.get(4) != 0 && !matches!(ready, Err(Failure::Held)) {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.
         let _ = caller.write(a.get(4), timeval(left_ns).bytes()).await;
@@ -34,7 +34,7 @@ pub(super) async fn select(caller: Caller<'_>, a: &Arguments) -> Awaited {
 pub(super) async fn pselect6(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let deadline_ns = match a.get(4) {
         0 => u64::MAX,
-        address => deadline(parse_timespec(&caller.read_array(address).await?)?),
+        address => deadline_ns(caller, parse_timespec(&caller.read_array(address).await?)?),
     };
     let mask = match a.get(5) {
         0 => None,
@@ -45,15 +45,15 @@ pub(super) async fn pselect6(caller: Caller<'_>, a: &Arguments) -> Awaited {
         }
     };
     let ready = caller.with_mask(mask, select_until(caller, a, deadline_ns)).await;
-    if a.get(4) != 0 {
+    if a.get(4) != 0 && !matches!(ready, Err(Failure::Held)) {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         let _ = caller.write(a.get(4), timespec(left_ns).bytes()).await;
     }
     ready
 }
 
-fn deadline(timeout_ns: u64) -> u64 {
-    clock::monotonic_ns().saturating_add(timeout_ns)
+fn deadline_ns(caller: Caller<'_>, timeout_ns: u64) -> u64 {
+    caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns))
 }
 
 /// Length of the longest set, bytes.
@@ -131,7 +131,10 @@ impl Asked {
     /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
     async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited<Found> {
         let mut found = self.look(caller)?;
-        if let Some(input) = &found.unknown {
+        // Who waits on has asked.
+        if let Some(input) = &found.unknown
+            && !caller.thread.pending().taken_up
+        {
             input.look().await;
             found = self.look(caller)?;
         }

@@ -19,7 +19,8 @@ pub(super) async fn sched_yield() -> Awaited {
 /// nanosleep(2).
 pub(super) async fn nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let duration_ns = parse_timespec(&caller.read_array(a.get(0)).await?)?;
-    sleep(caller, clock::monotonic_ns().saturating_add(duration_ns), a.get(1)).await
+    let deadline_ns = caller.deadline_ns(|| clock::monotonic_ns().saturating_add(duration_ns));
+    sleep(caller, deadline_ns, a.get(1)).await
 }
 
 /// Sleeps. If a signal ends that, writes how long it would have been to where `rest` says.
@@ -63,11 +64,14 @@ pub(super) async fn clock_nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaite
     let (from_ns, rest) = if is_absolute { (0, 0) } else { (clock.now_ns(caller), a.get(3)) };
     let until_ns = from_ns.saturating_add(time_ns);
     match clock {
-        Clock::Processor => sleep_by(caller, TimerClock::Process, until_ns, rest).await,
-        Clock::Thread(tid) => sleep_by(caller, TimerClock::Thread(tid.unwrap_or(0)), until_ns, rest).await,
+        Clock::Processor => sleep_by(caller, TimerClock::Process, caller.until_ns(|| until_ns), rest).await,
+        Clock::Thread(tid) => {
+            sleep_by(caller, TimerClock::Thread(tid.unwrap_or(0)), caller.until_ns(|| until_ns), rest).await
+        }
         Clock::Real | Clock::Monotonic => {
-            let duration_ns = until_ns.saturating_sub(clock.now_ns(caller));
-            sleep(caller, clock::monotonic_ns().saturating_add(duration_ns), rest).await
+            let duration_ns = || until_ns.saturating_sub(clock.now_ns(caller));
+            let deadline_ns = caller.deadline_ns(|| clock::monotonic_ns().saturating_add(duration_ns()));
+            sleep(caller, deadline_ns, rest).await
         }
     }
 }

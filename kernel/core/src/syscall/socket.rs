@@ -146,7 +146,7 @@ pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Ok(socket.disconnect().map(|()| 0)?);
     };
     let attempt = || socket.connect(&*caller.process.node.network, address, port);
-    let deadline_ns = deadline_ns(&file, |options| options.send_timeout_ns);
+    let deadline_ns = deadline_ns(caller, &file, |options| options.send_timeout_ns);
     match attempt() {
         Err(Errno::EINPROGRESS | Errno::EALREADY) if deadline_ns > 0 => {
             let waiting = || match attempt() {
@@ -184,7 +184,7 @@ async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awa
     };
     let socket = Kind::of(&file)?.network(refused)?;
     let place = Place::prepare(caller, a.get(1), a.get(2)).await?;
-    let deadline_ns = deadline_ns(&file, |options| options.receive_timeout_ns);
+    let deadline_ns = deadline_ns(caller, &file, |options| options.receive_timeout_ns);
     let attempt = || {
         caller.process.files.lock().check_room()?;
         let quota = &caller.process.node.quota;

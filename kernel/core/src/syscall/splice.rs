@@ -42,8 +42,8 @@ fn pipe_of(file: &OpenFile) -> Option<&PipeEnd> {
 }
 
 /// How long a call waits for a file, if it may wait for it at all.
-fn how(file: &OpenFile, flags: u32) -> How {
-    let how = How::reading(file);
+fn how(caller: Caller<'_>, file: &OpenFile, flags: u32) -> How {
+    let how = How::reading(caller, file);
     if flags & flag::NONBLOCK != 0 { How { deadline_ns: 0, ..how } } else { how }
 }
 
@@ -124,7 +124,7 @@ pub(super) async fn vmsplice(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if ranges.left() == 0 {
         return Ok(0);
     }
-    let how = how(&file, flags);
+    let how = how(caller, &file, flags);
     if file.is_writable() {
         match put(caller, &file, end, &mut ranges, how).await {
             Err(Failure::Errno(Errno::EPIPE)) => Err(broken(caller, how)),
@@ -144,7 +144,7 @@ async fn between(
     flags: u32,
     keeps: bool,
 ) -> Awaited {
-    let hows = (how(input, flags), how(output, flags));
+    let hows = (how(caller, input, flags), how(caller, output, flags));
     loop {
         match from.channel().transfer(to.channel(), length, keeps) {
             Ok(moved) => return Ok(moved as u64),
@@ -196,7 +196,7 @@ async fn out_of_pipe(
     if !output.has_no_offsets() {
         check_end(output, Some(offset(caller, output, offset_at).await?), length as u64)?;
     }
-    let (reading, writing) = (how(input, flags), How::writing(output));
+    let (reading, writing) = (how(caller, input, flags), How::writing(caller, output));
     if let Object::Pair(pair) = &output.object {
         if pair.outgoing().keeps_apart() {
             return Err(Errno::EINVAL.into());
@@ -273,7 +273,7 @@ async fn into_pipe(
     if !input.has_no_offsets() {
         check_end(input, Some(offset(caller, input, offset_at).await?), length as u64)?;
     }
-    let (reading, writing) = (How::reading(input), how(output, flags));
+    let (reading, writing) = (How::reading(caller, input), how(caller, output, flags));
     // A pipe that nobody reads is broken, whatever there is to be put into it.
     if output.ready().contains(Ready::ERROR) {
         return Err(broken(caller, writing));

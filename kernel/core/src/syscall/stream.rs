@@ -30,13 +30,13 @@ pub(super) struct How {
 
 impl How {
     /// As read(2) does.
-    pub(super) fn reading(file: &OpenFile) -> Self {
-        Self::until(deadline_ns(file, |options| options.receive_timeout_ns))
+    pub(super) fn reading(caller: Caller<'_>, file: &OpenFile) -> Self {
+        Self::until(deadline_ns(caller, file, |options| options.receive_timeout_ns))
     }
 
     /// As write(2) does.
-    pub(super) fn writing(file: &OpenFile) -> Self {
-        Self::until(deadline_ns(file, |options| options.send_timeout_ns))
+    pub(super) fn writing(caller: Caller<'_>, file: &OpenFile) -> Self {
+        Self::until(deadline_ns(caller, file, |options| options.send_timeout_ns))
     }
 
     fn until(deadline_ns: u64) -> Self {
@@ -46,12 +46,12 @@ impl How {
 
 /// Until when a call on a file may wait, ns of the monotonic clock; 0: not at all. Of what was asked of a socket,
 /// `timeout_ns` says how long, 0 being no limit.
-pub(super) fn deadline_ns(file: &OpenFile, timeout_ns: impl Fn(&Options) -> u64) -> u64 {
+pub(super) fn deadline_ns(caller: Caller<'_>, file: &OpenFile, timeout_ns: impl Fn(&Options) -> u64) -> u64 {
     match &file.object {
         _ if file.is_nonblocking() => 0,
         Object::Socket(socket) => match timeout_ns(&socket.options()) {
             0 => u64::MAX,
-            timeout_ns => clock::monotonic_ns().saturating_add(timeout_ns),
+            timeout_ns => caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns)),
         },
         _ => u64::MAX,
     }
@@ -84,7 +84,7 @@ pub(super) async fn read_stream(
     mut ranges: Ranges,
     how: How,
 ) -> Awaited<Taken> {
-    let mut done = 0;
+    let mut done = ranges.skip(caller.done_before()) as usize;
     loop {
         match take(caller, file, stream, &mut ranges, how).await {
             Ok(taken) => {
@@ -103,13 +103,14 @@ pub(super) async fn read_stream(
 
 /// Forgets up to `limit` bytes that could be read. Gives how many.
 pub(super) async fn discard(caller: Caller<'_>, file: &OpenFile, stream: &dyn Stream, limit: u64, how: How) -> Awaited {
-    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut done = 0;
+    let mut done = caller.done_before();
+    let mut left = usize::try_from(limit.saturating_sub(done)).unwrap_or(usize::MAX);
     loop {
         match wait(caller, file, how.deadline_ns, || stream.take(left, false, &mut |bytes| bytes.len())).await {
             Ok(taken) => {
                 done += taken.copied as u64;
                 left -= taken.copied;
+                caller.completed(done);
                 if taken.copied == 0 || left == 0 || !how.all {
                     return Ok(done);
                 }
@@ -166,7 +167,7 @@ pub(super) async fn write_stream(
     mut ranges: Ranges,
     how: How,
 ) -> Awaited {
-    let mut done = 0;
+    let mut done = ranges.skip(caller.done_before());
     loop {
         match put(caller, file, stream, &mut ranges, how).await {
             Ok(count) => {
@@ -211,7 +212,8 @@ pub(super) async fn put(
     }
 }
 
-/// Writes bytes of the kernel's. Gives how many; fewer only if it must not wait any longer or cannot go on.
+/// Writes bytes of the kernel's. Gives how many; fewer only if it must not wait any longer or cannot go on, or the
+/// thread is held.
 pub(super) async fn write_bytes(
     caller: Caller<'_>,
     file: &OpenFile,
@@ -225,7 +227,7 @@ pub(super) async fn write_bytes(
         match wait(caller, file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await {
             Ok(count) if stream.shape() != Shape::Bytes => return Ok(count as u64),
             Ok(count) => done += count,
-            Err(failure) if done > 0 && failure.leaves_part() => break,
+            Err(failure) if done > 0 && (failure.leaves_part() || matches!(failure, Failure::Held)) => break,
             Err(Failure::Errno(Errno::EPIPE)) => return Err(broken_stream(caller, stream, how)),
             Err(failure) => return Err(failure),
         }

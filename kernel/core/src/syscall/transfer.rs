@@ -155,11 +155,12 @@ async fn copy(
     length: u64,
 ) -> Awaited {
     let start = from.unwrap_or_else(|| input.offset());
-    let target = to.unwrap_or_else(|| output.offset());
+    // What was done before the thread was held has moved the output's own offset already.
+    let mut done = caller.done_before();
+    let target = to.unwrap_or_else(|| output.offset().saturating_sub(done));
     let length = may_write(caller, output, Some(target), length).await?;
     let end = start.saturating_add(length).min(OFFSET_MAX);
-    let mut asked = start;
-    let mut done = 0;
+    let mut asked = start.saturating_add(done);
     let mut parts = Pipeline::new();
     let mut charges = VecDeque::new();
     while start + done < end {
@@ -200,6 +201,9 @@ async fn copy(
             output.set_offset(target + done);
         }
         caller.completed(done);
+        if written < read && caller.process.threads.hold.is_asked() {
+            return Err(Failure::Held);
+        }
         let wanted = BULK_BYTES_MAX as u64;
         if written < read || read < wanted.min(end - start - (done - written)) {
             break;

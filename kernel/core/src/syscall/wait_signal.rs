@@ -35,7 +35,7 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
         0 => u64::MAX,
         address => {
             let timeout_ns = parse_timespec(&caller.read_array(address).await?)?;
-            clock::monotonic_ns().saturating_add(timeout_ns)
+            caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns))
         }
     };
     let awaits = Awaits::start(caller, wanted);

@@ -46,7 +46,7 @@ pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
         && let Some(stream) = file.as_stream()
     {
         // An empty message is one, and nothing is no number. No bytes at all are none, but may be refused.
-        let how = How { deadline_ns: 0, ..How::writing(&file) };
+        let how = How { deadline_ns: 0, ..How::writing(caller, &file) };
         return match write_stream(caller, &file, stream, ranges, how).await {
             Err(Failure::Errno(Errno::EAGAIN)) if stream.shape() == Shape::Bytes => Ok(0),
             other => other,
@@ -125,7 +125,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         return Ok(0);
     }
     if let Some(stream) = file.as_stream() {
-        return write_stream(caller, file, stream, ranges, How::writing(file)).await;
+        return write_stream(caller, file, stream, ranges, How::writing(caller, file)).await;
     }
     check_end(file, at, ranges.left())?;
     match &file.object {
@@ -154,7 +154,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
         Object::Standard(stream) => {
             // What is printed at once comes out in one piece.
             let _turn = file.turn().await;
-            let mut done = 0;
+            let mut done = ranges.skip(caller.done_before());
             let result = print(caller, stream, &mut ranges, &mut done).await;
             match result {
                 Err(failure) if done > 0 && failure.leaves_part() => Ok(done),
@@ -373,7 +373,7 @@ pub(super) async fn write_once(
         | Object::Poller(_)
         | Object::Service(_) => {
             let stream = file.as_stream().ok_or(Errno::EINVAL)?;
-            Ok((write_bytes(caller, file, stream, &bytes, How::writing(file)).await?, 0))
+            Ok((write_bytes(caller, file, stream, &bytes, How::writing(caller, file)).await?, 0))
         }
     }
 }

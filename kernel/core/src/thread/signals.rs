@@ -65,7 +65,8 @@ impl Thread {
 
     /// Waits until the process is no longer stopped.
     pub(super) async fn wait_until_continued(&mut self) -> Option<Over> {
-        let is_stopped = || self.process.signals.lock().is_stopped();
+        let hold = &self.process.threads.hold;
+        let is_stopped = || !hold.is_asked() && self.process.signals.lock().is_stopped();
         poll_fn(|_| if is_stopped() { Poll::Pending } else { Poll::Ready(()) }).await;
         None
     }

@@ -10,7 +10,7 @@ use coppice_hal::user::Registers;
 use coppice_protocol::syscalls as nr;
 use spin::Mutex;
 
-use super::{Over, Thread};
+use super::{Over, Thread, Wait};
 use crate::abi::INSTRUCTION_BYTES;
 
 impl Thread {
@@ -46,8 +46,9 @@ impl Thread {
             {
                 return Err(over);
             }
-            while self.state.has_attention() {
-                if let Some(wait) = self.attend()
+            while self.held_at.is_some() || self.state.has_attention() {
+                let wait = if self.held_at.is_some() { Some(Wait::Held) } else { self.attend() };
+                if let Some(wait) = wait
                     && let Some(over) = self.wait(wait).await
                 {
                     return Err(over);

@@ -47,7 +47,7 @@ impl Thread {
     /// As [`Self::until_waiting`], for a thread that is traced.
     pub(super) fn until_waiting_traced(&mut self) -> Wait {
         loop {
-            if !self.say_what_came_of_it() {
+            if !self.say_what_came_of_it() && !self.process.threads.hold.is_asked() {
                 return Wait::Traced;
             }
             if executor::others_are_ready() {
@@ -99,7 +99,11 @@ impl Thread {
 
     /// Says what came of the call that it made last, if it did not yet. False: there is no place for that now.
     fn say_what_came_of_it(&mut self) -> bool {
-        let Some(made) = self.tracing.as_mut().and_then(|tracing| tracing.call.take()) else { return true };
+        let Some(tracing) = &mut self.tracing else { return true };
+        if tracing.left.is_some() {
+            return false;
+        }
+        let Some(made) = tracing.call.take() else { return true };
         let outcome = match self.interrupted {
             Some(restart) => Outcome::Interrupted { again: restart == Restart::Always },
             None => Outcome::Result(self.user.regs.rax),
@@ -124,9 +128,11 @@ impl Thread {
 
     /// Waits until there is a place for what there was none for.
     pub(super) async fn say_what_is_left(&mut self) {
-        let left = self.tracing.as_mut().and_then(|tracing| tracing.left.take());
-        if let Some(record) = left {
-            self.process.trace.accept(&record).await;
+        let Some(tracing) = &mut self.tracing else { return };
+        let Some(record) = tracing.left.take() else { return };
+        let hold = &self.process.threads.hold;
+        if !self.process.trace.accept(&record, || hold.is_asked()).await {
+            tracing.left = Some(record);
         }
     }
 

@@ -65,6 +65,9 @@ impl Caller<'_> {
             if !self.thread.has_attention() {
                 return Poll::Pending;
             }
+            if self.process.threads.hold.is_asked() {
+                return Poll::Ready(Failure::Held);
+            }
             let next = self.process.signals.lock().interrupt(self.thread.tid);
             match next {
                 Next::Handler(_) => Poll::Ready(Failure::Interrupted(self.restart(patience))),

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Bench, end_of, idle};
+use super::{Bench, Disturbance, end_of, idle};
 use crate::executor;
 use crate::process::ThreadState;
 
@@ -30,7 +30,10 @@ impl Bench {
             assert!(spawned.is_ok());
             let mut done = core::pin::pin!(done);
             for (number, arguments, expected) in others {
+                let disturbance = Disturbance::begin(&other_process);
                 assert!(executor::timeout(100_000_000, &mut done).await.is_err(), "it was to wait");
+                // The same state has one thread at a time.
+                disturbance.over().await;
                 let mut thread = idle(&other_process, &other_state);
                 let result = thread.make(number.into(), arguments, &other_handled).await.map(u64::cast_signed);
                 assert_eq!(result, Ok(expected));

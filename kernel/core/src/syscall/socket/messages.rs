@@ -103,7 +103,7 @@ async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, to: Option<Na
     if flags & msg::OOB != 0 || flags & msg::FASTOPEN != 0 && is_stream {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let mut how = How { quiet: flags & msg::NOSIGNAL != 0, ..How::writing(file) };
+    let mut how = How { quiet: flags & msg::NOSIGNAL != 0, ..How::writing(caller, file) };
     if flags & msg::DONTWAIT != 0 {
         how.deadline_ns = 0;
     }
@@ -138,7 +138,7 @@ async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32
         return Err(Errno::EAGAIN.into());
     }
     let peek = flags & msg::PEEK != 0;
-    let mut how = How { peek, all: flags & msg::WAITALL != 0 && !peek, ..How::reading(file) };
+    let mut how = How { peek, all: flags & msg::WAITALL != 0 && !peek, ..How::reading(caller, file) };
     if flags & msg::DONTWAIT != 0 {
         how.deadline_ns = 0;
     }
@@ -210,7 +210,7 @@ async fn receive_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u
 /// sendmmsg(2).
 pub(in crate::syscall) async fn send_messages(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
-    let mut done = 0;
+    let (mut done, _) = caller.messages_before(|| u64::MAX);
     while done < u64::from(a.uint(2).min(MESSAGES_MAX)) {
         let address = a.get(1).wrapping_add(done * COUNTED_MESSAGE_BYTES as u64);
         let sent = async {
@@ -222,6 +222,7 @@ pub(in crate::syscall) async fn send_messages(caller: Caller<'_>, a: &Arguments)
             Err(_) if done > 0 => break,
             Err(failure) => return Err(failure),
         }
+        caller.moved(done);
     }
     Ok(done)
 }
@@ -229,12 +230,15 @@ pub(in crate::syscall) async fn send_messages(caller: Caller<'_>, a: &Arguments)
 /// recvmmsg(2). As on Linux, its time limit is looked at behind each message only.
 pub(in crate::syscall) async fn receive_messages(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
-    let deadline_ns = match a.get(4) {
+    let timeout_ns = match a.get(4) {
         0 => u64::MAX,
-        address => clock::monotonic_ns().saturating_add(parse_timespec(&caller.read_array(address).await?)?),
+        address => parse_timespec(&caller.read_array(address).await?)?,
     };
+    let (mut done, deadline_ns) = caller.messages_before(|| clock::monotonic_ns().saturating_add(timeout_ns));
     let mut flags = a.uint(3) & !msg::WAITFORONE;
-    let mut done = 0;
+    if done > 0 && a.uint(3) & msg::WAITFORONE != 0 {
+        flags |= msg::DONTWAIT;
+    }
     while done < u64::from(a.uint(2).min(MESSAGES_MAX)) {
         let address = a.get(1).wrapping_add(done * COUNTED_MESSAGE_BYTES as u64);
         let taken = async {
@@ -246,6 +250,7 @@ pub(in crate::syscall) async fn receive_messages(caller: Caller<'_>, a: &Argumen
             Err(_) if done > 0 => break,
             Err(failure) => return Err(failure),
         }
+        caller.moved(done);
         if a.uint(3) & msg::WAITFORONE != 0 {
             flags |= msg::DONTWAIT;
         }

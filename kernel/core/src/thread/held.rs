@@ -1,0 +1,54 @@
+//! A thread that is held ([`crate::process::hold`]).
+
+use alloc::sync::Arc;
+
+use super::Thread;
+use crate::process::hold::{Position, ThreadImage};
+
+impl Thread {
+    /// Shows what the thread is and waits until nobody holds it. Gives where it goes on, as what it may have been made
+    /// meanwhile.
+    pub(super) async fn be_held(&mut self) -> Position {
+        let position = self.held_at.take().unwrap_or(Position::Program);
+        if !self.process.threads.hold.is_asked() {
+            return position;
+        }
+        // It lies where it lies; if the thread ends here, it gets up.
+        let process = Arc::clone(&self.process);
+        let lying =
+            matches!(position, Position::Asleep { .. }).then(|| process.job.futexes.asleep(&self.state.sleeper));
+        let shown = self.on_own_clock(position);
+        self.state.show(ThreadImage::of(&mut self.user, shown));
+        self.process.threads.hold.tell();
+        self.process.threads.hold.over().await;
+        // Nobody else takes it.
+        if let Some(lying) = lying {
+            lying.stay();
+        }
+        let Some(image) = self.state.take_image() else { return position };
+        // What was refused stays as it was: who changed the image has been told.
+        let _ = image.apply(&mut self.user);
+        self.state.leave_attention();
+        self.on_node_clock(image.position)
+    }
+
+    /// What is said of a place by the clock of the node, by that of the process.
+    fn on_own_clock(&self, position: Position) -> Position {
+        match position {
+            Position::Asleep { until_ns, always } => {
+                Position::Asleep { until_ns: self.process.clock.of_node(until_ns), always }
+            }
+            other => other,
+        }
+    }
+
+    /// The other way round.
+    pub(super) fn on_node_clock(&self, position: Position) -> Position {
+        match position {
+            Position::Asleep { until_ns, always } => {
+                Position::Asleep { until_ns: self.process.clock.on_node(until_ns), always }
+            }
+            other => other,
+        }
+    }
+}
