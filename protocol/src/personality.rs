@@ -12,7 +12,7 @@ use crate::limits::MTU_BYTES_MIN;
 use crate::retain::RetentionPolicy;
 
 /// First bytes of a personality; the last one is its version.
-pub const MAGIC: [u8; 8] = *b"COPPICE\x02";
+pub const MAGIC: [u8; 8] = *b"COPPICE\x03";
 
 /// Secret shared by one boot of one node and its I/O node.
 #[derive(Clone, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub struct Personality {
     pub log_level: u8,
     /// What the node keeps of programs when it is to retain one.
     pub retention: RetentionPolicy,
+    /// Processes are taken apart and made again so often on average, which they must not notice, ns; 0: never.
+    pub freeze_every_ns: u64,
 }
 
 /// Why a ramdisk is no personality.

@@ -178,6 +178,12 @@ impl Cluster {
         {
             command.args(["--cores", &cores().to_string()]);
         }
+        // Every guest is to go through whole clusters of nodes that take processes apart, too.
+        if arguments.first().is_some_and(|word| is_one(word, "up"))
+            && let Some(every) = std::env::var_os("COPPICE_TEST_FREEZE")
+        {
+            command.arg("--freeze-every").arg(every);
+        }
         command
             .env("COPPICE_HOME", self.home.path())
             .env("NO_COLOR", "1")

@@ -306,6 +306,7 @@ fn personality() -> Personality {
         realtime_ns: realtime_ns(),
         log_level: LOG_LEVEL_INFO,
         retention: RetentionPolicy::One,
+        freeze_every_ns: 0,
     }
 }
 

@@ -141,6 +141,10 @@ pub(crate) struct Up {
     /// host's load; slower, and only under emulation
     #[arg(long)]
     pub(crate) icount: bool,
+    /// Take every process apart and make it again so often, on average, such as 20ms, wherever it is: programs must not
+    /// notice. For those who change Coppice
+    #[arg(long, value_name = "TIME", value_parser = parse_latency)]
+    pub(crate) freeze_every: Option<std::time::Duration>,
     /// Frames that every link loses, each way, such as 1% or 0.05%
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse_loss, help_heading = "Network")]
     pub(crate) loss: u32,

@@ -84,6 +84,8 @@ pub struct Config {
     pub pset_size: u32,
     /// What nodes keep of programs.
     pub retention: RetentionPolicy,
+    /// How often nodes take processes apart and make them again, ns; 0: never.
+    pub freeze_every_ns: u64,
     /// Nodes that are booted at a time.
     pub boots_max: usize,
     /// What its links are like at first, each way.

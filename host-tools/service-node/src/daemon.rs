@@ -98,6 +98,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             memory_bytes: options.memory_bytes,
             pset_size: options.pset_size,
             retention: options.retention.into(),
+            freeze_every_ns: options.freeze_every_ns,
             boots_max: boots_at_once(),
             link: LinkShape {
                 bandwidth_bits_per_s: options.bandwidth_bits_per_s,

@@ -43,6 +43,9 @@ pub struct Options {
     /// What nodes keep of the programs that ran on them
     #[arg(long, value_enum, default_value_t = RetentionChoice::Many)]
     pub retention: RetentionChoice,
+    /// How often nodes take processes apart and make them again, ns; 0: never
+    #[arg(long, default_value_t = 0)]
+    pub freeze_every_ns: u64,
     /// Frames lost on every link, each way, of a million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub loss_ppm: u32,

@@ -24,6 +24,7 @@ pub(crate) mod pipe;
 pub(crate) mod pipeline;
 pub(crate) mod poller;
 pub(crate) mod readiness;
+pub(crate) mod record;
 mod ring;
 mod service;
 pub(crate) mod shared;

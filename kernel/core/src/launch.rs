@@ -1,5 +1,6 @@
 //! From a launch message to a report: starting processes, and ending them.
 
+mod frozen;
 mod kill;
 mod load;
 mod report;
@@ -20,6 +21,8 @@ use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
 
+use self::frozen::TakenDown;
+pub use self::frozen::freeze_every;
 pub(crate) use self::kill::KillSwitch;
 use self::load::Prepared;
 pub use self::table::ProcessTable;
@@ -85,7 +88,7 @@ pub(crate) fn launch(
         let end = match begun {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,
-            Either::Second(Ok(process)) => run_and_say(&process, &switch).await,
+            Either::Second(Ok(process)) => life.run(process, &switch).await,
         };
         if let Some(process) = &life.process {
             life.run_ns = process.account.run_ns();
@@ -163,7 +166,7 @@ impl Life {
             account: Account::new(),
             remembered: Default::default(),
             own_page: Turns::new(),
-            _charge: charge,
+            charge,
             counts: Counts::default(),
             trace: Trace::new(),
         });
@@ -183,6 +186,35 @@ impl Life {
         thread::start(Arc::clone(&process), first, user)
             .map_err(|error| End::not_started(format!("its first thread cannot be started: {error}")))?;
         Ok(process)
+    }
+
+    /// Waits for the end of the process, however often it is frozen until then.
+    async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
+        let mut times = 0_u64;
+        loop {
+            let down = match run_and_say(&process, switch).await {
+                Ran::ToItsEnd(end) => {
+                    if times > 0 {
+                        log::info!(
+                            "{} of {} was taken apart {times} times",
+                            process.identity.rank,
+                            process.identity.job
+                        );
+                    }
+                    return end;
+                }
+                Ran::Down(down) => down,
+            };
+            times += 1;
+            // Nobody else has it.
+            self.process = None;
+            // In a box, as this much rarer case is not to make all others as large.
+            process = match Box::pin(frozen::again(process, down)).await {
+                Ok(process) => process,
+                Err(error) => return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}")),
+            };
+            self.process = Some(Arc::clone(&process));
+        }
     }
 
     /// Cuts back what is left of the process and says what became of it.
@@ -216,35 +248,60 @@ impl Drop for Watched<'_> {
     }
 }
 
+/// How far a process ran.
+enum Ran {
+    /// To its end.
+    ToItsEnd(End),
+    /// Until it was taken down to be data.
+    Down(TakenDown),
+}
+
 /// As [`run`], while what the process does is printed, if it is traced.
-async fn run_and_say(process: &Process, switch: &KillSwitch) -> End {
+async fn run_and_say(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     let running = async {
-        let end = run(process, switch).await;
+        let end = match run(process, switch).await {
+            Ran::ToItsEnd(end) => end,
+            down => return down,
+        };
         if process.trace.is_on() {
             process.trace.add(process.identity.pid, trace::end(end.exit));
             // As with what the process printed itself, its user has as long as he likes, unless he ends the job.
             executor::race(switch.killed(), process.trace.printed()).await;
         }
-        end
+        Ran::ToItsEnd(end)
     };
     match executor::race(running, process.trace.print(&process.client)).await {
-        Either::First(end) => end,
+        Either::First(ran) => ran,
         Either::Second(never) => match never {},
     }
 }
 
 /// Waits for the end of a process that runs, or ends it if `switch` is used. No thread of it is left then.
-async fn run(process: &Process, switch: &KillSwitch) -> End {
+async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     let watched = Watched(process);
-    if let Either::First(signal) = executor::race(switch.killed(), process.threads.gone()).await {
-        process.end(killed(process, signal));
-        // It was ended from outside: its peers need not hear what it sent.
-        process.files.lock().break_connections();
+    let running = executor::race(frozen::taken_down(process), process.threads.gone());
+    let mut ended = None;
+    match executor::race(switch.killed(), running).await {
+        Either::First(signal) => {
+            let end = killed(process, signal);
+            process.end(end.clone());
+            // It was ended from outside: its peers need not hear what it sent.
+            process.files.lock().break_connections();
+            ended = Some(end);
+        }
+        Either::Second(Either::First(down)) => return Ran::Down(down),
+        Either::Second(Either::Second(_)) => {}
     }
-    let end = process.threads.gone().await;
+    let mut end = process.threads.gone().await;
+    // It was about to be frozen.
+    if process.threads.is_dissolved()
+        && let Some(ended) = ended
+    {
+        end = ended;
+    }
     process.timers.stop();
     drop(watched);
-    end
+    Ran::ToItsEnd(end)
 }
 
 /// The end of a process that somebody ends while it waits or runs.

@@ -144,6 +144,9 @@ pub const QUOTA_STEP_BYTES: usize = 16 * 1024;
 /// The same where the heap has no limit, bytes.
 pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
 
+/// How long it is waited until all threads of a process are held, ns: what the I/O node does for them comes first.
+pub const HOLD_NS_MAX: u64 = 5_000_000_000;
+
 /// What a thread is charged with beside its future, its vector registers and its state, bytes: places in queues and
 /// tables, each of which may grow to twice of what it holds, and a small part of a transfer that is under way
 /// ([`PART_CALL_BYTES`] with its bytes).

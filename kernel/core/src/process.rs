@@ -31,6 +31,7 @@ mod memory;
 mod open_file;
 mod outcome;
 pub(crate) mod placement;
+pub(crate) mod record;
 pub(crate) mod remembered;
 pub(crate) mod resources;
 mod robust;
@@ -43,7 +44,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod thread_state;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod trace;
 

@@ -12,7 +12,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
-use crate::launch::ProcessTable;
+use crate::launch::{self, ProcessTable};
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
@@ -61,12 +61,14 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         realtime_ns,
         log_level,
         retention,
+        freeze_every_ns,
         ..
     } = Personality::decode(personality)?;
     log::set_max_level(level(log_level));
     log::info!("node {node}, boot {generation}, at {address}, I/O node at {io_node}");
     random::seed(&seed);
     clock::set_boot_time(realtime_ns);
+    launch::freeze_every(freeze_every_ns);
 
     let nic = nic.ok_or(StartError::NoNic)?;
     let found = MacAddress(nic.mac());

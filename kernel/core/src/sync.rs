@@ -113,6 +113,14 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { guard: raw::lock(&self.lock), _held: held }
     }
 
+    /// The value, when nobody needs the lock any more.
+    pub(crate) fn into_inner(self) -> T
+    where
+        T: Sized,
+    {
+        raw::into_inner(self.lock)
+    }
+
     /// The value, which nobody else can reach.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         raw::get_mut(&mut self.lock)
@@ -155,6 +163,10 @@ mod raw {
     pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
         lock.get_mut()
     }
+
+    pub(super) fn into_inner<T>(lock: Mutex<T>) -> T {
+        lock.into_inner()
+    }
 }
 
 /// Those of the model checker.
@@ -170,6 +182,10 @@ mod raw {
 
     pub(super) fn get_mut<T: ?Sized>(lock: &mut Mutex<T>) -> &mut T {
         lock.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn into_inner<T>(lock: Mutex<T>) -> T {
+        lock.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

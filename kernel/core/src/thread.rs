@@ -59,9 +59,6 @@ pub(crate) struct Thread {
     held_at: Option<Position>,
 }
 
-/// Calls that every C library tries and does without: counted when they are refused, but no event.
-const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::RSEQ as u64, nr::CLONE3 as u64];
-
 /// What a thread waits for.
 enum Wait {
     /// Others want the core, or an interrupt came and they may.
@@ -108,10 +105,24 @@ pub(crate) enum Over {
 /// `EAGAIN`: there are too many tasks, or there is no memory for one more. The thread is none of the process's any
 /// more.
 pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), Errno> {
+    start_at(process, state, user, Position::Program)
+}
+
+/// The same of a thread that goes on from there.
+///
+/// # Errors
+/// As there.
+pub(crate) fn start_at(
+    process: Arc<Process>,
+    state: Arc<ThreadState>,
+    user: UserThread,
+    position: Position,
+) -> Result<(), Errno> {
     let (threads, core) = (Arc::clone(&process.threads), state.core());
     let (added, clock) = (Arc::clone(&state), Arc::clone(&state.clock));
     let spawned = state.charge(TASK_BYTES).and_then(|charge| {
-        executor::spawn_program_on(core, clock, charge, live(process, state, user)).map_err(|_| Errno::EAGAIN)
+        let life = live(process, state, user, position);
+        executor::spawn_program_on(core, clock, charge, life).map_err(|_| Errno::EAGAIN)
     });
     if spawned.is_err() {
         threads.remove(&added, None);
@@ -120,22 +131,30 @@ pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserTh
 }
 
 /// A thread's life on one core, whose type nobody has to know.
-fn live(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(life(process, state, user))
+fn live(
+    process: Arc<Process>,
+    state: Arc<ThreadState>,
+    user: UserThread,
+    position: Position,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(life(process, state, user, position))
 }
 
 /// Size of a thread's future, bytes.
 pub(crate) const LIFE_BYTES: usize = size_of_output(life);
 
-const fn size_of_output<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
+const fn size_of_output<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
     size_of::<F>()
 }
 
 /// A thread's life on one core. Dropped before its end, it leaves nothing.
-async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) {
+async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread, position: Position) {
     let whose = Arc::clone(&process);
     let known = Arc::clone(&state);
     let mut thread = Thread::new(process, state, user);
+    if position != Position::Program {
+        thread.held_at = Some(thread.on_node_clock(position));
+    }
     let over = thread.run_unless_ending().await;
     thread.leave_core();
     let status = match over {
@@ -160,7 +179,9 @@ async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) 
             None
         }
     };
-    whose.let_go(&known);
+    if !whose.threads.is_dissolved() {
+        whose.let_go(&known);
+    }
     let threads = Arc::clone(&whose.threads);
     drop(whose);
     // Last of all: when all threads are gone, so is all they had.
@@ -207,7 +228,7 @@ impl Thread {
         let Self { process, state, user, moves, .. } = self;
         let clock = Arc::clone(&state.clock);
         let charge = moves.ok_or(TooManyTasks)?;
-        executor::spawn_program_on(core, clock, charge, live(process, state, user)).map(drop)
+        executor::spawn_program_on(core, clock, charge, live(process, state, user, Position::Program)).map(drop)
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.

@@ -177,8 +177,8 @@ fn impossible_personalities_are_refused() {
         change(&mut bad);
         assert_eq!(Personality::decode(&bad.encode()).err(), Some(PersonalityError::Impossible(what)));
     }
-    assert_eq!(Personality::decode(b"COPPICE\x03").err(), Some(PersonalityError::Magic));
-    assert_eq!(Personality::decode(b"COPPICE\x02").err(), Some(PersonalityError::Damaged));
+    assert_eq!(Personality::decode(b"COPPICE\x04").err(), Some(PersonalityError::Magic));
+    assert_eq!(Personality::decode(b"COPPICE\x03").err(), Some(PersonalityError::Damaged));
     assert_eq!(Personality::decode(b"").err(), Some(PersonalityError::Magic));
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn personality() -> impl Strategy<Value = Personality> {
                 realtime_ns,
                 log_level,
                 retention: if one { RetentionPolicy::One } else { RetentionPolicy::Many },
+                freeze_every_ns: realtime_ns / 3,
             }
         },
     )
@@ -88,5 +89,6 @@ pub(crate) fn example_personality() -> Personality {
         realtime_ns: 1_700_000_000_000_000_000,
         log_level: 3,
         retention: RetentionPolicy::One,
+        freeze_every_ns: 20_000_000,
     }
 }

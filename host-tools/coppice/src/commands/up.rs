@@ -119,6 +119,7 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
         .args(["--pset-size", &up.pset_size.to_string()])
         .args(["--accel", up.accel.as_str()])
         .args(["--retention", up.retention.as_str()])
+        .args(["--freeze-every-ns", &up.freeze_every.map_or(0, |every| every.as_nanos()).to_string()])
         .args(["--loss-ppm", &up.loss.to_string()])
         .args(["--latency-ns", &up.latency.as_nanos().to_string()]);
     if up.icount {

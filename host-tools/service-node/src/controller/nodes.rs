@@ -61,6 +61,7 @@ impl<P: Plant> Controller<P> {
             realtime_ns: now.realtime_ns,
             log_level: CONSOLE_LOG_LEVEL,
             retention: self.config.retention,
+            freeze_every_ns: self.config.freeze_every_ns,
         })
     }
 

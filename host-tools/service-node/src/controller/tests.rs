@@ -79,6 +79,7 @@ impl World {
             memory_bytes: 1 << 30,
             pset_size: PSET_NODES,
             retention,
+            freeze_every_ns: 0,
             boots_max: 4,
             link: LinkShape::default(),
         };

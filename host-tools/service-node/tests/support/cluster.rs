@@ -100,8 +100,17 @@ impl Cluster {
         let database = Database::open(&paths.database()).expect("database");
         let records = Records::with_reserve(Box::new(database), &paths.reserve()).expect("records");
         let store = change(ProgramStore::open(paths.programs()).expect("store"));
-        let config =
-            Config { paths, nodes, cores: 2, memory_bytes: 64 << 20, pset_size, retention, boots_max: 4, link };
+        let config = Config {
+            paths,
+            nodes,
+            cores: 2,
+            memory_bytes: 64 << 20,
+            pset_size,
+            retention,
+            freeze_every_ns: 0,
+            boots_max: 4,
+            link,
+        };
         let plant = NotingPlant::default();
         let now = Instant::now();
         let at = Now { instant: now, realtime_ns: 1 };

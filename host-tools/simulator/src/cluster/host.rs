@@ -183,6 +183,7 @@ impl Host {
             memory_bytes: if options.is_whole { MEMORY_BYTES_WHOLE } else { MEMORY_BYTES },
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
+            freeze_every_ns: 0,
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
             link: LinkShape::default(),
         };

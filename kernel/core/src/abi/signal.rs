@@ -1,5 +1,7 @@
 //! Signals: the kernel's `struct sigaction`, `stack_t`, `siginfo_t`.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Record, i64_at, u32_at, u64_at};
 
 /// Length of the kernel's `struct sigaction` (not the C library's), bytes.
@@ -14,7 +16,7 @@ pub(crate) const SIGNALFD_BYTES: usize = 128;
 pub(crate) const SIGSET_BYTES: usize = 8;
 
 /// The kernel's `struct sigaction`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SignalAction {
     /// `SIG_DFL` (0), `SIG_IGN` (1), or the handler's address.
     pub(crate) handler: u64,
@@ -53,7 +55,7 @@ impl SignalAction {
 }
 
 /// `stack_t`: where handlers run that ask for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AlternateStack {
     /// Its lowest address.
     pub(crate) address: u64,
@@ -106,7 +108,7 @@ pub(crate) const SI_TIMER: i32 = -2;
 pub(crate) const SI_TKILL: i32 = -6;
 
 /// What a signal says: as much of `siginfo_t` as Linux keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SignalInfo {
     /// The signal.
     pub(crate) signal: u32,

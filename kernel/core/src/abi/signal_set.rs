@@ -1,6 +1,7 @@
 //! Signal numbers, and sets of signals.
 
 use coppice_protocol::signal;
+use serde::{Deserialize, Serialize};
 
 /// Highest signal number.
 pub(crate) const SIGNAL_MAX: u32 = signal::SIGNAL_MAX as u32;
@@ -31,7 +32,7 @@ const SIGWINCH: u32 = 28;
 const SIGSYS: u32 = 31;
 
 /// A set of signals, signal `n` as bit `n − 1`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SignalSet(pub(crate) u64);
 
 /// Whether a signal ends a process that has set nothing for it.

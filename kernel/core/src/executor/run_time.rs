@@ -23,6 +23,11 @@ impl RunTime {
         Self { used_ns: AtomicU64::new(0), since_ns: AtomicU64::new(NO_TURN) }
     }
 
+    /// Goes on from so much, ns, before its first turn.
+    pub fn go_on_from(&self, used_ns: u64) {
+        self.used_ns.store(used_ns, Ordering::Release);
+    }
+
     /// A turn begins.
     #[inline]
     pub(super) fn begin(&self, now_ns: u64) {

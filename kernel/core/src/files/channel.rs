@@ -4,13 +4,16 @@
 //! side is closed once. It starts small and grows when more is written than is read, as far as [`Quota`] has memory; if
 //! that has none, the channel stays as large as it is for good, so that it says truly whether there is room.
 
+mod record;
 mod transfer;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use coppice_hal::heap::block_bytes;
+use serde::{Deserialize, Serialize};
 
+pub(crate) use self::record::ChannelRecord;
 use super::readiness::{Level, Ready, Watchers};
 use super::ring::Ring;
 use super::stream::{Shape, Sink, Source, Taken};
@@ -20,7 +23,7 @@ use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
 /// Whether a channel keeps apart what was written apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// No, but writes of up to [`CHANNEL_BYTES_MIN`] bytes are in one piece or not made.
     Pipe,

@@ -42,14 +42,38 @@ impl Descriptors {
     pub(crate) fn standard(input: Input, quota: &Arc<Quota>) -> Self {
         let streams = [Standard::Input(Arc::new(input)), Standard::Output, Standard::Error];
         let open = |stream| Descriptor { file: Arc::new(OpenFile::standard(stream)), close_on_exec: false };
-        let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
-        charged.charge_to(quota, Kind::Object);
-        let invalid = Level::new(Level::INVALID);
-        let mut table = Self { slots: Vec::new(), levels: Vec::new(), invalid, charged, limit: DESCRIPTORS_MAX };
+        let mut table = Self::empty(DESCRIPTORS_MAX as u32, quota);
         for (number, stream) in streams.into_iter().enumerate() {
             table.put(number, open(stream));
         }
         table
+    }
+
+    /// A table without descriptors, with this limit. The room for them is charged to `quota`.
+    pub(super) fn empty(limit: u32, quota: &Arc<Quota>) -> Self {
+        let mut charged = Counted::new(DESCRIPTOR_BYTES, DESCRIPTORS_FREE);
+        charged.charge_to(quota, Kind::Object);
+        let limit = (limit as usize).min(DESCRIPTORS_MAX);
+        Self { slots: Vec::new(), levels: Vec::new(), invalid: Level::new(Level::INVALID), charged, limit }
+    }
+
+    /// Puts an open file at this number, where it was, whatever the limit is now.
+    ///
+    /// # Errors
+    /// `EBADF`: no such number can be. `ENOMEM`.
+    pub(super) fn put_again(&mut self, number: u32, descriptor: Descriptor) -> Result<(), Errno> {
+        let index = number as usize;
+        if index >= DESCRIPTORS_MAX {
+            return Err(Errno::EBADF);
+        }
+        self.charged.cover(index + 1)?;
+        self.put(index, descriptor);
+        Ok(())
+    }
+
+    /// Numbers from here on are not given.
+    pub(super) fn limit_now(&self) -> u32 {
+        self.limit as u32
     }
 
     /// From now on no number from `limit` on is given. Those that are in use stay.

@@ -28,6 +28,12 @@ impl Device {
         }
     }
 
+    /// The one with this minor number.
+    pub(crate) fn of_minor(minor: u32) -> Option<Self> {
+        let all = [Self::Null, Self::Zero, Self::Full, Self::Random { urgent: false }, Self::Random { urgent: true }];
+        all.into_iter().find(|device| device.minor() == minor)
+    }
+
     /// Its path.
     pub(crate) const fn path(self) -> &'static str {
         match self {

@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
+use serde::{Deserialize, Serialize};
+
 use super::readiness::{Level, Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
@@ -26,6 +28,13 @@ pub(crate) struct Event {
     _charge: Charge,
 }
 
+/// A counter as data.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EventRecord {
+    value: u64,
+    is_semaphore: bool,
+}
+
 impl Event {
     /// A counter with this value.
     ///
@@ -42,6 +51,22 @@ impl Event {
             _charge: charge,
         };
         event.tell(value.into());
+        Ok(event)
+    }
+
+    /// Writes it down.
+    pub(crate) fn record(&self) -> EventRecord {
+        EventRecord { value: *self.value.lock(), is_semaphore: self.is_semaphore }
+    }
+
+    /// Makes it again.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn again(record: EventRecord, quota: &Arc<Quota>) -> Result<Self, Errno> {
+        let event = Self::new(0, record.is_semaphore, quota)?;
+        *event.value.lock() = record.value;
+        event.tell(record.value);
         Ok(event)
     }
 

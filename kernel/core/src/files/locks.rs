@@ -3,6 +3,8 @@
 //! They hold within a process. It has the locks of ranges it asks for itself, and its open files have those that were
 //! asked for in their name: who has a lock never stands in its own way.
 
+pub(crate) mod record;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};

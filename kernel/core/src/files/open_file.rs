@@ -196,6 +196,41 @@ impl OpenFile {
         }
     }
 
+    /// One that was written down, with the memory it takes charged.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn again(
+        object: Object,
+        fixed: u32,
+        settable: u32,
+        offset: u64,
+        quota: &Arc<Quota>,
+    ) -> Result<Self, Errno> {
+        let charge = quota.charge(OPEN_FILE_BYTES)?;
+        let mut file = Self::new(object, fixed & flags::O_PATH);
+        file.fixed = fixed;
+        file.settable = AtomicU32::new(settable & flags::SETTABLE);
+        file.set_offset(offset);
+        file.charge(charge);
+        Ok(file)
+    }
+
+    /// What it stands for, in its place.
+    pub(super) fn into_object(mut self) -> Object {
+        core::mem::replace(&mut self.object, Object::Device(Device::Null))
+    }
+
+    /// What `F_GETFL` tells: what nothing changes, and what `F_SETFL` does.
+    pub(super) fn flags_apart(&self) -> (u32, u32) {
+        (self.fixed, self.settable.load(Ordering::Relaxed))
+    }
+
+    /// Whether it may have locks.
+    pub(super) fn has_locks(&self) -> bool {
+        self.locks.get().is_some()
+    }
+
     /// It may have locks there from now on, which end with it.
     pub(crate) fn may_lock(&self, locks: &Arc<Locks>) {
         self.locks.call_once(|| Arc::clone(locks));

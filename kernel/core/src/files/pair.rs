@@ -1,10 +1,14 @@
 //! socketpair(2): two channels, one each way. Also how the kernel talks to a program over a descriptor: the other end
 //! of a pair may be the kernel's own.
 
+pub(crate) mod record;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
+
+use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, Kind};
 use super::readiness::{Level, Ready, until_watched};
@@ -32,7 +36,7 @@ pub(crate) struct PairEnd {
 }
 
 /// What a pair keeps apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PairKind {
     /// Nothing (`SOCK_STREAM`).
     Stream,

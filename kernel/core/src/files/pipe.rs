@@ -3,8 +3,11 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
+use serde::{Deserialize, Serialize};
+
 use super::channel::{Channel, Kind};
 use super::readiness::Level;
+use super::record::{MadeChannel, Number};
 use super::serial;
 use super::stream::{Sink, Source, Stream, Taken};
 use crate::errno::Errno;
@@ -21,10 +24,25 @@ pub(crate) struct PipeEnd {
     pub(crate) serial: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Side {
     Reads,
     Writes,
+}
+
+/// One end of a pipe as data.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PipeRecord {
+    channel: Number,
+    side: Side,
+    serial: u64,
+}
+
+impl PipeRecord {
+    /// The number of its channel, and whether it is the end that reads.
+    pub(crate) fn side(&self) -> (Number, bool) {
+        (self.channel, self.side == Side::Reads)
+    }
 }
 
 /// A pipe: the end that is read and the one that is written. It may keep apart what was written apart.
@@ -70,6 +88,20 @@ impl PipeEnd {
     /// `EBUSY`: more are in it.
     pub(crate) fn set_limit(&self, bytes: usize) -> Result<(), Errno> {
         self.channel.set_limit(bytes)
+    }
+
+    /// Writes it down; `number` says which channel that is.
+    pub(crate) fn record(&self, mut number: impl FnMut(&Arc<Channel>) -> Number) -> PipeRecord {
+        PipeRecord { channel: number(&self.channel), side: self.side, serial: self.serial }
+    }
+
+    /// Makes it again.
+    pub(super) fn again(record: &PipeRecord, made: &MadeChannel) -> Self {
+        let level = match record.side {
+            Side::Reads => &made.reader,
+            Side::Writes => &made.writer,
+        };
+        Self { channel: Arc::clone(&made.channel), side: record.side, level: level.clone(), serial: record.serial }
     }
 
     /// Bytes that are in the pipe.

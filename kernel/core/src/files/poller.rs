@@ -9,6 +9,8 @@
 //! A file is held weakly: it leaves the set when its last descriptor is closed. Pollers are not watched by pollers
 //! (`ELOOP`); poll(2) watches them.
 
+pub(crate) mod record;
+
 use crate::sync::atomic::{AtomicBool, Ordering};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::{Arc, Weak};

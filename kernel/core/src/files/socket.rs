@@ -3,6 +3,8 @@
 //! Whether it is ready is a word that the network keeps up to date ([`Tcp::level`]), so that looking costs one load,
 //! however many are looked at. When it may have become more, the network wakes all who watch.
 
+pub(crate) mod record;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
@@ -24,7 +26,7 @@ use crate::sync::{LockLevel, Mutex};
 type Name = (Ipv4Addr, u16);
 
 /// What carries its bytes.
-enum Transport {
+pub(crate) enum Transport {
     Tcp(Box<dyn Tcp>),
     Udp(Box<dyn Udp>),
 }

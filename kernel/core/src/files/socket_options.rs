@@ -1,6 +1,7 @@
 //! What programs ask of sockets by setsockopt(2), as far as it must be remembered.
 
 use bitflags::bitflags;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 bitflags! {
     /// Options that are on or off.
@@ -29,8 +30,20 @@ bitflags! {
     }
 }
 
+impl Serialize for Flags {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.bits().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flags {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u32::deserialize(deserializer).map(Self::from_bits_truncate)
+    }
+}
+
 /// What was asked of a socket. 0 where nothing was asked and something else is not said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Options {
     pub(crate) flags: Flags,
     /// `SO_RCVTIMEO`, ns; 0: none.

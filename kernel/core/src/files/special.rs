@@ -7,6 +7,7 @@
 //! directories. What they say and are, which depends on who looks, is with processes ([`crate::process::special`]).
 
 mod entries;
+mod record;
 mod text;
 
 use alloc::borrow::ToOwned;
@@ -18,6 +19,7 @@ use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::text::ByteString;
 
 use self::entries::ENTRIES;
+pub(crate) use self::record::NodeRecord;
 pub(crate) use self::text::Text;
 use super::device::Device;
 use super::path::{absolute, components};

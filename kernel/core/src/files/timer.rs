@@ -6,6 +6,8 @@
 use alloc::sync::Arc;
 use core::task::Waker;
 
+use serde::{Deserialize, Serialize};
+
 use super::readiness::{Ready, Watchers};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::abi::time::TimerSetting;
@@ -60,6 +62,16 @@ impl State {
     }
 }
 
+/// A timer as data.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TimerRecord {
+    is_real: bool,
+    /// When it is up next, ns of the process's clock; 0: never.
+    next_ns: u64,
+    interval_ns: u64,
+    count: u64,
+}
+
 impl TimerFile {
     /// What one takes of the heap beside its open file, bytes.
     const BYTES: usize = shared_bytes::<Watchers>() + Watchers::BYTES_FREE + ALARM_BYTES;
@@ -101,6 +113,28 @@ impl TimerFile {
         state.advance(now_ns);
         self.rouse(&mut state);
         state.setting(now_ns)
+    }
+
+    /// Writes it down; `of_node` says what the process's clock shows when the node's shows that, ns.
+    pub(crate) fn record(&self, of_node: &dyn Fn(u64) -> u64) -> TimerRecord {
+        let state = self.state.lock();
+        let next_ns = if state.next_ns == 0 { 0 } else { of_node(state.next_ns).max(1) };
+        TimerRecord { is_real: self.is_real, next_ns, interval_ns: state.interval_ns, count: state.count }
+    }
+
+    /// Makes it again; `on_node` is the other way round.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn again(record: &TimerRecord, on_node: &dyn Fn(u64) -> u64, quota: &Arc<Quota>) -> Result<Self, Errno> {
+        let timer = Self::new(record.is_real, quota)?;
+        {
+            let mut state = timer.state.lock();
+            state.next_ns = if record.next_ns == 0 { 0 } else { on_node(record.next_ns).max(1) };
+            (state.interval_ns, state.count) = (record.interval_ns, record.count);
+            timer.rouse(&mut state);
+        }
+        Ok(timer)
     }
 
     /// Has those who wait told when it is up.

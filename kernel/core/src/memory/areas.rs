@@ -134,6 +134,11 @@ impl Areas {
         self.charged.settle(self.map.len() + PENDING);
     }
 
+    /// How many there may be.
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
     /// The first one, with its start.
     pub(super) fn first(&self) -> Option<(u64, &Area)> {
         self.map.first_key_value().map(|(start, area)| (*start, area))

@@ -2,13 +2,14 @@
 //! something is mapped, as on Linux; what is there when a limit is lowered stays.
 
 use coppice_hal::paging::Access;
+use serde::{Deserialize, Serialize};
 
 use super::area::{Area, Content};
 use super::limits::STACK_TOP;
 use super::space::AddressSpace;
 
 /// The limits, bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct MemoryLimits {
     all: u64,
     data: u64,

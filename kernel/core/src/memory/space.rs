@@ -8,6 +8,7 @@ use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::paging::{Access, Marks, NoTable, PageTable};
 
 use coppice_protocol::program::Segment;
+use serde::{Deserialize, Serialize};
 
 use super::areas::Areas;
 use super::aside::Aside;
@@ -25,7 +26,7 @@ use crate::quota::Quota;
 pub struct OutOfMemory;
 
 /// What an address space has cost so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// Page faults the program took.
     pub faults: u64,
@@ -72,7 +73,7 @@ pub struct AddressSpace {
 }
 
 /// What a program finds when it starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// The stack pointer.
     pub stack: u64,

@@ -5,6 +5,8 @@
 //! longest is woken first. Falling asleep allocates nothing once a queue has had as many sleepers, until most have
 //! gone.
 
+mod record;
+
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -13,13 +15,16 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
 use coppice_hal::heap::block_bytes;
+use serde::{Deserialize, Serialize};
 use spin::Once;
+
+pub(crate) use self::record::Place;
 
 use crate::limits::FUTEX_QUEUES;
 use crate::sync::{LockLevel, Mutex, MutexGuard};
 
 /// A word that threads sleep at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Word {
     /// Of one process.
     Own {
@@ -77,7 +82,8 @@ impl Default for Sleeper {
 }
 
 impl Sleeper {
-    fn wake(&self) {
+    /// Has it go on, wherever it lies no more.
+    pub(super) fn wake(&self) {
         self.woken.store(true, Ordering::Release);
         if let Some(waker) = &*self.waker.lock() {
             waker.wake_by_ref();

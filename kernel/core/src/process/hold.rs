@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 
 use coppice_hal::user::extended::{self, BadVector};
 use coppice_hal::user::{Registers, UserThread};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Process, ThreadState};
@@ -23,7 +24,7 @@ use crate::executor::{self, WaitQueue};
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// A call that waits, as far as it is not in the registers: the number is in `rax`, the arguments are where they were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingCall {
     /// When its time is up, ns of the process's clock or of the one that the call names, once that is known;
     /// [`u64::MAX`]: never. Of a call that moves several messages, the time for the one that it moves.
@@ -39,7 +40,7 @@ pub(crate) struct PendingCall {
 }
 
 /// Where a held thread goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Position {
     /// In its program.
     Program,

@@ -33,6 +33,29 @@ impl Default for OfThread {
 }
 
 impl OfThread {
+    /// How many facts that are.
+    pub(crate) const FIELDS: usize = 5;
+
+    /// What they say.
+    pub(crate) fn values(&self) -> [u64; Self::FIELDS] {
+        [
+            self.policy.load(Ordering::Relaxed).into(),
+            self.nice.load(Ordering::Relaxed).cast_unsigned().into(),
+            self.slack_ns.load(Ordering::Relaxed),
+            self.io_priority.load(Ordering::Relaxed).into(),
+            self.death_signal.load(Ordering::Relaxed).into(),
+        ]
+    }
+
+    /// Has them say that.
+    pub(crate) fn set(&self, [policy, nice, slack_ns, io_priority, death_signal]: [u64; Self::FIELDS]) {
+        self.policy.store(policy as u32, Ordering::Relaxed);
+        self.nice.store((nice as u32).cast_signed(), Ordering::Relaxed);
+        self.slack_ns.store(slack_ns, Ordering::Relaxed);
+        self.io_priority.store(io_priority as u32, Ordering::Relaxed);
+        self.death_signal.store(death_signal as u32, Ordering::Relaxed);
+    }
+
     /// The thread was made by one that has this.
     pub(crate) fn inherit(&self, creator: &Self) {
         self.policy.store(creator.policy.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -56,6 +79,28 @@ pub(crate) struct OfProcess {
     pub(crate) no_huge_pages: AtomicU32,
     /// personality(2).
     pub(crate) personality: AtomicU32,
+}
+
+impl OfProcess {
+    /// How many facts that are.
+    pub(crate) const FIELDS: usize = 6;
+
+    fn all(&self) -> [&AtomicU32; Self::FIELDS] {
+        let Self { dumpable, keeps_capabilities, reaps, no_new_privileges, no_huge_pages, personality } = self;
+        [dumpable, keeps_capabilities, reaps, no_new_privileges, no_huge_pages, personality]
+    }
+
+    /// What they say.
+    pub(crate) fn values(&self) -> [u32; Self::FIELDS] {
+        self.all().map(|fact| fact.load(Ordering::Relaxed))
+    }
+
+    /// One that says that.
+    pub(crate) fn of(values: [u32; Self::FIELDS]) -> Self {
+        let facts = Self::default();
+        facts.all().into_iter().zip(values).for_each(|(fact, value)| fact.store(value, Ordering::Relaxed));
+        facts
+    }
 }
 
 impl Default for OfProcess {

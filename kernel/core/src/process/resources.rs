@@ -4,6 +4,7 @@
 //! Who enforces a limit keeps a copy of it where it is looked at (descriptors, memory, signals, timers); it is given
 //! one whenever a limit is set. What cannot run out here, or is not rationed, is accepted and told again.
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::time::TimerSetting;
@@ -77,6 +78,23 @@ impl ResourceLimits {
             file_bytes: AtomicU64::new(INFINITY),
             descriptors: AtomicU64::new(descriptors),
         }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> [Limit; RESOURCES] {
+        *self.all.lock()
+    }
+
+    /// These, of which there are to be as many as resources.
+    pub(crate) fn of(limits: impl Iterator<Item = Limit>) -> Option<Self> {
+        let all: Vec<_> = limits.collect();
+        let all: [Limit; RESOURCES] = all.try_into().ok()?;
+        let (file_bytes, descriptors) = (all[resource::FSIZE].soft, all[resource::NOFILE].soft);
+        Some(Self {
+            all: Mutex::new(LockLevel::Fact, all),
+            file_bytes: AtomicU64::new(file_bytes),
+            descriptors: AtomicU64::new(descriptors),
+        })
     }
 
     /// # Errors

@@ -21,4 +21,5 @@ mod tests;
 
 pub(crate) use interrupt::{Patience, Restart};
 pub(crate) use outcome::{Delivery, Next, Outcome, Target};
+pub(crate) use state::record::SignalsRecord;
 pub(crate) use state::{FaultContext, PAGE_FAULT, Signals};

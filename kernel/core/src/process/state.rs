@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
@@ -10,6 +10,7 @@ use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::world::World;
+use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::files::locks::Locks;
@@ -61,6 +62,7 @@ const PROCESS_ID_FIRST: u32 = 1000;
 const PROCESS_ID_MAX: u32 = 4_194_303;
 
 /// Who a process is. Does not change in its life.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) job: JobId,
     pub(crate) rank: Rank,
@@ -163,7 +165,7 @@ pub(crate) struct Process {
     /// Its cores, a bit each.
     pub(crate) cores: u64,
     /// What it is charged with apart from what it grows to.
-    pub(crate) _charge: Charge,
+    pub(crate) charge: Charge,
 }
 
 impl Process {
@@ -206,6 +208,17 @@ impl Account {
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         }
+    }
+
+    /// Of a process that was started then and has used so much.
+    pub(crate) fn again(started_ns: u64, [faults, read, written]: [u64; 3]) -> Self {
+        let (major_faults, bytes_read, bytes_written) = (faults.into(), read.into(), written.into());
+        Self { started_ns, major_faults, bytes_read, bytes_written }
+    }
+
+    /// Faults that waited, bytes read and bytes written.
+    pub(crate) fn used(&self) -> [u64; 3] {
+        [&self.major_faults, &self.bytes_read, &self.bytes_written].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// First instruction, ns of the monotonic clock.

@@ -220,7 +220,7 @@ fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts)
         account: Account::new(),
         remembered: Default::default(),
         own_page: Turns::new(),
-        _charge: charge,
+        charge,
     });
     process.job.join(&process);
     process

@@ -6,6 +6,8 @@
 //! registers and no page table of its in use. Who waits for [`Threads::gone`] therefore knows that no core does
 //! anything for the process any more.
 
+pub(crate) mod record;
+
 use crate::sync::atomic::{AtomicBool, Ordering};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -31,6 +33,8 @@ pub(crate) struct Threads {
     pub(crate) hold: Hold,
     /// An end was said.
     ending: AtomicBool,
+    /// That is no end: what is left of it goes on as another process.
+    dissolved: AtomicBool,
     /// Told when the last one is gone.
     last: WaitQueue,
     /// Id of the first thread.
@@ -63,6 +67,7 @@ impl Threads {
             table: Mutex::new(LockLevel::Threads, table),
             hold: Hold::new(),
             ending: AtomicBool::new(false),
+            dissolved: AtomicBool::new(false),
             last: WaitQueue::new(),
             first,
             others,
@@ -122,12 +127,17 @@ impl Threads {
 
     /// Ends the process. The first end that is said is heard.
     pub(crate) fn end(&self, end: End) {
+        self.take_down(end, false);
+    }
+
+    fn take_down(&self, end: End, dissolves: bool) {
         let threads = {
             let mut table = self.table.lock();
             if table.end.is_some() {
                 return;
             }
             table.end = Some(end);
+            self.dissolved.store(dissolves, Ordering::Release);
             self.ending.store(true, Ordering::Release);
             table.all()
         };
@@ -136,6 +146,17 @@ impl Threads {
         if threads.is_empty() {
             self.last.wake_all();
         }
+    }
+
+    /// Takes all threads down, of a process that is held, as at its end, but that nobody is told of an end. Not if an
+    /// end was said before.
+    pub(crate) fn dissolve(&self) {
+        self.take_down(End::status(0), true);
+    }
+
+    /// Whether its threads were taken down without an end.
+    pub(crate) fn is_dissolved(&self) -> bool {
+        self.dissolved.load(Ordering::Acquire)
     }
 
     /// Whether the process is at its end.

@@ -8,9 +8,13 @@
 //! Nothing happens when a process has used so much of the processor. So timers of processor time are looked at as soon
 //! as they could be up if all threads run, and again if they are not.
 
+pub(crate) mod record;
+
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
 
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU};
@@ -25,7 +29,7 @@ use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 
 /// By what a timer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TimerClock {
     /// The time of day.
     Real,
@@ -42,7 +46,7 @@ impl TimerClock {
     pub(crate) fn now_ns(self, process: &Process) -> Option<u64> {
         match self {
             Self::Real => Some(clock::realtime_ns()),
-            Self::Monotonic => Some(clock::monotonic_ns()),
+            Self::Monotonic => Some(process.clock.now_ns()),
             Self::Process => Some(process.threads.cpu_ns()),
             Self::Thread(id) => process.threads.find(id).map(|thread| thread.clock.ns()),
         }
@@ -62,7 +66,7 @@ impl TimerClock {
 const BOOT_CORE: usize = 0;
 
 /// Which timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum TimerName {
     /// One of setitimer(2)'s: `ITIMER_REAL` (0), `_VIRTUAL` (1), `_PROF` (2); or of [`PROCESSOR_LIMITS`].
     Interval(u8),
@@ -282,15 +286,18 @@ impl Timers {
         self.changed.notify();
     }
 
-    /// No timer is ever up again. To be called on the boot core, when no thread is left.
-    pub(crate) fn stop(&self) {
-        let (task, timers) = {
-            let mut state = self.state.lock();
-            (state.task.take(), core::mem::take(&mut state.timers))
-        };
+    /// None is up from now on, of a process whose threads are no more. To be called on the boot core.
+    pub(crate) fn pause(&self) {
+        let task = self.state.lock().task.take();
         if let Some(task) = task {
             task.abort();
         }
+    }
+
+    /// No timer is ever up again. To be called on the boot core, when no thread is left.
+    pub(crate) fn stop(&self) {
+        self.pause();
+        let timers = core::mem::take(&mut self.state.lock().timers);
         drop(timers);
     }
 

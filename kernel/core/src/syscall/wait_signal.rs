@@ -11,7 +11,7 @@ use crate::clock;
 use crate::errno::Errno;
 use crate::executor;
 use crate::process::signals::Patience;
-use crate::process::{Awaited, Caller};
+use crate::process::{Awaited, Caller, Failure};
 use core::future::{pending, poll_fn};
 use core::task::Poll;
 
@@ -45,7 +45,12 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
         None => Poll::Pending,
     });
     let taken = caller.interruptible(Patience::Limited, executor::timeout_at(deadline_ns, taken)).await;
-    drop(awaits);
+    // A call that is taken up again goes on as it was.
+    if matches!(taken, Err(Failure::Held)) {
+        core::mem::forget(awaits);
+    } else {
+        drop(awaits);
+    }
     let Ok(info) = taken? else { return Err(Errno::EAGAIN.into()) };
     let info = caller.process.timers.taken(caller.process, info);
     if a.get(1) != 0 {

@@ -3,20 +3,46 @@
 use alloc::sync::Arc;
 
 use super::Thread;
+use crate::process::futexes::Asleep;
 use crate::process::hold::{Position, ThreadImage};
+use crate::process::threads::Threads;
+
+/// A thread that lies at a word while it is held. If it goes then, it gets up, unless all of its process is to be data:
+/// then it is written down where it lies.
+struct Lying<'a>(Option<Asleep<'a>>, &'a Threads);
+
+impl Lying<'_> {
+    fn stay(mut self) {
+        if let Some(asleep) = self.0.take() {
+            asleep.stay();
+        }
+    }
+}
+
+impl Drop for Lying<'_> {
+    fn drop(&mut self) {
+        if let Some(asleep) = self.0.take()
+            && self.1.is_dissolved()
+        {
+            asleep.stay();
+        }
+    }
+}
 
 impl Thread {
     /// Shows what the thread is and waits until nobody holds it. Gives where it goes on, as what it may have been made
     /// meanwhile.
     pub(super) async fn be_held(&mut self) -> Position {
         let position = self.held_at.take().unwrap_or(Position::Program);
+        // What came while it was held, or data, is to be looked at.
+        self.state.leave_attention();
         if !self.process.threads.hold.is_asked() {
             return position;
         }
         // It lies where it lies; if the thread ends here, it gets up.
         let process = Arc::clone(&self.process);
-        let lying =
-            matches!(position, Position::Asleep { .. }).then(|| process.job.futexes.asleep(&self.state.sleeper));
+        let asleep = matches!(position, Position::Asleep { .. });
+        let lying = asleep.then(|| Lying(Some(process.job.futexes.asleep(&self.state.sleeper)), &process.threads));
         let shown = self.on_own_clock(position);
         self.state.show(ThreadImage::of(&mut self.user, shown));
         self.process.threads.hold.tell();
@@ -28,7 +54,6 @@ impl Thread {
         let Some(image) = self.state.take_image() else { return position };
         // What was refused stays as it was: who changed the image has been told.
         let _ = image.apply(&mut self.user);
-        self.state.leave_attention();
         self.on_node_clock(image.position)
     }
 

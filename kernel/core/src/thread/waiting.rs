@@ -2,11 +2,14 @@
 
 use coppice_protocol::syscalls as nr;
 
-use super::{EXPECTED_TO_BE_MISSING, Over, Thread};
+use super::{Over, Thread};
 use crate::errno::Errno;
 use crate::process::hold::{PendingCall, Position};
 use crate::process::{Awaited, Caller, Failure};
 use crate::syscall::{self, Arguments};
+
+/// Calls that every C library tries and does without: counted when they are refused, but no event.
+const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::RSEQ as u64, nr::CLONE3 as u64];
 
 impl Thread {
     /// Makes a call that may wait. Its result comes into the registers when it is done, not before.

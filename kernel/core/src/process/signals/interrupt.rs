@@ -101,8 +101,13 @@ impl Caller<'_> {
         mask: Option<SignalSet>,
         call: impl Future<Output = Awaited<T>>,
     ) -> Awaited<T> {
-        let _masked = mask.map(|mask| Masked::start(*self, mask));
-        call.await
+        let masked = mask.map(|mask| Masked::start(*self, mask));
+        let result = call.await;
+        // A call that is taken up again goes on as it was.
+        if matches!(result, Err(Failure::Held)) {
+            core::mem::forget(masked);
+        }
+        result
     }
 
     /// Sends the thread the signal that means that nobody reads what it writes.

@@ -1,9 +1,11 @@
 //! What comes of signals: whom they are for, and what is to be done about them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::abi::signal::{SignalAction, SignalInfo};
 
 /// Whom a signal is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Target {
     /// Any thread of the process that does not block it.
     Process,
@@ -27,7 +29,7 @@ pub(crate) enum Outcome {
 }
 
 /// A signal on its way to its handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delivery {
     /// What it says.
     pub(crate) info: SignalInfo,

@@ -77,6 +77,11 @@ impl Pending {
         before - after
     }
 
+    /// The queues of those that say something.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &VecDeque<SignalInfo>> {
+        self.infos.values()
+    }
+
     /// For how many there is room taken.
     pub(super) fn queued(&self) -> usize {
         self.infos.values().map(VecDeque::len).sum()

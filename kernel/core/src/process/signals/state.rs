@@ -3,10 +3,13 @@
 //! ([`Signals::next`]), and what comes of it.
 
 mod actions;
+pub(super) mod record;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
 
 use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
@@ -21,7 +24,7 @@ const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
 
 /// What the processor said of a thread's last fault; 0 before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FaultContext {
     /// The processor's number of the exception.
     pub(crate) vector: u64,
@@ -136,37 +139,6 @@ impl Signals {
     /// Whether there is such a thread.
     pub(crate) fn has(&self, id: u32) -> bool {
         self.threads.contains_key(&id)
-    }
-
-    /// What is set for a signal.
-    ///
-    /// # Errors
-    /// `EINVAL`: no such signal.
-    pub(crate) fn action(&self, signal: u32) -> Result<SignalAction, Errno> {
-        check(signal).map(|index| self.actions[index])
-    }
-
-    /// Whether what a signal does can be set.
-    ///
-    /// # Errors
-    /// `EINVAL`: no such signal, or one that cannot be caught.
-    pub(crate) fn check_settable(&self, signal: u32) -> Result<(), Errno> {
-        check(signal)?;
-        if signal == SIGKILL || signal == SIGSTOP { Err(Errno::EINVAL) } else { Ok(()) }
-    }
-
-    /// Sets what a signal does. Setting it to be ignored forgets pending ones. Says whether it is pending now.
-    ///
-    /// # Errors
-    /// `EINVAL`: no such signal, or one that cannot be caught.
-    pub(crate) fn set_action(&mut self, signal: u32, action: SignalAction) -> Result<bool, Errno> {
-        self.check_settable(signal)?;
-        self.actions[check(signal)?] = action;
-        if self.is_ignored(signal) {
-            self.forget(SignalSet::of(signal));
-        }
-        let pending = self.threads.values().fold(self.shared.set(), |all, thread| all.or(thread.pending.set()));
-        Ok(pending.contains(signal))
     }
 
     /// From now on no more signals are queued than this, and [`SIGNALS_QUEUED_MAX`].

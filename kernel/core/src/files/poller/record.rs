@@ -1,0 +1,88 @@
+//! A set of watched files as data.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Poller, ask};
+use crate::errno::Errno;
+use crate::files::open_file::{Object, OpenFile};
+use crate::files::record::{BadFiles, Catalogue, NotMade, Number};
+use crate::quota::Quota;
+use crate::sync::atomic::Ordering;
+
+/// See this module.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PollerRecord(Vec<InterestRecord>);
+
+/// A watched file.
+#[derive(Debug, Serialize, Deserialize)]
+struct InterestRecord {
+    /// The descriptor it was watched under.
+    descriptor: i32,
+    file: Number,
+    events: u32,
+    data: u64,
+    /// It is to be looked at.
+    queued: bool,
+}
+
+impl Poller {
+    /// Writes it down. Files that are gone are none.
+    pub(crate) fn record(&self, catalogue: &Catalogue) -> PollerRecord {
+        let table = self.set.table.lock();
+        let interest = |entry: &super::Entry| {
+            let interest = &entry.interest;
+            let asked = *interest.asked.lock();
+            Some(InterestRecord {
+                descriptor: interest.key.0,
+                file: catalogue.number_at(interest.key.1).filter(|_| !interest.is_gone())?,
+                events: asked.events,
+                data: asked.data,
+                queued: interest.queued.load(Ordering::Acquire),
+            })
+        };
+        PollerRecord(table.entries.values().filter_map(interest).collect())
+    }
+
+    /// Watches again what a record says. What was told at an edge is not told again, unless it may have come from
+    /// outside meanwhile.
+    ///
+    /// # Errors
+    /// [`NotMade`].
+    pub(in crate::files) fn watch_again(
+        &self,
+        record: PollerRecord,
+        files: &[Arc<OpenFile>],
+        quota: &Arc<Quota>,
+    ) -> Result<(), NotMade> {
+        for InterestRecord { descriptor, file, events, data, queued } in record.0 {
+            let file = files.get(file as usize).ok_or(BadFiles)?;
+            self.add(descriptor, file, (events, data), quota)?;
+            let Some(interest) = self
+                .set
+                .table
+                .lock()
+                .entries
+                .get(&super::key(descriptor, file))
+                .map(|entry| Arc::clone(&entry.interest))
+            else {
+                continue;
+            };
+            // Adding it made it say more than it did if it was told once.
+            *interest.asked.lock() = Asked { events, data };
+            let is_outside = matches!(file.object, Object::Socket(_) | Object::Service(_) | Object::Standard(_));
+            if queued || is_outside && events & ask::ALL != events {
+                continue;
+            }
+            self.set.queue.lock().retain(|queued| !Arc::ptr_eq(queued, &interest));
+            interest.queued.store(false, Ordering::Release);
+            if file.watch(&Waker::from(Arc::clone(&interest))).is_err() {
+                return Err(Errno::ENOMEM.into());
+            }
+        }
+        Ok(())
+    }
+}

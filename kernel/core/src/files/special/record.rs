@@ -1,0 +1,67 @@
+//! The kernel's own files as data: an entry by its place, and what a thread has by its id.
+
+use serde::{Deserialize, Serialize};
+
+use super::entries::ENTRIES;
+use super::{Kind, Node, OF_THREAD, Text, of_thread};
+use crate::files::device::Device;
+
+/// See this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NodeRecord {
+    /// One of the table's.
+    Entry(u32),
+    /// A device by whatever path.
+    Device(u32),
+    /// A descriptor.
+    Descriptor(i32),
+    /// The directory of a thread.
+    Thread(u32),
+    /// What a thread has: its id, and which.
+    OfThread(u32, u8),
+}
+
+impl Node {
+    /// Writes it down.
+    pub(crate) fn record(self) -> NodeRecord {
+        match self.kind {
+            Kind::Thread(id) => NodeRecord::Thread(id),
+            Kind::Text(Text::Name(Some(id))) => NodeRecord::OfThread(id, 0),
+            Kind::Text(Text::Stat(Some(id))) => NodeRecord::OfThread(id, 1),
+            Kind::Text(Text::Status(Some(id))) => NodeRecord::OfThread(id, 2),
+            Kind::Descriptor(number) => NodeRecord::Descriptor(number),
+            Kind::Device(device) if self == Self::of_device(device) => NodeRecord::Device(device.minor()),
+            _ => NodeRecord::Entry(self.index),
+        }
+    }
+
+    /// The one that was written down; `None`: there is no such.
+    pub(crate) fn again(record: &NodeRecord) -> Option<Self> {
+        match *record {
+            NodeRecord::Entry(index) => Some(Self { index, kind: ENTRIES.get(index as usize)?.1 }),
+            NodeRecord::Device(minor) => Device::of_minor(minor).map(Self::of_device),
+            NodeRecord::Descriptor(number) => {
+                let index = ENTRIES.len() as u32 + u32::from(u16::try_from(number).ok()?);
+                Some(Self { index, kind: Kind::Descriptor(number) })
+            }
+            NodeRecord::Thread(id) => Some(Self::of_thread(id)),
+            NodeRecord::OfThread(id, which) => of_thread(id, &[OF_THREAD.get(usize::from(which))?.as_bytes()]).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Node;
+    use crate::files::special::entries::ENTRIES;
+    use crate::files::special::{Place, locate};
+
+    #[test]
+    fn every_entry_is_found_again() {
+        let more = ["/proc/self/task/7", "/proc/self/task/7/comm", "/proc/self/task/7/stat", "/proc/self/fd/5"];
+        for path in ENTRIES.iter().map(|(path, _)| *path).chain(more) {
+            let Ok(Place::Special(node)) = locate(b"/", path.as_bytes(), 1) else { panic!("{path}") };
+            assert_eq!(Node::again(&node.record()), Some(node), "{path}");
+        }
+    }
+}

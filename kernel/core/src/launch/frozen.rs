@@ -1,0 +1,85 @@
+//! A process that is made data and made again where it was, while it runs.
+//!
+//! A node can be told to do that to its processes again and again ([`freeze_every`]): whatever a process is in the
+//! middle of then, it must not notice. This is how what takes processes elsewhere is tested; nothing else uses it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::pending;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use coppice_hal as hal;
+
+use crate::executor;
+use crate::limits::HOLD_NS_MAX;
+use crate::process::record::{self, NotFrozen};
+use crate::process::{Process, ThreadState};
+use crate::quota::Charge;
+use crate::random;
+use crate::thread;
+
+/// How often processes are frozen, ns; 0: never.
+static EVERY_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Has all processes frozen and made again so often on average, ns; 0: never.
+pub fn freeze_every(every_ns: u64) {
+    EVERY_NS.store(every_ns, Ordering::Relaxed);
+}
+
+/// A process whose threads were held and are no more.
+pub(super) struct TakenDown {
+    threads: Vec<Arc<ThreadState>>,
+    /// For the record.
+    _charge: Charge,
+}
+
+/// Waits until it is time to freeze the process, and until its threads are no more. Not done if that is never so.
+pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
+    let every_ns = EVERY_NS.load(Ordering::Relaxed);
+    if every_ns == 0 {
+        return pending().await;
+    }
+    loop {
+        executor::sleep(u64::from_le_bytes(random::bytes()) % (2 * every_ns)).await;
+        let held = process.hold();
+        if held.settled(executor::now_ns().saturating_add(HOLD_NS_MAX)).await.is_err() {
+            continue;
+        }
+        process.after_change().await;
+        let Ok(charge) = process.node.quota.charge(record::room(process)) else { continue };
+        let threads = held.threads();
+        process.threads.dissolve();
+        process.threads.gone().await;
+        if !process.threads.is_dissolved() {
+            // It has come to its end, which others wait for.
+            return pending().await;
+        }
+        return TakenDown { threads, _charge: charge };
+    }
+}
+
+/// Makes a process again that was taken down.
+///
+/// # Errors
+/// [`NotFrozen`]: then it is gone.
+pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<Process>, NotFrozen> {
+    // Others look at the processes of a job, for a moment.
+    const LOOKS_MAX: u32 = 10_000;
+    for _ in 0..LOOKS_MAX {
+        if Arc::strong_count(&process) == 1 {
+            break;
+        }
+        executor::yield_now().await;
+    }
+    let world = Arc::clone(&process.job);
+    let (mut bytes, around) = record::freeze(process, &down.threads)?;
+    drop(down);
+    let thawed = record::thaw(&bytes, around, |identity| identity.threads(&world.world, thread::LIFE_BYTES));
+    // They are the program's.
+    hal::scrub::bytes(&mut bytes);
+    let (process, made) = thawed?;
+    for thread in made {
+        thread::start_at(Arc::clone(&process), thread.state, thread.user, thread.position)?;
+    }
+    Ok(process)
+}

@@ -1,0 +1,192 @@
+//! The threads of a process as data, while they are held.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_hal::user::{Registers, UserThread};
+use serde::{Deserialize, Serialize};
+
+use super::{Table, Threads};
+use crate::errno::Errno;
+use crate::process::ThreadState;
+use crate::process::futexes::{Futexes, Place};
+use crate::process::hold::{Position, ThreadImage};
+use crate::process::remembered::OfThread;
+use crate::quota::Quota;
+use crate::sync::atomic::Ordering;
+
+/// See this module.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ThreadsRecord {
+    threads: Vec<ThreadRecord>,
+    /// Those that sleep at words of memory, by their places in this list, in the order they lie there.
+    asleep: Vec<(u32, Place)>,
+    next: u32,
+    last_core: u32,
+    gone_cpu_ns: u64,
+    told_cpu_ns: u64,
+}
+
+/// A thread.
+#[derive(Debug, Serialize, Deserialize)]
+struct ThreadRecord {
+    tid: u32,
+    name: [u8; 16],
+    clear_tid: u64,
+    affinity: u64,
+    core: u32,
+    robust_list: u64,
+    cpu_ns: u64,
+    remembered: [u64; OfThread::FIELDS],
+    registers: [u64; REGISTERS],
+    vector: Vec<u8>,
+    position: Position,
+}
+
+/// A thread that is made again, with what it goes on as.
+pub(crate) struct MadeThread {
+    pub(crate) state: Arc<ThreadState>,
+    pub(crate) user: UserThread,
+    pub(crate) position: Position,
+}
+
+const REGISTERS: usize = 20;
+
+fn words_of(r: &Registers) -> [u64; REGISTERS] {
+    [
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
+        r.rip, r.rflags, r.fs_base, r.gs_base,
+    ]
+}
+
+fn registers_of(words: [u64; REGISTERS]) -> Registers {
+    let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15, rest @ ..] = words;
+    let [rip, rflags, fs_base, gs_base] = rest;
+    Registers {
+        rax,
+        rbx,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        rbp,
+        rsp,
+        r8,
+        r9,
+        r10,
+        r11,
+        r12,
+        r13,
+        r14,
+        r15,
+        rip,
+        rflags,
+        fs_base,
+        gs_base,
+    }
+}
+
+impl Threads {
+    /// Writes down what is held of a process whose threads these were. Those that sleep do so no more.
+    pub(crate) fn record(&self, threads: &[Arc<ThreadState>], futexes: &Futexes) -> Option<ThreadsRecord> {
+        let thread = |state: &Arc<ThreadState>| {
+            let image = state.take_image()?;
+            Some(ThreadRecord {
+                tid: state.tid,
+                name: *state.name.lock(),
+                clear_tid: state.clear_tid.load(Ordering::Relaxed),
+                affinity: state.affinity.load(Ordering::Relaxed),
+                core: state.core() as u32,
+                robust_list: state.robust_list.load(Ordering::Relaxed),
+                cpu_ns: state.clock.ns(),
+                remembered: state.remembered.values(),
+                registers: words_of(&image.registers),
+                vector: image.vector,
+                position: image.position,
+            })
+        };
+        let records = threads.iter().map(thread).collect::<Option<Vec<_>>>()?;
+        let sleepers: Vec<_> = threads.iter().map(|thread| Arc::clone(&thread.sleeper)).collect();
+        let table = self.table.lock();
+        Some(ThreadsRecord {
+            threads: records,
+            asleep: futexes.take_places(&sleepers),
+            next: table.next,
+            last_core: table.last_core as u32,
+            // What those that are held used was counted when they were taken down.
+            gone_cpu_ns: table.gone_cpu_ns - threads.iter().map(|thread| thread.clock.ns()).sum::<u64>(),
+            told_cpu_ns: table.told_cpu_ns,
+        })
+    }
+
+    /// Makes the threads again, none of which runs yet. They sleep where they slept.
+    ///
+    /// # Errors
+    /// `EINVAL`: no processor has such registers, or no process such threads. `ENOMEM`.
+    pub(crate) fn make(
+        &self,
+        record: ThreadsRecord,
+        futexes: &Futexes,
+        quota: &Arc<Quota>,
+    ) -> Result<Vec<MadeThread>, Errno> {
+        let mut made = Vec::new();
+        {
+            let mut table = self.table.lock();
+            (table.next, table.last_core) = (record.next, record.last_core as usize);
+            (table.gone_cpu_ns, table.told_cpu_ns) = (record.gone_cpu_ns, record.told_cpu_ns);
+        }
+        for of in record.threads {
+            let charge = quota.charge(self.thread_bytes())?;
+            let core = of.core as usize;
+            let state = Arc::new(ThreadState::new(of.tid, of.name, core, of.affinity, charge));
+            state.clear_tid.store(of.clear_tid, Ordering::Relaxed);
+            state.robust_list.store(of.robust_list, Ordering::Relaxed);
+            state.clock.go_on_from(of.cpu_ns);
+            state.remembered.set(of.remembered);
+            let registers = registers_of(of.registers);
+            let mut user = UserThread::with_registers(registers);
+            let image = ThreadImage { registers, vector: of.vector, position: of.position };
+            image.apply(&mut user).map_err(|_| Errno::EINVAL)?;
+            if self.table.lock().insert(&state).is_err() {
+                return Err(Errno::EINVAL);
+            }
+            made.push(MadeThread { state, user, position: of.position });
+        }
+        // Whoever does not lie anywhere was woken.
+        let lies = |index: usize| record.asleep.iter().any(|(thread, _)| *thread as usize == index);
+        for (index, thread) in made.iter().enumerate() {
+            if matches!(thread.position, Position::Asleep { .. }) && !lies(index) {
+                thread.state.sleeper.wake();
+            }
+        }
+        for (thread, place) in record.asleep {
+            let thread = made.get(thread as usize).ok_or(Errno::EINVAL)?;
+            futexes.lie_down_again(&thread.state.sleeper, place);
+        }
+        Ok(made)
+    }
+}
+
+impl Table {
+    fn insert(&mut self, state: &Arc<ThreadState>) -> Result<(), ()> {
+        if self.alive.len() >= crate::limits::THREADS_MAX || self.alive.contains_key(&state.tid) {
+            return Err(());
+        }
+        self.alive.insert(state.tid, Arc::clone(state));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{REGISTERS, registers_of, words_of};
+
+    proptest! {
+        #[test]
+        fn registers_are_written_down_in_full(words in any::<[u64; REGISTERS]>()) {
+            prop_assert_eq!(words_of(&registers_of(words)), words);
+        }
+    }
+}
