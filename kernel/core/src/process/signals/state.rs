@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::outcome::{Delivery, Next, Outcome, Target};
 use super::pending::Pending;
 use crate::abi::signal::{AlternateStack, SI_USER, SignalAction, SignalInfo};
-use crate::abi::signal_set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SIGSTOP, SignalSet};
+use crate::abi::signal_set::{REAL_TIME_MIN, SIGCONT, SIGKILL, SIGNAL_MAX, SIGSEGV, SignalSet};
 use crate::errno::Errno;
 use crate::files::SignalBoard;
 use crate::limits::{SIGNAL_BYTES, SIGNALS_FREE, SIGNALS_QUEUED_MAX};
