@@ -39,6 +39,7 @@ use crate::sync::{self, LockLevel};
 use crate::thread::{LIFE_BYTES, Over, Thread};
 
 mod beside;
+mod frozen;
 mod world;
 
 pub(crate) use self::world::World;

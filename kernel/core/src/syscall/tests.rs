@@ -3,6 +3,7 @@
 mod charges;
 mod descriptors;
 mod edges;
+mod frozen;
 mod futex;
 mod hostile;
 mod kept;

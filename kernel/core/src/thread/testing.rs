@@ -1,6 +1,5 @@
 //! A thread without a program: tests make its calls.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::task::Poll;
@@ -12,6 +11,7 @@ use spin::Mutex;
 
 use super::{Over, Thread, Wait};
 use crate::abi::INSTRUCTION_BYTES;
+use crate::process::hold::Position;
 
 impl Thread {
     /// `rax` and `rip`.
@@ -27,20 +27,42 @@ impl Thread {
         arguments: [u64; 6],
         handled: &Mutex<Vec<Registers>>,
     ) -> Result<u64, Over> {
-        let state = Arc::clone(&self.state);
-        poll_fn(|context| {
-            state.runs_as(context.waker(), hal::cpu::index());
-            Poll::Ready(())
-        })
-        .await;
+        self.has_task().await;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let regs = &mut self.user.regs;
         // As the processor leaves them: behind the instruction.
         let after = regs.rip + INSTRUCTION_BYTES;
         (regs.rax, regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9, regs.rip) =
             (number, rdi, rsi, rdx, r10, r8, r9, after);
+        self.come_to_the_end(number, after, handled, true).await
+    }
+
+    /// Goes on with a call that was held.
+    pub(crate) async fn go_on(&mut self, position: Position, handled: &Mutex<Vec<Registers>>) -> Result<u64, Over> {
+        self.has_task().await;
+        self.held_at = Some(self.on_node_clock(position));
+        let (number, after) = (self.user.regs.rax, self.user.regs.rip);
+        self.come_to_the_end(number, after, handled, false).await
+    }
+
+    async fn has_task(&self) {
+        poll_fn(|context| {
+            self.state.runs_as(context.waker(), hal::cpu::index());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    async fn come_to_the_end(
+        &mut self,
+        number: u64,
+        after: u64,
+        handled: &Mutex<Vec<Registers>>,
+        mut is_to_be_made: bool,
+    ) -> Result<u64, Over> {
         loop {
-            if !self.fact()
+            if core::mem::replace(&mut is_to_be_made, true)
+                && !self.fact()
                 && let Some(wait) = self.system_call()
                 && let Some(over) = self.wait(wait).await
             {

@@ -29,7 +29,7 @@ impl Node {
             Kind::Text(Text::Name(Some(id))) => NodeRecord::OfThread(id, 0),
             Kind::Text(Text::Stat(Some(id))) => NodeRecord::OfThread(id, 1),
             Kind::Text(Text::Status(Some(id))) => NodeRecord::OfThread(id, 2),
-            Kind::Descriptor(number) => NodeRecord::Descriptor(number),
+            Kind::Descriptor(number) if self.index as usize >= ENTRIES.len() => NodeRecord::Descriptor(number),
             Kind::Device(device) if self == Self::of_device(device) => NodeRecord::Device(device.minor()),
             _ => NodeRecord::Entry(self.index),
         }

@@ -107,10 +107,11 @@ impl Threads {
         };
         let records = threads.iter().map(thread).collect::<Option<Vec<_>>>()?;
         let sleepers: Vec<_> = threads.iter().map(|thread| Arc::clone(&thread.sleeper)).collect();
+        let asleep = futexes.take_places(&sleepers);
         let table = self.table.lock();
         Some(ThreadsRecord {
             threads: records,
-            asleep: futexes.take_places(&sleepers),
+            asleep,
             next: table.next,
             last_core: table.last_core as u32,
             // What those that are held used was counted when they were taken down.

@@ -1,0 +1,66 @@
+//! A process that is data while it waits.
+
+use alloc::sync::Arc;
+
+use super::{Bench, idle};
+use crate::executor;
+use crate::process::{ThreadState, record};
+use crate::thread::{LIFE_BYTES, Thread};
+
+impl Bench {
+    /// Makes a call that waits, makes its process data and makes it again, and does something a moment later. Gives the
+    /// bench with that process, and the call's result; `None` if it still waits then.
+    pub(crate) fn frozen_while(
+        self,
+        number: u32,
+        arguments: &[u64],
+        meanwhile: impl FnOnce(&Self),
+    ) -> (Self, Option<i64>) {
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let handled = Arc::clone(&self.handled);
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let making = executor::spawn(async move {
+            let _ = idle(&process, &state).make(number.into(), all, &handled).await;
+            panic!("call {number} was to wait");
+        });
+        let making = making.expect("room for a task");
+        self.rest();
+        let held = self.process.hold();
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
+        let settled = executor::run_to_end(async move {
+            let held = process.hold();
+            held.settled(executor::now_ns() + 1_000_000_000).await
+        });
+        assert_eq!(settled, Ok(Ok(())), "it is held");
+        self.process.threads.dissolve();
+        making.abort();
+        let alone = executor::run_to_end(executor::sleep(1));
+        assert!(alone.is_ok());
+        self.process.threads.remove(&state, None);
+        drop(held);
+        let Self { process, world, ship, handled, _net, .. } = self;
+        let (bytes, around) = record::freeze(process, &[state]).expect("nobody else has it");
+        let threads = |identity: &super::Identity| identity.threads(&super::order(identity.size).world, LIFE_BYTES);
+        let (process, mut threads) = record::thaw(&bytes, around, threads).expect("what was written");
+        let thread = threads.pop().expect("its thread");
+        let bench = Self { process, state: Arc::clone(&thread.state), handled, world, ship, _net };
+        let (process, handled) = (Arc::clone(&bench.process), Arc::clone(&bench.handled));
+        let (sender, mut done) = executor::oneshot::channel();
+        let spawned = executor::spawn(async move {
+            let state: Arc<ThreadState> = thread.state;
+            let mut going = Thread::new(process, state, thread.user);
+            // Nobody may wait for it any more.
+            let _ = sender.send(going.go_on(thread.position, &handled).await);
+        });
+        assert!(spawned.is_ok());
+        bench.rest();
+        if done.take().is_some_and(|made| made.is_ok()) {
+            panic!("call {number} was to wait on");
+        }
+        meanwhile(&bench);
+        bench.rest();
+        let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
+        (bench, result)
+    }
+}

@@ -1,0 +1,267 @@
+//! Each call that waits, in a process that is made data and made again while it does.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use coppice_protocol::syscalls::{self as nr, CALLS, Interruption};
+
+use crate::abi::io::PollEntry;
+use crate::abi::time::timespec;
+use crate::errno::Errno;
+use crate::process::testing::{Bench, MEMORY};
+
+/// Places in the program's memory.
+const FIRST: u64 = 0x100;
+const SECOND: u64 = 0x200;
+const THIRD: u64 = 0x300;
+const BYTES: u64 = 0x1000;
+const INTO: u64 = 0x10_0000;
+const LIMIT: u64 = 0x400;
+const LARGE: u64 = 200_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A call that waits, what happens when its process is there again, and what comes of it then.
+struct Case {
+    arguments: Vec<u64>,
+    meanwhile: Box<dyn FnOnce(&Bench)>,
+    result: i64,
+}
+
+fn case(arguments: &[u64], result: i64, meanwhile: impl FnOnce(&Bench) + 'static) -> Case {
+    Case { arguments: arguments.to_vec(), meanwhile: Box::new(meanwhile), result }
+}
+
+fn two(bench: &Bench) -> (u64, u64) {
+    let bytes = bench.get(0, 8);
+    let number = |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    (number(0), number(4))
+}
+
+fn pipe(bench: &Bench) -> (u64, u64) {
+    assert_eq!(bench.call(nr::PIPE2, &[MEMORY, 0]), 0);
+    two(bench)
+}
+
+/// A pair of streams, or of datagrams.
+fn pair(bench: &Bench, kind: u64) -> (u64, u64) {
+    assert_eq!(bench.call(nr::SOCKETPAIR, &[1, kind, 0, MEMORY]), 0);
+    two(bench)
+}
+
+fn write(bench: &Bench, number: u64, bytes: &[u8]) {
+    let at = bench.put(0x5_0000, bytes);
+    assert_eq!(bench.call(nr::WRITE, &[number, at, bytes.len() as u64]), bytes.len() as i64);
+}
+
+fn drain(bench: &Bench, number: u64, bytes: u64) {
+    let mut left = bytes;
+    while left > 0 {
+        let read = bench.call(nr::READ, &[number, MEMORY + INTO, left]);
+        left -= u64::try_from(read).ok().filter(|read| *read > 0).expect("some");
+    }
+}
+
+/// Pieces of memory, for calls that take those.
+fn pieces(bench: &Bench, length: u64) -> u64 {
+    bench.put(SECOND, &[(MEMORY + BYTES).to_le_bytes(), length.to_le_bytes()].concat())
+}
+
+/// A `struct msghdr`, and behind it a count, as sendmmsg(2) has it.
+fn message(bench: &Bench, length: u64) -> u64 {
+    let at = pieces(bench, length);
+    let words: [u64; 8] = [0, 0, at, 1, 0, 0, 0, 0];
+    bench.put(THIRD, &words.map(u64::to_le_bytes).concat())
+}
+
+fn limit(bench: &Bench, seconds: u64) -> u64 {
+    bench.put(LIMIT, timespec(seconds * SECOND_NS).bytes())
+}
+
+fn poll_entry(bench: &Bench, number: u64) -> u64 {
+    let entry = PollEntry { descriptor: number as i32, events: 1, happened: 0 };
+    bench.put(FIRST, entry.record().bytes())
+}
+
+/// A set with one descriptor, as select(2) has it.
+fn set_of(bench: &Bench, number: u64) -> u64 {
+    let mut set = vec![0; 128];
+    set[number as usize / 8] |= 1 << (number % 8);
+    bench.put(FIRST, &set)
+}
+
+fn poller(bench: &Bench, number: u64) -> u64 {
+    let poller = bench.call(nr::EPOLL_CREATE1, &[0]).cast_unsigned();
+    let event = bench.put(FIRST, &[&1_u32.to_le_bytes()[..], &77_u64.to_le_bytes()].concat());
+    assert_eq!(bench.call(nr::EPOLL_CTL, &[poller, 1, number, event]), 0);
+    poller
+}
+
+/// A handler for `SIGUSR1`, which does nothing.
+fn handler(bench: &Bench) {
+    use crate::abi::signal::SignalAction;
+    let action = SignalAction { handler: 0x9000, flags: SignalAction::RESTORER, restorer: 0x9100, mask: 0 };
+    let at = bench.put(FIRST, action.record().bytes());
+    assert_eq!(bench.call(nr::RT_SIGACTION, &[10, at, 0, 8]), 0);
+}
+
+fn send_signal(bench: &Bench) {
+    let identity = &bench.process.identity;
+    let info = crate::abi::signal::SignalInfo::user(10, identity.pid, 0);
+    assert!(bench.process.send(crate::process::signals::Target::Process, info).is_ok());
+}
+
+const INTERRUPTED: i64 = -(Errno::EINTR.0 as i64);
+
+/// How a call is made to wait. Every call that a signal can interrupt is here.
+fn case_of(name: &str, bench: &Bench) -> Option<Case> {
+    let into = MEMORY + INTO;
+    let from = bench.put(BYTES, &[7; 1000]);
+    Some(match name {
+        "read" => {
+            let (reads, writes) = pipe(bench);
+            case(&[reads, into, 100], 3, move |bench| write(bench, writes, b"abc"))
+        }
+        "readv" | "preadv2" => {
+            let (reads, writes) = pipe(bench);
+            let at = pieces(bench, 100);
+            let offset = if name == "readv" { 0 } else { u64::MAX };
+            case(&[reads, at, 1, offset, 0, 0], 3, move |bench| write(bench, writes, b"abc"))
+        }
+        "write" => {
+            let (reads, writes) = pipe(bench);
+            // Part of it is in the pipe when it is held.
+            case(&[writes, from, LARGE], LARGE as i64, move |bench| drain(bench, reads, LARGE))
+        }
+        "writev" | "pwritev2" => {
+            let (reads, writes) = pipe(bench);
+            let at = pieces(bench, LARGE);
+            let offset = if name == "writev" { 0 } else { u64::MAX };
+            case(&[writes, at, 1, offset, 0, 0], LARGE as i64, move |bench| drain(bench, reads, LARGE))
+        }
+        "sendfile" => {
+            let (reads, writes) = pipe(bench);
+            let file = bench.open("/file", 0).cast_unsigned();
+            case(&[writes, file, 0, LARGE], LARGE as i64, move |bench| drain(bench, reads, LARGE))
+        }
+        "poll" => {
+            let (reads, writes) = pipe(bench);
+            let at = poll_entry(bench, reads);
+            case(&[at, 1, u64::MAX], 1, move |bench| write(bench, writes, b"x"))
+        }
+        "ppoll" => {
+            let (reads, writes) = pipe(bench);
+            let (at, limit) = (poll_entry(bench, reads), limit(bench, 1000));
+            case(&[at, 1, limit, 0, 8], 1, move |bench| write(bench, writes, b"x"))
+        }
+        "select" | "pselect6" => {
+            let (reads, writes) = pipe(bench);
+            let at = set_of(bench, reads);
+            case(&[reads + 1, at, 0, 0, 0, 0], 1, move |bench| write(bench, writes, b"x"))
+        }
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => {
+            let (reads, writes) = pipe(bench);
+            let poller = poller(bench, reads);
+            let limit = if name == "epoll_pwait2" { limit(bench, 1000) } else { u64::MAX };
+            case(&[poller, into, 8, limit, 0, 8], 1, move |bench| write(bench, writes, b"x"))
+        }
+        "pause" => {
+            handler(bench);
+            case(&[], INTERRUPTED, send_signal)
+        }
+        "rt_sigsuspend" => {
+            handler(bench);
+            let none = bench.put(SECOND, &[0; 8]);
+            case(&[none, 8], INTERRUPTED, send_signal)
+        }
+        "rt_sigtimedwait" => {
+            let wanted = bench.put(SECOND, &(1_u64 << 9).to_le_bytes());
+            case(&[wanted, 0, 0, 8], 10, send_signal)
+        }
+        "nanosleep" => {
+            let limit = limit(bench, 1000);
+            case(&[limit, 0], 0, |_| {
+                assert!(crate::executor::run_to_end(crate::executor::sleep(1000 * SECOND_NS)).is_ok())
+            })
+        }
+        "clock_nanosleep" => {
+            let limit = limit(bench, 1000);
+            case(&[1, 0, limit, 0], 0, |_| {
+                assert!(crate::executor::run_to_end(crate::executor::sleep(1000 * SECOND_NS)).is_ok());
+            })
+        }
+        "futex" => {
+            let word = bench.put(SECOND, &5_u32.to_le_bytes());
+            case(&[word, 128, 5, 0], 0, move |bench| assert_eq!(bench.call(nr::FUTEX, &[word, 129, 1]), 1))
+        }
+        "recvfrom" => {
+            let (one, other) = pair(bench, 1);
+            case(&[one, into, 100, 0, 0, 0], 3, move |bench| write(bench, other, b"abc"))
+        }
+        "recvmsg" => {
+            let (one, other) = pair(bench, 1);
+            let at = message(bench, 100);
+            case(&[one, at, 0], 3, move |bench| write(bench, other, b"abc"))
+        }
+        "recvmmsg" => {
+            let (one, other) = pair(bench, 2);
+            let at = message(bench, 100);
+            // One message is there when it is held, the other comes later.
+            write(bench, other, b"abc");
+            bench.put(THIRD + 64, &bench.get(THIRD, 64));
+            case(&[one, at, 2, 0, 0], 2, move |bench| write(bench, other, b"defg"))
+        }
+        "sendto" => {
+            let (one, other) = pair(bench, 1);
+            case(&[one, from, 3 * LARGE, 0, 0, 0], 3 * LARGE as i64, move |bench| drain(bench, other, 3 * LARGE))
+        }
+        "sendmsg" => {
+            let (one, other) = pair(bench, 1);
+            let at = message(bench, 3 * LARGE);
+            case(&[one, at, 0], 3 * LARGE as i64, move |bench| drain(bench, other, 3 * LARGE))
+        }
+        "sendmmsg" => {
+            let (one, other) = pair(bench, 1);
+            let at = message(bench, 3 * LARGE);
+            bench.put(THIRD + 64, &bench.get(THIRD, 64));
+            case(&[one, at, 2, 0], 2, move |bench| drain(bench, other, 6 * LARGE))
+        }
+        "splice" | "tee" => {
+            let (from, feeds) = pipe(bench);
+            let (_, to) = pipe(bench);
+            let arguments = if name == "tee" { vec![from, to, 100, 0] } else { vec![from, 0, to, 0, 100, 0] };
+            case(&arguments, 3, move |bench| write(bench, feeds, b"abc"))
+        }
+        "vmsplice" => {
+            let (reads, writes) = pipe(bench);
+            let at = pieces(bench, 100);
+            case(&[reads, at, 1, 0], 3, move |bench| write(bench, writes, b"abc"))
+        }
+        "accept" | "accept4" | "connect" | "fcntl" | "flock" => return None,
+        _ => panic!("{name} waits, and nobody says how it is frozen"),
+    })
+}
+
+/// What only one thread beside another can have wait, or takes two nodes; whole programs on nodes do it.
+const BY_PROGRAMS: [&str; 5] = ["accept", "accept4", "connect", "fcntl", "flock"];
+
+#[test]
+fn every_call_that_waits_goes_on_when_its_process_is_made_again() {
+    let mut left = Vec::new();
+    for call in CALLS.iter().filter(|call| call.interruption != Interruption::Waits) {
+        let bench = Bench::new(&[("/file", &vec![3; LARGE as usize])]);
+        let Some(Case { arguments, meanwhile, result }) = case_of(call.name, &bench) else {
+            left.push(call.name);
+            continue;
+        };
+        let (bench, made) = bench.frozen_while(call.number, &arguments, |bench| meanwhile(bench));
+        assert_eq!(made, Some(result), "{}", call.name);
+        // It is a process as before.
+        let (reads, writes) = pipe(&bench);
+        write(&bench, writes, b"all is well");
+        drain(&bench, reads, 11);
+    }
+    left.sort_unstable();
+    assert_eq!(left, BY_PROGRAMS);
+}
