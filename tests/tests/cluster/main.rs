@@ -19,6 +19,7 @@ mod elsewhere;
 mod every_write;
 mod exhaustion;
 mod faults;
+mod frozen;
 mod full_disk;
 mod guests;
 mod hostile;

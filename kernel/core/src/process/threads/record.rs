@@ -144,6 +144,8 @@ impl Threads {
             state.robust_list.store(of.robust_list, Ordering::Relaxed);
             state.clock.go_on_from(of.cpu_ns);
             state.remembered.set(of.remembered);
+            // It may have to go to another core, or into a handler.
+            state.leave_attention();
             let registers = registers_of(of.registers);
             let mut user = UserThread::with_registers(registers);
             let image = ThreadImage { registers, vector: of.vector, position: of.position };
