@@ -111,6 +111,15 @@ struct Taken {
     areas: usize,
     /// What was taken from the store for that, bytes: whole steps, so that it is seldom asked.
     stored: usize,
+    /// What nobody else gets although it is not charged now, with the part of it for areas, bytes ([`Quota::keep`]).
+    kept: (usize, usize),
+}
+
+impl Taken {
+    /// What others cannot have, and the part of it for areas, bytes.
+    fn held(&self) -> (usize, usize) {
+        (self.charged.max(self.kept.0), self.areas.max(self.kept.1))
+    }
 }
 
 /// Memory that was charged. Given back when this is dropped.
@@ -140,7 +149,7 @@ impl Quota {
     }
 
     fn with(store: Store, reserved: usize, common: Arc<AtomicUsize>, common_max: usize) -> Self {
-        let taken = Mutex::new(LockLevel::Quota, Taken { charged: 0, areas: 0, stored: 0 });
+        let taken = Mutex::new(LockLevel::Quota, Taken { charged: 0, areas: 0, stored: 0, kept: (0, 0) });
         Self { store, taken, reserved, common, common_max }
     }
 
@@ -160,7 +169,8 @@ impl Quota {
             let mut taken = self.taken.lock();
             let sum = taken.charged.checked_add(bytes).ok_or(Errno::ENOMEM)?;
             let areas = taken.areas + if kind == Kind::Area { bytes } else { 0 };
-            let beyond = self.beyond(sum, areas) - self.beyond(taken.charged, taken.areas);
+            let (held, held_areas) = taken.held();
+            let beyond = self.beyond(sum.max(held), areas.max(held_areas)) - self.beyond(held, held_areas);
             if beyond > 0 {
                 let more = |common: usize| common.checked_add(beyond).filter(|sum| *sum <= self.common_max);
                 let common = self.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -185,12 +195,33 @@ impl Quota {
     /// Gives back what was taken.
     pub(crate) fn give_back(&self, kind: Kind, bytes: usize) {
         let mut taken = self.taken.lock();
-        let less = taken.charged - bytes;
-        let areas = taken.areas - if kind == Kind::Area { bytes } else { 0 };
-        if let beyond @ 1.. = self.beyond(taken.charged, taken.areas) - self.beyond(less, areas) {
+        let areas = if kind == Kind::Area { bytes } else { 0 };
+        self.change(&mut taken, |taken| {
+            taken.charged -= bytes;
+            taken.areas -= areas;
+        });
+    }
+
+    /// Nobody else gets what is charged here now, even when it is given back, until [`Self::let_go`]: so it can be
+    /// charged again.
+    pub(crate) fn keep(&self) {
+        let mut taken = self.taken.lock();
+        taken.kept = (taken.charged, taken.areas);
+    }
+
+    /// See [`Self::keep`].
+    pub(crate) fn let_go(&self) {
+        self.change(&mut self.taken.lock(), |taken| taken.kept = (0, 0));
+    }
+
+    /// Changes what is held here to less.
+    fn change(&self, taken: &mut Taken, change: impl FnOnce(&mut Taken)) {
+        let (before, before_areas) = taken.held();
+        change(taken);
+        let (less, areas) = taken.held();
+        if let beyond @ 1.. = self.beyond(before, before_areas) - self.beyond(less, areas) {
             self.common.fetch_sub(beyond, Ordering::Relaxed);
         }
-        (taken.charged, taken.areas) = (less, areas);
         // Less than nothing while another thread takes.
         let surplus = taken.stored.saturating_sub(less);
         if surplus > 2 * QUOTA_STEP_BYTES || less == 0 && surplus > 0 {
@@ -371,6 +402,26 @@ pub(crate) mod tests {
         assert!(ranks[2].charge(part + QUOTA_BYTES_DEFAULT / 2).is_ok());
         // One alone has all of it.
         assert!(Arc::new(node.share(1)).charge(QUOTA_BYTES_DEFAULT).is_ok());
+    }
+
+    #[test]
+    fn what_is_kept_nobody_else_gets_although_it_was_given_back() {
+        let node = Quota::new(Store::new(FramePool::for_host(2 * QUOTA_BYTES_DEFAULT), Arc::new(Retention::default())));
+        let ranks: Vec<Arc<Quota>> = (0..2).map(|_| Arc::new(node.share(2))).collect();
+        let part = QUOTA_BYTES_DEFAULT / 4;
+        let all = ranks[0].charge(part + QUOTA_BYTES_DEFAULT / 2).expect("nobody else wants it");
+        ranks[0].keep();
+        drop(all);
+        assert_eq!(ranks[0].taken(), 0);
+        let others = ranks[1].charge(part).expect("its part");
+        assert_eq!(ranks[1].charge(1).err(), Some(Errno::ENOMEM));
+        let again = ranks[0].charge(part + QUOTA_BYTES_DEFAULT / 2).expect("it was kept");
+        assert_eq!(ranks[0].charge(1).err(), Some(Errno::ENOMEM));
+        drop(again);
+        ranks[0].let_go();
+        assert!(ranks[1].charge(QUOTA_BYTES_DEFAULT / 2).is_ok());
+        drop(others);
+        assert!(ranks.iter().all(|rank| rank.taken() == 0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn freeze_every(every_ns: u64) {
 pub(super) struct TakenDown {
     threads: Vec<Arc<ThreadState>>,
     /// For the record.
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// Waits until it is time to freeze the process, and until its threads are no more. Not done if that is never so.
@@ -47,14 +47,17 @@ pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
         }
         process.after_change().await;
         let Ok(charge) = process.node.quota.charge(record::room(process)) else { continue };
+        // Nobody else is to get meanwhile what it is charged with.
+        process.node.quota.keep();
         let threads = held.threads();
         process.threads.dissolve();
         process.threads.gone().await;
         if !process.threads.is_dissolved() {
+            process.node.quota.let_go();
             // It has come to its end, which others wait for.
             return pending().await;
         }
-        return TakenDown { threads, _charge: charge };
+        return TakenDown { threads, charge };
     }
 }
 
@@ -72,8 +75,9 @@ pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<
         executor::yield_now().await;
     }
     let world = Arc::clone(&process.job);
-    let (mut bytes, around) = record::freeze(process, &down.threads)?;
-    drop(down);
+    let TakenDown { threads, charge } = down;
+    let (mut bytes, around) = record::freeze(process, &threads)?;
+    drop(threads);
     let thawed = record::thaw(&bytes, around, |identity| identity.threads(&world.world, thread::LIFE_BYTES));
     // They are the program's.
     hal::scrub::bytes(&mut bytes);
@@ -81,5 +85,7 @@ pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<
     for thread in made {
         thread::start_at(Arc::clone(&process), thread.state, thread.user, thread.position)?;
     }
+    drop(charge);
+    process.node.quota.let_go();
     Ok(process)
 }
