@@ -136,6 +136,13 @@ fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
 
     run_tests(host_tests(), options, "host", &mut count, &mut failures)?;
 
+    // Each call once more, while its process is held again and again.
+    if options.filter.is_none() {
+        let mut held = cargo(&["test", "--no-fail-fast", "--package", "coppice-core", "--lib"]);
+        held.env("COPPICE_HOLD_CALLS", "1").env("PROPTEST_CASES", QUICK_CASES).arg("syscall::");
+        run_tests(held, options, "held", &mut count, &mut failures)?;
+    }
+
     // With the model checker's locks nothing but models runs.
     if options.filter.as_ref().is_none_or(|filter| filter.contains("models")) {
         let mut models =

@@ -46,8 +46,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     (
         "launch",
         &[
-            "abi", "agent", "clock", "errno", "executor", "files", "memory", "net", "pmi", "process", "quota",
-            "random", "ras", "ship", "staging", "sync", "thread",
+            "abi", "agent", "clock", "errno", "executor", "files", "limits", "memory", "net", "pmi", "process",
+            "quota", "random", "ras", "ship", "staging", "sync", "thread",
         ],
     ),
     (

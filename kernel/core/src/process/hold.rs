@@ -168,11 +168,6 @@ impl Held {
     pub(crate) fn threads(&self) -> Vec<Arc<ThreadState>> {
         self.0.threads.all()
     }
-
-    /// The process.
-    pub(crate) fn process(&self) -> &Arc<Process> {
-        &self.0
-    }
 }
 
 impl Drop for Held {

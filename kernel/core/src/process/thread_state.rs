@@ -168,11 +168,6 @@ impl ThreadState {
         self.image.lock().is_some()
     }
 
-    /// Looks at what it is, or changes it, if it is held.
-    pub(crate) fn with_image<R>(&self, look: impl FnOnce(&mut ThreadImage) -> R) -> Option<R> {
-        self.image.lock().as_deref_mut().map(look)
-    }
-
     /// The call is done, and nothing of it is left.
     pub(crate) fn end_call(&self) {
         self.call.store(NO_CALL, Ordering::Relaxed);
