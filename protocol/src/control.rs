@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::counters::RankCounters;
 use crate::ids::{JobId, ProgramId, Rank};
+use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
@@ -70,6 +71,8 @@ pub enum ToNode {
         /// Which of its ranks.
         traced: Traced,
     },
+    /// Say something of a rank.
+    Inspect(Inspect),
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
@@ -117,13 +120,15 @@ pub enum ToIoNode {
     Ras(RasEvent),
     /// Answer to an order to keep a file.
     Kept(Kept),
+    /// Answer to a question about a rank.
+    Inspected(Inspected),
 }
 
 impl ToIoNode {
     /// Whether it is said again over the next connection if this one ends before the I/O node says that it has read it.
     #[must_use]
     pub const fn must_arrive(&self) -> bool {
-        !matches!(self, Self::Ready(_) | Self::Pong { .. } | Self::Ras(_))
+        !matches!(self, Self::Ready(_) | Self::Pong { .. } | Self::Ras(_) | Self::Inspected(_))
     }
 }
 

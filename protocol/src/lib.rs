@@ -26,6 +26,7 @@ pub mod control;
 pub mod distribution;
 pub mod frame;
 pub mod ids;
+pub mod inspect;
 pub mod keep;
 pub mod limits;
 pub mod personality;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
@@ -119,6 +120,13 @@ pub enum ToPset {
         job: JobId,
         /// Which of its ranks.
         traced: Traced,
+    },
+    /// Have a node say something of a rank. If it is ready it answers with [`FromPset::Inspected`].
+    Inspect {
+        /// The node.
+        node: NodeId,
+        /// The question.
+        inspect: Inspect,
     },
 }
 
@@ -235,6 +243,13 @@ pub enum FromPset {
         node: NodeId,
         /// What it said.
         answer: Discarded,
+    },
+    /// A node's answer to [`ToPset::Inspect`].
+    Inspected {
+        /// The node.
+        node: NodeId,
+        /// What it said.
+        answer: Inspected,
     },
     /// A rank could not be started on this pset (root unreadable, node gone, …).
     Refused {

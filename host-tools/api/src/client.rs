@@ -20,6 +20,7 @@ use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
+use crate::inspect::ObjectsView;
 use crate::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use crate::keep::{KeepNews, KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
@@ -129,6 +130,14 @@ impl Client {
     /// [`ApiError::Refused`] if there is no such job.
     pub async fn job(&self, job: u64) -> Result<JobDetail, ApiError> {
         self.get(&format!("/v1/jobs/{job}")).await
+    }
+
+    /// Some of what a rank has open, from this descriptor on.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job or rank, it does not run, or its node does not answer.
+    pub async fn objects(&self, job: u64, rank: u32, from: u32) -> Result<ObjectsView, ApiError> {
+        self.get(&format!("/v1/jobs/{job}/ranks/{rank}/objects?from={from}")).await
     }
 
     /// Submits a job. Unless it is detached, its stream must be opened soon, or it is killed.

@@ -2,6 +2,7 @@
 
 mod detached;
 mod link;
+mod objects;
 mod run;
 mod stage;
 mod trace;
@@ -17,6 +18,7 @@ use coppice_qemu::processor::Processor;
 
 pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::link::Link;
+pub(crate) use self::objects::Objects;
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
 pub(crate) use self::trace::Trace;
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
+    /// List what the ranks of a job have open: files, pipes, sockets, timers and the like
+    Objects(Objects),
     /// Show what the ranks of a job call, as strace shows it
     Trace(Trace),
     /// Boot a node anew; a job on it ends

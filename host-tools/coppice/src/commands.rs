@@ -10,6 +10,7 @@ pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;
 pub(crate) mod logs;
+pub(crate) mod objects;
 pub(crate) mod orders;
 pub(crate) mod stage;
 mod transfers;

@@ -60,6 +60,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Forget(forget) => commands::forget::forget(&client()?, forget).await?,
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
+        Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Trace(trace) => return run::trace::trace(&client()?, trace).await,
         Command::Reboot(reboot) => commands::orders::reboot(&client()?, reboot).await?,
         Command::Console(console) => commands::console::console(&client()?, console).await?,

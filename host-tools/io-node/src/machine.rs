@@ -113,6 +113,7 @@ impl Machine {
             }
             ToPset::Start(spec) => self.start(spec, now),
             ToPset::Discard { request, program, nodes } => self.discard(Discard { request, program }, &nodes),
+            ToPset::Inspect { node, inspect } => self.inspect(node, inspect),
             ToPset::Keep(order) => self.keep(order),
             ToPset::EndKeep { request } => self.end_keep(request),
             ToPset::Shutdown => self.stop(now),

@@ -13,6 +13,7 @@ mod forget;
 mod hearing;
 mod helpers;
 mod holdings;
+mod inspect;
 mod job;
 mod jobs;
 mod keeps;
@@ -54,6 +55,7 @@ use tokio::sync::watch;
 use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
+use self::inspect::Inspections;
 use self::job::Job;
 use self::keeps::Keeps;
 use self::links::Links;
@@ -126,6 +128,7 @@ pub struct Controller<P> {
     unclaimed: Unclaimed,
     logs: Logs,
     forgets: Forgets,
+    inspections: Inspections,
     keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
@@ -173,6 +176,7 @@ impl<P: Plant> Controller<P> {
             unclaimed: Unclaimed::default(),
             logs: Logs::default(),
             forgets: Forgets::default(),
+            inspections: Inspections::default(),
             keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
@@ -255,6 +259,7 @@ impl<P: Plant> Controller<P> {
             self.nodes.deadline(),
             self.unclaimed.deadline(),
             self.forgets.deadline(),
+            self.inspections.deadline(),
             self.links.orders.deadline(),
             self.shutdown_deadline,
             self.records.deadline(),
@@ -273,6 +278,7 @@ impl<P: Plant> Controller<P> {
         self.advance_jobs(now);
         self.unclaimed.expire(now.instant);
         self.advance_forgets(now);
+        self.inspections.give_up(now);
         self.advance_links(now);
         self.advance_shutdown(now);
         self.settle(now);

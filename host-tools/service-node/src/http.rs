@@ -2,6 +2,7 @@
 
 mod clusters;
 mod files;
+mod inspect;
 mod jobs;
 mod links;
 mod logs;
@@ -74,6 +75,7 @@ impl Api {
             .route("/v1/jobs/{job}", get(jobs::show))
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
+            .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))

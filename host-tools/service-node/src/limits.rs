@@ -212,6 +212,12 @@ pub const LAST_WORDS_BYTES: u64 = 8192;
 /// Size at which the service node's log is put aside at its start (one older log is kept), bytes.
 pub const LOG_BYTES_MAX: u64 = 16 << 20;
 
+/// Questions about ranks that wait for nodes. A further one is refused.
+pub const INSPECTIONS_MAX: usize = 32;
+
+/// How long it is waited for a node's answer about a rank.
+pub const INSPECT_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Readers that a job's output may have besides whoever runs it. A further one is refused.
 pub const READERS_PER_JOB_MAX: usize = 16;
 

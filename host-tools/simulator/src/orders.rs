@@ -97,6 +97,7 @@ impl Orders {
             | ToIoNode::Waits(_)
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_)
+            | ToIoNode::Inspected(_)
             | ToIoNode::Kept(_) => {}
         }
     }

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
@@ -60,6 +61,9 @@ pub trait Processes: Send + Sync {
 
     /// Sends the processes of `job` a signal, wherever they are between launch and end. `SIGKILL` ends them.
     fn kill(&self, job: JobId, signal: u8);
+
+    /// Answers a question about a rank, without waiting for anything.
+    fn inspect(&self, inspect: &Inspect) -> Answer;
 
     /// Has what these ranks of `job` do printed from now on, and what the others do not.
     fn trace(&self, job: JobId, traced: Traced);

@@ -35,6 +35,7 @@ pub(crate) mod socket_options;
 pub(crate) mod special;
 pub(crate) mod stream;
 mod timer;
+mod told;
 mod turns;
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,7 @@
 //! From a launch message to a report: starting processes, and ending them.
 
 mod frozen;
+mod inspect;
 mod kill;
 mod load;
 mod report;

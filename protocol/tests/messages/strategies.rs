@@ -1,6 +1,7 @@
 //! Strategies for every message type, by hand: what the derive would make of them is what the limits allow, no less.
 
 mod control;
+mod inspect;
 mod keep;
 mod pset;
 mod retain;

@@ -9,6 +9,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
@@ -35,6 +36,14 @@ const PROGRAM: ProgramId = ProgramId([0xcc; 32]);
 const WALK: WalkCounts = WalkCounts { kept: 1, dropped: 2, zeroed: 3, discarded: 4, walk_ns: 5 };
 const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7, held_as: HeldAs::Table };
 const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
+
+const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, question: Question::Objects { from: 3 } };
+
+fn inspected() -> Inspected {
+    let what = What::Pipe { pipe: 1000, held: 5 };
+    let object = OpenObject { descriptor: 3, close_on_exec: true, id: 1001, flags: 1, offset: 0, what };
+    Inspected { request: 8, answer: Answer::Objects { objects: vec![object], next: Some(4) } }
+}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -197,6 +206,8 @@ fn control() {
     line(&mut table, "EndKeep", &ToNode::EndKeep { request: 9 });
     line(&mut table, "Taken", &ToNode::Taken { taken: 3 });
     line(&mut table, "Trace", &ToNode::Trace { job: JOB, traced: Traced::Rank(RANK) });
+    line(&mut table, "Inspect", &ToNode::Inspect(INSPECT));
+    line(&mut table, "Inspected", &ToIoNode::Inspected(inspected()));
     let outcomes = [
         ("Kept Whole", KeepOutcome::Whole { was_here: true }),
         ("Kept Refused", KeepOutcome::Refused("w".into())),
@@ -325,6 +336,8 @@ fn pset() {
     line(&mut table, "Shutdown", &ToPset::Shutdown);
     line(&mut table, "Ask", &ToPset::Ask);
     line(&mut table, "Trace", &ToPset::Trace { job: JOB, traced: Traced::All });
+    line(&mut table, "Inspect", &ToPset::Inspect { node, inspect: INSPECT });
+    line(&mut table, "Inspected", &FromPset::Inspected { node, answer: inspected() });
     let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });

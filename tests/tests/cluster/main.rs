@@ -36,6 +36,7 @@ mod mpi_ends;
 mod mpi_threads;
 mod names;
 mod objects;
+mod objects_listed;
 mod pmi;
 mod ranks;
 mod retention;

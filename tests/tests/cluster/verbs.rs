@@ -108,7 +108,7 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 24] = [
+const OTHERS: [&[&str]; 25] = [
     &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
@@ -130,6 +130,7 @@ const OTHERS: [&[&str]; 24] = [
     &["attach", "--quiet", "2"],
     &["wait", "2"],
     &["trace", "2"],
+    &["objects", "2"],
     &["doctor"],
     &["completions", "bash"],
     &["help"],

@@ -29,6 +29,7 @@ impl Machine {
             ToIoNode::Waits(waiting) => self.waits_at_barrier(identity, waiting),
             ToIoNode::Retained(answer) => self.retained(identity, answer),
             ToIoNode::Discarded(answer) => self.outbox.push(FromPset::Discarded { node: identity.node, answer }),
+            ToIoNode::Inspected(answer) => self.outbox.push(FromPset::Inspected { node: identity.node, answer }),
             ToIoNode::Kept(answer) => self.kept(identity, answer),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }

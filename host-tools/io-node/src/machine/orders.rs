@@ -2,6 +2,7 @@
 
 use coppice_protocol::control::{Signal, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
+use coppice_protocol::inspect::Inspect;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ras::RasEvent;
@@ -227,6 +228,11 @@ impl Machine {
     /// Tells nodes to give retained pages back. One that is not ready holds nothing, or is about to be lost.
     pub(super) fn discard(&mut self, order: Discard, nodes: &[NodeId]) {
         nodes.iter().for_each(|node| self.send_control(*node, &ToNode::Discard(order)));
+    }
+
+    /// Has a node say something of a rank. One that is not ready says nothing.
+    pub(super) fn inspect(&mut self, node: NodeId, inspect: Inspect) {
+        self.send_control(node, &ToNode::Inspect(inspect));
     }
 
     /// Ends a job's ranks.

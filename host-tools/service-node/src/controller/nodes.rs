@@ -208,6 +208,7 @@ impl<P: Plant> Controller<P> {
         let Some(node) = self.nodes.get(id) else { return };
         self.plant.tell(node.pset, &ToPset::RemoveNode { node: id });
         self.void_holdings(id, now);
+        self.inspections.node_lost(id);
     }
 
     pub(super) fn set_phase(&mut self, id: NodeId, phase: Phase) {

@@ -34,6 +34,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Waits(waiting) => self.ranks_wait(pset, waiting, now),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
+            FromPset::Inspected { node, answer } => self.node_inspected(node, answer),
             FromPset::Kept { node, answer } => self.node_kept(pset, node, &answer, now),
             FromPset::KeepFailed { request, reason } => self.keep_failed(pset, request, &reason, now),
             FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),

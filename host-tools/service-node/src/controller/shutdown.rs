@@ -26,6 +26,7 @@ impl<P: Plant> Controller<P> {
             self.abandon_job(job, now);
         }
         self.end_forgets();
+        self.inspections.end();
         self.end_link_orders();
         self.end_keeps();
         self.stop_nodes();

@@ -63,6 +63,7 @@ impl Retention {
             | ToNode::Kill { .. }
             | ToNode::Signal(_)
             | ToNode::Trace { .. }
+            | ToNode::Inspect(_)
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. } => {}

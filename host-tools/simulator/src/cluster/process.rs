@@ -14,6 +14,7 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
+use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
@@ -244,6 +245,10 @@ impl Processes for Watched {
 
     fn trace(&self, job: JobId, traced: Traced) {
         self.table.trace(job, traced);
+    }
+
+    fn inspect(&self, inspect: &Inspect) -> Answer {
+        self.table.inspect(inspect)
     }
 }
 

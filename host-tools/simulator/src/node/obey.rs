@@ -33,6 +33,7 @@ impl Life {
             ToNode::Kill { .. }
             | ToNode::Signal(_)
             | ToNode::Trace { .. }
+            | ToNode::Inspect(_)
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }

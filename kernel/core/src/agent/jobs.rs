@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
+use coppice_protocol::inspect::{Inspect, Inspected};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
@@ -228,6 +229,13 @@ impl<P: Processes + 'static> Jobs<P> {
         if self.ranks.ledger.lock().take_signal(job, sequence) && (1..=SIGNAL_MAX).contains(&signal) {
             self.processes.kill(job, signal);
         }
+    }
+
+    /// Answers a question about a rank.
+    pub(super) fn inspect(&self, inspect: &Inspect) {
+        let answer = self.processes.inspect(inspect);
+        // Nothing that must be told is to be forgotten for it.
+        self.outbox.offer(ToIoNode::Inspected(Inspected { request: inspect.request, answer }));
     }
 
     /// Has what these ranks of a job do printed from now on, and what the others do not.

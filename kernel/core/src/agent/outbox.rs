@@ -51,6 +51,14 @@ impl Outbox {
         self.changed.wake_all();
     }
 
+    /// Queues a message that is no loss, unless there are many.
+    pub(super) fn offer(&self, message: ToIoNode) {
+        let is_room = self.queues.lock().waiting.len() < CONTROL_QUEUE_MAX / 2;
+        if is_room {
+            self.push(message);
+        }
+    }
+
     /// A rank has ended. What is said of it is a copy that is made now: the report itself was made before what programs
     /// left on the stack was wiped, and may have some of it where it says nothing.
     #[inline(never)]
@@ -70,8 +78,12 @@ impl Outbox {
         self.changed.wait_until(|| self.queues.lock().waiting.pop_front()).await
     }
 
-    /// The message was sent; it is kept until that is confirmed. At [`CONTROL_QUEUE_MAX`] the oldest counts as arrived.
+    /// The message was sent; one that must arrive is kept until that is confirmed. At [`CONTROL_QUEUE_MAX`] the oldest
+    /// counts as arrived.
     pub(super) fn sent(&self, message: ToIoNode) {
+        if !message.must_arrive() {
+            return;
+        }
         let mut queues = self.queues.lock();
         if queues.unconfirmed.len() >= CONTROL_QUEUE_MAX {
             queues.confirm_first();

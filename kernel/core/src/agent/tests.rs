@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
+use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -109,6 +110,10 @@ impl Processes for Fakes {
     }
 
     fn trace(&self, _: JobId, _: Traced) {}
+
+    fn inspect(&self, _: &Inspect) -> Answer {
+        Answer::NotHere
+    }
 }
 
 fn launch(job: u64) -> ToNode {

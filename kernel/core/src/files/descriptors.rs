@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::HANDLES_PER_RANK_MAX;
+use coppice_protocol::ship::Handle;
 
 use super::input::Input;
-use super::open_file::{Object, OpenFile, Standard};
+use super::open_file::{Object, OpenFile, Shipped, Standard};
 use super::readiness::Level;
 use crate::errno::Errno;
 use crate::limits::{DESCRIPTOR_BYTES, DESCRIPTORS_FREE};
@@ -168,6 +169,12 @@ impl Descriptors {
                 socket.break_off_when_closed();
             }
         }
+    }
+
+    /// The file or directory with this handle.
+    pub(crate) fn shipped(&self, handle: Handle) -> Option<&Shipped> {
+        let mut files = self.slots.iter().flatten().filter_map(|descriptor| descriptor.file.as_shipped());
+        files.find(|shipped| shipped.handle == handle)
     }
 
     /// Numbers in use, in order.

@@ -54,6 +54,11 @@ impl Event {
         Ok(event)
     }
 
+    /// What it counts.
+    pub(crate) fn value(&self) -> u64 {
+        *self.value.lock()
+    }
+
     /// Writes it down.
     pub(crate) fn record(&self) -> EventRecord {
         EventRecord { value: *self.value.lock(), is_semaphore: self.is_semaphore }

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 
 use coppice_protocol::ship::{FileStatus, Handle};
+use coppice_protocol::text::ByteString;
 use spin::Once;
 
 use super::closer::Closer;
@@ -64,6 +65,10 @@ pub(crate) struct Shipped {
     pub(crate) handle: Handle,
     /// What it was when it was opened; device, inode and type do not change.
     pub(crate) status: FileStatus,
+    /// Where it was opened.
+    pub(crate) path: ByteString,
+    /// What that is charged with.
+    _charge: Charge,
     closer: Closer,
 }
 
@@ -121,6 +126,8 @@ pub(crate) const OPEN_FILE_BYTES: usize = shared_bytes::<OpenFile>() + shared_by
 /// An open file.
 pub(crate) struct OpenFile {
     pub(crate) object: Object,
+    /// Which it is: no other has this number.
+    pub(crate) id: u64,
     /// Of [`flags::KEPT`]: what `F_GETFL` tells and nothing changes.
     fixed: u32,
     /// What `F_SETFL` changes.
@@ -186,6 +193,7 @@ impl OpenFile {
         let large = if opened_with & flags::O_PATH != 0 { 0 } else { flags::O_LARGEFILE };
         Self {
             object,
+            id: super::serial(),
             level,
             fixed: opened_with & flags::KEPT | large,
             settable: AtomicU32::new(opened_with & flags::SETTABLE),
@@ -202,13 +210,12 @@ impl OpenFile {
     /// `ENOMEM`.
     pub(super) fn again(
         object: Object,
-        fixed: u32,
-        settable: u32,
-        offset: u64,
+        (id, fixed, settable, offset): (u64, u32, u32, u64),
         quota: &Arc<Quota>,
     ) -> Result<Self, Errno> {
         let charge = quota.charge(OPEN_FILE_BYTES)?;
         let mut file = Self::new(object, fixed & flags::O_PATH);
+        file.id = id;
         file.fixed = fixed;
         file.settable = AtomicU32::new(settable & flags::SETTABLE);
         file.set_offset(offset);
@@ -252,8 +259,14 @@ impl OpenFile {
     }
 
     /// A file that the I/O node has opened.
-    pub(crate) fn shipped(handle: Handle, status: FileStatus, opened_with: u32, closer: &Closer) -> Self {
-        Self::new(Object::Shipped(Shipped { handle, status, closer: closer.clone() }), opened_with)
+    pub(crate) fn shipped(
+        (handle, status): (Handle, FileStatus),
+        (path, charge): (ByteString, Charge),
+        opened_with: u32,
+        closer: &Closer,
+    ) -> Self {
+        let shipped = Shipped { handle, status, path, _charge: charge, closer: closer.clone() };
+        Self::new(Object::Shipped(shipped), opened_with)
     }
 
     /// What a program made to talk through or to wait at.

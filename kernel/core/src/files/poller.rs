@@ -15,7 +15,10 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
+use alloc::vec::Vec;
 use core::task::Waker;
+
+use coppice_protocol::inspect::WATCHED_TOLD;
 
 use super::open_file::{Object, OpenFile};
 use super::readiness::{Ready, Watchers};
@@ -272,6 +275,17 @@ impl Poller {
         };
         drop(removed);
         Ok(())
+    }
+
+    /// The first files that are watched, as [`coppice_protocol::inspect`] tells them, and how many there are.
+    pub(crate) fn watched(&self) -> (Vec<(i32, u64, u32)>, u32) {
+        let table = self.set.table.lock();
+        let told = |entry: &Entry| {
+            let interest = &entry.interest;
+            Some((interest.key.0, interest.file.upgrade()?.id, interest.asked.lock().events))
+        };
+        let there = table.entries.values().filter(|entry| !entry.interest.is_gone());
+        (there.clone().take(WATCHED_TOLD).filter_map(told).collect(), there.count() as u32)
     }
 
     /// How many interests are worth a look. 0: waiting would be in order.

@@ -57,6 +57,7 @@ pub(super) struct DescriptorRecord {
 /// An open file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FileRecord {
+    pub(super) id: u64,
     pub(super) object: ObjectRecord,
     pub(super) fixed: u32,
     pub(super) settable: u32,
@@ -198,7 +199,7 @@ impl Catalogue {
             Object::Poller(poller) => ObjectRecord::Poller(poller.record(self)),
         };
         let (fixed, settable) = file.flags_apart();
-        FileRecord { object, fixed, settable, offset: file.offset(), locks: file.has_locks() }
+        FileRecord { id: file.id, object, fixed, settable, offset: file.offset(), locks: file.has_locks() }
     }
 
     fn channel(&mut self, channel: &Arc<Channel>) -> Number {

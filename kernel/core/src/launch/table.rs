@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::trace::Traced;
 
-use super::{KillSwitch, launch, report, taken_apart};
+use super::{KillSwitch, inspect, launch, report, taken_apart};
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default};
 use crate::agent::{Processes, Started};
@@ -134,6 +135,10 @@ impl Processes for ProcessTable {
         // Before the ends, for which it does not blame the job then.
         self.pmi.kill(job);
         ended.into_iter().for_each(|(switch, signal)| switch.kill(signal));
+    }
+
+    fn inspect(&self, question: &Inspect) -> Answer {
+        inspect::answer(&self.jobs, question)
     }
 
     fn trace(&self, job: JobId, traced: Traced) {

@@ -6,7 +6,9 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::ship::{Call, Location, Reply};
+use coppice_protocol::text::ByteString;
 
 use super::Arguments;
 use super::place::{AT_FDCWD, Target, read_target};
@@ -14,7 +16,7 @@ use super::shared;
 use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::special::{Kind, Node, Text};
-use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, buffer, flags};
+use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, absolute, buffer, flags};
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
@@ -131,16 +133,28 @@ fn normalise(opened_with: u32) -> Result<u32, Errno> {
 async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: u32) -> Awaited<Arc<OpenFile>> {
     let makes = opened_with & (flags::O_CREAT | flags::O_TMPFILE) != 0;
     let mode = if makes { masked(caller, mode) } else { 0 };
+    // Before there is a handle.
+    let path = path_of(caller, &at);
+    let charge = caller.process.node.quota.charge(block_bytes(path.len()))?;
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
         (Reply::Opened { handle, status }, _) => {
             if opened_with & flags::O_TRUNC != 0 {
                 let file = FileIdentity { device: status.device, inode: status.inode };
                 caller.process.file_changed(file, &FileChange::Cut(0));
             }
-            Ok(Arc::new(OpenFile::shipped(handle, status, opened_with, &caller.process.closer)))
+            let closer = &caller.process.closer;
+            Ok(Arc::new(OpenFile::shipped((handle, status), (path, charge), opened_with, closer)))
         }
         _ => Err(Errno::EIO.into()),
     }
+}
+
+/// The path of what is opened, from the job's root, as far as it is known.
+fn path_of(caller: Caller<'_>, at: &Location) -> ByteString {
+    let Some(handle) = at.directory else { return at.path.clone() };
+    let files = caller.process.files.lock();
+    let directory = files.shipped(handle).map_or(&b""[..], |directory| &directory.path);
+    absolute(directory, &at.path).into()
 }
 
 /// A new file's mode, with the process's mask taken off.

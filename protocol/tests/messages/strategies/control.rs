@@ -18,6 +18,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
+use super::inspect::{inspect, inspected};
 use super::keep::{keep, kept};
 use super::retain::{discard, discarded, rank_retention, retain, retained};
 use super::{bytes, job, program, rank};
@@ -209,6 +210,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         keep().prop_map(ToNode::Keep),
         any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
+        inspect().prop_map(ToNode::Inspect),
     ]
 }
 
@@ -225,5 +227,6 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         discarded().prop_map(ToIoNode::Discarded),
         ras_event().prop_map(ToIoNode::Ras),
         kept().prop_map(ToIoNode::Kept),
+        inspected().prop_map(ToIoNode::Inspected),
     ]
 }

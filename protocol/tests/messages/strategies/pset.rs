@@ -9,6 +9,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
+use super::inspect::{inspect, inspected};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
 use super::ship::stream;
@@ -73,6 +74,7 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         keep_file().prop_map(ToPset::Keep),
         any::<u64>().prop_map(|request| ToPset::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToPset::Trace { job, traced }),
+        (node(), inspect()).prop_map(|(node, inspect)| ToPset::Inspect { node, inspect }),
     ]
 }
 
@@ -97,6 +99,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
+        (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {
             request,

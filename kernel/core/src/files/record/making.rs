@@ -82,11 +82,11 @@ impl FilesRecord {
         let mut outside = outside.into_iter();
         let mut files = Vec::new();
         let mut pollers = Vec::new();
-        for FileRecord { object, fixed, settable, offset, locks } in self.files {
+        for FileRecord { id, object, fixed, settable, offset, locks } in self.files {
             let made = object.make(making, &mut outside, &channels, &mut |record| {
                 pollers.push((files.len(), record));
             })?;
-            let file = OpenFile::again(made, fixed, settable, offset, making.quota)?;
+            let file = OpenFile::again(made, (id, fixed, settable, offset), making.quota)?;
             if locks {
                 file.may_lock(making.locks);
             }
