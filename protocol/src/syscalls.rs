@@ -115,7 +115,9 @@ mod tests {
             let (name, arguments) = (found.name, found.arguments);
             assert!(arguments.len() <= 6, "{name}");
             for kind in arguments {
-                let (Kind::In(other) | Kind::Iovec(other) | Kind::NewMode(other)) = kind else { continue };
+                let (Kind::In(other) | Kind::Iovec(other) | Kind::OutIovec(other) | Kind::NewMode(other)) = kind else {
+                    continue;
+                };
                 assert!(usize::from(*other) < arguments.len(), "{name}");
             }
             let is_absent = found.place == Place::Absent;

@@ -147,6 +147,8 @@ pub enum Wanted {
         address: u64,
         /// How many.
         count: usize,
+        /// Bytes in all of them together, if they are not full.
+        filled: usize,
     },
 }
 
@@ -175,7 +177,11 @@ impl Wanted {
             Kind::ActionOut => result.and_then(|_| bytes(ACTION_BYTES, EXCERPT_BYTES)),
             Kind::Iovec(count) => {
                 let count = usize::try_from(given(count)).map_or(PIECES_MAX, |count| count.min(PIECES_MAX));
-                Some(Self::Pieces { address, count })
+                Some(Self::Pieces { address, count, filled: usize::MAX })
+            }
+            Kind::OutIovec(count) => {
+                let count = usize::try_from(given(count)).map_or(PIECES_MAX, |count| count.min(PIECES_MAX));
+                Some(Self::Pieces { address, count, filled: usize::try_from(result?).unwrap_or(usize::MAX) })
             }
             _ => None,
         }
@@ -305,7 +311,15 @@ mod tests {
         assert_eq!(wanted(Kind::In(2), 1, None), Some(Wanted::Bytes { address: 0x1000, length: 32 }));
         assert_eq!(wanted(Kind::Out, 1, None), None);
         assert_eq!(wanted(Kind::Out, 1, Some(5)), Some(Wanted::Bytes { address: 0x1000, length: 5 }));
-        assert_eq!(wanted(Kind::Iovec(2), 1, None), Some(Wanted::Pieces { address: 0x1000, count: 8 }));
+        assert_eq!(
+            wanted(Kind::Iovec(2), 1, None),
+            Some(Wanted::Pieces { address: 0x1000, count: 8, filled: usize::MAX })
+        );
+        assert_eq!(wanted(Kind::OutIovec(2), 1, None), None);
+        assert_eq!(
+            wanted(Kind::OutIovec(2), 1, Some(5)),
+            Some(Wanted::Pieces { address: 0x1000, count: 8, filled: 5 })
+        );
         assert_eq!(wanted(Kind::Fd, 0, Some(5)), None);
     }
 }

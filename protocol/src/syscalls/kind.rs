@@ -34,6 +34,8 @@ pub enum Kind {
     OutText,
     /// Pieces of bytes that the program gives (`struct iovec`), as many as this argument says.
     Iovec(u8),
+    /// Pieces that the program gets, as many as this argument says, with as many bytes as the result.
+    OutIovec(u8),
     /// A duration or a time (`struct timespec`), or nowhere.
     Time,
     /// Two descriptors that the program gets.

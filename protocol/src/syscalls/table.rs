@@ -40,7 +40,7 @@ macro_rules! for_each_call {
                 "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX` and what asks for a terminal (`ENOTTY`)";
             17 PREAD64 pread64(Fd, Out, Size, Long) Int, Shipped, Waits;
             18 PWRITE64 pwrite64(Fd, In(2), Size, Long) Int, Shipped, Waits;
-            19 READV readv(Fd, Pointer, Int) Int, Shipped, RestartsUntimed;
+            19 READV readv(Fd, OutIovec(2), Int) Int, Shipped, RestartsUntimed;
             20 WRITEV writev(Fd, Iovec(2), Int) Int, Shipped, RestartsUntimed;
             21 ACCESS access(Path, ACCESS) Int, Shipped, Waits;
             22 PIPE pipe(Pair) Int, AtOnce, Waits;
@@ -341,7 +341,7 @@ macro_rules! for_each_call {
             292 DUP3 dup3(Fd, Fd, NEW_FD) Fd, AtOnce, Waits;
             293 PIPE2 pipe2(Pair, NEW_FD) Int, AtOnce, Waits "without `O_NOTIFICATION_PIPE`";
             294 INOTIFY_INIT1 inotify_init1(Unknown) Int, Absent, Waits;
-            295 PREADV preadv(Fd, Pointer, Int, Long) Int, Shipped, Waits;
+            295 PREADV preadv(Fd, OutIovec(2), Int, Long) Int, Shipped, Waits;
             296 PWRITEV pwritev(Fd, Iovec(2), Int, Long) Int, Shipped, Waits;
             297 RT_TGSIGQUEUEINFO rt_tgsigqueueinfo(Int, Int, Signal, Pointer) Int, AtOnce, Waits "as tkill";
             298 PERF_EVENT_OPEN perf_event_open(Unknown) Int, Absent, Waits;
@@ -373,7 +373,7 @@ macro_rules! for_each_call {
             324 MEMBARRIER membarrier(Int, Hex) Int, AtOnce, Waits "all but restartable sequences";
             325 MLOCK2 mlock2(Pointer, Size, Uint) Int, AtOnce, Waits "as mlock";
             326 COPY_FILE_RANGE copy_file_range(Fd, Pointer, Fd, Pointer, Size, Hex) Int, Shipped, Waits;
-            327 PREADV2 preadv2(Fd, Pointer, Int, Long, Hex, RWF) Int, Shipped, RestartsUntimed
+            327 PREADV2 preadv2(Fd, OutIovec(2), Int, Long, Hex, RWF) Int, Shipped, RestartsUntimed
                 "\"do not wait\" where nothing would have to come from the I/O node";
             328 PWRITEV2 pwritev2(Fd, Iovec(2), Int, Long, Hex, RWF) Int, Shipped, RestartsUntimed
                 "not \"do not wait\"";

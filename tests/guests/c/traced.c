@@ -46,6 +46,10 @@ static void files(void) {
     writev(file, pieces, 2);
     lseek(file, -5, SEEK_END);
     read(file, bytes, sizeof bytes);
+    lseek(file, 2, SEEK_SET);
+    struct iovec rooms[3] = {{bytes, 4}, {bytes + 10, 60}, {bytes + 80, 20}};
+    readv(file, rooms, 3);
+    preadv(file, rooms, 2, 70);
     pread(file, bytes, 40, 0);
     pwrite(file, "x", 1, 200);
     ftruncate(file, 5000);

@@ -115,7 +115,8 @@ fn arguments(record: &CallRecord, kinds: &[Kind], outcome: Outcome) -> Vec<(Stri
                 let more = value(usize::from(*length)) > EXCERPT_BYTES as u64;
                 given(&|bytes| Some(quote(bytes, more)))
             }
-            Kind::Iovec(count) => given(&|bytes| Some(pieces(bytes, value(usize::from(*count))))),
+            Kind::Iovec(count) => given(&|bytes| Some(pieces(bytes, value(usize::from(*count)), u64::MAX))),
+            Kind::OutIovec(count) => got(&|bytes| Some(pieces(bytes, value(usize::from(*count)), read.unwrap_or(0)))),
             Kind::Time => given(&time),
             Kind::Set => given(&set),
             Kind::Action => given(&action),
@@ -242,18 +243,21 @@ fn time(bytes: &[u8]) -> Option<String> {
     Some(format!("{{tv_sec={seconds}, tv_nsec={nanoseconds}}}"))
 }
 
-/// So many entries of `struct iovec`, and what they are about behind them.
-fn pieces(bytes: &[u8], count: u64) -> String {
+/// So many entries of `struct iovec`, and what they are about behind them, in which there are so many bytes in all.
+fn pieces(bytes: &[u8], count: u64, filled: u64) -> String {
+    let mut left = filled;
     let count = usize::try_from(count).map_or(PIECES_MAX, |count| count.min(PIECES_MAX));
     let (entries, mut about) = bytes.split_at_checked(count * PIECE_BYTES).unwrap_or((bytes, &[]));
     let shown: Vec<String> = entries
         .chunks_exact(PIECE_BYTES)
         .filter_map(|entry| {
             let length = u64::from_le_bytes(*entry.last_chunk::<8>()?);
-            let excerpt = usize::try_from(length).map_or(EXCERPT_BYTES, |length| length.min(EXCERPT_BYTES));
+            let there = length.min(left);
+            left -= there;
+            let excerpt = usize::try_from(there).map_or(EXCERPT_BYTES, |there| there.min(EXCERPT_BYTES));
             let (now, later) = about.split_at_checked(excerpt).unwrap_or((about, &[]));
             about = later;
-            Some(format!("{{iov_base={}, iov_len={length}}}", quote(now, excerpt as u64 != length)))
+            Some(format!("{{iov_base={}, iov_len={length}}}", quote(now, excerpt as u64 != there)))
         })
         .collect();
     format!("[{}]", shown.join(", "))

@@ -99,7 +99,13 @@ impl Trace {
 
     /// Takes a record of a few bytes, or one of each thread, whether there is a place for it or not.
     pub(crate) fn add(&self, tid: u32, event: Event) {
-        Record { tid, at_ns: clock::realtime_ns(), event }.write(&mut self.queue.lock().bytes);
+        let mut queue = self.queue.lock();
+        // When nobody wants to know, nothing is kept.
+        if queue.charge.is_none() {
+            return;
+        }
+        Record { tid, at_ns: clock::realtime_ns(), event }.write(&mut queue.bytes);
+        drop(queue);
         self.changed.wake_all();
     }
 
@@ -120,6 +126,10 @@ impl Trace {
 
     fn put(&self, record: &Record) -> bool {
         let mut queue = self.queue.lock();
+        // When nobody wants to know, nothing is kept.
+        if queue.charge.is_none() {
+            return true;
+        }
         if queue.is_full() {
             return false;
         }
@@ -231,13 +241,16 @@ fn read(space: &mut AddressSpace, wanted: Wanted) -> Option<Vec<u8>> {
             Some(text)
         }
         Wanted::Bytes { address, length } => bytes(space, address, length),
-        Wanted::Pieces { address, count } => {
+        Wanted::Pieces { address, count, filled } => {
+            let mut left = filled as u64;
             let entries = bytes(space, address, count.min(PIECES_MAX) * PIECE_BYTES)?;
             let mut all = entries.clone();
             for entry in entries.chunks_exact(PIECE_BYTES) {
                 let (base, length) = entry.split_first_chunk::<8>()?;
-                let length = u64::from_le_bytes(length.try_into().ok()?).min(EXCERPT_BYTES as u64);
-                all.extend(bytes(space, u64::from_le_bytes(*base), length as usize)?);
+                let length = u64::from_le_bytes(length.try_into().ok()?).min(left);
+                left -= length;
+                let excerpt = length.min(EXCERPT_BYTES as u64) as usize;
+                all.extend(bytes(space, u64::from_le_bytes(*base), excerpt)?);
             }
             Some(all)
         }

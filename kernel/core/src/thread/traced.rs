@@ -137,11 +137,18 @@ impl Thread {
     }
 
     /// A handler is about to run.
-    pub(super) fn say_signal(&self, delivery: &Delivery) {
+    pub(super) fn say_signal(&mut self, delivery: &Delivery) {
         if self.tracing.is_some() {
             let info = &delivery.info;
             let event = Event::Signal { signal: info.signal, code: info.code, fields: info.first_fields() };
-            self.process.trace.add(self.state.tid, event);
+            let offered = self.process.trace.offer(self.state.tid, event);
+            // What came of the call before it was said before it: the place is free, but for a handler whose frame
+            // could not be made and another one in its stead.
+            match (offered, &mut self.tracing) {
+                (Err(record), Some(tracing)) if tracing.left.is_none() => tracing.left = Some(record),
+                (Err(record), _) => self.process.trace.add(self.state.tid, record.event),
+                (Ok(()), _) => {}
+            }
         }
     }
 }
