@@ -191,7 +191,7 @@ impl Life {
 
     /// Waits for the end of the process, however often it is frozen until then.
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
-        let mut times = 0_u64;
+        let (mut times, mut took_ns) = (0_u64, 0_u64);
         loop {
             let down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
@@ -207,6 +207,7 @@ impl Life {
                 Ran::Down(down) => down,
             };
             times += 1;
+            let begun_ns = clock::monotonic_ns();
             // Nobody else has it.
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
@@ -214,6 +215,7 @@ impl Life {
                 Ok(process) => process,
                 Err(error) => return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}")),
             };
+            took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
             self.process = Some(Arc::clone(&process));
         }
     }
@@ -262,7 +264,13 @@ async fn run_and_say(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     let running = async {
         let end = match run(process, switch).await {
             Ran::ToItsEnd(end) => end,
-            down => return down,
+            down @ Ran::Down(_) => {
+                // What is being printed now must not be lost with whoever prints it.
+                if process.trace.is_on() {
+                    executor::race(switch.killed(), process.trace.printed()).await;
+                }
+                return down;
+            }
         };
         if process.trace.is_on() {
             process.trace.add(process.identity.pid, trace::end(end.exit));

@@ -246,6 +246,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
+        self.let_go();
         heap::release(self.taken.get_mut().stored);
     }
 }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use coppice_hal::heap::block_bytes;
 use coppice_hal::user::extended;
 
-use super::hold::Hold;
+use super::hold::{Hold, ThreadImage};
 use super::placement;
 use super::thread_state::STATE_BYTES;
 use super::{End, ThreadState};
@@ -200,9 +200,10 @@ impl Threads {
     }
 
     /// What a thread takes of the heap beside its task, bytes: its future, its state, its vector registers, and once
-    /// more as much as these while a handler's frame is made.
+    /// more as much as these while a handler's frame is made, or with the rest of its image while it is held.
     fn thread_bytes(&self) -> usize {
-        self.life_bytes + STATE_BYTES + 2 * extended::heap_bytes() + THREAD_EXTRA_BYTES
+        let image_bytes = block_bytes(size_of::<ThreadImage>());
+        self.life_bytes + STATE_BYTES + 2 * extended::heap_bytes() + image_bytes + THREAD_EXTRA_BYTES
     }
 }
 
