@@ -63,6 +63,12 @@ fn programs_with_threads_do_not_notice() {
             until_taken_apart(&cluster, name, || compare(&cluster, name, Toolchain::Musl, &[]));
         }
         until_taken_apart(&cluster, "OpenMP", || compare(&cluster, "threads_openmp", Toolchain::OpenMp, &["4"]));
+        // Threads that wait in calls of several kinds, and many objects.
+        let holds_much = program("holds_much", Toolchain::Glibc);
+        until_taken_apart(&cluster, "holds_much", || {
+            let ran = cluster.run(&[&*holds_much.to_string_lossy()]).success();
+            assert_eq!(ran.text(), "still there\n", "{cores} cores");
+        });
         let torture = program("signals_torture", Toolchain::Glibc);
         until_taken_apart(&cluster, "signals_torture", || {
             let ran = cluster.run(&[&*torture.to_string_lossy(), "12", "100"]).success();
