@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::Exit;
 use coppice_protocol::syscalls as nr;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
@@ -312,14 +313,15 @@ fn memory_for_objects_is_limited_and_comes_back() {
 fn open_files_take_memory_too() {
     let bench = Bench::new(&[("/work/a", b"abc")]);
     let quota = &bench.process.node.quota;
-    for path in [bench.text(0, "/work/a"), bench.text(100, "/dev/null")] {
+    // Of a file at the I/O node, its path is kept, too.
+    for (path, path_bytes) in [(bench.text(0, "/work/a"), block_bytes(7)), (bench.text(100, "/dev/null"), 0)] {
         let before = quota.taken();
         assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), 3);
-        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES);
+        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES + path_bytes);
         // A second descriptor is the same open file.
         assert_eq!(bench.call(nr::DUP, &[3]), 4);
         assert_eq!(bench.call(nr::CLOSE, &[3]), 0);
-        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES);
+        assert_eq!(quota.taken(), before + OPEN_FILE_BYTES + path_bytes);
         assert_eq!(bench.call(nr::CLOSE, &[4]), 0);
         assert_eq!(quota.taken(), before);
         let mut all = quota.charge(0).expect("nothing");
