@@ -70,6 +70,8 @@ pub(crate) struct TimerRecord {
     next_ns: u64,
     interval_ns: u64,
     count: u64,
+    /// It was up, and those who wait were told.
+    is_up: bool,
 }
 
 impl TimerFile {
@@ -119,7 +121,8 @@ impl TimerFile {
     pub(crate) fn record(&self, of_node: &dyn Fn(u64) -> u64) -> TimerRecord {
         let state = self.state.lock();
         let next_ns = if state.next_ns == 0 { 0 } else { of_node(state.next_ns).max(1) };
-        TimerRecord { is_real: self.is_real, next_ns, interval_ns: state.interval_ns, count: state.count }
+        let is_up = state.count > 0 || state.next_ns != 0 && clock::monotonic_ns() >= state.next_ns;
+        TimerRecord { is_real: self.is_real, next_ns, interval_ns: state.interval_ns, count: state.count, is_up }
     }
 
     /// Makes it again; `on_node` is the other way round.
@@ -132,7 +135,10 @@ impl TimerFile {
             let mut state = timer.state.lock();
             state.next_ns = if record.next_ns == 0 { 0 } else { on_node(record.next_ns).max(1) };
             (state.interval_ns, state.count) = (record.interval_ns, record.count);
-            timer.rouse(&mut state);
+            // What was told is not told again.
+            if !record.is_up {
+                timer.rouse(&mut state);
+            }
         }
         Ok(timer)
     }
