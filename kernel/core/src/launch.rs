@@ -195,8 +195,8 @@ impl Life {
         loop {
             let down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
-                    if times > 0 {
-                        let (rank, job, each_ns) = (process.identity.rank, process.identity.job, took_ns / times);
+                    if let Some(each_ns) = took_ns.checked_div(times) {
+                        let (rank, job) = (process.identity.rank, process.identity.job);
                         log::info!("rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns");
                     }
                     return end;
