@@ -260,6 +260,7 @@ impl<P: Plant> Controller<P> {
             self.unclaimed.deadline(),
             self.forgets.deadline(),
             self.inspections.deadline(),
+            self.logs.deadline(),
             self.links.orders.deadline(),
             self.shutdown_deadline,
             self.records.deadline(),
@@ -279,6 +280,7 @@ impl<P: Plant> Controller<P> {
         self.unclaimed.expire(now.instant);
         self.advance_forgets(now);
         self.inspections.give_up(now);
+        self.give_up_logs(now);
         self.advance_links(now);
         self.advance_shutdown(now);
         self.settle(now);

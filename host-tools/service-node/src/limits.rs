@@ -218,6 +218,10 @@ pub const INSPECTIONS_MAX: usize = 32;
 /// How long it is waited for a node's answer about a rank.
 pub const INSPECT_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How long it is waited for the disk to take some of a job's output. Then the job goes on, and nothing more of it is
+/// kept.
+pub const LOG_TIME_MAX: Duration = Duration::from_secs(30);
+
 /// Readers that a job's output may have besides whoever runs it. A further one is refused.
 pub const READERS_PER_JOB_MAX: usize = 16;
 

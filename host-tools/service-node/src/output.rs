@@ -30,6 +30,11 @@ pub enum OutputOrder {
     },
     /// A job wrote something → [`OutputEvent::Taken`].
     Append(OutputPiece),
+    /// Nothing more is kept of what a job writes: the disk has not taken what there was for [`LOG_TIME_MAX`] →
+    /// [`OutputEvent::Cut`].
+    ///
+    /// [`LOG_TIME_MAX`]: crate::limits::LOG_TIME_MAX
+    Cut(JobId),
     /// A job has ended → [`OutputEvent::Closed`].
     Close(JobId),
     /// Look what is in the log of a job that an earlier service node had → [`OutputEvent::Closed`].

@@ -12,7 +12,7 @@ use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::feed::{Piece, Taker};
-use coppice_service_node::limits::{ATTACH_TIME_MAX, READERS_PER_JOB_MAX};
+use coppice_service_node::limits::{ATTACH_TIME_MAX, LOG_TIME_MAX, READERS_PER_JOB_MAX};
 use coppice_service_node::output::{OutputEvent, OutputOrder, Summary};
 use coppice_service_node::plant::PlantEvent;
 use support::{Cluster, Order, job};
@@ -84,6 +84,49 @@ fn a_disk_that_does_not_answer_holds_up_the_ranks_and_not_the_end() {
     assert_eq!(output(&mut cluster, id).bytes, Some(OUTPUT_WINDOW_BYTES as u64));
     assert!(log.state.is_some_and(|state| state.borrow().closed));
     assert!(cluster.ask(|answer| Request::Log(id, answer)).is_ok_and(|log| log.state.is_none()));
+}
+
+#[test]
+fn a_job_goes_on_without_its_log_if_the_disk_does_not_answer() {
+    let mut cluster = Cluster::up(1, 1);
+    cluster.behaviour.keeps_output = false;
+    let id = cluster.submit(detached()).expect("accepted");
+    write(&mut cluster, id, 1000);
+    cluster.pass(LOG_TIME_MAX - Duration::from_millis(1));
+    assert_eq!(taken(&cluster), 0);
+    // As long as it takes some of it now and then, it is waited for.
+    let event = OutputEvent::Taken { pset: PsetId(0), bytes: 400, length: 456 };
+    cluster.event(Event::Plant(PlantEvent::Output { job: id, event }));
+    cluster.pass(LOG_TIME_MAX - Duration::from_millis(1));
+    assert_eq!((taken(&cluster), cluster.job(id).job.state), (400, JobState::Running));
+    cluster.pass(Duration::from_millis(1));
+    assert_eq!(taken(&cluster), 1000);
+    // What follows waits for nobody, also when the disk comes back.
+    write(&mut cluster, id, OUTPUT_WINDOW_BYTES);
+    assert_eq!(taken(&cluster), 1000 + OUTPUT_WINDOW_BYTES);
+    cluster.behaviour.keeps_output = true;
+    let orders: Vec<OutputOrder> = cluster
+        .orders
+        .iter()
+        .filter_map(|order| if let Order::Keep(order) = order { Some(order.clone()) } else { None })
+        .collect();
+    for event in orders.iter().flat_map(|order| cluster.behaviour.keep(order)).collect::<Vec<_>>() {
+        cluster.event(event);
+    }
+    cluster.end(id);
+    let kept = output(&mut cluster, id);
+    assert_eq!((kept.bytes, kept.dropped, kept.cut), (Some(1000), OUTPUT_WINDOW_BYTES as u64, Some(OutputCut::Disk)));
+    let events = cluster.ask(|answer| Request::Ras(Default::default(), answer)).expect("events");
+    let cuts: Vec<_> = events.iter().filter(|event| event.kind == "output-cut").collect();
+    assert!(cuts.len() == 1 && cuts[0].text.contains("has not taken any of it for 30 s"), "{cuts:?}");
+    // One that has ended holds nobody up: its log may be written late.
+    cluster.behaviour.keeps_output = false;
+    let id = cluster.submit(detached()).expect("accepted");
+    write(&mut cluster, id, 1000);
+    cluster.end(id);
+    cluster.pass(2 * LOG_TIME_MAX);
+    let events = cluster.ask(|answer| Request::Ras(Default::default(), answer)).expect("events");
+    assert_eq!(events.iter().filter(|event| event.kind == "output-cut").count(), 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use coppice_api::output::{OutputCut, OutputView, given_back};
 use coppice_protocol::ids::{JobId, PsetId, Rank};
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 use super::requests::no_job;
 use super::{Controller, Now, Refused, ras};
 use crate::feed::Taker;
+use crate::limits::LOG_TIME_MAX;
 use crate::output::{LogState, OutputEvent, OutputOrder, OutputPiece, Summary, log_path};
 use crate::plant::Plant;
 use crate::records::What;
@@ -25,6 +27,12 @@ struct Open {
     output: OutputView,
     /// How far it is.
     state: watch::Sender<LogState>,
+    /// Bytes that the keeper was given and has not taken.
+    under_way: usize,
+    /// Since when it has taken none of them.
+    since: Option<Instant>,
+    /// The keeper is given nothing any more, and was not given so many bytes.
+    left_out: Option<u64>,
 }
 
 /// Logs that are written, also those of jobs that have just ended, and those that an earlier service node left.
@@ -33,7 +41,19 @@ pub(super) struct Logs(BTreeMap<JobId, Open>);
 
 impl Logs {
     fn open(&mut self, id: JobId, output: OutputView) {
-        self.0.insert(id, Open { output, state: watch::Sender::default() });
+        let state = watch::Sender::default();
+        self.0.insert(id, Open { output, state, under_way: 0, since: None, left_out: None });
+    }
+
+    /// When the disk has not taken anything of a job for too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.0.values().filter_map(|open| open.since).min().map(|since| since + LOG_TIME_MAX)
+    }
+
+    /// The jobs of which that is so.
+    fn overdue(&self, now: Instant) -> Vec<JobId> {
+        let is_late = |open: &Open| open.since.is_some_and(|since| since + LOG_TIME_MAX <= now);
+        self.0.iter().filter(|(_, open)| is_late(open)).map(|(id, _)| *id).collect()
     }
 
     /// Whether all that was written is on the disk.
@@ -73,7 +93,9 @@ impl<P: Plant> Controller<P> {
 
     /// A job has ended: nothing follows in its log.
     pub(super) fn close_log(&mut self, id: JobId) {
-        if self.logs.0.contains_key(&id) {
+        if let Some(open) = self.logs.0.get_mut(&id) {
+            // Nobody waits for the disk any more but who reads the log.
+            open.since = None;
             self.plant.keep(OutputOrder::Close(id));
         }
     }
@@ -87,8 +109,15 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return self.tell_taken(pset, id, bytes.len()) };
         match job.feed.output(pset, rank, stream, &bytes) {
             Ok(taken) => {
+                let open = self.logs.0.get_mut(&id);
                 if job.feed.has_log() {
+                    if let Some(open) = open {
+                        open.under_way += bytes.len();
+                        open.since.get_or_insert(now.instant);
+                    }
                     self.plant.keep(OutputOrder::Append(OutputPiece { job: id, pset, rank, stream, bytes }));
+                } else if let Some(left_out) = open.and_then(|open| open.left_out.as_mut()) {
+                    *left_out += bytes.len() as u64;
                 }
                 self.tell_taken(pset, id, taken);
             }
@@ -127,14 +156,17 @@ impl<P: Plant> Controller<P> {
     pub(super) fn output_event(&mut self, id: JobId, event: OutputEvent, now: Now) {
         match event {
             OutputEvent::Taken { pset, bytes, length } => {
-                if let Some(Open { state, .. }) = self.logs.0.get(&id) {
+                if let Some(Open { state, under_way, since, .. }) = self.logs.0.get_mut(&id) {
                     state.send_modify(|state| state.length = state.length.max(length));
+                    *under_way = under_way.saturating_sub(bytes);
+                    *since = since.and((*under_way > 0).then_some(now.instant));
                 }
                 self.output_taken(id, Taker::Log, pset, bytes);
             }
             OutputEvent::Cut { cut, why } => {
                 tracing::info!(job = id.0, ?cut, why, "output is not kept any further");
-                if cut == OutputCut::Disk {
+                let was_told = self.logs.0.get(&id).is_some_and(|open| open.left_out.is_some());
+                if cut == OutputCut::Disk && !was_told {
                     let text =
                         format!("the output of job {id} is not kept any further, its log cannot be written: {why}");
                     self.record_ras(None, &ras(Severity::Warn, RasKind::OutputCut, Some(id), text), now);
@@ -152,12 +184,31 @@ impl<P: Plant> Controller<P> {
 
     fn log_closed(&mut self, id: JobId, summary: &Summary, now: Now) {
         // Of what it was nothing must be asked of the database, which may not answer now.
-        let Some(Open { output: OutputView { limit, given_back, .. }, state }) = self.logs.0.remove(&id) else {
-            return;
-        };
+        let Some(Open { output, state, left_out, .. }) = self.logs.0.remove(&id) else { return };
+        let OutputView { limit, given_back, .. } = output;
+        let summary = Summary { dropped: summary.dropped + left_out.unwrap_or(0), ..*summary };
         self.records.add(What::Output(id, OutputView { given_back, ..summary.view(limit) }), now);
         // Only now: who waits for that sees what is recorded.
         state.send_modify(|state| state.closed = true);
+    }
+
+    /// Jobs whose output the disk does not take go on without it.
+    pub(super) fn give_up_logs(&mut self, now: Now) {
+        for id in self.logs.overdue(now.instant) {
+            if let Some(open) = self.logs.0.get_mut(&id) {
+                (open.since, open.left_out) = (None, Some(0));
+            }
+            self.plant.keep(OutputOrder::Cut(id));
+            let freed = self.jobs.get_mut(&id).map(|job| job.feed.leave(Taker::Log)).unwrap_or_default();
+            for (pset, bytes) in freed {
+                self.tell_taken(pset, id, bytes);
+            }
+            let seconds = LOG_TIME_MAX.as_secs();
+            let text = format!(
+                "the output of job {id} is not kept any further, the disk has not taken any of it for {seconds} s"
+            );
+            self.record_ras(None, &ras(Severity::Warn, RasKind::OutputCut, Some(id), text), now);
+        }
     }
 
     /// Where to read what is kept of a job's output.

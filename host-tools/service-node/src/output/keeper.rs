@@ -103,6 +103,10 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
                     self.open(job, limit);
                     None
                 }
+                OutputOrder::Cut(job) => {
+                    self.cut(job);
+                    None
+                }
                 OutputOrder::Close(job) => {
                     self.close(job);
                     None
@@ -147,6 +151,12 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
             }
         }
         (self.report)(*job, OutputEvent::Taken { pset: *pset, bytes: bytes.len(), length });
+    }
+
+    fn cut(&mut self, job: JobId) {
+        let Some(log) = self.open.get_mut(&job).filter(|log| log.summary().cut.is_none()) else { return };
+        let (cut, why) = log.cut(OutputCut::Disk, String::from("the disk did not answer"));
+        (self.report)(job, OutputEvent::Cut { cut, why });
     }
 
     fn close(&mut self, job: JobId) {

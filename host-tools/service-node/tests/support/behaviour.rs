@@ -198,6 +198,10 @@ impl Behaviour {
                 events.push(OutputEvent::Taken { pset: *pset, bytes, length: summary.bytes });
                 (*job, events)
             }
+            OutputOrder::Cut(job) => {
+                self.kept.entry(*job).or_default().cut = Some(OutputCut::Disk);
+                (*job, vec![OutputEvent::Cut { cut: OutputCut::Disk, why: "it did not answer".to_owned() }])
+            }
             OutputOrder::Look(job) => {
                 let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };
                 (*job, vec![OutputEvent::Closed(self.left.get(job).copied().unwrap_or(nothing))])

@@ -58,6 +58,12 @@ impl World {
                 }
                 self.kept_says(job, OutputEvent::Taken { pset: piece.pset, bytes: piece.bytes.len(), length });
             }
+            OutputOrder::Cut(job) => {
+                if let Some(summary) = self.kept.open.get_mut(&job) {
+                    summary.cut.get_or_insert(OutputCut::Disk);
+                }
+                self.trace.count("logs of output given up", 1);
+            }
             OutputOrder::Close(job) => match self.kept.open.remove(&job) {
                 Some(summary) => {
                     self.kept.closed.insert(job, summary);
