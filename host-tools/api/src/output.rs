@@ -44,6 +44,8 @@ pub enum OutputCut {
     Disk,
     /// The service node ended.
     ServiceNode,
+    /// The disk did not take it for so long that the job went on without it.
+    Late,
 }
 
 impl fmt::Display for OutputCut {
@@ -53,6 +55,7 @@ impl fmt::Display for OutputCut {
             Self::Logs => "the logs of all jobs have all the room there is for them",
             Self::Disk => "its log could not be written, see `coppice ras`",
             Self::ServiceNode => "the service node ended",
+            Self::Late => "the disk did not take it in time, and the job went on without its log, see `coppice ras`",
         })
     }
 }

@@ -108,6 +108,8 @@ pub struct LogState {
     pub length: u64,
     /// Nothing follows.
     pub closed: bool,
+    /// Why nothing more is kept than what was under way, if nothing is. Known before the log is closed.
+    pub cut: Option<OutputCut>,
 }
 
 /// The log of a job.

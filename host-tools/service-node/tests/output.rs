@@ -101,6 +101,9 @@ fn a_job_goes_on_without_its_log_if_the_disk_does_not_answer() {
     assert_eq!((taken(&cluster), cluster.job(id).job.state), (400, JobState::Running));
     cluster.pass(Duration::from_millis(1));
     assert_eq!(taken(&cluster), 1000);
+    // Whoever reads the log hears it at once, though the disk still does not answer.
+    let log = cluster.ask(|answer| Request::Log(id, answer)).expect("a log");
+    assert_eq!(log.state.map(|state| state.borrow().cut), Some(Some(OutputCut::Late)));
     // What follows waits for nobody, also when the disk comes back.
     write(&mut cluster, id, OUTPUT_WINDOW_BYTES);
     assert_eq!(taken(&cluster), 1000 + OUTPUT_WINDOW_BYTES);
@@ -115,7 +118,7 @@ fn a_job_goes_on_without_its_log_if_the_disk_does_not_answer() {
     }
     cluster.end(id);
     let kept = output(&mut cluster, id);
-    assert_eq!((kept.bytes, kept.dropped, kept.cut), (Some(1000), OUTPUT_WINDOW_BYTES as u64, Some(OutputCut::Disk)));
+    assert_eq!((kept.bytes, kept.dropped, kept.cut), (Some(1000), OUTPUT_WINDOW_BYTES as u64, Some(OutputCut::Late)));
     let events = cluster.ask(|answer| Request::Ras(Default::default(), answer)).expect("events");
     let cuts: Vec<_> = events.iter().filter(|event| event.kind == "output-cut").collect();
     assert!(cuts.len() == 1 && cuts[0].text.contains("has not taken any of it for 30 s"), "{cuts:?}");

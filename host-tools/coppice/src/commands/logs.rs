@@ -87,5 +87,11 @@ mod tests {
         );
         let ended = OutputView { cut: Some(OutputCut::ServiceNode), ..whole };
         assert_eq!(line(ended), "the output of job 7 is kept up to here: the service node ended");
+        let late = OutputView { cut: Some(OutputCut::Late), dropped: 3, ..whole };
+        assert_eq!(
+            line(late),
+            "the output of job 7 is kept up to here: the disk did not take it in time, and the job went on without \
+             its log, see `coppice ras`; 3 B more (3 bytes) were not kept"
+        );
     }
 }

@@ -165,8 +165,11 @@ impl<P: Plant> Controller<P> {
             }
             OutputEvent::Cut { cut, why } => {
                 tracing::info!(job = id.0, ?cut, why, "output is not kept any further");
-                let was_told = self.logs.0.get(&id).is_some_and(|open| open.left_out.is_some());
-                if cut == OutputCut::Disk && !was_told {
+                if let Some(Open { state, .. }) = self.logs.0.get(&id) {
+                    state.send_modify(|state| state.cut = state.cut.or(Some(cut)));
+                }
+                // That the disk was late is said when the job goes on.
+                if cut == OutputCut::Disk {
                     let text =
                         format!("the output of job {id} is not kept any further, its log cannot be written: {why}");
                     self.record_ras(None, &ras(Severity::Warn, RasKind::OutputCut, Some(id), text), now);
@@ -197,6 +200,8 @@ impl<P: Plant> Controller<P> {
         for id in self.logs.overdue(now.instant) {
             if let Some(open) = self.logs.0.get_mut(&id) {
                 (open.since, open.left_out) = (None, Some(0));
+                // The keeper can say it only when the disk answers, and readers are to know before.
+                open.state.send_modify(|state| state.cut = state.cut.or(Some(OutputCut::Late)));
             }
             self.plant.keep(OutputOrder::Cut(id));
             let freed = self.jobs.get_mut(&id).map(|job| job.feed.leave(Taker::Log)).unwrap_or_default();

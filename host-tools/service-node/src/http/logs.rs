@@ -103,7 +103,9 @@ async fn all_of(
         Ok(detail) => detail,
         Err(refused) => return Some(Err(refused.message)),
     };
-    let output = detail.job.output.unwrap_or(log.output);
+    let mut output = detail.job.output.unwrap_or(log.output);
+    // It is recorded only when the log is closed.
+    output.cut = output.cut.or(log.state.as_ref().and_then(|state| state.borrow().cut));
     let is_short = output.bytes.is_some_and(|bytes| position.output < bytes) && (follows || !log.is_under_way);
     Some(if is_short && output.given_back {
         Err(given_back(job.0))

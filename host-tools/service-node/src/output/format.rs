@@ -1,7 +1,7 @@
 //! The format of a log: records, one behind the other.
 //!
-//! A record is sixteen bytes — kind, three zeros, and as little-endian `u32` rank, length and a check (half of the XXH3
-//! of the body, seeded with kind and rank) — and that many bytes. The first says what the file is, then come pieces of
+//! A record is sixteen bytes (kind, three zeros, and as little-endian `u32` rank, length and a check: half of the XXH3
+//! of the body, seeded with kind and rank), and that many bytes. The first says what the file is, then come pieces of
 //! output in the order in which they came, where a rank and stream have their own; behind the last may be a record that
 //! says why nothing more is kept, and one that says that the log is whole. A log whose last record is not whole was
 //! being written when its writer died: it ends before that.
@@ -93,8 +93,13 @@ fn check(kind: u8, rank: u32, body: &[u8]) -> u32 {
     u32::from_le_bytes([b0, b1, b2, b3])
 }
 
-const CUTS: [(u8, OutputCut); 4] =
-    [(1, OutputCut::Limit), (2, OutputCut::Logs), (3, OutputCut::Disk), (4, OutputCut::ServiceNode)];
+const CUTS: [(u8, OutputCut); 5] = [
+    (1, OutputCut::Limit),
+    (2, OutputCut::Logs),
+    (3, OutputCut::Disk),
+    (4, OutputCut::ServiceNode),
+    (5, OutputCut::Late),
+];
 
 fn number_of(cut: Option<OutputCut>) -> u8 {
     CUTS.iter().find(|(_, of)| Some(*of) == cut).map_or(0, |(number, _)| *number)
@@ -185,8 +190,8 @@ mod tests {
     use super::{put_cut, put_end, put_output, put_start};
 
     fn cut() -> impl Strategy<Value = OutputCut> {
-        use OutputCut::{Disk, Limit, Logs, ServiceNode};
-        prop_oneof![Just(Limit), Just(Logs), Just(Disk), Just(ServiceNode)]
+        use OutputCut::{Disk, Late, Limit, Logs, ServiceNode};
+        prop_oneof![Just(Limit), Just(Logs), Just(Disk), Just(ServiceNode), Just(Late)]
     }
 
     fn record() -> impl Strategy<Value = Record> {

@@ -155,7 +155,7 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
 
     fn cut(&mut self, job: JobId) {
         let Some(log) = self.open.get_mut(&job).filter(|log| log.summary().cut.is_none()) else { return };
-        let (cut, why) = log.cut(OutputCut::Disk, String::from("the disk did not answer"));
+        let (cut, why) = log.cut(OutputCut::Late, OutputCut::Late.to_string());
         (self.report)(job, OutputEvent::Cut { cut, why });
     }
 

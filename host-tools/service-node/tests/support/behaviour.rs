@@ -199,8 +199,8 @@ impl Behaviour {
                 (*job, events)
             }
             OutputOrder::Cut(job) => {
-                self.kept.entry(*job).or_default().cut = Some(OutputCut::Disk);
-                (*job, vec![OutputEvent::Cut { cut: OutputCut::Disk, why: "it did not answer".to_owned() }])
+                self.kept.entry(*job).or_default().cut = Some(OutputCut::Late);
+                (*job, vec![OutputEvent::Cut { cut: OutputCut::Late, why: "it did not answer".to_owned() }])
             }
             OutputOrder::Look(job) => {
                 let nothing = Summary { cut: Some(OutputCut::ServiceNode), ..Summary::default() };

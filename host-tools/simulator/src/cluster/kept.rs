@@ -60,7 +60,7 @@ impl World {
             }
             OutputOrder::Cut(job) => {
                 if let Some(summary) = self.kept.open.get_mut(&job) {
-                    summary.cut.get_or_insert(OutputCut::Disk);
+                    summary.cut.get_or_insert(OutputCut::Late);
                 }
                 self.trace.count("logs of output given up", 1);
             }
