@@ -75,10 +75,14 @@ pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
     if jobs.listing.json {
         return print_json(&list);
     }
+    print(&jobs_table(&list))
+}
+
+fn jobs_table(jobs: &[JobView]) -> String {
     let row = |job: &JobView| {
         vec![
             job.job.to_string(),
-            job_state(job.state).to_owned(),
+            state(job),
             or_dash(job.exit_status),
             ranks(job),
             show_ranges(&job.nodes),
@@ -89,7 +93,13 @@ pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
         ]
     };
     let heading = ["JOB", "STATE", "EXIT", "RANKS", "NODES", "SUBMITTED", "TIME", "COMMAND", "REASON"];
-    print_table(&heading, list.iter().map(row))
+    table(&heading, jobs.iter().map(row))
+}
+
+/// How far a job is, and whether it goes on whoever goes away.
+fn state(job: &JobView) -> String {
+    let detached = if job.detached { " (detached)" } else { "" };
+    format!("{}{detached}", job_state(job.state))
 }
 
 /// How many ranks, and on each node if that is not one.
@@ -191,11 +201,13 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::path::PathBuf;
 
+    use coppice_api::job::{JobState, JobView};
     use coppice_api::node::{MemoryView, NodeState, NodeView};
     use coppice_api::program::ProgramView;
     use coppice_api::retain::{LastProgram, RetainedView};
 
-    use super::{nodes_table, programs_table};
+    use super::{jobs_table, nodes_table, programs_table};
+    use crate::commands::job::tests::view;
 
     const HASH: &str = "0123456789abcdef";
 
@@ -243,6 +255,17 @@ mod tests {
         let expected = "0 ready - 0 10.64.0.2 1 20 ms 2 60.0 MiB 77 512 pages, 2.0 MiB 0123456789ab ./hello";
         assert_eq!(words[1].join(" "), expected);
         assert_eq!(words[2].join(" "), "1 booting - 0 10.64.0.2 1 - - - 77 - -");
+    }
+
+    #[test]
+    fn jobs_that_are_nobodys_are_marked() {
+        let detached = JobView { job: 8, state: JobState::Running, exit_status: None, detached: true, ..view() };
+        let text = jobs_table(&[view(), detached]);
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[0].join(" "), "JOB STATE EXIT RANKS NODES SUBMITTED TIME COMMAND REASON");
+        let when = "1970-01-01 00:00:00Z";
+        assert_eq!(words[1].join(" "), format!("7 ended 0 2 1,4 {when} 2000 ms ./hello world"));
+        assert_eq!(words[2].join(" "), format!("8 running (detached) - 2 1,4 {when} 2000 ms ./hello world"));
     }
 
     #[test]
