@@ -8,10 +8,10 @@ mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coppice_api::syscalls;
 use coppice_api::trace::{Event, NoRecord, Outcome, Reader, Record};
-use coppice_api::{signal, syscalls};
 
-use self::show::show;
+use self::show::{show, signal};
 
 /// Which thread of which rank.
 type Thread = (u32, u32);
@@ -80,12 +80,12 @@ impl Tracer {
                 begin + &shown.whole() + "\n"
             }
             Event::Signal { signal: number, code, fields } => {
-                let name = u8::try_from(*number).map_or_else(|_| number.to_string().into(), signal::name);
+                let name = signal(*number);
                 format!("{}--- {name} {{si_signo={name}, {}}} ---\n", self.begin(thread), info(*code, fields))
             }
             Event::Exited { status } => format!("{}+++ exited with {status} +++\n", self.begin(thread)),
             Event::Killed { signal: number } => {
-                format!("{}+++ killed by {} +++\n", self.begin(thread), signal::name(*number))
+                format!("{}+++ killed by {} +++\n", self.begin(thread), signal((*number).into()))
             }
         }
     }
@@ -177,6 +177,8 @@ mod tests {
         let fields = [232, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let line = said(&mut tracer, 1, 8, Event::Signal { signal: 10, code: 0, fields });
         assert_eq!(line, "1: [pid 8] --- SIGUSR1 {si_signo=SIGUSR1, si_code=SI_USER, si_pid=1000, si_uid=0} ---\n");
+        let line = said(&mut tracer, 1, 8, Event::Signal { signal: 40, code: -6, fields });
+        assert_eq!(line, "1: [pid 8] --- SIGRT_8 {si_signo=SIGRT_8, si_code=SI_TKILL, si_pid=1000, si_uid=0} ---\n");
         assert_eq!(said(&mut tracer, 1, 7, Event::Killed { signal: 9 }), "1: +++ killed by SIGKILL +++\n");
     }
 }

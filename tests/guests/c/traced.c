@@ -113,6 +113,9 @@ static void signals(void) {
     signal(SIGUSR1, handle);
     raise(SIGUSR1);
     kill(getpid(), SIGUSR2);
+    /* One that has a number only; the C libraries call the first of them by different names. */
+    signal(40, handle);
+    raise(40);
     signal(SIGINT, SIG_IGN);
     sigset_t set;
     sigemptyset(&set);

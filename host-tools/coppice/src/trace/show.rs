@@ -166,11 +166,7 @@ fn set(bytes: &[u8]) -> Option<String> {
     // As many as strace takes for most of them.
     let is_most = set.count_ones() >= 64 * 2 / 3;
     let shown = if is_most { !set } else { set };
-    let name = |number: u8| match number {
-        32 => "RTMIN".to_owned(),
-        33.. => format!("RT_{}", number - 32),
-        _ => signal(number.into()).trim_start_matches("SIG").to_owned(),
-    };
+    let name = |number: u32| signal(number).trim_start_matches("SIG").to_owned();
     let names: Vec<String> = (1..=64).filter(|number| shown & 1 << (number - 1) != 0).map(name).collect();
     Some(format!("{}[{}]", if is_most { "~" } else { "" }, names.join(" ")))
 }
@@ -223,10 +219,13 @@ fn makes_files(flags: u64) -> bool {
     flags & libc::O_CREAT as u64 != 0 || flags & temporary != 0
 }
 
-fn signal(number: u32) -> String {
-    match u8::try_from(number) {
-        Ok(0) | Err(_) => number.to_string(),
-        Ok(number) => coppice_api::signal::name(number).into_owned(),
+/// A signal's name as strace has it, which counts those without names of their own from 32, as the kernel does.
+pub(super) fn signal(number: u32) -> String {
+    match number {
+        1..=31 => coppice_api::signal::name(number).into_owned(),
+        32 => "SIGRTMIN".to_owned(),
+        33..=64 => format!("SIGRT_{}", number - 32),
+        _ => number.to_string(),
     }
 }
 
@@ -405,6 +404,11 @@ mod tests {
         assert_eq!(shown(nr::FCNTL, &[3, 2, 1], &[], result(0)), "fcntl(3, F_SETFD, FD_CLOEXEC) = 0");
         assert_eq!(shown(nr::FCNTL, &[3, 1], &[], result(1)), "fcntl(3, F_GETFD) = 0x1 (flags FD_CLOEXEC)");
         assert_eq!(shown(nr::KILL, &[1000, 15], &[], result(0)), "kill(1000, SIGTERM) = 0");
+        for (number, name) in
+            [(0, "0"), (31, "SIGSYS"), (32, "SIGRTMIN"), (36, "SIGRT_4"), (64, "SIGRT_32"), (65, "65")]
+        {
+            assert_eq!(shown(nr::KILL, &[1000, number], &[], result(0)), format!("kill(1000, {name}) = 0"));
+        }
         let set = 0x4000_u64.to_le_bytes();
         let text = shown(nr::RT_SIGPROCMASK, &[0, 0x1000, 0, 8], &[(1, &set)], result(0));
         assert_eq!(text, "rt_sigprocmask(SIG_BLOCK, [TERM], NULL, 8) = 0");
