@@ -5,11 +5,14 @@
 //! that is lost with its connection is not asked again: who waits for the answer is told that there is none, and may
 //! ask once more.
 
+pub mod held;
+
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use self::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold};
 use crate::ids::{JobId, Rank};
 use crate::text::ByteString;
 
@@ -43,6 +46,27 @@ pub enum Question {
         /// At descriptors from this number on.
         from: u32,
     },
+    /// Hold all its threads for [`held::LEASE_NS`], and say who it is.
+    Hold,
+    /// Its threads, while it is held.
+    Threads {
+        /// Those with ids from this on.
+        from: u32,
+    },
+    /// What is mapped, while it is held.
+    Areas {
+        /// From this address on.
+        from: u64,
+    },
+    /// What lies there, while it is held.
+    Memory {
+        /// From this address on.
+        address: u64,
+        /// So many bytes. Fewer may be told.
+        length: u64,
+    },
+    /// Let it go on.
+    Release,
 }
 
 /// The answer to an [`Inspect`].
@@ -66,6 +90,18 @@ pub enum Answer {
         /// The next descriptor, if there are more.
         next: Option<u32>,
     },
+    /// Nothing: for this.
+    NotTold(NotTold),
+    /// To [`Question::Hold`].
+    Held(HeldProcess),
+    /// To [`Question::Threads`]: some of them, by their ids, and the next one's if there are more.
+    Threads(Vec<HeldThread>, Option<u32>),
+    /// To [`Question::Areas`]: some of them, by their addresses, and where the next one starts if there are more.
+    Areas(Vec<MappedArea>, Option<u64>),
+    /// To [`Question::Memory`].
+    Memory(MemoryPart),
+    /// To [`Question::Release`].
+    Released,
 }
 
 /// What a descriptor stands for.

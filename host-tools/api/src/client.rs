@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use coppice_protocol::inspect::{Answer, Question};
 use futures_util::StreamExt;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyDataStream, BodyExt, Full, LengthLimitError, Limited};
@@ -138,6 +139,14 @@ impl Client {
     /// [`ApiError::Refused`] if there is no such job or rank, it does not run, or its node does not answer.
     pub async fn objects(&self, job: u64, rank: u32, from: u32) -> Result<ObjectsView, ApiError> {
         self.get(&format!("/v1/jobs/{job}/ranks/{rank}/objects?from={from}")).await
+    }
+
+    /// What the node of a rank answers to a question about it.
+    ///
+    /// # Errors
+    /// As for [`Client::objects`].
+    pub async fn question(&self, job: u64, rank: u32, question: Question) -> Result<Answer, ApiError> {
+        self.post(&format!("/v1/jobs/{job}/ranks/{rank}/questions"), &question).await
     }
 
     /// Submits a job. Unless it is detached, its stream must be opened soon, or it is killed.

@@ -76,6 +76,7 @@ impl Api {
             .route("/v1/jobs/{job}/kill", post(jobs::kill))
             .route("/v1/jobs/{job}/stream", get(streams::output))
             .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
+            .route("/v1/jobs/{job}/ranks/{rank}/questions", post(inspect::question))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))

@@ -5,6 +5,7 @@ mod support;
 use std::time::Duration;
 
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::inspect::held::{MemoryPart, NotTold};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, Question};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_service_node::controller::{Event, Refused, Request};
@@ -101,4 +102,28 @@ fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let mut asked = ask(&mut cluster, id, 0);
     cluster.event(Event::Request(Request::Down));
     assert!(refusal(&mut asked).contains("is going down"));
+}
+
+#[test]
+fn what_a_node_does_not_tell_is_said_in_a_line() {
+    let mut cluster = Cluster::up(1, 1);
+    let id = cluster.submit(job(1)).expect("accepted");
+    let reasons = [
+        (NotTold::Busy, "node 0 answers as many questions"),
+        (NotTold::NotHeld, "rank 0 of job 1 was not looked at for too long"),
+        (NotTold::Ending, "rank 0 of job 1 has come to its end"),
+        (NotTold::Late("thread 7 waits for the I/O node".into()), "cannot be looked at now: thread 7 waits"),
+        (NotTold::NoMemory, "node 0 has no memory left"),
+    ];
+    for (number, (reason, said)) in reasons.into_iter().enumerate() {
+        let mut asked = ask(&mut cluster, id, 0);
+        says(&mut cluster, 0, number as u64 + 1, Answer::NotTold(reason));
+        let refusal = refusal(&mut asked);
+        assert!(refusal.contains(said) && !refusal.contains('\n'), "{refusal}");
+    }
+    // What is told is passed on as it is.
+    let mut asked = ask(&mut cluster, id, 0);
+    let memory = Answer::Memory(MemoryPart { zeros: 3, bytes: "ab".into() });
+    says(&mut cluster, 0, 6, memory.clone());
+    assert_eq!(asked.try_recv().expect("an answer"), Ok(memory));
 }

@@ -62,8 +62,8 @@ pub trait Processes: Send + Sync {
     /// Sends the processes of `job` a signal, wherever they are between launch and end. `SIGKILL` ends them.
     fn kill(&self, job: JobId, signal: u8);
 
-    /// Answers a question about a rank, without waiting for anything.
-    fn inspect(&self, inspect: &Inspect) -> Answer;
+    /// Answers a question about a rank, soon.
+    fn inspect(&self, inspect: Inspect) -> BoxFuture<'static, Answer>;
 
     /// Has what these ranks of `job` do printed from now on, and what the others do not.
     fn trace(&self, job: JobId, traced: Traced);

@@ -144,6 +144,12 @@ pub const QUOTA_STEP_BYTES: usize = 16 * 1024;
 /// The same where the heap has no limit, bytes.
 pub const QUOTA_BYTES_DEFAULT: usize = 16 * 1024 * 1024;
 
+/// Questions about ranks that a node answers at once. A further one is answered with that.
+pub const INSPECTIONS_MAX: usize = 8;
+
+/// How long the answer to one may take, ns: until threads are held, or pages have come. Less than it is waited for.
+pub const INSPECT_NS_MAX: u64 = 3_000_000_000;
+
 /// How long it is waited until all threads of a process are held, ns: what the I/O node does for them comes first.
 pub const HOLD_NS_MAX: u64 = 5_000_000_000;
 

@@ -27,6 +27,7 @@ mod files_changed;
 pub(crate) mod futexes;
 pub(crate) mod hold;
 mod job;
+mod lease;
 mod memory;
 mod open_file;
 mod outcome;

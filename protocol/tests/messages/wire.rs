@@ -9,6 +9,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, Shows};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
@@ -43,6 +44,23 @@ fn inspected() -> Inspected {
     let what = What::Pipe { pipe: 1000, held: 5 };
     let object = OpenObject { descriptor: 3, close_on_exec: true, id: 1001, flags: 1, offset: 0, what };
     Inspected { request: 8, answer: Answer::Objects { objects: vec![object], next: Some(4) } }
+}
+
+/// An answer to each question about a held process, and what is said instead.
+fn held() -> [(&'static str, Answer); 6] {
+    let process = HeldProcess { pid: 1004, parent: 1, threads: 2, components: 7, ..HeldProcess::default() };
+    let registers = core::array::from_fn(|number| number as u64);
+    let thread = HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, vector: "xy".into() };
+    let shows = Shows::File { path: "/a".into(), offset: 4096 };
+    let area = MappedArea { start: 0x1000, end: 0x2000, read: true, write: false, execute: true, shows };
+    [
+        ("Held", Answer::Held(process)),
+        ("Threads", Answer::Threads(vec![thread], Some(1009))),
+        ("Areas", Answer::Areas(vec![area], None)),
+        ("Memory", Answer::Memory(MemoryPart { zeros: 300, bytes: "ab".into() })),
+        ("Released", Answer::Released),
+        ("NotTold", Answer::NotTold(NotTold::Late("slow".into()))),
+    ]
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -208,6 +226,15 @@ fn control() {
     line(&mut table, "Trace", &ToNode::Trace { job: JOB, traced: Traced::Rank(RANK) });
     line(&mut table, "Inspect", &ToNode::Inspect(INSPECT));
     line(&mut table, "Inspected", &ToIoNode::Inspected(inspected()));
+    let memory = Question::Memory { address: 0x1000, length: 7 };
+    for question in
+        [Question::Hold, Question::Threads { from: 1 }, Question::Areas { from: 2 }, memory, Question::Release]
+    {
+        line(&mut table, "Inspect", &ToNode::Inspect(Inspect { question, ..INSPECT }));
+    }
+    for (name, answer) in held() {
+        line(&mut table, name, &ToIoNode::Inspected(Inspected { request: 8, answer }));
+    }
     let outcomes = [
         ("Kept Whole", KeepOutcome::Whole { was_here: true }),
         ("Kept Refused", KeepOutcome::Refused("w".into())),

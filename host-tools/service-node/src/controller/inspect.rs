@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{self, Inspect, Inspected, Question};
 use coppice_protocol::pset::ToPset;
 
@@ -79,6 +80,20 @@ impl Inspections {
     }
 }
 
+/// Why a node does not say what it was asked.
+fn refused(job: JobId, rank: Rank, node: NodeId, reason: NotTold) -> Refused {
+    let who = format!("rank {rank} of job {job}");
+    match reason {
+        NotTold::Busy => Refused::busy(&format!(
+            "node {node} answers as many questions about ranks as it can; try again when they are answered"
+        )),
+        NotTold::NotHeld => Refused::conflict(&format!("{who} was not looked at for too long, and goes on; try again")),
+        NotTold::Ending => Refused::conflict(&format!("{who} has come to its end")),
+        NotTold::Late(why) => Refused::conflict(&format!("{who} cannot be looked at now: {why}; try again")),
+        NotTold::NoMemory => Refused::conflict(&format!("node {node} has no memory left to look at {who}")),
+    }
+}
+
 impl<P: Plant> Controller<P> {
     /// Asks the node of a rank something about it.
     pub(super) fn inspect(
@@ -134,6 +149,7 @@ impl<P: Plant> Controller<P> {
             inspect::Answer::NotHere => Err(Refused::conflict(&format!(
                 "rank {rank} of job {job} does not run on node {node}, not yet or no more"
             ))),
+            inspect::Answer::NotTold(reason) => Err(refused(job, rank, node, reason)),
             answer => Ok(answer),
         };
         reply(waiting.answer, result);

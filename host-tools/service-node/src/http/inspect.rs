@@ -1,5 +1,7 @@
 //! Looking into ranks that run.
 
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use coppice_api::inspect::{ObjectsQuery, ObjectsView};
 use coppice_protocol::ids::{JobId, Rank};
@@ -20,6 +22,16 @@ pub(super) async fn objects(
         Answer::Objects { objects, next } => {
             Ok(ObjectsView { objects: objects.into_iter().map(Into::into).collect(), next })
         }
-        Answer::NotHere => Err(Refused::conflict("the node said something else than was asked")),
+        _ => Err(Refused::conflict("the node said something else than was asked")),
     })
+}
+
+/// What the node of a rank answers to a question.
+pub(super) async fn question(
+    State(api): State<Api>,
+    Number((job, rank)): Number<(u64, u32)>,
+    question: Result<Json<Question>, JsonRejection>,
+) -> Answered<Answer> {
+    let Json(question) = question.map_err(|error| Refused::bad(error.body_text()))?;
+    answer(api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), question, answer)).await)
 }

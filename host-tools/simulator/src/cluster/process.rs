@@ -247,7 +247,7 @@ impl Processes for Watched {
         self.table.trace(job, traced);
     }
 
-    fn inspect(&self, inspect: &Inspect) -> Answer {
+    fn inspect(&self, inspect: Inspect) -> BoxFuture<'static, Answer> {
         self.table.inspect(inspect)
     }
 }

@@ -101,7 +101,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 Ok(())
             }
             Ok(ToNode::Inspect(inspect)) => {
-                jobs.inspect(&inspect);
+                jobs.inspect(inspect);
                 Ok(())
             }
             Ok(ToNode::Retain(order)) => {

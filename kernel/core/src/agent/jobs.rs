@@ -5,10 +5,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, Rank};
-use coppice_protocol::inspect::{Inspect, Inspected};
+use coppice_protocol::inspect::held::NotTold;
+use coppice_protocol::inspect::{Answer, Inspect, Inspected};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
@@ -21,7 +23,7 @@ use super::ledger::{Entry, Ledger};
 use super::outbox::{Outbox, Started};
 use super::retain::Answers;
 use crate::executor::{self, WaitQueue};
-use crate::limits::{DELIVER_NS_MAX, DELIVER_SAID_NS};
+use crate::limits::{DELIVER_NS_MAX, DELIVER_SAID_NS, INSPECTIONS_MAX};
 use crate::ras::RasQueue;
 use crate::ship::{Delivery, Ship};
 use crate::sync::{LockLevel, Mutex};
@@ -39,6 +41,26 @@ pub(super) struct Jobs<P> {
     retained: Answers,
     /// Files that are to be kept.
     keeps: Arc<Keeps>,
+    /// Questions about ranks that are being answered.
+    inspections: Arc<AtomicUsize>,
+}
+
+/// One of the [`INSPECTIONS_MAX`] places for questions that are being answered.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// None, if all are taken.
+    fn among(taken: &Arc<AtomicUsize>) -> Option<Self> {
+        let more = |count: usize| (count < INSPECTIONS_MAX).then_some(count + 1);
+        let found = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        found.is_ok().then(|| Self(Arc::clone(taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The ranks of the node's job.
@@ -72,6 +94,7 @@ impl<P: Processes + 'static> Jobs<P> {
             generation,
             retained: Answers::default(),
             keeps: Arc::default(),
+            inspections: Arc::default(),
         }
     }
 
@@ -231,11 +254,21 @@ impl<P: Processes + 'static> Jobs<P> {
         }
     }
 
-    /// Answers a question about a rank.
-    pub(super) fn inspect(&self, inspect: &Inspect) {
-        let answer = self.processes.inspect(inspect);
-        // Nothing that must be told is to be forgotten for it.
-        self.outbox.offer(ToIoNode::Inspected(Inspected { request: inspect.request, answer }));
+    /// Answers a question about a rank, in a task of its own: it may have to wait for threads or pages.
+    pub(super) fn inspect(&self, inspect: Inspect) {
+        let request = inspect.request;
+        let begun = Place::among(&self.inspections).map(|place| {
+            let (outbox, answer) = (Arc::clone(&self.outbox), self.processes.inspect(inspect));
+            executor::spawn(async move {
+                // Nothing that must be told is to be forgotten for it.
+                outbox.offer(ToIoNode::Inspected(Inspected { request, answer: answer.await }));
+                drop(place);
+            })
+        });
+        if !matches!(begun, Some(Ok(_))) {
+            let answer = Answer::NotTold(NotTold::Busy);
+            self.outbox.offer(ToIoNode::Inspected(Inspected { request, answer }));
+        }
     }
 
     /// Has what these ranks of a job do printed from now on, and what the others do not.

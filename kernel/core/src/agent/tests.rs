@@ -33,6 +33,7 @@ use crate::ship::{Client, Ship};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+mod inspections;
 mod keeps;
 mod ranks;
 
@@ -48,6 +49,8 @@ struct Fakes {
     launched: Arc<Mutex<Vec<JobId>>>,
     held: Arc<Mutex<Vec<RetainedProgram>>>,
     failures: Arc<Mutex<Vec<Failures>>>,
+    /// Whether questions are answered.
+    answers: Arc<AtomicBool>,
     /// Whether what was given back is not free yet.
     being_freed: Arc<AtomicBool>,
     /// Orders to keep files that were begun, those that were given up, and what comes of them.
@@ -111,8 +114,9 @@ impl Processes for Fakes {
 
     fn trace(&self, _: JobId, _: Traced) {}
 
-    fn inspect(&self, _: &Inspect) -> Answer {
-        Answer::NotHere
+    fn inspect(&self, _: Inspect) -> BoxFuture<'static, Answer> {
+        let Self { answers, changed, .. } = self.clone();
+        Box::pin(async move { changed.wait_until(|| answers.load(Ordering::Relaxed).then_some(Answer::NotHere)).await })
     }
 }
 

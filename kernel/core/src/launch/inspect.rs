@@ -1,19 +1,42 @@
 //! Questions about a rank that runs here.
 
+mod held;
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
+
+use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Question};
 
-use crate::process::JobsOnNode;
+use crate::executor::{self, Either};
+use crate::limits::INSPECT_NS_MAX;
+use crate::process::{JobsOnNode, Process};
 
-/// Answers a question, without waiting for anything.
-pub(super) fn answer(jobs: &JobsOnNode, inspect: &Inspect) -> Answer {
-    let processes = jobs.find(inspect.job).map(|job| job.processes()).unwrap_or_default();
-    let Some(process) = processes.iter().find(|process| process.identity.rank == inspect.rank) else {
-        return Answer::NotHere;
-    };
+/// Answers a question, within [`INSPECT_NS_MAX`].
+pub(super) async fn answer(jobs: Arc<JobsOnNode>, inspect: Inspect) -> Answer {
+    let Some(process) = find(&jobs, &inspect) else { return Answer::NotHere };
     match inspect.question {
         Question::Objects { from } => {
             let (objects, next) = process.files.lock().told(from);
             Answer::Objects { objects, next }
         }
+        Question::Release => {
+            process.end_lease();
+            Answer::Released
+        }
+        question => {
+            let deadline_ns = executor::now_ns().saturating_add(INSPECT_NS_MAX);
+            // Nothing of a process that has come to its end is to be kept for it.
+            match executor::race(held::answer(&process, question, deadline_ns), process.ending()).await {
+                Either::First(told) => told.unwrap_or_else(Answer::NotTold),
+                Either::Second(()) => Answer::NotTold(NotTold::Ending),
+            }
+        }
     }
+}
+
+fn find(jobs: &JobsOnNode, inspect: &Inspect) -> Option<Arc<Process>> {
+    let processes = jobs.find(inspect.job)?.processes();
+    processes.into_iter().find(|process| process.identity.rank == inspect.rank)
 }

@@ -137,8 +137,8 @@ impl Processes for ProcessTable {
         ended.into_iter().for_each(|(switch, signal)| switch.kill(signal));
     }
 
-    fn inspect(&self, question: &Inspect) -> Answer {
-        inspect::answer(&self.jobs, question)
+    fn inspect(&self, question: Inspect) -> BoxFuture<'static, Answer> {
+        Box::pin(inspect::answer(Arc::clone(&self.jobs), question))
     }
 
     fn trace(&self, job: JobId, traced: Traced) {

@@ -171,6 +171,11 @@ impl SharedMemory {
         self.frame(&mut store, offset)
     }
 
+    /// Whether nothing was ever written at an offset, bytes, or it is behind the end.
+    pub(super) fn is_hole(&self, offset: u64) -> bool {
+        self.store.lock().frame(offset).is_none()
+    }
+
     fn frame(&self, store: &mut Store, offset: u64) -> Result<Frame, NoPage> {
         if let Some(frame) = store.frame(offset) {
             return Ok(frame);

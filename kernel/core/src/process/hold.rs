@@ -19,6 +19,8 @@ use coppice_hal::user::{Registers, UserThread};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::lease::Lease;
+use super::threads::Threads;
 use super::{Process, ThreadState};
 use crate::executor::{self, WaitQueue};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -84,15 +86,17 @@ impl ThreadImage {
 
 /// Who holds the threads of a process.
 pub(crate) struct Hold {
-    holders: AtomicU32,
+    pub(super) holders: AtomicU32,
+    /// Of those who look at it from outside.
+    pub(super) lease: Lease,
     /// Told when a thread is held or gone, and when the last holder lets go.
-    changed: WaitQueue,
+    pub(super) changed: WaitQueue,
 }
 
 impl Hold {
     /// Nobody.
     pub(crate) const fn new() -> Self {
-        Self { holders: AtomicU32::new(0), changed: WaitQueue::new() }
+        Self { holders: AtomicU32::new(0), lease: Lease::new(), changed: WaitQueue::new() }
     }
 
     /// Whether threads are to be held.
@@ -104,6 +108,13 @@ impl Hold {
     /// A thread is held, or gone.
     pub(crate) fn tell(&self) {
         if self.is_asked() {
+            self.changed.wake_all();
+        }
+    }
+
+    /// One of those who hold them does no more.
+    pub(super) fn let_go(&self) {
+        if self.holders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.changed.wake_all();
         }
     }
@@ -146,22 +157,7 @@ impl Held {
     /// # Errors
     /// [`NotHeld`].
     pub(crate) async fn settled(&self, deadline_ns: u64) -> Result<(), NotHeld> {
-        let threads = &self.0.threads;
-        let look = || {
-            if threads.is_ending() {
-                return Some(Err(NotHeld::Ending));
-            }
-            self.runs().is_none().then_some(Ok(()))
-        };
-        match executor::timeout_at(deadline_ns, threads.hold.changed.wait_until(look)).await {
-            Ok(settled) => settled,
-            Err(executor::Elapsed) => self.runs().map_or(Ok(()), |tid| Err(NotHeld::Waits { tid })),
-        }
-    }
-
-    /// The first thread that is not held yet.
-    fn runs(&self) -> Option<u32> {
-        self.threads().iter().find(|thread| !thread.is_held()).map(|thread| thread.tid)
+        self.0.threads.settled(deadline_ns).await
     }
 
     /// The threads, which stay the same once they are held.
@@ -170,11 +166,32 @@ impl Held {
     }
 }
 
+impl Threads {
+    /// Waits until all of them are held, for somebody who holds them, or the monotonic clock shows `deadline_ns`.
+    ///
+    /// # Errors
+    /// [`NotHeld`].
+    pub(super) async fn settled(&self, deadline_ns: u64) -> Result<(), NotHeld> {
+        let look = || {
+            if self.is_ending() {
+                return Some(Err(NotHeld::Ending));
+            }
+            self.runs().is_none().then_some(Ok(()))
+        };
+        match executor::timeout_at(deadline_ns, self.hold.changed.wait_until(look)).await {
+            Ok(settled) => settled,
+            Err(executor::Elapsed) => self.runs().map_or(Ok(()), |tid| Err(NotHeld::Waits { tid })),
+        }
+    }
+
+    /// The first thread that is not held yet.
+    fn runs(&self) -> Option<u32> {
+        self.all().iter().find(|thread| !thread.is_held()).map(|thread| thread.tid)
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        let hold = &self.0.threads.hold;
-        if hold.holders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            hold.changed.wake_all();
-        }
+        self.0.threads.hold.let_go();
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn launch(
 }
 
 /// A thread that can be made to make calls.
-fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
+pub(crate) fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
     Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, MEMORY + MEMORY_BYTES))
 }
 

@@ -163,6 +163,11 @@ impl ThreadState {
         self.image.lock().take()
     }
 
+    /// Looks at what it is, if it is held.
+    pub(crate) fn with_image<R>(&self, look: impl FnOnce(&ThreadImage) -> R) -> Option<R> {
+        self.image.lock().as_deref().map(look)
+    }
+
     /// Whether it is held.
     pub(crate) fn is_held(&self) -> bool {
         self.image.lock().is_some()

@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, PairKind, Question, What};
 use proptest::collection::vec;
 use proptest::option;
@@ -11,12 +12,23 @@ use proptest::sample::select;
 use super::{bytes, job, rank};
 
 pub(super) fn inspect() -> impl Strategy<Value = Inspect> {
-    (any::<u64>(), job(), rank(), any::<u32>()).prop_map(|(request, job, rank, from)| Inspect {
+    (any::<u64>(), job(), rank(), question()).prop_map(|(request, job, rank, question)| Inspect {
         request,
         job,
         rank,
-        question: Question::Objects { from },
+        question,
     })
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    prop_oneof![
+        any::<u32>().prop_map(|from| Question::Objects { from }),
+        Just(Question::Hold),
+        any::<u32>().prop_map(|from| Question::Threads { from }),
+        any::<u64>().prop_map(|from| Question::Areas { from }),
+        any::<(u64, u64)>().prop_map(|(address, length)| Question::Memory { address, length }),
+        Just(Question::Release),
+    ]
 }
 
 fn name() -> impl Strategy<Value = (Ipv4Addr, u16)> {
@@ -57,9 +69,57 @@ fn object() -> impl Strategy<Value = OpenObject> {
     })
 }
 
+fn held() -> impl Strategy<Value = HeldProcess> {
+    let texts = (bytes(), bytes(), bytes(), bytes());
+    (any::<(u32, u32, u32, u32)>(), texts, any::<(u64, u32)>()).prop_map(|(ids, texts, (components, threads))| {
+        let ((pid, parent, user, group), (name, program, arguments, auxiliary)) = (ids, texts);
+        HeldProcess { pid, parent, user, group, name, program, arguments, auxiliary, components, threads }
+    })
+}
+
+fn thread() -> impl Strategy<Value = HeldThread> {
+    (any::<(u32, u64, bool)>(), any::<[u64; REGISTERS]>(), bytes())
+        .prop_map(|((tid, cpu_ns, in_call), registers, vector)| HeldThread { tid, cpu_ns, registers, in_call, vector })
+}
+
+fn area() -> impl Strategy<Value = MappedArea> {
+    let shows = prop_oneof![
+        Just(Shows::Zeros),
+        any::<u64>().prop_map(|offset| Shows::Program { offset }),
+        (bytes(), any::<u64>()).prop_map(|(path, offset)| Shows::File { path, offset }),
+        any::<u64>().prop_map(|offset| Shows::Shared { offset }),
+    ];
+    (any::<(u64, u64)>(), any::<(bool, bool, bool)>(), shows).prop_map(
+        |((start, end), (read, write, execute), shows)| MappedArea { start, end, read, write, execute, shows },
+    )
+}
+
+fn not_told() -> impl Strategy<Value = NotTold> {
+    prop_oneof![
+        Just(NotTold::Busy),
+        Just(NotTold::NotHeld),
+        Just(NotTold::Ending),
+        ".{0,40}".prop_map(NotTold::Late),
+        Just(NotTold::NoMemory),
+    ]
+}
+
 pub(super) fn inspected() -> impl Strategy<Value = Inspected> {
     let objects =
         (vec(object(), 0..6), option::of(any::<u32>())).prop_map(|(objects, next)| Answer::Objects { objects, next });
-    (any::<u64>(), prop_oneof![Just(Answer::NotHere), objects])
-        .prop_map(|(request, answer)| Inspected { request, answer })
+    let threads =
+        (vec(thread(), 0..4), option::of(any::<u32>())).prop_map(|(threads, next)| Answer::Threads(threads, next));
+    let areas = (vec(area(), 0..6), option::of(any::<u64>())).prop_map(|(areas, next)| Answer::Areas(areas, next));
+    let memory = (any::<u64>(), bytes()).prop_map(|(zeros, bytes)| Answer::Memory(MemoryPart { zeros, bytes }));
+    let answer = prop_oneof![
+        Just(Answer::NotHere),
+        objects,
+        not_told().prop_map(Answer::NotTold),
+        held().prop_map(Answer::Held),
+        threads,
+        areas,
+        memory,
+        Just(Answer::Released),
+    ];
+    (any::<u64>(), answer).prop_map(|(request, answer)| Inspected { request, answer })
 }
