@@ -1,8 +1,8 @@
 //! Looking into a rank that runs: whoever asks gets an answer of bounded length, and asks again for what comes behind.
 //!
 //! A question goes through the service node and the I/O node to the rank's node, with a number that the service node
-//! chose and no other question has. It is answered at once, from what the node has of the rank just then. A question
-//! that is lost with its connection is not asked again: who waits for the answer is told that there is none, and may
+//! chose and no other question has. It is answered soon, from what the node has of the rank just then. A question that
+//! is lost with its connection is not asked again: who waits for the answer is told that there is none, and may
 //! ask once more.
 
 pub mod held;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod core;
 mod detached;
 mod link;
 mod objects;
@@ -16,6 +17,7 @@ use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAUL
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
+pub(crate) use self::core::Core;
 pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::link::Link;
 pub(crate) use self::objects::Objects;
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Kill(Kill),
     /// List what the ranks of a job have open: files, pipes, sockets, timers and the like
     Objects(Objects),
+    /// Write a core file of a rank that runs, for a debugger; the rank goes on
+    Core(Core),
     /// Show what the ranks of a job call, as strace shows it
     Trace(Trace),
     /// Boot a node anew; a job on it ends

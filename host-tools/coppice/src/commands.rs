@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod console;
+pub(crate) mod core;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod forget;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod commands;
+mod core;
 mod failure;
 mod progress;
 mod run;
@@ -61,6 +62,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
+        Command::Core(core) => commands::core::core(&client()?, core).await?,
         Command::Trace(trace) => return run::trace::trace(&client()?, trace).await,
         Command::Reboot(reboot) => commands::orders::reboot(&client()?, reboot).await?,
         Command::Console(console) => commands::console::console(&client()?, console).await?,

@@ -108,7 +108,7 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 25] = [
+const OTHERS: [&[&str]; 26] = [
     &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
@@ -131,6 +131,7 @@ const OTHERS: [&[&str]; 25] = [
     &["wait", "2"],
     &["trace", "2"],
     &["objects", "2"],
+    &["core", "2", "0", "--output", "/dev/shm/coppice-verbs.core"],
     &["doctor"],
     &["completions", "bash"],
     &["help"],

@@ -1,0 +1,40 @@
+//! A core file of a rank, as Linux would write it: what the rank's node says of it, put as debuggers expect it.
+//!
+//! [`headers`] lays the file out and makes all of it that is not memory, with the [`notes`] on the process and its
+//! threads; [`file`] is where it grows, without a name until it is whole.
+
+mod file;
+mod headers;
+mod notes;
+
+use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea};
+
+pub(crate) use self::file::CoreFile;
+pub(crate) use self::headers::{Layout, Piece, TooManyAreas};
+
+/// All that is known of a held process but its memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) process: HeldProcess,
+    /// The first is the one that debuggers show first.
+    pub(crate) threads: Vec<HeldThread>,
+    /// By their addresses.
+    pub(crate) areas: Vec<MappedArea>,
+}
+
+/// Appends numbers as the processor has them.
+trait Put {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]);
+    /// Zeros up to a multiple of `unit` bytes.
+    fn align(&mut self, unit: usize);
+}
+
+impl Put for Vec<u8> {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.extend_from_slice(&bytes);
+    }
+
+    fn align(&mut self, unit: usize) {
+        self.resize(self.len().next_multiple_of(unit), 0);
+    }
+}
