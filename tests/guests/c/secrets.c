@@ -1,7 +1,8 @@
 /* Fills every kind of memory with a pattern, says "filled", waits until its standard input ends, and ends as it was
    told. Arguments: the pattern's seed, how to end (exit, fault, spin), a file to map, a number of threads. Threads hold
    the pattern in memory of their own and in all their registers; the first half of them runs, the others sleep, and it
-   is one that runs that faults. */
+   is one that runs that faults. How to end may begin with "last-": then only the last rank ends so, the others exit,
+   and each has a pattern of its own, rank 0 that of the seed, rank 1 that of the next seed, and so on. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -108,7 +109,10 @@ static void begin_threads(int count, unsigned long seed) {
         unsigned long before = *runners[i % runners_count].rounds;
         while (*runners[i % runners_count].rounds == before) sched_yield();
     }
-    if (count > 0 && __builtin_popcountl(cores) != sysconf(_SC_NPROCESSORS_ONLN)) exit(97);
+    /* A rank that shares its node has some of the cores. */
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) exit(98);
+    if (count > 0 && __builtin_popcountl(cores) != CPU_COUNT(&allowed)) exit(97);
 }
 
 /* Eight words of it in registers that calls keep and in vector registers, all the time until the end. */
@@ -137,6 +141,12 @@ static void wait_and_end(const char *how, unsigned long seed) {
 
 int main(int argc, char **argv) {
     unsigned long seed = strtoul(argv[1], NULL, 10);
+    const char *how = argv[2];
+    if (strncmp(how, "last-", 5) == 0) {
+        unsigned long rank = strtoul(getenv("COPPICE_RANK"), NULL, 10);
+        how = rank + 1 < strtoul(getenv("COPPICE_SIZE"), NULL, 10) ? "exit" : how + 5;
+        seed += rank;
+    }
     int fd = open(argc > 3 ? argv[3] : "/mapped", O_RDWR);
     if (fd < 0) return 93;
     pattern_fill(data, sizeof data, seed);
@@ -168,6 +178,6 @@ int main(int argc, char **argv) {
     unsigned char stack[40 * PAGE] ALIGNED;
     pattern_fill(stack, sizeof stack, seed);
     if (argc > 4) begin_threads(atoi(argv[4]), seed);
-    wait_and_end(argv[2], seed);
+    wait_and_end(how, seed);
     return stack[0];
 }

@@ -2,7 +2,9 @@
 //! however it ended.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use coppice_tests::cluster::wait_until;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::physical::{PAGE_BYTES, Pattern, memory_of};
 use coppice_tests::{Cluster, Waiting};
@@ -14,6 +16,9 @@ const FILLED_PAGES: usize = 3 + 16 + 256 + 24 + 16 + 8 + 4 + 40 + 2;
 
 /// Pages that each of its threads fills at least: stack and what is the thread's own.
 const FILLED_PAGES_OF_THREAD: usize = 8 + 2;
+
+/// How long a job's other ranks may take to end, and the last one to fill its memory, on a busy host.
+const LAST_ALONE_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A cluster of one node, with the file that `secrets.c` maps.
 fn cluster() -> Cluster {
@@ -113,6 +118,50 @@ fn nothing_is_left_of_threads_on_several_cores() {
             let _ = cluster.coppice(&["kill", &running_job(&cluster)]).success();
             assert!(job.end().status > 128);
             assert_clean(&cluster, &pattern, "a kill of all threads");
+        }
+    }
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
+}
+
+/// Ranks that end while another one of their job goes on, on the same node: what is said of their ends is made before
+/// what they left in the kernel is wiped, which is at the job's end.
+#[test]
+fn nothing_is_left_of_ranks_that_ended_before_others() {
+    const RANKS: usize = 4;
+    let cluster = with_file(cluster_of(1, 2));
+    let path = program("secrets", Toolchain::Glibc);
+    for (seed, how, threads) in [(37_000, "exit", 0), (37_100, "exit", 4), (37_200, "fault", 0), (37_300, "spin", 4)] {
+        let (first, threads) = (u64::to_string(&seed), i32::to_string(&threads));
+        let patterns: Vec<Pattern> = (seed..).take(RANKS).map(Pattern::of_seed).collect();
+        // Only the last one has an input that it waits for the end of.
+        let options = ["-n", "4", "--ranks-per-node", "4", "--stdin-rank", "3"];
+        let program = [path.to_str().expect("a path"), &first, &format!("last-{how}"), "/mapped", &threads];
+        let job = Waiting::start(&cluster, &[&options[..], &program].concat(), "filled");
+        let number = running_job(&cluster);
+        wait_until("all ranks but one have ended", LAST_ALONE_TIME_MAX, || {
+            let ranks = cluster.json(&["job", &number])["rank_reports"].clone();
+            let ended = ranks.as_array().map_or(0, Vec::len);
+            if ended == RANKS - 1 { Ok(()) } else { Err(ranks.to_string()) }
+        });
+        wait_until("the last rank has filled its memory", LAST_ALONE_TIME_MAX, || {
+            let seen = memory_of(&cluster, 0).pages_with(&patterns[RANKS - 1]).len();
+            if seen >= FILLED_PAGES { Ok(()) } else { Err(format!("{seen} pages of {FILLED_PAGES}")) }
+        });
+        let ended = if how == "spin" {
+            let _ = cluster.coppice(&["kill", &number]).success();
+            job.end()
+        } else {
+            job.go_on()
+        };
+        let status = match how {
+            "exit" => 0,
+            "fault" => 139,
+            _ => 143,
+        };
+        assert_eq!(ended.status, status, "{how}: {}", ended.stderr);
+        let memory = memory_of(&cluster, 0);
+        for (rank, pattern) in patterns.iter().enumerate() {
+            memory.assert_none(pattern, &format!("{how} of the last rank, of rank {rank}"));
         }
     }
     assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
