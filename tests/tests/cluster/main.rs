@@ -6,6 +6,7 @@ mod busybox;
 mod bytes;
 mod calls;
 mod cluster_life;
+mod core_files;
 mod cores;
 mod cpus;
 mod damaged_programs;
