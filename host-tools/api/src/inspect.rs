@@ -1,7 +1,8 @@
-//! What a rank has open.
+//! What a rank has open, and what its node is asked about it while it is held.
 
 use std::net::Ipv4Addr;
 
+pub use coppice_protocol::inspect::{Answer, Question, held};
 use coppice_protocol::inspect::{OpenObject, PairKind, What};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};

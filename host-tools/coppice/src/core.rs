@@ -7,7 +7,7 @@ mod file;
 mod headers;
 mod notes;
 
-use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea};
+use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea};
 
 pub(crate) use self::file::CoreFile;
 pub(crate) use self::headers::{Layout, Piece, TooManyAreas};

@@ -13,7 +13,7 @@ use coppice_tests::guests::{Toolchain, program};
 fn gdb(program: &Path, core: &Path, commands: &[&str]) -> String {
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch"]);
-    commands.iter().for_each(|command| drop(gdb.args(["-ex", command])));
+    gdb.args(commands.iter().flat_map(|command| ["-ex", command]));
     let output = gdb.arg(program).arg(core).output().expect("gdb is installed");
     let said = [output.stdout, output.stderr].concat();
     String::from_utf8_lossy(&said).into_owned()

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, bail};
 use coppice_api::Client;
-use coppice_protocol::inspect::held::MemoryPart;
-use coppice_protocol::inspect::{Answer, Question};
+use coppice_api::inspect::held::MemoryPart;
+use coppice_api::inspect::{Answer, Question};
 
 use crate::arguments::Core;
 use crate::core::{CoreFile, Layout, Piece, Snapshot, TooManyAreas};

@@ -1,7 +1,7 @@
 //! The layout of a core file (ELF-64, x86-64): the header, a program header for the notes and one for each area, the
 //! notes, and then memory, page by page.
 
-use coppice_protocol::inspect::held::{MappedArea, Shows};
+use coppice_api::inspect::held::{MappedArea, Shows};
 
 use super::{Put, Snapshot, notes};
 
@@ -108,7 +108,7 @@ fn program_header(to: &mut Vec<u8>, kind: [u32; 2], [at, address, file_bytes, me
 
 #[cfg(test)]
 mod tests {
-    use coppice_protocol::inspect::held::{MappedArea, Shows};
+    use coppice_api::inspect::held::{MappedArea, Shows};
 
     use super::{Layout, PROGRAM_HEADERS_MAX, Piece, TooManyAreas};
     use crate::core::Snapshot;

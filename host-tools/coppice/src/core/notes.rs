@@ -1,7 +1,7 @@
 //! The notes of a core file: the process, its auxiliary vector and files, and the registers of its threads, as Linux
 //! lays them out on x86-64 (`elf_prstatus`, `elf_prpsinfo`, `user_regs_struct`).
 
-use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, REGISTERS, Shows};
+use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea, REGISTERS, Shows};
 
 use super::{Put, Snapshot};
 
@@ -157,7 +157,7 @@ fn vector(vector: &[u8], components: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, Shows};
+    use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea, Shows};
 
     use super::{about, all, files, legacy, registers, status};
     use crate::core::Snapshot;
