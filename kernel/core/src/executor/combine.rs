@@ -1,7 +1,7 @@
 //! Small futures made of others.
 
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use super::timer::{Sleep, sleep, sleep_until};
@@ -31,8 +31,14 @@ pub enum Either<A, B> {
 
 /// Waits for whichever is done first (`first`, if both are) and drops the other.
 pub async fn race<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> Either<A, B> {
-    let mut first = pin!(first);
-    let mut second = pin!(second);
+    race_pinned(pin!(first), pin!(second)).await
+}
+
+/// The same of futures that others have, which stay where they are.
+pub async fn race_pinned<A, B>(
+    mut first: Pin<&mut impl Future<Output = A>>,
+    mut second: Pin<&mut impl Future<Output = B>>,
+) -> Either<A, B> {
     poll_fn(|context| {
         if let Poll::Ready(output) = first.as_mut().poll(context) {
             return Poll::Ready(Either::First(output));
@@ -64,7 +70,7 @@ pub async fn timeout_at<T>(deadline_ns: u64, future: impl Future<Output = T>) ->
 }
 
 async fn within<T>(sleep: Sleep, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    match race(future, sleep).await {
+    match race_pinned(pin!(future), pin!(sleep)).await {
         Either::First(output) => Ok(output),
         Either::Second(()) => Err(Elapsed),
     }

@@ -1,6 +1,7 @@
 //! epoll_create(2), epoll_ctl(2), epoll_wait(2).
 
 use alloc::sync::Arc;
+use core::pin::pin;
 
 use super::Arguments;
 use super::pipe::install;
@@ -195,7 +196,7 @@ pub(super) async fn wait(caller: Caller<'_>, a: &Arguments) -> Awaited {
 /// epoll_pwait(2).
 pub(super) async fn pwait(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let mask = read_mask(caller, a.get(4), a.get(5)).await?;
-    caller.with_mask(mask, wait(caller, a)).await
+    caller.with_mask(mask, pin!(wait(caller, a))).await
 }
 
 /// epoll_pwait2(2).
@@ -209,5 +210,5 @@ pub(super) async fn pwait2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         }
     };
     let mask = read_mask(caller, a.get(4), a.get(5)).await?;
-    caller.with_mask(mask, wait.wait(caller, deadline_ns)).await
+    caller.with_mask(mask, pin!(wait.wait(caller, deadline_ns))).await
 }

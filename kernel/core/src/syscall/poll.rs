@@ -5,6 +5,7 @@
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::pin::pin;
 use core::sync::atomic::Ordering;
 use core::task::{Poll, Waker};
 
@@ -225,7 +226,7 @@ pub(super) async fn ppoll(caller: Caller<'_>, a: &Arguments) -> Awaited {
     };
     let mask = read_mask(caller, a.get(3), a.get(4)).await?;
     let entries = Entries::of(caller, a)?;
-    let ready = caller.with_mask(mask, entries.wait(caller, deadline_ns)).await;
+    let ready = caller.with_mask(mask, pin!(entries.wait(caller, deadline_ns))).await;
     if a.get(2) != 0 && !matches!(ready, Err(Failure::Held)) {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         // Linux, too, does not mind if this cannot be written.

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
+use core::pin::pin;
 use core::task::Poll;
 
 use super::Arguments;
@@ -44,7 +45,7 @@ pub(super) async fn pselect6(caller: Caller<'_>, a: &Arguments) -> Awaited {
             read_mask(caller, u64_at(&place, 0), u64_at(&place, 8)).await?
         }
     };
-    let ready = caller.with_mask(mask, select_until(caller, a, deadline_ns)).await;
+    let ready = caller.with_mask(mask, pin!(select_until(caller, a, deadline_ns))).await;
     if a.get(4) != 0 && !matches!(ready, Err(Failure::Held)) {
         let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
         let _ = caller.write(a.get(4), timespec(left_ns).bytes()).await;

@@ -1,5 +1,9 @@
 //! Waiting for signals.
 
+use core::future::{pending, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+
 use coppice_protocol::syscalls as nr;
 
 use super::Arguments;
@@ -12,8 +16,6 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
-use core::future::{pending, poll_fn};
-use core::task::Poll;
 
 /// pause(2), rt_sigsuspend(2).
 pub(super) async fn suspend(caller: Caller<'_>, number: u32, a: &Arguments) -> Awaited {
@@ -22,7 +24,7 @@ pub(super) async fn suspend(caller: Caller<'_>, number: u32, a: &Arguments) -> A
         nr::RT_SIGSUSPEND => Some(SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?))),
         _ => None,
     };
-    caller.with_mask(mask, caller.interruptible(Patience::Limited, pending())).await
+    caller.with_mask(mask, pin!(caller.interruptible(Patience::Limited, pending()))).await
 }
 
 /// rt_sigtimedwait(2).

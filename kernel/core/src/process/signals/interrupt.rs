@@ -1,6 +1,7 @@
 //! Calls that wait, and that signals interrupt.
 
 use core::future::poll_fn;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use coppice_protocol::syscalls::{self, Interruption};
@@ -44,7 +45,9 @@ impl Caller<'_> {
     /// Waits, unless a signal comes that has a handler, or that ends the process. If both come together, the wait was
     /// the first. One that only stops the process does not end the wait.
     pub(crate) async fn interruptible<T>(&self, patience: Patience, waiting: impl Future<Output = T>) -> Awaited<T> {
-        match executor::race(waiting, self.interruption(patience)).await {
+        // Pinned here and not there: an argument takes its room in the future that it is moved in, and once more in the
+        // one that waits for it.
+        match executor::race_pinned(pin!(waiting), pin!(self.interruption(patience))).await {
             Either::First(result) => Ok(result),
             Either::Second(failure) => Err(failure),
         }
@@ -99,7 +102,7 @@ impl Caller<'_> {
     pub(crate) async fn with_mask<T>(
         &self,
         mask: Option<SignalSet>,
-        call: impl Future<Output = Awaited<T>>,
+        call: Pin<&mut impl Future<Output = Awaited<T>>>,
     ) -> Awaited<T> {
         let masked = mask.map(|mask| Masked::start(*self, mask));
         let result = call.await;
