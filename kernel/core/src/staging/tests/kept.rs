@@ -86,7 +86,7 @@ impl Transfer {
 }
 
 fn wires(fault: Fault) -> Arc<Wires> {
-    Arc::new(Wires { stations: Mutex::new(LockLevel::Outbox, BTreeMap::new()), fault })
+    Wires::new(fault)
 }
 
 fn all_nodes(wires: &Arc<Wires>, staging: &Staged) -> Vec<Arc<Node>> {
