@@ -185,6 +185,10 @@ pub const PIECES_PER_TRANSFER_MAX: u32 = 8192;
 /// Time that a piece of a distributed file may take on a link, ns: refused before it begins.
 pub const PIECE_NS_MAX: u64 = 4_000_000_000;
 
+/// Time from one look of a member of a transfer for what is missing to the next, ns, however fast its link is and short
+/// its pieces are.
+pub const LOOK_NS_MIN: u64 = 20_000;
+
 /// Members of a transfer: refused before it begins.
 pub const MEMBERS_PER_TRANSFER_MAX: u32 = 1 << 21;
 

@@ -19,7 +19,7 @@ use super::roll::Roll;
 use super::sender::Sender;
 use super::stand_in::Orphan;
 use super::two_trees::Feeds;
-use crate::limits::ANSWERS_PER_MEMBER_MAX;
+use crate::limits::{ANSWERS_PER_MEMBER_MAX, LOOK_NS_MIN};
 
 /// A member that has got no further for so long gives up, ns.
 const SILENCE_NS: u64 = 20_000_000_000;
@@ -382,6 +382,7 @@ impl Machine {
             Shape::Two(_) => self.look_at_trees(now_ns),
             Shape::Branches(tree) => self.look_at_branches(tree, now_ns),
         }
+        self.look_ns = self.look_ns.max(now_ns.saturating_add(LOOK_NS_MIN));
     }
 
     fn report(&mut self, now_ns: u64) {

@@ -16,6 +16,7 @@ use self::world::{Network, SECOND_NS, SOUND, Trouble, World, key};
 use super::packet::{Content, Envelope, TransferKey, decode, encode};
 use super::{AskVariant, Effect, HOME, Link, Machine, MemberRanges, Message, Outcome};
 use super::{PacketSet, PieceSet, Plan, PlanError, Scheme};
+use crate::limits::LOOK_NS_MIN;
 use crate::trees::Topology;
 
 const BRANCHES: Scheme = Scheme::Branches { branches: u32::MAX, layers: 2, ask: AskVariant::PieceFirst };
@@ -210,6 +211,25 @@ fn who_wants_to_leave_a_transfer_without_a_home_does() {
 
 fn plan_of_three() -> Plan {
     plan(1_000, 3, Scheme::TwoTrees)
+}
+
+#[test]
+fn a_member_with_a_fast_link_looks_no_more_often_than_it_can() {
+    // One byte takes less than a microsecond.
+    for scheme in [Scheme::TwoTrees, BRANCHES] {
+        let mut plan = plan(1, 3, scheme);
+        plan.link.bytes_per_second = 1_000_000_000;
+        let mut member = Machine::new(&plan, 2, 1, 0).expect("memory");
+        member.heard(HOME, Message::Probe, 0, 0);
+        let (mut now_ns, mut turns) = (0, 0);
+        while now_ns < 1_000_000_000 {
+            member.advance(now_ns);
+            let _ = said(&mut member);
+            now_ns = member.due_ns().expect("it waits for the file");
+            turns += 1;
+            assert!(turns <= 1_000_000_000 / LOOK_NS_MIN * 2, "{scheme:?}: {turns} turns in {now_ns} ns");
+        }
+    }
 }
 
 #[test]
