@@ -3,9 +3,11 @@
 //! [`UserThread::enter`] is an ordinary call that returns a [`UserExit`]: why the thread came back. Everything a
 //! stopped thread is lies in its [`UserThread`]; nothing of it is left on a kernel stack.
 
+pub use self::breakpoints::{BREAKPOINTS, BreakOn, Breakpoint, Breakpoints};
 pub use self::registers::Registers;
 pub use self::thread::UserThread;
 
+mod breakpoints;
 pub mod extended;
 mod registers;
 #[cfg(not(target_os = "none"))]
@@ -42,7 +44,8 @@ pub enum UserExit {
         /// The processor's number of the exception.
         vector: u8,
         /// The processor's error code; 0 for exceptions that have none. For [`vector::DEBUG`] what its status register
-        /// (DR6) says: with [`DEBUG_STEP`] the end of a single step, without it the instruction `int1`.
+        /// (DR6) says: with [`DEBUG_STEP`] the end of a single step, or a breakpoint ([`Breakpoints::met`]), or the
+        /// instruction `int1`.
         error: u64,
     },
     /// An interrupt came (see [`crate::irq::take`]), or the core was kicked ([`crate::cpu::kick`]).

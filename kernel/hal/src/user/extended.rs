@@ -43,6 +43,17 @@ pub fn bytes() -> usize {
     machine::bytes()
 }
 
+/// Refuses bytes that are no state of vector registers that this processor can have.
+///
+/// # Errors
+/// [`BadVector`].
+pub fn could_be(vector: &[u8]) -> Result<(), BadVector> {
+    if vector.len() != bytes() {
+        return Err(BadVector);
+    }
+    check(vector, components(), machine::mxcsr_mask())
+}
+
 /// What a copy of them takes of the heap, bytes, with what is kept beside it.
 #[must_use]
 pub fn heap_bytes() -> usize {

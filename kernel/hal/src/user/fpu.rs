@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
 
-use super::Registers;
 use super::extended::{HEADER_AT, LEGACY_BYTES, LEGACY_COMPONENTS, MXCSR, X87_CONTROL, bytes};
+use super::{Breakpoints, Registers};
 use crate::addr::USER_END;
 use crate::machine::core_state::Core;
 use crate::machine::features;
@@ -211,12 +211,20 @@ pub(crate) struct Loaded {
     /// The area of the thread whose vector registers are loaded, to compare with; [`Loaded::holder`] keeps it alive.
     area: Cell<*const FpuArea>,
     holder: RefCell<Option<Arc<FpuArea>>>,
+    /// Its breakpoints are in the processor.
+    has_breakpoints: Cell<bool>,
 }
 
 impl Loaded {
     /// Nobody's.
     pub(crate) const fn nothing() -> Self {
-        Self { fs_base: Cell::new(0), gs_base: Cell::new(0), area: Cell::new(ptr::null()), holder: RefCell::new(None) }
+        Self {
+            fs_base: Cell::new(0),
+            gs_base: Cell::new(0),
+            area: Cell::new(ptr::null()),
+            holder: RefCell::new(None),
+            has_breakpoints: Cell::new(false),
+        }
     }
 
     /// Whether a thread needs something loaded before it can run.
@@ -226,8 +234,9 @@ impl Loaded {
         (self.fs_base.get() ^ regs.fs_base) | (self.gs_base.get() ^ regs.gs_base) | area as u64 != 0
     }
 
-    /// Loads a thread's bases and vector registers, putting another thread's away.
-    pub(super) fn load(&self, regs: &mut Registers, fpu: &FpuState) {
+    /// Loads a thread's bases, vector registers and breakpoints, putting another thread's away.
+    pub(super) fn load(&self, regs: &mut Registers, fpu: &FpuState, breakpoints: Option<&Breakpoints>) {
+        self.load_breakpoints(breakpoints);
         if self.area.get() != Arc::as_ptr(&fpu.0) {
             self.switch_area(&fpu.0);
         }
@@ -246,6 +255,13 @@ impl Loaded {
         KernelGsBase::write(VirtAddr::new_truncate(regs.gs_base));
     }
 
+    /// Loads a thread's breakpoints, or those of none.
+    fn load_breakpoints(&self, breakpoints: Option<&Breakpoints>) {
+        if self.has_breakpoints.replace(breakpoints.is_some()) || breakpoints.is_some() {
+            breakpoints.unwrap_or(&Breakpoints::default()).load();
+        }
+    }
+
     /// Forgets a thread that is gone, and leaves nothing of it in the processor's own registers. (One that is not gone
     /// is put away.)
     pub(crate) fn forget(&self) {
@@ -257,6 +273,7 @@ impl Loaded {
             }
             None => self.put_away(),
         }
+        self.load_breakpoints(None);
         self.fs_base.set(0);
         self.gs_base.set(0);
         FsBase::write(VirtAddr::zero());

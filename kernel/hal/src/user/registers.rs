@@ -34,9 +34,66 @@ pub struct Registers {
 }
 
 impl Registers {
+    /// How many there are.
+    pub const COUNT: usize = 20;
+
+    /// All of them, in the order of the fields.
+    #[must_use]
+    pub const fn words(&self) -> [u64; Self::COUNT] {
+        let r = self;
+        [
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
+            r.r15, r.rip, r.rflags, r.fs_base, r.gs_base,
+        ]
+    }
+
+    /// From all of them, in that order.
+    #[must_use]
+    pub const fn of(words: [u64; Self::COUNT]) -> Self {
+        let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15, rest @ ..] = words;
+        let [rip, rflags, fs_base, gs_base] = rest;
+        Self {
+            rax,
+            rbx,
+            rcx,
+            rdx,
+            rsi,
+            rdi,
+            rbp,
+            rsp,
+            r8,
+            r9,
+            r10,
+            r11,
+            r12,
+            r13,
+            r14,
+            r15,
+            rip,
+            rflags,
+            fs_base,
+            gs_base,
+        }
+    }
+
     /// A thread's first registers: all 0 but where it starts and its stack pointer.
     #[must_use]
     pub fn start(entry: u64, stack: u64) -> Self {
         Self { rip: entry, rsp: stack, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+    use proptest::prop_assert_eq;
+
+    use super::Registers;
+
+    proptest! {
+        #[test]
+        fn all_of_them_are_among_the_words(words in any::<[u64; Registers::COUNT]>()) {
+            prop_assert_eq!(Registers::of(words).words(), words);
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! A program's thread as the machine sees it.
 
-use super::{Registers, UserExit};
+use super::{Breakpoints, Registers, UserExit};
 use crate::addr::USER_END;
 use crate::paging::TableHandle;
 
+use alloc::sync::Arc;
 #[cfg(not(target_os = "none"))]
 use alloc::{boxed::Box, vec};
 
@@ -42,6 +43,8 @@ pub struct UserThread {
     /// The vector registers, which no processor has.
     #[cfg(not(target_os = "none"))]
     area: Box<[u8]>,
+    /// Where it stops for a debugger.
+    breakpoints: Option<Arc<Breakpoints>>,
 }
 
 impl UserThread {
@@ -66,6 +69,7 @@ impl UserThread {
                 extended::reset(&mut area);
                 area.into_boxed_slice()
             },
+            breakpoints: None,
         }
     }
 
@@ -76,6 +80,19 @@ impl UserThread {
         {
             self.trap = Trap::restore_all();
         }
+    }
+
+    /// Where the thread stops for a debugger, if it has one.
+    #[must_use]
+    pub fn breakpoints(&self) -> Option<&Breakpoints> {
+        self.breakpoints.as_deref()
+    }
+
+    /// Has it stop there, or nowhere.
+    pub fn set_breakpoints(&mut self, breakpoints: Option<Arc<Breakpoints>>) {
+        // What is loaded is loaded again before the thread is next entered.
+        self.save_fpu();
+        self.breakpoints = breakpoints;
     }
 
     /// Shows `f` the bytes of the vector registers, which it may change to what the processor can load.
@@ -145,7 +162,7 @@ impl UserThread {
     #[cold]
     #[inline(never)]
     fn load(&mut self, core: &Core) {
-        core.loaded.load(&mut self.regs, &self.fpu);
+        core.loaded.load(&mut self.regs, &self.fpu, self.breakpoints.as_deref());
     }
 
     /// Puts the vector registers away, so that the thread may go on on another core.
