@@ -5,6 +5,7 @@
 //! is lost with its connection is not asked again: who waits for the answer is told that there is none, and may
 //! ask once more.
 
+pub mod debug;
 pub mod held;
 
 use alloc::vec::Vec;
@@ -12,6 +13,7 @@ use core::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use self::debug::{Go, SetThread, Stop};
 use self::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold};
 use crate::ids::{JobId, Rank};
 use crate::text::ByteString;
@@ -26,7 +28,7 @@ pub const PATH_BYTES_TOLD: usize = 256;
 pub const WATCHED_TOLD: usize = 16;
 
 /// A question about a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspect {
     /// The question's number, for the answer.
     pub request: u64,
@@ -34,12 +36,21 @@ pub struct Inspect {
     pub job: JobId,
     /// The rank.
     pub rank: Rank,
+    /// What is asked, and by whom.
+    pub query: Query,
+}
+
+/// A question, and who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    /// A number that nobody else has. While a rank is held for one, others are not told of it as one that is held.
+    pub by: u64,
     /// What is asked.
     pub question: Question,
 }
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
     /// What it has open.
     Objects {
@@ -67,6 +78,19 @@ pub enum Question {
     },
     /// Let it go on.
     Release,
+    /// Write there, while it is held.
+    Write {
+        /// From this address on.
+        address: u64,
+        /// These, up to [`held::MEMORY_BYTES_MAX`].
+        bytes: ByteString,
+    },
+    /// Make a thread something else, while it is held.
+    Set(SetThread),
+    /// Let it go on until a debugger is to hear of something.
+    Go(Go),
+    /// What that was. If there is nothing yet, wait for it, for [`debug::AWAIT_NS`].
+    Await,
 }
 
 /// The answer to an [`Inspect`].
@@ -102,6 +126,12 @@ pub enum Answer {
     Memory(MemoryPart),
     /// To [`Question::Release`].
     Released,
+    /// To [`Question::Write`] and [`Question::Set`].
+    Changed,
+    /// To [`Question::Go`].
+    Goes,
+    /// To [`Question::Await`]: what it has stopped for, if it has.
+    Stopped(Option<Stop>),
 }
 
 /// What a descriptor stands for.

@@ -31,7 +31,6 @@ pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// From the service node to an I/O node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum ToPset {
     /// Who you are. Always first, once.
     Configure {

@@ -18,6 +18,8 @@ pub enum Toolchain {
     GlibcPie,
     /// gcc and musl.
     Musl,
+    /// g++ and glibc; sources in `tests/guests/cpp`.
+    CPlusPlus,
     /// Rust's std on musl (position-independent by default).
     Rust,
     /// Rust's std on glibc.
@@ -51,7 +53,7 @@ const BARE: [&str; 10] = [
 /// One compiler at a time, so that two tests do not write one file.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// The compiled program `tests/guests/{c,rust,mpi,bare}/NAME`.
+/// The compiled program `tests/guests/{c,cpp,rust,mpi,bare}/NAME`.
 ///
 /// # Panics
 /// If the compiler is missing or complains.
@@ -64,6 +66,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
     let (directory, extension) = match toolchain {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
+        Toolchain::CPlusPlus => ("cpp", "cpp"),
         Toolchain::Mpi | Toolchain::MpiOpenMp => ("mpi", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
@@ -89,6 +92,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::GlibcPie => compiler("gcc", &["-O2", "-Wall", "-static-pie", "-fPIE"]),
         Toolchain::Musl => compiler("musl-gcc", &["-O2", "-Wall", "-static"]),
         Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
+        Toolchain::CPlusPlus => compiler("g++", &["-O2", "-Wall", "-std=c++17", "-static", "-no-pie"]),
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
         Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),

@@ -21,6 +21,7 @@ const FOR_RUN: &[Package] = &[
 const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/gcc", name: "gcc" },
     Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
+    Package { program: "/usr/bin/g++", name: "g++" },
     Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
     Package { program: "/usr/bin/strace", name: "strace" },
     Package { program: "/usr/bin/gdb", name: "gdb" },

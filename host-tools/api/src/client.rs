@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use coppice_protocol::inspect::{Answer, Question};
+use coppice_protocol::inspect::{Answer, Query};
 use futures_util::StreamExt;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyDataStream, BodyExt, Full, LengthLimitError, Limited};
@@ -145,8 +145,8 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::objects`].
-    pub async fn question(&self, job: u64, rank: u32, question: Question) -> Result<Answer, ApiError> {
-        self.post(&format!("/v1/jobs/{job}/ranks/{rank}/questions"), &question).await
+    pub async fn question(&self, job: u64, rank: u32, query: &Query) -> Result<Answer, ApiError> {
+        self.post(&format!("/v1/jobs/{job}/ranks/{rank}/questions"), query).await
     }
 
     /// Submits a job. Unless it is detached, its stream must be opened soon, or it is killed.

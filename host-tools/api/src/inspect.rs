@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-pub use coppice_protocol::inspect::{Answer, Question, held};
+pub use coppice_protocol::inspect::{Answer, Query, Question, debug, held};
 use coppice_protocol::inspect::{OpenObject, PairKind, What};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};

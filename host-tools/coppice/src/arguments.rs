@@ -2,6 +2,7 @@
 
 mod core;
 mod detached;
+mod gdb;
 mod link;
 mod objects;
 mod run;
@@ -19,6 +20,7 @@ use coppice_qemu::processor::Processor;
 
 pub(crate) use self::core::Core;
 pub(crate) use self::detached::{Attach, Logs, Wait};
+pub(crate) use self::gdb::Gdb;
 pub(crate) use self::link::Link;
 pub(crate) use self::objects::Objects;
 pub(crate) use self::run::Run;
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Objects(Objects),
     /// Write a core file of a rank that runs, for a debugger; the rank goes on
     Core(Core),
+    /// Debug a rank that runs with gdb
+    Gdb(Gdb),
     /// Show what the ranks of a job call, as strace shows it
     Trace(Trace),
     /// Boot a node anew; a job on it ends

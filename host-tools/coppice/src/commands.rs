@@ -7,6 +7,7 @@ pub(crate) mod core;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod forget;
+pub(crate) mod gdb;
 pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;

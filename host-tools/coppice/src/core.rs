@@ -11,6 +11,7 @@ use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea};
 
 pub(crate) use self::file::CoreFile;
 pub(crate) use self::headers::{Layout, Piece, TooManyAreas};
+pub(crate) use self::notes::{IN_CALL, NO_CALL, spelled_out};
 
 /// All that is known of a held process but its memory.
 #[derive(Clone, Debug, Default)]

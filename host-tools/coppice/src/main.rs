@@ -7,6 +7,8 @@ mod arguments;
 mod commands;
 mod core;
 mod failure;
+mod gdb;
+mod held;
 mod progress;
 mod run;
 mod show;
@@ -63,6 +65,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Core(core) => commands::core::core(&client()?, core).await?,
+        Command::Gdb(gdb) => return commands::gdb::gdb(&client()?, &arguments.cluster, gdb).await,
         Command::Trace(trace) => return run::trace::trace(&client()?, trace).await,
         Command::Reboot(reboot) => commands::orders::reboot(&client()?, reboot).await?,
         Command::Console(console) => commands::console::console(&client()?, console).await?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::inspect::held::{MemoryPart, NotTold};
-use coppice_protocol::inspect::{Answer, Inspect, Inspected, Question};
+use coppice_protocol::inspect::{Answer, Inspect, Inspected, Query, Question};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_service_node::controller::{Event, Refused, Request};
 use coppice_service_node::limits::{INSPECT_TIME_MAX, INSPECTIONS_MAX};
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 type Asked = oneshot::Receiver<Result<Answer, Refused>>;
 
-const OBJECTS: Question = Question::Objects { from: 7 };
+const OBJECTS: Query = Query { by: 0, question: Question::Objects { from: 7 } };
 
 fn ask(cluster: &mut Cluster, job: JobId, rank: u32) -> Asked {
     let (answer, answered) = oneshot::channel();
@@ -30,7 +30,7 @@ fn refusal(asked: &mut Asked) -> String {
 /// The questions that nodes were asked.
 fn questions(cluster: &Cluster) -> Vec<(PsetId, NodeId, Inspect)> {
     let of = |(pset, message): (PsetId, &ToPset)| match message {
-        ToPset::Inspect { node, inspect } => Some((pset, *node, *inspect)),
+        ToPset::Inspect { node, inspect } => Some((pset, *node, inspect.clone())),
         _ => None,
     };
     cluster.told().filter_map(of).collect()
@@ -51,8 +51,9 @@ fn the_node_of_the_rank_is_asked_and_nobody_else_answers() {
     let id = cluster.submit(job(2)).expect("accepted");
     let node = cluster.members(id).iter().find(|member| member.rank == Rank(1)).expect("a member").node;
     let mut asked = ask(&mut cluster, id, 1);
-    let [(pset, told, inspect)] = questions(&cluster)[..] else { panic!("one question") };
-    assert_eq!((pset.0, told, inspect.rank, inspect.question), (node.0, node, Rank(1), OBJECTS));
+    let asked_of = questions(&cluster);
+    let [(pset, told, inspect)] = &asked_of[..] else { panic!("one question") };
+    assert_eq!((pset.0, *told, inspect.rank, &inspect.query), (node.0, node, Rank(1), &OBJECTS));
     // Another node, another number: nobody asked them.
     says(&mut cluster, 1 - node.0, inspect.request, objects());
     says(&mut cluster, node.0, inspect.request + 1, objects());
@@ -114,6 +115,8 @@ fn what_a_node_does_not_tell_is_said_in_a_line() {
         (NotTold::Ending, "rank 0 of job 1 has come to its end"),
         (NotTold::Late("thread 7 waits for the I/O node".into()), "cannot be looked at now: thread 7 waits"),
         (NotTold::NoMemory, "node 0 has no memory left"),
+        (NotTold::Taken, "somebody else looks at rank 0 of job 1"),
+        (NotTold::Refused, "rank 0 of job 1 cannot be changed like that"),
     ];
     for (number, (reason, said)) in reasons.into_iter().enumerate() {
         let mut asked = ask(&mut cluster, id, 0);
@@ -124,6 +127,6 @@ fn what_a_node_does_not_tell_is_said_in_a_line() {
     // What is told is passed on as it is.
     let mut asked = ask(&mut cluster, id, 0);
     let memory = Answer::Memory(MemoryPart { zeros: 3, bytes: "ab".into() });
-    says(&mut cluster, 0, 6, memory.clone());
+    says(&mut cluster, 0, 8, memory.clone());
     assert_eq!(asked.try_recv().expect("an answer"), Ok(memory));
 }

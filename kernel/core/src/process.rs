@@ -20,6 +20,7 @@
 mod caller;
 pub(crate) mod clock;
 pub(crate) mod counts;
+pub(crate) mod debugger;
 mod end;
 pub(crate) mod fault;
 pub(crate) mod fetch;
@@ -27,7 +28,7 @@ mod files_changed;
 pub(crate) mod futexes;
 pub(crate) mod hold;
 mod job;
-mod lease;
+pub(crate) mod lease;
 mod memory;
 mod open_file;
 mod outcome;

@@ -30,6 +30,7 @@ use crate::quota::Charge;
 use crate::syscall::{self, Arguments, Futex, Memory};
 
 mod clone;
+mod debugged;
 mod held;
 mod signals;
 #[cfg(test)]
@@ -195,6 +196,7 @@ impl Thread {
         let mut thread =
             Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None, held_at: None };
         thread.follow_tracing();
+        thread.notice_debugger();
         thread
     }
 
@@ -235,7 +237,7 @@ impl Thread {
     async fn run(&mut self) -> Over {
         executor::section_is_none();
         // Whoever holds the process did not see a thread that was just made.
-        if self.process.threads.hold.is_asked() {
+        if self.process.threads.hold.is_asked_of(self.state.tid) {
             self.state.leave_attention();
         }
         loop {
@@ -397,11 +399,7 @@ impl Thread {
         let result = syscall::immediate(caller, number, &mut self.user.regs);
         section.end();
         match result {
-            Some(Ok(value)) => {
-                self.user.regs.rax = value;
-                None
-            }
-            Some(Err(trouble)) => self.face(trouble),
+            Some(result) => self.settle(result),
             None => Some(Wait::Call),
         }
     }
@@ -440,6 +438,7 @@ impl Thread {
             self.state.leave_attention();
             return Some(Wait::Turn);
         }
+        self.notice_debugger();
         // What becomes of the call is to be known before the thread leaves its core.
         if self.interrupted.is_some()
             && let Some(wait) = self.next_signal()
@@ -447,7 +446,7 @@ impl Thread {
             self.state.leave_attention();
             return Some(wait);
         }
-        if self.process.threads.hold.is_asked() {
+        if self.process.threads.hold.is_asked_of(self.state.tid) {
             self.state.leave_attention();
             return Some(Wait::Held);
         }

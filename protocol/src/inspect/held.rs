@@ -2,7 +2,8 @@
 //!
 //! [`super::Question::Hold`] has all its threads held for [`LEASE_NS`], and each further question of these for as
 //! long anew. When nobody asks any more, the process goes on: who asked may be gone. So an answer to them is either
-//! about the process as it was when it was held, or a refusal.
+//! about the process as it was when it was held, or a refusal. Only who has it held is told of it: two moments are not
+//! to be taken for one.
 
 use alloc::string::String;
 
@@ -133,4 +134,8 @@ pub enum NotTold {
     Late(String),
     /// There is no memory for it.
     NoMemory,
+    /// Somebody else has it held or debugs it.
+    Taken,
+    /// There is no such thread, it cannot be like that, or the memory there cannot be written.
+    Refused,
 }

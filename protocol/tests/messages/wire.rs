@@ -9,8 +9,9 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::inspect::debug::{BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, Shows};
-use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Question, What};
+use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
@@ -38,7 +39,8 @@ const WALK: WalkCounts = WalkCounts { kept: 1, dropped: 2, zeroed: 3, discarded:
 const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7, held_as: HeldAs::Table };
 const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
-const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, question: Question::Objects { from: 3 } };
+const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
+const OBJECTS: Query = Query { by: 9, question: Question::Objects { from: 3 } };
 
 fn inspected() -> Inspected {
     let what = What::Pipe { pipe: 1000, held: 5 };
@@ -46,8 +48,28 @@ fn inspected() -> Inspected {
     Inspected { request: 8, answer: Answer::Objects { objects: vec![object], next: Some(4) } }
 }
 
+const WATCH: BreakAt = BreakAt { address: 0x2000, on: BreakOn::Write, length: 8 };
+
+/// Each question about a held process.
+fn questions() -> [Question; 9] {
+    let registers = core::array::from_fn(|number| number as u64);
+    let breakpoints = [Some(WATCH), None, None, None];
+    let go = Go { only: Some(1004), step: Some(1004), signal: None, breakpoints, planted: vec![0x40_1000] };
+    [
+        Question::Hold,
+        Question::Threads { from: 1 },
+        Question::Areas { from: 2 },
+        Question::Memory { address: 0x1000, length: 7 },
+        Question::Release,
+        Question::Write { address: 0x1000, bytes: "ab".into() },
+        Question::Set(SetThread { tid: 1004, registers, in_call: false, vector: "xy".into() }),
+        Question::Go(go),
+        Question::Await,
+    ]
+}
+
 /// An answer to each question about a held process, and what is said instead.
-fn held() -> [(&'static str, Answer); 6] {
+fn held() -> [(&'static str, Answer); 9] {
     let process = HeldProcess { pid: 1004, parent: 1, threads: 2, components: 7, ..HeldProcess::default() };
     let registers = core::array::from_fn(|number| number as u64);
     let thread = HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, vector: "xy".into() };
@@ -59,6 +81,9 @@ fn held() -> [(&'static str, Answer); 6] {
         ("Areas", Answer::Areas(vec![area], None)),
         ("Memory", Answer::Memory(MemoryPart { zeros: 300, bytes: "ab".into() })),
         ("Released", Answer::Released),
+        ("Changed", Answer::Changed),
+        ("Goes", Answer::Goes),
+        ("Stopped", Answer::Stopped(Some(Stop { tid: 1004, why: Why::Touched(WATCH) }))),
         ("NotTold", Answer::NotTold(NotTold::Late("slow".into()))),
     ]
 }
@@ -226,11 +251,8 @@ fn control() {
     line(&mut table, "Trace", &ToNode::Trace { job: JOB, traced: Traced::Rank(RANK) });
     line(&mut table, "Inspect", &ToNode::Inspect(INSPECT));
     line(&mut table, "Inspected", &ToIoNode::Inspected(inspected()));
-    let memory = Question::Memory { address: 0x1000, length: 7 };
-    for question in
-        [Question::Hold, Question::Threads { from: 1 }, Question::Areas { from: 2 }, memory, Question::Release]
-    {
-        line(&mut table, "Inspect", &ToNode::Inspect(Inspect { question, ..INSPECT }));
+    for question in questions() {
+        line(&mut table, "Inspect", &ToNode::Inspect(Inspect { query: Query { by: 9, question }, ..INSPECT }));
     }
     for (name, answer) in held() {
         line(&mut table, name, &ToIoNode::Inspected(Inspected { request: 8, answer }));

@@ -11,6 +11,7 @@ mod cores;
 mod cpus;
 mod damaged_programs;
 mod datagrams;
+mod debugger;
 mod deleted;
 mod demand;
 mod descriptors;

@@ -108,7 +108,7 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 26] = [
+const OTHERS: [&[&str]; 27] = [
     &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
@@ -132,6 +132,7 @@ const OTHERS: [&[&str]; 26] = [
     &["trace", "2"],
     &["objects", "2"],
     &["core", "2", "0", "--output", "/dev/shm/coppice-verbs.core"],
+    &["gdb", "2", "0"],
     &["doctor"],
     &["completions", "bash"],
     &["help"],

@@ -29,7 +29,10 @@ const COMPONENTS_AT: usize = 464;
 
 /// What `rax` says in the core of a thread that waits in a call: as on Linux, that it is to be made again
 /// (`-ERESTARTSYS`).
-const IN_CALL: u64 = -512_i64 as u64;
+pub(crate) const IN_CALL: u64 = -512_i64 as u64;
+
+/// What `orig_rax` says of a thread that is in no call.
+pub(crate) const NO_CALL: u64 = u64::MAX;
 
 /// All of them. Those of a thread follow its status.
 pub(super) fn all(snapshot: &Snapshot) -> Vec<u8> {
@@ -42,7 +45,7 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<u8> {
             note(&mut notes, CORE, kind::AUXV, &process.auxiliary);
             note(&mut notes, CORE, kind::FILE, &files(process, areas));
         }
-        if let Some(legacy) = legacy(&thread.vector) {
+        if let Some(legacy) = spelled_out(&thread.vector) {
             note(&mut notes, CORE, kind::FPREGSET, &legacy);
             note(&mut notes, LINUX, kind::X86_XSTATE, &vector(&thread.vector, process.components));
         }
@@ -82,7 +85,7 @@ fn registers(thread: &HeldThread) -> [u64; 27] {
     let of: [u64; REGISTERS] = thread.registers;
     let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15, rip, flags, fs_base, gs_base] =
         of;
-    let (rax, call) = if thread.in_call { (IN_CALL, rax) } else { (rax, u64::MAX) };
+    let (rax, call) = if thread.in_call { (IN_CALL, rax) } else { (rax, NO_CALL) };
     [
         r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, call, rip, CODE, flags, rsp, DATA,
         fs_base, gs_base, 0, 0, 0, 0,
@@ -129,7 +132,7 @@ fn files(process: &HeldProcess, areas: &[MappedArea]) -> Vec<u8> {
 
 /// The x87 and SSE registers (`user_fpregs_struct`), spelled out where they are as at reset. None, if there are too few
 /// bytes to be those of a processor.
-fn legacy(vector: &[u8]) -> Option<[u8; LEGACY_BYTES]> {
+pub(crate) fn spelled_out(vector: &[u8]) -> Option<[u8; LEGACY_BYTES]> {
     const X87: u8 = 1;
     const SSE: u8 = 2;
     let mut bytes: [u8; LEGACY_BYTES] = *vector.first_chunk()?;
@@ -159,7 +162,7 @@ fn vector(vector: &[u8], components: u64) -> Vec<u8> {
 mod tests {
     use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea, Shows};
 
-    use super::{about, all, files, legacy, registers, status};
+    use super::{about, all, files, registers, spelled_out, status};
     use crate::core::Snapshot;
 
     fn thread(in_call: bool) -> HeldThread {
@@ -202,11 +205,11 @@ mod tests {
     fn registers_at_reset_are_spelled_out_and_nothing_is_said_of_none() {
         let mut vector = vec![0xee; 832];
         vector[512] = 0;
-        let bytes = legacy(&vector).expect("enough bytes");
+        let bytes = spelled_out(&vector).expect("enough bytes");
         assert_eq!((&bytes[..3], bytes[24], bytes[32], bytes[160], bytes[416]), (&[0x7f, 3, 0][..], 0xee, 0, 0, 0xee));
         vector[512] = 3;
-        assert_eq!(legacy(&vector).expect("enough bytes")[..], vector[..512]);
-        assert_eq!(legacy(&vector[..512]), None);
+        assert_eq!(spelled_out(&vector).expect("enough bytes")[..], vector[..512]);
+        assert_eq!(spelled_out(&vector[..512]), None);
         let threads = vec![HeldThread { vector: Vec::new().into(), ..thread(false) }; 2];
         let one = all(&Snapshot { threads: threads[..1].to_vec(), ..Snapshot::default() }).len();
         let two = all(&Snapshot { threads, ..Snapshot::default() }).len();

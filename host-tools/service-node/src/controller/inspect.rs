@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::inspect::held::NotTold;
-use coppice_protocol::inspect::{self, Inspect, Inspected, Question};
+use coppice_protocol::inspect::{self, Inspect, Inspected, Query};
 use coppice_protocol::pset::ToPset;
 
 use super::requests::{Answer, Refused, reply};
@@ -90,20 +90,15 @@ fn refused(job: JobId, rank: Rank, node: NodeId, reason: NotTold) -> Refused {
         NotTold::NotHeld => Refused::conflict(&format!("{who} was not looked at for too long, and goes on; try again")),
         NotTold::Ending => Refused::conflict(&format!("{who} has come to its end")),
         NotTold::Late(why) => Refused::conflict(&format!("{who} cannot be looked at now: {why}; try again")),
+        NotTold::Taken => Refused::conflict(&format!("somebody else looks at {who}; try again when that is over")),
+        NotTold::Refused => Refused::conflict(&format!("{who} cannot be changed like that")),
         NotTold::NoMemory => Refused::conflict(&format!("node {node} has no memory left to look at {who}")),
     }
 }
 
 impl<P: Plant> Controller<P> {
     /// Asks the node of a rank something about it.
-    pub(super) fn inspect(
-        &mut self,
-        job: JobId,
-        rank: Rank,
-        question: Question,
-        answer: Answer<inspect::Answer>,
-        now: Now,
-    ) {
+    pub(super) fn inspect(&mut self, job: JobId, rank: Rank, query: Query, answer: Answer<inspect::Answer>, now: Now) {
         let node = match self.check_inspection(job, rank) {
             Ok(node) => node,
             Err(refused) => return reply(answer, Err(refused)),
@@ -111,7 +106,7 @@ impl<P: Plant> Controller<P> {
         let Some(pset) = self.nodes.get(node).map(|node| node.pset) else { return };
         self.inspections.last += 1;
         let request = self.inspections.last;
-        self.plant.tell(pset, &ToPset::Inspect { node, inspect: Inspect { request, job, rank, question } });
+        self.plant.tell(pset, &ToPset::Inspect { node, inspect: Inspect { request, job, rank, query } });
         self.inspections.waiting.insert(request, Waiting { answer, job, rank, node, since: now.instant });
     }
 

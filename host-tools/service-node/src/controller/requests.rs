@@ -14,7 +14,7 @@ use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::SIGNAL_MAX;
 use coppice_api::stream::StagingProgress;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
-use coppice_protocol::inspect::{self, Question};
+use coppice_protocol::inspect::{self, Query};
 use coppice_protocol::pset::ToPset;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -122,7 +122,7 @@ pub enum Request {
     /// Trace a rank of a job, or all, from now on, if nobody does.
     Trace(JobId, Option<Rank>, Answer<Pieces>),
     /// Ask something about a rank.
-    Inspect(JobId, Rank, Question, Answer<inspect::Answer>),
+    Inspect(JobId, Rank, Query, Answer<inspect::Answer>),
     /// The tracer of a job took that many bytes that came from an I/O node.
     TraceTaken(JobId, PsetId, usize),
     /// The tracer of a job is gone.
@@ -190,7 +190,7 @@ impl<P: Plant> Controller<P> {
             Request::Log(job, answer) => reply(answer, self.kept_log(job)),
             Request::Wait(job, answer) => self.wait(job, answer),
             Request::Trace(job, rank, answer) => self.trace(job, rank, answer),
-            Request::Inspect(job, rank, question, answer) => self.inspect(job, rank, question, answer, now),
+            Request::Inspect(job, rank, query, answer) => self.inspect(job, rank, query, answer, now),
             Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
             Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),

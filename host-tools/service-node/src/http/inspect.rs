@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Query as Parameters, State};
 use coppice_api::inspect::{ObjectsQuery, ObjectsView};
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::inspect::{Answer, Question};
+use coppice_protocol::inspect::{Answer, Query, Question};
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
@@ -14,10 +14,11 @@ use crate::controller::{Refused, Request};
 pub(super) async fn objects(
     State(api): State<Api>,
     Number((job, rank)): Number<(u64, u32)>,
-    Query(query): Query<ObjectsQuery>,
+    Parameters(parameters): Parameters<ObjectsQuery>,
 ) -> Answered<ObjectsView> {
-    let question = Question::Objects { from: query.from };
-    let answered = api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), question, answer)).await?;
+    // It needs no hold.
+    let query = Query { by: 0, question: Question::Objects { from: parameters.from } };
+    let answered = api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), query, answer)).await?;
     answer(match answered {
         Answer::Objects { objects, next } => {
             Ok(ObjectsView { objects: objects.into_iter().map(Into::into).collect(), next })
@@ -30,8 +31,8 @@ pub(super) async fn objects(
 pub(super) async fn question(
     State(api): State<Api>,
     Number((job, rank)): Number<(u64, u32)>,
-    question: Result<Json<Question>, JsonRejection>,
+    query: Result<Json<Query>, JsonRejection>,
 ) -> Answered<Answer> {
-    let Json(question) = question.map_err(|error| Refused::bad(error.body_text()))?;
-    answer(api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), question, answer)).await)
+    let Json(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    answer(api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), query, answer)).await)
 }

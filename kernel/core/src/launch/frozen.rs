@@ -41,6 +41,10 @@ pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
     }
     loop {
         executor::sleep(u64::from_le_bytes(random::bytes()) % (2 * every_ns)).await;
+        // Somebody looks at it as it is.
+        if process.is_leased() {
+            continue;
+        }
         let held = process.hold();
         if held.settled(executor::now_ns().saturating_add(HOLD_NS_MAX)).await.is_err() {
             continue;

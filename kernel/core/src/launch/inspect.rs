@@ -1,5 +1,6 @@
 //! Questions about a rank that runs here.
 
+mod debug;
 mod held;
 #[cfg(test)]
 mod tests;
@@ -16,19 +17,19 @@ use crate::process::{JobsOnNode, Process};
 /// Answers a question, within [`INSPECT_NS_MAX`].
 pub(super) async fn answer(jobs: Arc<JobsOnNode>, inspect: Inspect) -> Answer {
     let Some(process) = find(&jobs, &inspect) else { return Answer::NotHere };
-    match inspect.question {
+    match inspect.query.question {
         Question::Objects { from } => {
             let (objects, next) = process.files.lock().told(from);
             Answer::Objects { objects, next }
         }
         Question::Release => {
-            process.end_lease();
+            process.end_lease(inspect.query.by);
             Answer::Released
         }
-        question => {
+        _ => {
             let deadline_ns = executor::now_ns().saturating_add(INSPECT_NS_MAX);
             // Nothing of a process that has come to its end is to be kept for it.
-            match executor::race(held::answer(&process, question, deadline_ns), process.ending()).await {
+            match executor::race(held::answer(&process, &inspect.query, deadline_ns), process.ending()).await {
                 Either::First(told) => told.unwrap_or_else(Answer::NotTold),
                 Either::Second(()) => Answer::NotTold(NotTold::Ending),
             }

@@ -165,7 +165,7 @@ impl AddressSpace {
 
     /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside,
     /// unless there is no memory for both: then it becomes the program's own.
-    fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
+    pub(super) fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
         let Some(mapped) = self.table.lookup(page) else {
             return Ok(());
         };

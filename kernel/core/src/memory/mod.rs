@@ -31,6 +31,7 @@ mod limit;
 pub mod limits;
 mod map;
 mod peek;
+mod poke;
 mod protect;
 mod reaper;
 mod record;

@@ -19,6 +19,7 @@ use coppice_hal::user::{Registers, UserThread};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::debugger::Debugger;
 use super::lease::Lease;
 use super::threads::Threads;
 use super::{Process, ThreadState};
@@ -89,20 +90,52 @@ pub(crate) struct Hold {
     pub(super) holders: AtomicU32,
     /// Of those who look at it from outside.
     pub(super) lease: Lease,
+    /// One of them may be a debugger.
+    pub(crate) debugger: Debugger,
+    /// The thread that is not held when all others are, or [`NO_THREAD`].
+    exempt: AtomicU32,
     /// Told when a thread is held or gone, and when the last holder lets go.
     pub(super) changed: WaitQueue,
 }
 
+/// No thread has this id.
+const NO_THREAD: u32 = 0;
+
 impl Hold {
     /// Nobody.
-    pub(crate) const fn new() -> Self {
-        Self { holders: AtomicU32::new(0), lease: Lease::new(), changed: WaitQueue::new() }
+    pub(crate) fn new() -> Self {
+        Self {
+            holders: AtomicU32::new(0),
+            lease: Lease::new(),
+            debugger: Debugger::none(),
+            exempt: AtomicU32::new(NO_THREAD),
+            changed: WaitQueue::new(),
+        }
     }
 
     /// Whether threads are to be held.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
         self.holders.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether this one is.
+    #[inline]
+    pub(crate) fn is_asked_of(&self, tid: u32) -> bool {
+        self.is_asked() && self.exempt.load(Ordering::Acquire) != tid
+    }
+
+    /// This one is not, when all others are; or there is none such.
+    pub(super) fn exempt(&self, tid: Option<u32>) {
+        self.exempt.store(tid.unwrap_or(NO_THREAD), Ordering::Release);
+        if tid.is_some() {
+            self.changed.wake_all();
+        }
+    }
+
+    /// Whether there is one such.
+    pub(super) fn has_exempt(&self) -> bool {
+        self.exempt.load(Ordering::Acquire) != NO_THREAD
     }
 
     /// A thread is held, or gone.
@@ -119,9 +152,9 @@ impl Hold {
         }
     }
 
-    /// Waits until nobody holds the threads.
-    pub(crate) async fn over(&self) {
-        self.changed.wait_until(|| (!self.is_asked()).then_some(())).await;
+    /// Waits until nobody holds this thread.
+    pub(crate) async fn over(&self, tid: u32) {
+        self.changed.wait_until(|| (!self.is_asked_of(tid)).then_some(())).await;
     }
 }
 

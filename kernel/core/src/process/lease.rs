@@ -1,21 +1,40 @@
 //! A hold for somebody who looks at a process from outside, question by question, and may be gone before he lets go: it
-//! is over a while after the last question ([`LEASE_NS`]), whatever became of him.
+//! is over a while after the last question ([`LEASE_NS`]), whatever became of him. One at a time may; whoever debugs
+//! the process has it also while its threads go on.
 //!
 //! A task keeps it, and with it the process's threads, but not the process: that comes to its end as if nobody looked.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 
-use coppice_protocol::inspect::held::LEASE_NS;
+use coppice_protocol::inspect::held::{LEASE_NS, NotTold};
 
 use super::Process;
 use super::hold::NotHeld;
 use super::threads::Threads;
-use crate::executor::{self, TooManyTasks};
+use crate::executor;
+use crate::limits::HOLD_NS_MAX;
 use crate::sync::atomic::Ordering;
 use crate::sync::{LockLevel, Mutex};
 
-/// Until when the process is held, ns of the monotonic clock, if a task keeps the hold. 0: it is to let go.
-pub(super) struct Lease(Mutex<Option<u64>>);
+/// Who has the process, if a task keeps that.
+pub(super) struct Lease(Mutex<Option<Leased>>);
+
+/// Who has it.
+#[derive(Clone, Copy)]
+struct Leased {
+    /// His number. `None`: nobody looks any more, and the process is not what it was yet.
+    by: Option<u64>,
+    /// Until when, ns of the monotonic clock. 0: not any more.
+    until_ns: u64,
+    /// The threads are held for him.
+    holds: bool,
+}
+
+impl Leased {
+    fn is_over(&self) -> bool {
+        self.until_ns <= executor::now_ns()
+    }
+}
 
 impl Lease {
     /// None.
@@ -25,74 +44,183 @@ impl Lease {
 
     /// Whether it ends before this.
     fn ends_before(&self, until_ns: u64) -> bool {
-        self.0.lock().is_none_or(|lease_ns| lease_ns < until_ns)
+        self.0.lock().is_none_or(|leased| leased.until_ns < until_ns)
     }
 }
 
-/// A hold that a task keeps.
-struct Kept(Arc<Threads>);
+/// The instruction `int3`.
+pub(crate) const BREAKPOINT: u8 = 0xcc;
+
+/// What a task keeps.
+struct Kept {
+    process: Weak<Process>,
+    threads: Arc<Threads>,
+    is_over: bool,
+}
 
 impl Kept {
     /// Until when it is to be kept; `None`: no longer, and nobody can renew it any more.
-    fn until(&self) -> Option<u64> {
-        let mut lease = self.0.hold.lease.0.lock();
-        let is_over = self.0.is_ending() || lease.is_none_or(|until_ns| until_ns <= executor::now_ns());
-        if is_over {
-            *lease = None;
+    fn until(&mut self) -> Option<u64> {
+        let mut lease = self.threads.hold.lease.0.lock();
+        match *lease {
+            Some(leased) if !self.threads.is_ending() && !leased.is_over() => Some(leased.until_ns),
+            _ => {
+                let holds = lease.is_some_and(|leased| leased.holds);
+                *lease = Some(Leased { by: None, until_ns: u64::MAX, holds });
+                None
+            }
         }
-        *lease
     }
 
-    async fn run_out(self) {
+    async fn run_out(mut self) {
         while let Some(until_ns) = self.until() {
-            let hold = &self.0.hold;
-            let is_over = || (self.0.is_ending() || hold.lease.ends_before(until_ns)).then_some(());
+            let hold = &self.threads.hold;
+            let is_over = || (self.threads.is_ending() || hold.lease.ends_before(until_ns)).then_some(());
             // It may have been renewed meanwhile.
             let _ = executor::timeout_at(until_ns, hold.changed.wait_until(is_over)).await;
+        }
+        if let Some(process) = self.process.upgrade()
+            && self.threads.hold.debugger.first_planted().is_some()
+        {
+            let gone = self.threads.is_ending();
+            if !gone {
+                process.lease_holds();
+                let deadline_ns = executor::now_ns().saturating_add(HOLD_NS_MAX);
+                // If some are not held in time, they are not in their program.
+                let _ = self.threads.settled(deadline_ns).await;
+                process.unplant();
+            }
+        }
+        let over = self.threads.hold.lease.0.lock().take();
+        self.end(over);
+    }
+
+    fn end(&mut self, over: Option<Leased>) {
+        self.is_over = true;
+        let hold = &self.threads.hold;
+        hold.debugger.leave();
+        hold.exempt(None);
+        if over.is_some_and(|leased| leased.holds) {
+            hold.let_go();
+        } else {
+            // They are to forget what they were to stop for.
+            self.threads.all().iter().for_each(|thread| thread.call_attention());
         }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.0.hold.let_go();
+        if !self.is_over {
+            let over = self.threads.hold.lease.0.lock().take();
+            self.end(over);
+        }
     }
 }
 
 impl Process {
-    /// Has its threads held for [`LEASE_NS`] from now on.
+    /// Has its threads held for `by` for [`LEASE_NS`] from now on.
     ///
     /// # Errors
-    /// [`TooManyTasks`]: there is nobody who would let go.
-    pub(crate) fn lease(&self) -> Result<(), TooManyTasks> {
+    /// [`NotTold::Taken`]: somebody else has it; [`NotTold::Busy`]: there is no task for it.
+    pub(crate) fn lease(self: &Arc<Self>, by: u64) -> Result<(), NotTold> {
         let hold = &self.threads.hold;
-        let before = hold.lease.0.lock().replace(executor::now_ns().saturating_add(LEASE_NS));
-        if before.is_some() {
-            return Ok(());
+        let until_ns = executor::now_ns().saturating_add(LEASE_NS);
+        let before = {
+            let mut lease = hold.lease.0.lock();
+            let before = *lease;
+            if before.is_some_and(|leased| leased.by != Some(by) && !leased.is_over()) {
+                return Err(NotTold::Taken);
+            }
+            *lease = Some(Leased { by: Some(by), until_ns, holds: true });
+            before
+        };
+        if before.is_some_and(|leased| leased.is_over()) {
+            hold.debugger.leave();
         }
-        hold.holders.fetch_add(1, Ordering::AcqRel);
-        let kept = Kept(Arc::clone(&self.threads));
+        hold.exempt(None);
+        if !before.is_some_and(|leased| leased.holds) {
+            hold.holders.fetch_add(1, Ordering::AcqRel);
+        }
+        let kept = before.is_none().then(|| Kept {
+            process: Arc::downgrade(self),
+            threads: Arc::clone(&self.threads),
+            is_over: false,
+        });
         self.call_all();
-        executor::spawn(kept.run_out()).map(drop).inspect_err(|_| *hold.lease.0.lock() = None)
+        match kept {
+            Some(kept) => executor::spawn(kept.run_out()).map(drop).map_err(|_| NotTold::Busy),
+            None => Ok(()),
+        }
     }
 
-    /// Has them held for as long anew. Returns whether they still were.
-    pub(crate) fn renew_lease(&self) -> bool {
-        let now_ns = executor::now_ns();
+    /// Has it for as long anew. Returns whether its threads are held.
+    ///
+    /// # Errors
+    /// [`NotTold::NotHeld`]: this one has it not, or not any more.
+    pub(crate) fn renew_lease(&self, by: u64) -> Result<bool, NotTold> {
         let mut lease = self.threads.hold.lease.0.lock();
-        let is_held = lease.is_some_and(|until_ns| until_ns > now_ns);
+        let is_his = |leased: &&mut Leased| leased.by == Some(by) && !leased.is_over();
+        let leased = lease.as_mut().filter(is_his).ok_or(NotTold::NotHeld)?;
+        leased.until_ns = executor::now_ns().saturating_add(LEASE_NS);
+        Ok(leased.holds && !self.threads.hold.has_exempt())
+    }
+
+    /// Nobody of this number looks any more.
+    pub(crate) fn end_lease(&self, by: u64) {
+        if let Some(leased) = self.threads.hold.lease.0.lock().as_mut().filter(|leased| leased.by == Some(by)) {
+            leased.until_ns = 0;
+        }
+        self.threads.hold.changed.wake_all();
+    }
+
+    /// Whether somebody looks, or debugs.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.threads.hold.lease.0.lock().is_some()
+    }
+
+    /// All threads go on, or only this one, while whoever looks goes on looking. Not so, if they are not held for him.
+    pub(super) fn lease_lets_go(&self, only: Option<u32>) -> bool {
+        let hold = &self.threads.hold;
+        let is_held = match hold.lease.0.lock().as_mut().filter(|leased| leased.holds && !leased.is_over()) {
+            Some(leased) => {
+                leased.holds = only.is_some();
+                true
+            }
+            None => false,
+        };
         if is_held {
-            *lease = Some(now_ns.saturating_add(LEASE_NS));
+            hold.exempt(only);
+            if only.is_none() {
+                hold.let_go();
+            }
         }
         is_held
     }
 
-    /// They need not be held any more for whoever looked.
-    pub(crate) fn end_lease(&self) {
-        if let Some(until_ns) = self.threads.hold.lease.0.lock().as_mut() {
-            *until_ns = 0;
+    /// All threads are held for whoever looks.
+    pub(super) fn lease_holds(&self) {
+        let hold = &self.threads.hold;
+        let begins = match hold.lease.0.lock().as_mut() {
+            Some(leased) => !core::mem::replace(&mut leased.holds, true),
+            // He has just gone.
+            None => return,
+        };
+        if begins {
+            hold.holders.fetch_add(1, Ordering::AcqRel);
         }
-        self.threads.hold.changed.wake_all();
+        hold.exempt(None);
+        self.call_all();
+    }
+
+    /// Makes the instructions what they were that a debugger has planted. The threads are held.
+    pub(crate) fn unplant(&self) {
+        let debugger = &self.threads.hold.debugger;
+        while let Some((at, began)) = debugger.first_planted() {
+            // Where the page is gone, it comes as it was; where the program has written, that stays.
+            let _ = self.space.lock().exchange(at, began, |byte| byte == BREAKPOINT);
+            debugger.is_unplanted(at);
+        }
     }
 
     /// Waits until all threads are held that are to be, or the monotonic clock shows `deadline_ns`.
@@ -103,7 +231,7 @@ impl Process {
         self.threads.settled(deadline_ns).await
     }
 
-    /// Waits until the process is at its end, for somebody who holds it.
+    /// Waits until the process is at its end, for somebody who looks at it.
     pub(crate) async fn ending(&self) {
         self.threads.hold.changed.wait_until(|| self.threads.is_ending().then_some(())).await;
     }

@@ -168,6 +168,11 @@ impl ThreadState {
         self.image.lock().as_deref().map(look)
     }
 
+    /// Changes what it is, if it is held.
+    pub(crate) fn change_image<R>(&self, change: impl FnOnce(&mut ThreadImage) -> R) -> Option<R> {
+        self.image.lock().as_deref_mut().map(change)
+    }
+
     /// Whether it is held.
     pub(crate) fn is_held(&self) -> bool {
         self.image.lock().is_some()

@@ -201,7 +201,7 @@ async fn copy(
             output.set_offset(target + done);
         }
         caller.completed(done);
-        if written < read && caller.process.threads.hold.is_asked() {
+        if written < read && caller.process.threads.hold.is_asked_of(caller.thread.tid) {
             return Err(Failure::Held);
         }
         let wanted = BULK_BYTES_MAX as u64;

@@ -36,24 +36,31 @@ impl Thread {
         let position = self.held_at.take().unwrap_or(Position::Program);
         // What came while it was held, or data, is to be looked at.
         self.state.leave_attention();
-        if !self.process.threads.hold.is_asked() {
+        if !self.process.threads.hold.is_asked_of(self.state.tid) {
             return position;
         }
         // It lies where it lies; if the thread ends here, it gets up.
-        let process = Arc::clone(&self.process);
+        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
         let asleep = matches!(position, Position::Asleep { .. });
-        let lying = asleep.then(|| Lying(Some(process.job.futexes.asleep(&self.state.sleeper)), &process.threads));
+        let lying = asleep.then(|| Lying(Some(process.job.futexes.asleep(&state.sleeper)), &process.threads));
         let shown = self.on_own_clock(position);
+        self.end_step();
         self.state.show(ThreadImage::of(&mut self.user, shown));
         self.process.threads.hold.tell();
-        self.process.threads.hold.over().await;
-        // Nobody else takes it.
-        if let Some(lying) = lying {
+        self.process.threads.hold.over(self.state.tid).await;
+        let image = self.state.take_image();
+        // Nobody else takes it, unless a debugger has the thread go elsewhere: then it gets up.
+        if let Some(lying) = lying
+            && image.as_ref().is_none_or(|image| matches!(image.position, Position::Asleep { .. }))
+        {
             lying.stay();
         }
-        let Some(image) = self.state.take_image() else { return position };
+        let Some(image) = image else { return position };
         // What was refused stays as it was: who changed the image has been told.
         let _ = image.apply(&mut self.user);
+        if self.process.threads.hold.debugger.is_there() {
+            self.follow_debugger();
+        }
         self.on_node_clock(image.position)
     }
 

@@ -35,6 +35,9 @@ pub(super) fn page_fault(address: u64, access: Access, present: bool) -> FaultCo
 impl Thread {
     /// What the thread has to do because of its signals before it goes on.
     pub(super) fn next_signal(&mut self) -> Option<Wait> {
+        if self.signal_waits() {
+            return None;
+        }
         let next = self.process.signals.lock().next(self.state.tid);
         match next {
             Next::Handler(delivery) => {
@@ -66,7 +69,7 @@ impl Thread {
     /// Waits until the process is no longer stopped.
     pub(super) async fn wait_until_continued(&mut self) -> Option<Over> {
         let hold = &self.process.threads.hold;
-        let is_stopped = || !hold.is_asked() && self.process.signals.lock().is_stopped();
+        let is_stopped = || !hold.is_asked_of(self.state.tid) && self.process.signals.lock().is_stopped();
         poll_fn(|_| if is_stopped() { Poll::Pending } else { Poll::Ready(()) }).await;
         None
     }
@@ -170,6 +173,9 @@ impl Thread {
 
     /// The program touched memory that it may not touch so; `error` says why the page could not be had, if it exists.
     pub(super) fn bad_touch(&mut self, signal: memory::Signal, error: Option<Errno>, context: FaultContext) -> Wait {
+        if self.stops_for_fault(signal.number.into()) {
+            return Wait::Turn;
+        }
         let info = SignalInfo::fault(signal.number.into(), signal.code, signal.address);
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
@@ -180,6 +186,9 @@ impl Thread {
 
     /// The program did what the processor does not do.
     pub(super) fn exception(&mut self, vector: u8, error: u64) -> Wait {
+        if let Some(wait) = self.exception_of_debugger(vector, error) {
+            return wait;
+        }
         let (vector, error) = if self.is_at_int1(vector) {
             self.user.regs.rip += 1;
             (vector::DEBUG, 0)
@@ -187,6 +196,9 @@ impl Thread {
             (vector, error)
         };
         let (info, context) = crate::process::fault::explain(vector, error, &mut self.user);
+        if self.stops_for_fault(info.signal) {
+            return Wait::Turn;
+        }
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
             Some(delivery) => Wait::Handler(Box::new(delivery)),

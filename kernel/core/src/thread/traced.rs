@@ -47,7 +47,7 @@ impl Thread {
     /// As [`Self::until_waiting`], for a thread that is traced.
     pub(super) fn until_waiting_traced(&mut self) -> Wait {
         loop {
-            if !self.say_what_came_of_it() && !self.process.threads.hold.is_asked() {
+            if !self.say_what_came_of_it() && !self.process.threads.hold.is_asked_of(self.state.tid) {
                 return Wait::Traced;
             }
             if executor::others_are_ready() {
@@ -130,8 +130,8 @@ impl Thread {
     pub(super) async fn say_what_is_left(&mut self) {
         let Some(tracing) = &mut self.tracing else { return };
         let Some(record) = tracing.left.take() else { return };
-        let hold = &self.process.threads.hold;
-        if !self.process.trace.accept(&record, || hold.is_asked()).await {
+        let (hold, tid) = (&self.process.threads.hold, self.state.tid);
+        if !self.process.trace.accept(&record, || hold.is_asked_of(tid)).await {
             tracing.left = Some(record);
         }
     }

@@ -2,8 +2,10 @@
 
 use core::net::Ipv4Addr;
 
+use coppice_protocol::inspect::debug::{BREAKPOINTS, BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows};
-use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, PairKind, Question, What};
+use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, PairKind, Query, Question, What};
+use proptest::array;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -12,11 +14,11 @@ use proptest::sample::select;
 use super::{bytes, job, rank};
 
 pub(super) fn inspect() -> impl Strategy<Value = Inspect> {
-    (any::<u64>(), job(), rank(), question()).prop_map(|(request, job, rank, question)| Inspect {
+    (any::<(u64, u64)>(), job(), rank(), question()).prop_map(|((request, by), job, rank, question)| Inspect {
         request,
         job,
         rank,
-        question,
+        query: Query { by, question },
     })
 }
 
@@ -28,7 +30,43 @@ fn question() -> impl Strategy<Value = Question> {
         any::<u64>().prop_map(|from| Question::Areas { from }),
         any::<(u64, u64)>().prop_map(|(address, length)| Question::Memory { address, length }),
         Just(Question::Release),
+        (any::<u64>(), bytes()).prop_map(|(address, bytes)| Question::Write { address, bytes }),
+        set_thread().prop_map(Question::Set),
+        go().prop_map(Question::Go),
+        Just(Question::Await),
     ]
+}
+
+fn set_thread() -> impl Strategy<Value = SetThread> {
+    (any::<(u32, bool)>(), any::<[u64; REGISTERS]>(), bytes())
+        .prop_map(|((tid, in_call), registers, vector)| SetThread { tid, registers, in_call, vector })
+}
+
+fn break_at() -> impl Strategy<Value = BreakAt> {
+    let kinds = select(vec![BreakOn::Execute, BreakOn::Write, BreakOn::Access]);
+    (any::<(u64, u8)>(), kinds).prop_map(|((address, length), on)| BreakAt { address, on, length })
+}
+
+fn go() -> impl Strategy<Value = Go> {
+    let threads = any::<(Option<u32>, Option<u32>, Option<u32>)>();
+    let breakpoints = array::uniform::<_, BREAKPOINTS>(option::of(break_at()));
+    (threads, breakpoints, vec(any::<u64>(), 0..5)).prop_map(|((only, step, signal), breakpoints, planted)| Go {
+        only,
+        step,
+        signal,
+        breakpoints,
+        planted,
+    })
+}
+
+fn stop() -> impl Strategy<Value = Stop> {
+    let why = prop_oneof![
+        any::<u8>().prop_map(Why::Signal),
+        Just(Why::Step),
+        Just(Why::Breakpoint),
+        break_at().prop_map(Why::Touched),
+    ];
+    (any::<u32>(), why).prop_map(|(tid, why)| Stop { tid, why })
 }
 
 fn name() -> impl Strategy<Value = (Ipv4Addr, u16)> {
@@ -101,6 +139,8 @@ fn not_told() -> impl Strategy<Value = NotTold> {
         Just(NotTold::Ending),
         ".{0,40}".prop_map(NotTold::Late),
         Just(NotTold::NoMemory),
+        Just(NotTold::Taken),
+        Just(NotTold::Refused),
     ]
 }
 
@@ -120,6 +160,9 @@ pub(super) fn inspected() -> impl Strategy<Value = Inspected> {
         areas,
         memory,
         Just(Answer::Released),
+        Just(Answer::Changed),
+        Just(Answer::Goes),
+        option::of(stop()).prop_map(Answer::Stopped),
     ];
     (any::<u64>(), answer).prop_map(|(request, answer)| Inspected { request, answer })
 }

@@ -5,14 +5,15 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::control::{ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::inspect::held::NotTold;
-use coppice_protocol::inspect::{Answer, Inspect, Inspected, Question};
+use coppice_protocol::inspect::{Answer, Inspect, Inspected, Query, Question};
 
 use super::{Stage, accept, expect, memory, ping, stage};
 use crate::executor::run_to_end;
 use crate::limits::INSPECTIONS_MAX;
 
 fn question(request: u64) -> ToNode {
-    ToNode::Inspect(Inspect { request, job: JobId(1), rank: Rank(0), question: Question::Hold })
+    let query = Query { by: 1, question: Question::Hold };
+    ToNode::Inspect(Inspect { request, job: JobId(1), rank: Rank(0), query })
 }
 
 fn told(request: u64, answer: Answer) -> ToIoNode {

@@ -2,19 +2,20 @@
 
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
 use coppice_hal::paging::Access;
-use coppice_hal::user::Registers;
 use coppice_hal::user::extended;
 use coppice_protocol::inspect::held::{
     ARGUMENT_BYTES_TOLD, ENTRY_BYTES, HeldProcess, HeldThread, LIST_BYTES_MAX, MEMORY_BYTES_MAX, MappedArea,
-    MemoryPart, NotTold, REGISTERS, Shows,
+    MemoryPart, NotTold, Shows,
 };
-use coppice_protocol::inspect::{Answer, PATH_BYTES_TOLD, Question};
+use coppice_protocol::inspect::{Answer, PATH_BYTES_TOLD, Query, Question};
 use coppice_protocol::text::ByteString;
 
+use super::debug;
 use crate::executor;
 use crate::files::{Object, OpenFile};
 use crate::memory::{FileSource, Peeked, Seen};
@@ -25,18 +26,29 @@ use crate::process::{Failure, Identity, Process, ThreadState};
 const PAGES_AT_ONCE: usize = 8;
 
 /// Answers a question about a process that is held, or is to be.
-pub(super) async fn answer(process: &Process, question: Question, deadline_ns: u64) -> Result<Answer, NotTold> {
-    match question {
-        Question::Hold => process.lease().map_err(|_| NotTold::Busy)?,
-        _ if process.renew_lease() => {}
-        _ => return Err(NotTold::NotHeld),
+pub(super) async fn answer(process: &Arc<Process>, query: &Query, deadline_ns: u64) -> Result<Answer, NotTold> {
+    let question = &query.question;
+    if matches!(question, Question::Hold) {
+        process.lease(query.by)?;
+    } else {
+        let is_held = process.renew_lease(query.by)?;
+        if matches!(question, Question::Await) {
+            return Ok(debug::stopped(process).await);
+        }
+        if !is_held {
+            return Err(NotTold::NotHeld);
+        }
     }
     process.settled(deadline_ns).await.map_err(not_told)?;
+    process.unplant();
     match question {
-        Question::Threads { from } => threads(process, from),
-        Question::Areas { from } => Ok(areas(process, from)),
-        Question::Memory { address, length } => memory(process, address, length, deadline_ns).await,
-        Question::Hold | Question::Objects { .. } | Question::Release => {
+        Question::Threads { from } => threads(process, *from),
+        Question::Areas { from } => Ok(areas(process, *from)),
+        Question::Memory { address, length } => memory(process, *address, *length, deadline_ns).await,
+        Question::Write { address, bytes } => debug::write(process, *address, bytes, deadline_ns).await,
+        Question::Set(set) => debug::set(process, set),
+        Question::Go(go) => debug::go(process, go, deadline_ns).await,
+        Question::Hold | Question::Objects { .. } | Question::Release | Question::Await => {
             // What was being changed when the threads were held is to be seen as changed.
             process.after_change().await;
             Ok(Answer::Held(who(process)))
@@ -115,18 +127,10 @@ fn of_thread(thread: &ThreadState, image: &ThreadImage) -> HeldThread {
     HeldThread {
         tid: thread.tid,
         cpu_ns: thread.clock.ns(),
-        registers: in_order(&image.registers),
+        registers: image.registers.words(),
         in_call: image.position != Position::Program,
         vector: image.vector.as_slice().into(),
     }
-}
-
-/// In the order of [`HeldThread::registers`].
-fn in_order(of: &Registers) -> [u64; REGISTERS] {
-    [
-        of.rax, of.rbx, of.rcx, of.rdx, of.rsi, of.rdi, of.rbp, of.rsp, of.r8, of.r9, of.r10, of.r11, of.r12, of.r13,
-        of.r14, of.r15, of.rip, of.rflags, of.fs_base, of.gs_base,
-    ]
 }
 
 fn areas(process: &Process, from: u64) -> Answer {

@@ -1,15 +1,19 @@
 //! What is told of a process that is held, and that it goes on.
 
 use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use coppice_protocol::inspect::held::{HeldThread, LEASE_NS, MemoryPart, NotTold, Shows};
-use coppice_protocol::inspect::{Answer, Question};
+use coppice_protocol::inspect::debug::{AWAIT_NS, BreakAt, BreakOn, Go, PLANTED_MAX, SetThread};
+use coppice_protocol::inspect::held::{HeldThread, LEASE_NS, MEMORY_BYTES_MAX, MemoryPart, NotTold, REGISTERS, Shows};
+use coppice_protocol::inspect::{Answer, Query, Question};
 use coppice_protocol::syscalls as nr;
 
 use super::held;
 use crate::abi::time::timespec;
 use crate::executor::{self, TaskHandle};
 use crate::limits::INSPECT_NS_MAX;
+use crate::process::lease::BREAKPOINT;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, idle};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -27,9 +31,15 @@ fn sleeps() -> (Bench, TaskHandle) {
 }
 
 fn ask(bench: &Bench, question: Question) -> Result<Answer, NotTold> {
+    ask_as(1, bench, question)
+}
+
+/// The same as somebody else.
+fn ask_as(by: u64, bench: &Bench, question: Question) -> Result<Answer, NotTold> {
+    let query = Query { by, question };
     let process = Arc::clone(&bench.process);
     let deadline_ns = executor::now_ns() + INSPECT_NS_MAX;
-    executor::run_to_end(async move { held::answer(&process, question, deadline_ns).await }).expect("a deadline")
+    executor::run_to_end(async move { held::answer(&process, &query, deadline_ns).await }).expect("a deadline")
 }
 
 fn pass(duration_ns: u64) {
@@ -84,27 +94,128 @@ fn it_goes_on_when_nobody_asks_or_it_is_told_to() {
     let (bench, _sleeping) = sleeps();
     let areas = Question::Areas { from: 0 };
     let is_held = || bench.process.threads.hold.is_asked();
-    assert_eq!(ask(&bench, areas), Err(NotTold::NotHeld));
+    assert_eq!(ask(&bench, areas.clone()), Err(NotTold::NotHeld));
     assert!(ask(&bench, Question::Hold).is_ok() && is_held());
     // Each question has it held for as long anew.
     for _ in 0..3 {
         pass(LEASE_NS - 1_000_000);
-        assert!(ask(&bench, areas).is_ok() && is_held());
+        assert!(ask(&bench, areas.clone()).is_ok() && is_held());
     }
     pass(LEASE_NS + 1);
     assert!(!is_held());
-    assert_eq!(ask(&bench, areas), Err(NotTold::NotHeld));
+    assert_eq!(ask(&bench, areas.clone()), Err(NotTold::NotHeld));
     assert!(ask(&bench, Question::Hold).is_ok());
-    bench.process.end_lease();
-    assert_eq!(ask(&bench, areas), Err(NotTold::NotHeld));
+    bench.process.end_lease(1);
+    assert_eq!(ask(&bench, areas.clone()), Err(NotTold::NotHeld));
     pass(1);
     assert!(!is_held());
     // Let go and held at once: one hold, of which nothing is left when it is over.
     assert!(ask(&bench, Question::Hold).is_ok());
-    bench.process.end_lease();
-    assert!(ask(&bench, Question::Hold).is_ok() && ask(&bench, areas).is_ok());
+    bench.process.end_lease(1);
+    assert!(ask(&bench, Question::Hold).is_ok() && ask(&bench, areas.clone()).is_ok());
     pass(LEASE_NS + 1);
     assert!(!is_held());
+}
+
+#[test]
+fn only_who_has_it_held_is_told_of_it() {
+    let (bench, _sleeping) = sleeps();
+    let areas = || Question::Areas { from: 0 };
+    assert!(ask_as(1, &bench, Question::Hold).is_ok());
+    assert_eq!(ask_as(2, &bench, Question::Hold), Err(NotTold::Taken));
+    assert_eq!(ask_as(2, &bench, areas()), Err(NotTold::NotHeld));
+    bench.process.end_lease(2);
+    assert!(ask_as(1, &bench, areas()).is_ok(), "nobody else ends it");
+    // When it is over for the first, and another has it, the first is not told of that moment.
+    pass(LEASE_NS + 1);
+    assert!(ask_as(2, &bench, Question::Hold).is_ok());
+    assert_eq!(ask_as(1, &bench, areas()), Err(NotTold::NotHeld));
+    assert!(ask_as(2, &bench, areas()).is_ok());
+    bench.process.end_lease(2);
+    pass(1);
+    assert!(!bench.process.threads.hold.is_asked());
+}
+
+fn memory(bench: &Bench, address: u64, length: u64) -> Vec<u8> {
+    match ask(bench, Question::Memory { address, length }) {
+        Ok(Answer::Memory(MemoryPart { zeros, bytes })) => [vec![0; zeros as usize], bytes.to_vec()].concat(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn only_thread(bench: &Bench) -> HeldThread {
+    match ask(bench, Question::Threads { from: 0 }) {
+        Ok(Answer::Threads(threads, None)) => threads.into_iter().next().expect("one thread"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_held_process_is_changed_as_a_debugger_wants() {
+    let (bench, _sleeping) = sleeps();
+    let write = |address, bytes: &[u8]| Question::Write { address, bytes: bytes.into() };
+    assert_eq!(ask(&bench, write(MEMORY, b"x")), Err(NotTold::NotHeld));
+    assert!(ask(&bench, Question::Hold).is_ok());
+    // Over the end of a page, and of what is mapped.
+    assert_eq!(ask(&bench, write(MEMORY + 0x1ffe, b"abcd")), Ok(Answer::Changed));
+    assert_eq!(memory(&bench, MEMORY + 0x1ffd, 6), b"\0abcd\0");
+    assert_eq!(ask(&bench, write(MEMORY + MEMORY_BYTES - 1, b"xy")), Err(NotTold::Refused));
+    assert_eq!(ask(&bench, write(u64::MAX, b"xy")), Err(NotTold::Refused));
+    assert_eq!(ask(&bench, write(MEMORY, &vec![1; MEMORY_BYTES_MAX + 1])), Err(NotTold::Refused));
+    // Elsewhere than in its call, and back in that.
+    let HeldThread { tid, registers, vector, .. } = only_thread(&bench);
+    let elsewhere = SetThread { tid, registers: [7; REGISTERS], in_call: false, vector: vector.clone() };
+    assert_eq!(ask(&bench, Question::Set(elsewhere.clone())), Ok(Answer::Changed));
+    let now = only_thread(&bench);
+    assert_eq!((now.registers, now.in_call), ([7; REGISTERS], false));
+    let back = SetThread { tid, registers, in_call: true, vector: vector.clone() };
+    assert_eq!(ask(&bench, Question::Set(back.clone())), Ok(Answer::Changed));
+    assert_eq!(only_thread(&bench), HeldThread { cpu_ns: now.cpu_ns, tid, registers, in_call: true, vector });
+    // What no thread can be, and one that there is not.
+    for bad in [SetThread { vector: "x".into(), ..back.clone() }, SetThread { tid: tid + 1, ..back }] {
+        assert_eq!(ask(&bench, Question::Set(bad)), Err(NotTold::Refused));
+    }
+}
+
+#[test]
+fn breakpoints_are_in_the_program_only_while_it_goes_on() {
+    let (bench, _sleeping) = sleeps();
+    let (at, debugger) = (MEMORY + 0x3000, &bench.process.threads.hold.debugger);
+    bench.put(0x3000, &[0x90, BREAKPOINT]);
+    let go = || Question::Go(Go { planted: vec![at, at + 1], ..Go::default() });
+    assert_eq!(ask(&bench, go()), Err(NotTold::NotHeld));
+    for end in [Some(true), Some(false), None] {
+        assert!(ask(&bench, Question::Hold).is_ok());
+        assert_eq!(ask(&bench, go()), Ok(Answer::Goes));
+        assert_eq!(bench.get(0x3000, 2), [BREAKPOINT; 2]);
+        assert!(debugger.is_there());
+        // It does not stop. Who is at it keeps it so; who is not cannot look.
+        assert_eq!(ask(&bench, Question::Await), Ok(Answer::Stopped(None)));
+        assert_eq!(ask(&bench, Question::Areas { from: 0 }), Err(NotTold::NotHeld));
+        assert_eq!(ask_as(2, &bench, Question::Await), Err(NotTold::NotHeld));
+        match end {
+            // Held again, let go of, or nobody asks any more.
+            Some(true) => assert!(ask(&bench, Question::Hold).is_ok()),
+            Some(false) => bench.process.end_lease(1),
+            None => pass(LEASE_NS + 1),
+        }
+        pass(AWAIT_NS);
+        // The program's own one has stayed.
+        assert_eq!(bench.get(0x3000, 2), [0x90, BREAKPOINT]);
+        bench.process.end_lease(1);
+        pass(1);
+        assert!(!debugger.is_there() && !bench.process.threads.hold.is_asked());
+    }
+    // More than there may be, and where nothing is: none stays.
+    assert!(ask(&bench, Question::Hold).is_ok());
+    for planted in [vec![at; PLANTED_MAX + 1], vec![at, 0x10]] {
+        assert_eq!(ask(&bench, Question::Go(Go { planted, ..Go::default() })), Err(NotTold::Refused));
+        assert_eq!(bench.get(0x3000, 2), [0x90, BREAKPOINT]);
+    }
+    let odd = Some(BreakAt { address: at + 1, on: BreakOn::Write, length: 4 });
+    let refused = Go { planted: vec![at], breakpoints: [odd, None, None, None], ..Go::default() };
+    assert_eq!(ask(&bench, Question::Go(refused)), Err(NotTold::Refused));
+    assert_eq!(bench.get(0x3000, 2), [0x90, BREAKPOINT]);
 }
 
 #[test]

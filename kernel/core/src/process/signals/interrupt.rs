@@ -68,8 +68,14 @@ impl Caller<'_> {
             if !self.thread.has_attention() {
                 return Poll::Pending;
             }
-            if self.process.threads.hold.is_asked() {
+            if self.process.threads.hold.is_asked_of(self.thread.tid) {
                 return Poll::Ready(Failure::Held);
+            }
+            // A debugger is to hear of it first.
+            if self.process.threads.hold.debugger.is_there()
+                && self.process.signals.lock().upcoming(self.thread.tid).is_some()
+            {
+                return Poll::Ready(Failure::Interrupted(self.restart(patience)));
             }
             let next = self.process.signals.lock().interrupt(self.thread.tid);
             match next {

@@ -294,6 +294,24 @@ impl Signals {
         next
     }
 
+    /// The signal for which [`Self::next`] would have a handler run or end the process next, if there is one. Not
+    /// `SIGKILL`.
+    pub(crate) fn upcoming(&self, id: u32) -> Option<u32> {
+        let thread = self.threads.get(&id)?;
+        if let Some(taken) = &thread.taken {
+            return Some(taken.info.signal);
+        }
+        if self.stopped {
+            return None;
+        }
+        let unblocked = thread.blocked.or(thread.awaited).others();
+        let heeded = (1..=SIGNAL_MAX).filter(|signal| !self.is_ignored(*signal));
+        let heeded = heeded.fold(SignalSet::NONE, |set, signal| set.or(SignalSet::of(signal))).and(unblocked);
+        let first = thread.pending.set().and(heeded).first().or_else(|| self.shared.set().and(heeded).first())?;
+        let is_told = first != SIGKILL && (self.has_handler(first) || !SignalSet::STOPPING.contains(first));
+        is_told.then_some(first)
+    }
+
     /// Whether [`Self::next`] has something to say.
     pub(crate) fn concerns(&self, id: u32) -> bool {
         let Some(thread) = self.threads.get(&id) else { return false };

@@ -38,7 +38,7 @@ struct ThreadRecord {
     robust_list: u64,
     cpu_ns: u64,
     remembered: [u64; OfThread::FIELDS],
-    registers: [u64; REGISTERS],
+    registers: [u64; Registers::COUNT],
     vector: Vec<u8>,
     position: Position,
 }
@@ -48,42 +48,6 @@ pub(crate) struct MadeThread {
     pub(crate) state: Arc<ThreadState>,
     pub(crate) user: UserThread,
     pub(crate) position: Position,
-}
-
-const REGISTERS: usize = 20;
-
-fn words_of(r: &Registers) -> [u64; REGISTERS] {
-    [
-        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
-        r.rip, r.rflags, r.fs_base, r.gs_base,
-    ]
-}
-
-fn registers_of(words: [u64; REGISTERS]) -> Registers {
-    let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15, rest @ ..] = words;
-    let [rip, rflags, fs_base, gs_base] = rest;
-    Registers {
-        rax,
-        rbx,
-        rcx,
-        rdx,
-        rsi,
-        rdi,
-        rbp,
-        rsp,
-        r8,
-        r9,
-        r10,
-        r11,
-        r12,
-        r13,
-        r14,
-        r15,
-        rip,
-        rflags,
-        fs_base,
-        gs_base,
-    }
 }
 
 impl Threads {
@@ -100,7 +64,7 @@ impl Threads {
                 robust_list: state.robust_list.load(Ordering::Relaxed),
                 cpu_ns: state.clock.ns(),
                 remembered: state.remembered.values(),
-                registers: words_of(&image.registers),
+                registers: image.registers.words(),
                 vector: image.vector,
                 position: image.position,
             })
@@ -146,7 +110,7 @@ impl Threads {
             state.remembered.set(of.remembered);
             // It may have to go to another core, or into a handler.
             state.leave_attention();
-            let registers = registers_of(of.registers);
+            let registers = Registers::of(of.registers);
             let mut user = UserThread::with_registers(registers);
             let image = ThreadImage { registers, vector: of.vector, position: of.position };
             image.apply(&mut user).map_err(|_| Errno::EINVAL)?;
@@ -177,19 +141,5 @@ impl Table {
         }
         self.alive.insert(state.tid, Arc::clone(state));
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::{any, prop_assert_eq, proptest};
-
-    use super::{REGISTERS, registers_of, words_of};
-
-    proptest! {
-        #[test]
-        fn registers_are_written_down_in_full(words in any::<[u64; REGISTERS]>()) {
-            prop_assert_eq!(words_of(&registers_of(words)), words);
-        }
     }
 }

@@ -1,0 +1,48 @@
+//! `coppice gdb`: a rank that runs, debugged with gdb.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, anyhow};
+use coppice_api::{Client, ClusterName};
+use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::Gdb;
+use crate::gdb::debug;
+use crate::held::HeldRank;
+
+pub(crate) async fn gdb(client: &Client, cluster: &ClusterName, gdb: &Gdb) -> anyhow::Result<ExitCode> {
+    let rank = HeldRank::new(client, gdb.job, gdb.rank);
+    if std::io::stdin().is_terminal() {
+        return Err(start(&rank, cluster, gdb).await);
+    }
+    // A terminal sends it to all that gdb has started, and gdb says so itself.
+    let interrupts = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
+    let (debugged, runtime) = (rank.clone(), Handle::current());
+    let ended = tokio::task::spawn_blocking(move || debug(debugged, &runtime)).await;
+    drop(interrupts);
+    rank.release().await;
+    ended.context("the debugger's thread is gone")??;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes a gdb that starts this program again. Gives why it could not.
+async fn start(rank: &HeldRank, cluster: &ClusterName, gdb: &Gdb) -> anyhow::Error {
+    let program = match (&gdb.program, rank.hold().await) {
+        (_, Err(error)) => return error,
+        (Some(program), Ok(_)) => program.clone().into_os_string(),
+        (None, Ok(process)) => OsString::from_vec(process.program.to_vec()),
+    };
+    rank.release().await;
+    let this = match std::env::current_exe() {
+        Ok(this) => this.to_string_lossy().replace('\'', "'\\''"),
+        Err(error) => return anyhow!("cannot find this program itself: {error}"),
+    };
+    let remote = format!("target remote | '{this}' --cluster '{}' gdb {} {}", cluster.as_str(), gdb.job, gdb.rank);
+    let error = Command::new("gdb").arg("-q").arg(program).args(["-ex", &remote]).exec();
+    anyhow!("cannot start gdb: {error}")
+}

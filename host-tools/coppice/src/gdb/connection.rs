@@ -1,0 +1,70 @@
+//! The way to gdb: standard input and output.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Stdin, Stdout};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4096;
+
+/// What gdb sends and is sent.
+pub(super) struct Connection {
+    runtime: Handle,
+    input: Stdin,
+    output: Stdout,
+    /// What came and was not taken.
+    came: VecDeque<u8>,
+    /// What was not sent yet.
+    kept: Vec<u8>,
+}
+
+impl Connection {
+    /// Standard input and output.
+    pub(super) fn standard(runtime: Handle) -> Self {
+        let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+        Self { runtime, input, output, came: VecDeque::new(), kept: Vec::new() }
+    }
+
+    /// The next byte. It may be dropped: nothing is lost.
+    ///
+    /// # Errors
+    /// If there is none any more.
+    pub(super) async fn byte(&mut self) -> io::Result<u8> {
+        if self.came.is_empty() {
+            let mut bytes = [0; READ_BYTES];
+            let count = self.input.read(&mut bytes).await?;
+            self.came.extend(&bytes[..count]);
+        }
+        self.came.pop_front().ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "gdb is gone"))
+    }
+
+    /// The next byte, if it comes within that time.
+    ///
+    /// # Errors
+    /// As for [`Self::byte`].
+    pub(super) fn byte_within(&mut self, time: Duration) -> io::Result<Option<u8>> {
+        let runtime = self.runtime.clone();
+        runtime.block_on(async { timeout(time, self.byte()).await.ok().transpose() })
+    }
+}
+
+impl gdbstub::conn::Connection for Connection {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.kept.push(byte);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.kept);
+        self.runtime.block_on(async {
+            self.output.write_all(&bytes).await?;
+            self.output.flush().await
+        })
+    }
+}
