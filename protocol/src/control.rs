@@ -122,6 +122,8 @@ pub enum ToIoNode {
     Kept(Kept),
     /// Answer to a question about a rank.
     Inspected(Inspected),
+    /// A signal is about to end a rank of which a core file is wanted. It stands for a while for somebody to take that.
+    Dies(Dying),
 }
 
 impl ToIoNode {
@@ -219,6 +221,20 @@ pub struct Launch {
     pub staging: Option<Staging>,
     /// What it does is to be printed ([`crate::trace`]).
     pub traced: bool,
+    /// A core file of it is wanted when a signal ends it that leaves one: it stands then, until somebody has taken it
+    /// ([`crate::inspect::held`]), or nobody has for [`crate::inspect::held::LEASE_NS`].
+    pub core_file: bool,
+}
+
+/// A rank that a signal is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dying {
+    /// The job.
+    pub job: JobId,
+    /// The rank.
+    pub rank: Rank,
+    /// The signal.
+    pub signal: u8,
 }
 
 /// How a process ended.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
+use crate::control::{Dying, JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
@@ -170,6 +170,8 @@ pub struct StartJob {
     pub staged_files: Vec<ByteString>,
     /// Of these ranks is printed what they do ([`crate::trace`]).
     pub traced: Traced,
+    /// As [`crate::control::Launch::core`].
+    pub core_file: bool,
 }
 
 /// One rank of a job, and where it is to run.
@@ -318,6 +320,13 @@ pub enum FromPset {
     /// How far a file is on its way that has its home here and nodes are to keep. Said now and then, if the service
     /// node has taken all that was said before.
     Keeping(KeepProgress),
+    /// A signal is about to end a rank of which a core file is wanted, and which stands for a while for that.
+    Dies {
+        /// Its node.
+        node: NodeId,
+        /// Which rank, and of what.
+        dying: Dying,
+    },
 }
 
 /// Why a message could not be read or written.

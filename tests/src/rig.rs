@@ -234,6 +234,7 @@ impl Rig {
             world: World::new(JOB_KEY, 1, [NODE]),
             staging: None,
             traced: false,
+            core_file: false,
         }
     }
 

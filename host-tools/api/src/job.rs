@@ -69,6 +69,9 @@ pub struct Submission {
     /// Keep its output in a log that may take so much room, bytes; nothing: its output is not kept.
     #[serde(default)]
     pub keep_output: Option<u64>,
+    /// When a signal ends a rank that leaves a core file, its stream says so before, for that to be taken.
+    #[serde(default)]
+    pub core_file: bool,
 }
 
 impl Submission {
@@ -323,6 +326,7 @@ mod tests {
             traced: true,
             detached: false,
             keep_output: None,
+            core_file: false,
         }
     }
 

@@ -64,6 +64,13 @@ pub enum JobEvent {
     Staging(StagingProgress),
     /// Nothing more is sent to its nodes before its ranks start.
     Staged,
+    /// A signal is about to end a rank of which a core file is wanted. It stands for a while for that to be taken.
+    Dies {
+        /// The rank.
+        rank: u32,
+        /// The signal.
+        signal: u8,
+    },
     /// It is over; nothing follows.
     Ended(Box<JobView>),
     /// That was all that is kept of its output, up to now if it is under way; nothing follows.
@@ -207,6 +214,7 @@ mod tests {
                 StreamFrame::Event(JobEvent::Staging(StagingProgress { bytes, total, whole, nodes }))
             }),
             Just(StreamFrame::Event(JobEvent::Staged)),
+            (any::<u32>(), any::<u8>()).prop_map(|(rank, signal)| StreamFrame::Event(JobEvent::Dies { rank, signal })),
         ];
         proptest::collection::vec(one, 0..20)
     }

@@ -1,17 +1,19 @@
 //! A core file of a rank, as Linux would write it: what the rank's node says of it, put as debuggers expect it.
 //!
 //! [`headers`] lays the file out and makes all of it that is not memory, with the [`notes`] on the process and its
-//! threads; [`file`] is where it grows, without a name until it is whole.
+//! threads; [`file`] is where it grows, without a name until it is whole; [`mod@take`] asks the node, and writes.
 
 mod file;
 mod headers;
 mod notes;
+mod take;
 
 use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea};
 
-pub(crate) use self::file::CoreFile;
-pub(crate) use self::headers::{Layout, Piece, TooManyAreas};
+use self::file::CoreFile;
+use self::headers::{Layout, Piece, TooManyAreas};
 pub(crate) use self::notes::{IN_CALL, NO_CALL, spelled_out};
+pub(crate) use self::take::{name, take};
 
 /// All that is known of a held process but its memory.
 #[derive(Clone, Debug, Default)]

@@ -15,12 +15,12 @@ use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError};
 use tokio::runtime::Handle;
 
-use self::connection::Connection;
+use self::connection::{Came, Connection};
 use self::target::{Happened, Target};
 use crate::held::HeldRank;
 
 /// How often a rank that stands is asked for, so that it goes on standing.
-const KEEP_TIME: Duration = Duration::from_secs(3);
+const KEEP_TIME: Duration = Duration::from_millis(500);
 
 /// Why the protocol came to its end.
 pub(crate) type End = DisconnectReason;
@@ -40,15 +40,17 @@ pub(crate) fn debug(rank: HeldRank, runtime: &Handle) -> anyhow::Result<End> {
     let mut machine = GdbStub::new(connection).run_state_machine(&mut target).map_err(told)?;
     loop {
         machine = match machine {
-            GdbStubStateMachine::Idle(mut idle) => match idle.borrow_conn().byte_within(KEEP_TIME)? {
-                Some(byte) => idle.incoming_data(&mut target, byte).map_err(told)?,
+            GdbStubStateMachine::Idle(mut idle) => match idle.borrow_conn().next_within(KEEP_TIME)? {
+                Some(Came::End) => return Ok(DisconnectReason::Disconnect),
+                Some(Came::Byte(byte)) => idle.incoming_data(&mut target, byte).map_err(told)?,
                 None => {
                     target.keep()?;
                     GdbStubStateMachine::Idle(idle)
                 }
             },
             GdbStubStateMachine::Running(mut running) => match target.happens(running.borrow_conn())? {
-                Happened::Byte(byte) => running.incoming_data(&mut target, byte).map_err(told)?,
+                Happened::Came(Came::End) => return Ok(DisconnectReason::Disconnect),
+                Happened::Came(Came::Byte(byte)) => running.incoming_data(&mut target, byte).map_err(told)?,
                 Happened::Stop(stop) => running.report_stop(&mut target, stop).map_err(told)?,
             },
             GdbStubStateMachine::CtrlCInterrupt(interrupted) => {

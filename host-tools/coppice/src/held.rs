@@ -1,11 +1,17 @@
 //! A rank that is held to be looked at.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use coppice_api::Client;
-use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart};
+use coppice_api::inspect::held::{ABANDONED_NS, HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold};
 use coppice_api::inspect::{Answer, Query, Question};
+use tokio::time::sleep;
+
+/// How long, and with which pauses, a rank is waited for that somebody else has held.
+const TAKEN_TIME_MAX: Duration = Duration::from_nanos(2 * ABANDONED_NS);
+const TAKEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// A rank, and who asks about it.
 #[derive(Clone, Debug)]
@@ -38,11 +44,19 @@ impl HeldRank {
         bail!("the node of rank {} said something else than was asked", self.rank)
     }
 
-    /// Has it held.
+    /// Has it held. Waits for a while for somebody else who has it, and may be gone.
     pub(crate) async fn hold(&self) -> anyhow::Result<HeldProcess> {
-        match self.ask(Question::Hold).await? {
-            Answer::Held(process) => Ok(process),
-            _ => self.odd(),
+        let end = Instant::now() + TAKEN_TIME_MAX;
+        loop {
+            match self.ask(Question::Hold).await? {
+                Answer::Held(process) => return Ok(process),
+                Answer::NotTold(NotTold::Taken) if Instant::now() < end => sleep(TAKEN_PAUSE).await,
+                Answer::NotTold(NotTold::Taken) => {
+                    let (job, rank) = (self.job, self.rank);
+                    bail!("somebody else looks at rank {rank} of job {job}; try again when that is over")
+                }
+                _ => return self.odd(),
+            }
         }
     }
 

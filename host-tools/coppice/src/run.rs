@@ -1,5 +1,6 @@
 //! `coppice run`: a job from its submission to its end, its streams being ours.
 
+mod core_files;
 mod input;
 mod labels;
 pub(crate) mod output;
@@ -25,6 +26,7 @@ use coppice_api::{ByteString, Client, shown};
 use indicatif::ProgressBar;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::core_files::CoreFiles;
 use self::output::{Output, OutputError};
 use self::trace::Trace;
 use crate::arguments::Run;
@@ -76,10 +78,14 @@ async fn submit_and_follow(
     if submission.input_rank.is_some() {
         input::send(client.clone(), job);
     }
-    let view = match follow(stream, Output::new(run.label, run.json), run.quiet).await? {
+    let mut core_files = run.core_file.then(|| CoreFiles::of(client, job));
+    let view = match follow(stream, Output::new(run.label, run.json), run.quiet, core_files.as_mut()).await? {
         End::Job(view) => view,
         End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
     };
+    if let Some(core_files) = &mut core_files {
+        core_files.finish().await;
+    }
     if let Some(tracing) = tracing {
         tracing.await.context("the trace was given up")??;
     }
@@ -122,6 +128,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         traced: run.trace.is_some(),
         detached: run.detach,
         keep_output: run.output_kept(),
+        core_file: run.core_file,
     })
 }
 
@@ -144,8 +151,13 @@ pub(crate) enum End {
     ReaderGone,
 }
 
-/// Passes output on until the job has ended.
-pub(crate) async fn follow(mut stream: JobStream, mut output: Output, quiet: bool) -> anyhow::Result<End> {
+/// Passes output on until the job has ended, and has core files written of ranks that signals end, if they are wanted.
+pub(crate) async fn follow(
+    mut stream: JobStream,
+    mut output: Output,
+    quiet: bool,
+    mut core_files: Option<&mut CoreFiles>,
+) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
     let mut staging = progress::staging::Bar::default();
     loop {
@@ -178,6 +190,10 @@ pub(crate) async fn follow(mut stream: JobStream, mut output: Output, quiet: boo
                 if !quiet {
                     staging.show(&progress, Instant::now());
                 }
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::Dies { rank, signal })) => {
+                core_files.iter_mut().for_each(|core_files| core_files.rank_dies(rank, signal));
                 Ok(())
             }
             Some(StreamFrame::Event(JobEvent::Staged | JobEvent::Kept(_) | JobEvent::Unreadable { .. })) => Ok(()),

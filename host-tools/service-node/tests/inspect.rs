@@ -115,7 +115,6 @@ fn what_a_node_does_not_tell_is_said_in_a_line() {
         (NotTold::Ending, "rank 0 of job 1 has come to its end"),
         (NotTold::Late("thread 7 waits for the I/O node".into()), "cannot be looked at now: thread 7 waits"),
         (NotTold::NoMemory, "node 0 has no memory left"),
-        (NotTold::Taken, "somebody else looks at rank 0 of job 1"),
         (NotTold::Refused, "rank 0 of job 1 cannot be changed like that"),
     ];
     for (number, (reason, said)) in reasons.into_iter().enumerate() {
@@ -124,9 +123,11 @@ fn what_a_node_does_not_tell_is_said_in_a_line() {
         let refusal = refusal(&mut asked);
         assert!(refusal.contains(said) && !refusal.contains('\n'), "{refusal}");
     }
-    // What is told is passed on as it is.
-    let mut asked = ask(&mut cluster, id, 0);
+    // What is told is passed on as it is, and that somebody else has the rank held: it may be asked again.
     let memory = Answer::Memory(MemoryPart { zeros: 3, bytes: "ab".into() });
-    says(&mut cluster, 0, 8, memory.clone());
-    assert_eq!(asked.try_recv().expect("an answer"), Ok(memory));
+    for (number, told) in [(7, memory), (8, Answer::NotTold(NotTold::Taken))] {
+        let mut asked = ask(&mut cluster, id, 0);
+        says(&mut cluster, 0, number, told.clone());
+        assert_eq!(asked.try_recv().expect("an answer"), Ok(told));
+    }
 }

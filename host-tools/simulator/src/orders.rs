@@ -95,6 +95,7 @@ impl Orders {
             | ToIoNode::Launched { .. }
             | ToIoNode::Failed(_)
             | ToIoNode::Waits(_)
+            | ToIoNode::Dies(_)
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_)
             | ToIoNode::Inspected(_)
@@ -155,5 +156,6 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         ),
         staging: None,
         traced: false,
+        core_file: false,
     }
 }

@@ -171,6 +171,9 @@ impl Life {
             counts: Counts::default(),
             trace: Trace::new(),
         });
+        if process.identity.core_file {
+            process.signals.lock().leave_cores();
+        }
         process.job.join(&process);
         process.follow_tracer(process.job.is_traced(order.rank, order.traced));
         self.process = Some(Arc::clone(&process));

@@ -21,6 +21,7 @@ mod caller;
 pub(crate) mod clock;
 pub(crate) mod counts;
 pub(crate) mod debugger;
+mod dying;
 mod end;
 pub(crate) mod fault;
 pub(crate) mod fetch;

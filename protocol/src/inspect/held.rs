@@ -3,7 +3,7 @@
 //! [`super::Question::Hold`] has all its threads held for [`LEASE_NS`], and each further question of these for as
 //! long anew. When nobody asks any more, the process goes on: who asked may be gone. So an answer to them is either
 //! about the process as it was when it was held, or a refusal. Only who has it held is told of it: two moments are not
-//! to be taken for one.
+//! to be taken for one. Another may have it held instead when nothing was asked for [`ABANDONED_NS`].
 
 use alloc::string::String;
 
@@ -13,6 +13,9 @@ use crate::text::ByteString;
 
 /// How long a process is held from the last question on, ns.
 pub const LEASE_NS: u64 = 10_000_000_000;
+
+/// Who has asked nothing for so long, ns, has no more right to a process than others: he may be gone.
+pub const ABANDONED_NS: u64 = 2_000_000_000;
 
 /// Bytes of memory that one answer has at most.
 pub const MEMORY_BYTES_MAX: usize = 32 * 1024;
@@ -53,6 +56,19 @@ pub struct HeldProcess {
     pub components: u64,
     /// How many threads it has.
     pub threads: u32,
+    /// The signal that is about to end it.
+    pub ends: Option<EndedBy>,
+}
+
+/// What is about to end a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedBy {
+    /// The thread that has it.
+    pub tid: u32,
+    /// The signal.
+    pub signal: u8,
+    /// What it says, as the program would find it (`siginfo_t`).
+    pub info: ByteString,
 }
 
 /// A thread that is held.

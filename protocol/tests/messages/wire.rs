@@ -4,8 +4,8 @@
 use core::fmt::Write;
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
-    ToNode, Waiting,
+    Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
+    ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -40,6 +40,7 @@ const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, byte
 const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
 const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
+const DYING: Dying = Dying { job: JOB, rank: RANK, signal: 11 };
 const OBJECTS: Query = Query { by: 9, question: Question::Objects { from: 3 } };
 
 fn inspected() -> Inspected {
@@ -214,6 +215,7 @@ fn control() {
         world: world(),
         staging: Some(staging()),
         traced: true,
+        core_file: true,
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -265,6 +267,7 @@ fn control() {
     for (name, outcome) in outcomes {
         line(&mut table, name, &ToIoNode::Kept(kept(outcome)));
     }
+    line(&mut table, "Dies", &ToIoNode::Dies(DYING));
     insta::assert_snapshot!(table);
 }
 
@@ -364,6 +367,7 @@ fn pset() {
         staging: Some(staging()),
         staged_files: vec!["s".into()],
         traced: Traced::None,
+        core_file: false,
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,
@@ -413,6 +417,7 @@ fn pset() {
     line(&mut table, "EndKeep", &ToPset::EndKeep { request: 9 });
     let answer = kept(KeepOutcome::Whole { was_here: false });
     line(&mut table, "Kept", &FromPset::Kept { node, answer });
+    line(&mut table, "Dies", &FromPset::Dies { node, dying: DYING });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");

@@ -26,6 +26,6 @@ pub(crate) struct Core {
 impl Core {
     /// Where to write to.
     pub(crate) fn file(&self) -> PathBuf {
-        self.output.clone().unwrap_or_else(|| format!("core.{}.{}", self.job, self.rank).into())
+        self.output.clone().unwrap_or_else(|| crate::core::name(self.job, self.rank))
     }
 }

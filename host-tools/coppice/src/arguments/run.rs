@@ -48,6 +48,7 @@ is full.\n\nExamples:\n  \
     coppice run -n 4 --stage table.bin --stage ~/model=/in/model ./solve\n  \
     coppice run --timeout 10 ./loops-forever\n  \
     coppice run --trace calls.txt ./hello\n  \
+    coppice run --core ./crashes; gdb ./crashes core.7.0\n  \
     job=$(coppice run --detach -n 4 ./solve); coppice wait $job; coppice logs $job")]
 pub(crate) struct Run {
     /// Ranks [default: 1, or as many as the nodes of --nodes-list take]
@@ -75,6 +76,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, value_parser = parse_output_size,
           default_missing_value = "64M")]
     pub(crate) keep_output: Option<u64>,
+    /// Write a core file, core.JOB.RANK, of each rank that a signal such as SIGSEGV or SIGABRT ends, for gdb
+    #[arg(long = "core", conflicts_with = "detach")]
+    pub(crate) core_file: bool,
     /// Start each line of output with the rank it comes from
     #[arg(long)]
     pub(crate) label: bool,

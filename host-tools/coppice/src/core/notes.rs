@@ -12,6 +12,7 @@ mod kind {
     pub(super) const PRPSINFO: u32 = 3;
     pub(super) const AUXV: u32 = 6;
     pub(super) const FILE: u32 = 0x4649_4c45;
+    pub(super) const SIGINFO: u32 = 0x5349_4749;
     pub(super) const X86_XSTATE: u32 = 0x202;
 }
 
@@ -42,6 +43,9 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<u8> {
         note(&mut notes, CORE, kind::PRSTATUS, &status(process, thread));
         if number == 0 {
             note(&mut notes, CORE, kind::PRPSINFO, &about(process));
+            if let Some(ends) = &process.ends {
+                note(&mut notes, CORE, kind::SIGINFO, &ends.info);
+            }
             note(&mut notes, CORE, kind::AUXV, &process.auxiliary);
             note(&mut notes, CORE, kind::FILE, &files(process, areas));
         }
@@ -63,8 +67,10 @@ fn note(to: &mut Vec<u8>, name: &[u8], kind: u32, content: &[u8]) {
 
 /// `elf_prstatus`.
 fn status(process: &HeldProcess, thread: &HeldThread) -> Vec<u8> {
-    // No signal, none that waits, none that is blocked.
+    // The signal that ends it, if one does, twice; as on Linux in each thread. None that waits or is blocked is told.
+    let signal = process.ends.as_ref().map_or(0, |ends| ends.signal);
     let mut bytes = vec![0; 32];
+    (bytes[0], bytes[12]) = (signal, signal);
     for id in [thread.tid, process.parent, process.pid, process.pid] {
         bytes.put(id.to_le_bytes());
     }
@@ -160,7 +166,7 @@ fn vector(vector: &[u8], components: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use coppice_api::inspect::held::{HeldProcess, HeldThread, MappedArea, Shows};
+    use coppice_api::inspect::held::{EndedBy, HeldProcess, HeldThread, MappedArea, Shows};
 
     use super::{about, all, files, registers, spelled_out, status};
     use crate::core::Snapshot;
@@ -177,6 +183,10 @@ mod tests {
         assert_eq!(bytes.len(), 336);
         assert_eq!((bytes[32], &bytes[36..44]), (7, &[1, 0, 0, 0, 0xe8, 3, 0, 0][..]));
         assert_eq!((bytes[48], bytes[56], bytes[328]), (3, 5, 1));
+        assert_eq!((bytes[0], bytes[12]), (0, 0));
+        let ends = Some(EndedBy { tid: 7, signal: 11, info: vec![9; 128].into() });
+        let dying = status(&HeldProcess { ends, ..process }, &thread(true));
+        assert_eq!((dying[0], dying[12], &dying[16..]), (11, 11, &bytes[16..]));
         // r15, rax, the call's number, rip, rsp and the base of fs.
         let of = registers(&thread(true));
         assert_eq!((of[0], of[10] as i64, of[15], of[16], of[19], of[21]), (115, -512, 100, 116, 107, 118));

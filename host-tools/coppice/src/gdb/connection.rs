@@ -11,6 +11,15 @@ use tokio::time::timeout;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4096;
 
+/// What came from gdb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// A byte.
+    Byte(u8),
+    /// Gdb is gone.
+    End,
+}
+
 /// What gdb sends and is sent.
 pub(super) struct Connection {
     runtime: Handle,
@@ -29,26 +38,26 @@ impl Connection {
         Self { runtime, input, output, came: VecDeque::new(), kept: Vec::new() }
     }
 
-    /// The next byte. It may be dropped: nothing is lost.
+    /// What comes next. It may be dropped: nothing is lost.
     ///
     /// # Errors
-    /// If there is none any more.
-    pub(super) async fn byte(&mut self) -> io::Result<u8> {
+    /// If gdb cannot be heard.
+    pub(super) async fn next(&mut self) -> io::Result<Came> {
         if self.came.is_empty() {
             let mut bytes = [0; READ_BYTES];
             let count = self.input.read(&mut bytes).await?;
             self.came.extend(&bytes[..count]);
         }
-        self.came.pop_front().ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "gdb is gone"))
+        Ok(self.came.pop_front().map_or(Came::End, Came::Byte))
     }
 
-    /// The next byte, if it comes within that time.
+    /// What comes next, if it does within that time.
     ///
     /// # Errors
-    /// As for [`Self::byte`].
-    pub(super) fn byte_within(&mut self, time: Duration) -> io::Result<Option<u8>> {
+    /// As for [`Self::next`].
+    pub(super) fn next_within(&mut self, time: Duration) -> io::Result<Option<Came>> {
         let runtime = self.runtime.clone();
-        runtime.block_on(async { timeout(time, self.byte()).await.ok().transpose() })
+        runtime.block_on(async { timeout(time, self.next()).await.ok().transpose() })
     }
 }
 

@@ -27,7 +27,7 @@ use gdbstub::target::{TargetError, TargetResult};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::connection::Connection;
+use super::connection::{Came, Connection};
 use super::registers::{DESCRIPTION, Registers};
 use super::signals;
 use crate::held::HeldRank;
@@ -47,8 +47,8 @@ pub(super) type StopReason = MultiThreadStopReason<u64>;
 
 /// What is waited for while the rank goes on.
 pub(super) enum Happened {
-    /// Gdb sent something.
-    Byte(u8),
+    /// Gdb sent something, or is gone.
+    Came(Came),
     /// The rank stands, or has ended.
     Stop(StopReason),
 }
@@ -125,12 +125,12 @@ impl Target {
     pub(super) fn happens(&mut self, connection: &mut Connection) -> anyhow::Result<Happened> {
         let stop = self.wait(async {
             tokio::select! {
-                byte = connection.byte() => byte.map(Err).context("cannot hear gdb"),
+                came = connection.next() => came.map(Err).context("cannot hear gdb"),
                 stop = stop_of(&self.rank) => stop.map(Ok),
             }
         })?;
         let stop = match stop {
-            Err(byte) => return Ok(Happened::Byte(byte)),
+            Err(came) => return Ok(Happened::Came(came)),
             Ok(Stands::Stopped(stop)) => stop,
             Ok(Stands::Ended(reason)) => return Ok(Happened::Stop(reason)),
         };

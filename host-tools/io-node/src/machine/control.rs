@@ -1,6 +1,6 @@
 //! The control service: what a node says of itself and of its ranks.
 
-use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::control::{Dying, JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::Retained;
@@ -31,6 +31,7 @@ impl Machine {
             ToIoNode::Discarded(answer) => self.outbox.push(FromPset::Discarded { node: identity.node, answer }),
             ToIoNode::Inspected(answer) => self.outbox.push(FromPset::Inspected { node: identity.node, answer }),
             ToIoNode::Kept(answer) => self.kept(identity, answer),
+            ToIoNode::Dies(dying) => self.dies(identity, dying),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }
     }
@@ -61,6 +62,12 @@ impl Machine {
             self.outbox.push(FromPset::Failed { node, failure });
         } else {
             tracing::debug!(%node, ?failure, "of a job that has no rank there");
+        }
+    }
+
+    fn dies(&mut self, Identity { node, .. }: Identity, dying: Dying) {
+        if self.jobs.rank_on(node, Owner { job: dying.job, rank: dying.rank }).is_some() {
+            self.outbox.push(FromPset::Dies { node, dying });
         }
     }
 

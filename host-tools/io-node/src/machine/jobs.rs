@@ -185,6 +185,7 @@ impl Job {
             world: spec.world.clone(),
             staging: spec.staging.clone(),
             traced: self.traced.unwrap_or(spec.traced).has(number),
+            core_file: spec.core_file,
         }
     }
 

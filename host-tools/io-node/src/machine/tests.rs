@@ -187,6 +187,7 @@ fn job() -> StartJob {
         world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
         staging: None,
         traced: coppice_protocol::trace::Traced::None,
+        core_file: false,
         staged_files: Vec::new(),
     }
 }

@@ -240,6 +240,7 @@ impl Pset {
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
             staging: None,
             traced: coppice_protocol::trace::Traced::None,
+            core_file: false,
             staged_files: Vec::new(),
         }
     }

@@ -80,20 +80,21 @@ impl Inspections {
     }
 }
 
-/// Why a node does not say what it was asked.
-fn refused(job: JobId, rank: Rank, node: NodeId, reason: NotTold) -> Refused {
+/// What is answered if a node does not say what it was asked.
+fn not_told(job: JobId, rank: Rank, node: NodeId, reason: NotTold) -> Result<inspect::Answer, Refused> {
     let who = format!("rank {rank} of job {job}");
-    match reason {
+    Err(match reason {
+        // It may not be for long: whoever asks may ask again.
+        NotTold::Taken => return Ok(inspect::Answer::NotTold(reason)),
         NotTold::Busy => Refused::busy(&format!(
             "node {node} answers as many questions about ranks as it can; try again when they are answered"
         )),
         NotTold::NotHeld => Refused::conflict(&format!("{who} was not looked at for too long, and goes on; try again")),
         NotTold::Ending => Refused::conflict(&format!("{who} has come to its end")),
         NotTold::Late(why) => Refused::conflict(&format!("{who} cannot be looked at now: {why}; try again")),
-        NotTold::Taken => Refused::conflict(&format!("somebody else looks at {who}; try again when that is over")),
         NotTold::Refused => Refused::conflict(&format!("{who} cannot be changed like that")),
         NotTold::NoMemory => Refused::conflict(&format!("node {node} has no memory left to look at {who}")),
-    }
+    })
 }
 
 impl<P: Plant> Controller<P> {
@@ -144,7 +145,7 @@ impl<P: Plant> Controller<P> {
             inspect::Answer::NotHere => Err(Refused::conflict(&format!(
                 "rank {rank} of job {job} does not run on node {node}, not yet or no more"
             ))),
-            inspect::Answer::NotTold(reason) => Err(refused(job, rank, node, reason)),
+            inspect::Answer::NotTold(reason) => not_told(job, rank, node, reason),
             answer => Ok(answer),
         };
         reply(waiting.answer, result);

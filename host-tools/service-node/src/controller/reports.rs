@@ -2,7 +2,8 @@
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
 use coppice_api::signal::SIGKILL;
-use coppice_protocol::control::{Exit, JobFailure, RankReport, Waiting};
+use coppice_api::stream::JobEvent;
+use coppice_protocol::control::{Dying, Exit, JobFailure, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pmi::{Departure, Failure};
 use coppice_protocol::pset::FromPset;
@@ -32,6 +33,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
             FromPset::Failed { node, failure } => self.job_failed(pset, node, failure, now),
             FromPset::Waits(waiting) => self.ranks_wait(pset, waiting, now),
+            FromPset::Dies { node, dying } => self.rank_dies(pset, node, dying),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
             FromPset::Inspected { node, answer } => self.node_inspected(node, answer),
@@ -103,6 +105,15 @@ impl<P: Plant> Controller<P> {
     }
 
     /// Ranks have waited for a while in a barrier.
+    /// Whoever runs the job may take a core file of the rank.
+    fn rank_dies(&mut self, pset: PsetId, node: NodeId, Dying { job: id, rank, signal }: Dying) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let state = job.ranks.get(rank).filter(|state| state.node == node && state.pset == pset && !state.has_ended());
+        if state.is_some() && job.submission.core_file {
+            job.feed.event(&JobEvent::Dies { rank: rank.0, signal });
+        }
+    }
+
     fn ranks_wait(&mut self, pset: PsetId, Waiting { job: id, barrier }: Waiting, now: Now) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.ranks.are_in(pset)) else { return };
         job.wait_in(barrier);

@@ -169,5 +169,6 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         staging,
         staged_files,
         traced: job.traced(),
+        core_file: submission.core_file,
     }
 }

@@ -119,6 +119,7 @@ impl World {
             traced: false,
             detached: false,
             keep_output: None,
+            core_file: false,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

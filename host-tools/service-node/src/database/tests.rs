@@ -37,6 +37,7 @@ fn submission() -> Submission {
         traced: false,
         detached: false,
         keep_output: None,
+        core_file: false,
     }
 }
 

@@ -79,6 +79,11 @@ fn check(job: &Submission) -> Result<(), Refused> {
             "--trace: nobody is there to take what a detached job calls; `coppice trace`".to_owned(),
         ));
     }
+    if job.detached && job.core_file {
+        return Err(Refused::bad(
+            "--core: nobody is there to write what a detached job leaves; run it attached".to_owned(),
+        ));
+    }
     if job.detached && job.input_rank.is_some() {
         return Err(Refused::bad("--detach: a detached job has no standard input; leave --stdin-rank out".to_owned()));
     }
@@ -231,6 +236,7 @@ mod tests {
             traced: false,
             detached: false,
             keep_output: None,
+            core_file: false,
         }
     }
 

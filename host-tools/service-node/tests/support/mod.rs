@@ -125,6 +125,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         traced: false,
         detached: false,
         keep_output: None,
+        core_file: false,
     }
 }
 

@@ -72,6 +72,7 @@ impl Script {
             traced: false,
             detached: false,
             keep_output: None,
+            core_file: false,
         }
     }
 

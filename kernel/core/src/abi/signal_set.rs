@@ -9,8 +9,10 @@ pub(crate) const SIGNAL_MAX: u32 = signal::SIGNAL_MAX as u32;
 /// Lowest real-time signal.
 pub(crate) const REAL_TIME_MIN: u32 = 32;
 
+const SIGQUIT: u32 = 3;
 pub(crate) const SIGILL: u32 = 4;
 pub(crate) const SIGTRAP: u32 = 5;
+const SIGABRT: u32 = 6;
 pub(crate) const SIGBUS: u32 = 7;
 pub(crate) const SIGFPE: u32 = 8;
 pub(crate) const SIGKILL: u32 = signal::SIGKILL as u32;
@@ -50,6 +52,9 @@ impl SignalSet {
     pub(crate) const NONE: Self = Self(0);
     /// Those that stop the process by default.
     pub(crate) const STOPPING: Self = Self::of_all(&[SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU]);
+    /// Those that leave a core file by default, where that is wanted.
+    pub(crate) const CORE_FILE: Self =
+        Self::of_all(&[SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS]);
     /// Those that do nothing by default.
     pub(crate) const IGNORED: Self = Self::of_all(&[SIGCHLD, SIGCONT, SIGURG, SIGWINCH]);
     /// Those that a thread causes by what it does: taken before all others.

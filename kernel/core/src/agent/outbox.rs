@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-use coppice_protocol::control::{JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::control::{Dying, JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
 
 use crate::executor::WaitQueue;
@@ -128,6 +128,7 @@ impl Started {
         Failures::new(move |trouble| match trouble {
             Trouble::Failed(failure) => outbox.failed(failure),
             Trouble::Waits(waiting) => outbox.push(ToIoNode::Waits(waiting)),
+            Trouble::Dies(dying) => outbox.push(ToIoNode::Dies(dying)),
         })
     }
 
@@ -144,6 +145,8 @@ pub enum Trouble {
     Failed(JobFailure),
     /// Its ranks here wait for others. If one of those has ended, the job cannot go on.
     Waits(Waiting),
+    /// A signal is about to end a rank.
+    Dies(Dying),
 }
 
 /// Says that a job cannot go on, or may not.
@@ -159,6 +162,11 @@ impl Failures {
     /// The job is to be ended for this; only the first reason counts.
     pub fn report(&self, failure: JobFailure) {
         (self.0)(Trouble::Failed(failure));
+    }
+
+    /// A signal is about to end a rank of the job, which stands for a core file of it to be taken.
+    pub fn dies(&self, dying: Dying) {
+        (self.0)(Trouble::Dies(dying));
     }
 
     /// Ranks of the job have waited for a while.

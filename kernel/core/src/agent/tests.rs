@@ -142,6 +142,7 @@ fn launch_rank(job: u64, rank: u32) -> ToNode {
         world: World::new(JobKey([9; 32]), 1, (0..4).map(coppice_protocol::ids::NodeId)),
         staging: None,
         traced: false,
+        core_file: false,
     })
 }
 

@@ -80,6 +80,8 @@ impl Processes for ProcessTable {
                 });
             }
         };
+        let failures = started.failures();
+        job.say_who_dies(move |dying| failures.dies(dying));
         let process = launch(order, client, job, self.node.clone(), seat, switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };

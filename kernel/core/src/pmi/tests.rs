@@ -88,6 +88,7 @@ impl Cluster {
         let told = Failures::new(move |trouble| match trouble {
             Trouble::Failed(failure) => failures.lock().push(failure),
             Trouble::Waits(waiting) => waits.lock().push(waiting.barrier),
+            Trouble::Dies(dying) => panic!("{dying:?}"),
         });
         let seat = node.pmi.join(&self.launch_order(rank, size, per_node), told).expect("a place");
         Player { rank, size, endpoint: Some(seat.endpoint()), seat }

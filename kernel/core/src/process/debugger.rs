@@ -99,10 +99,13 @@ impl Debugger {
         self.is_there.load(Ordering::Acquire)
     }
 
-    /// It is there no more.
+    /// It is there no more. What it has planted is still to be made what it was.
     pub(super) fn leave(&self) {
         if self.is_there.swap(false, Ordering::AcqRel) {
-            let left = core::mem::take(&mut *self.wants.lock());
+            let mut wants = self.wants.lock();
+            let planted = core::mem::take(&mut wants.planted);
+            let left = core::mem::replace(&mut *wants, Wants { planted, ..Wants::default() });
+            drop(wants);
             drop(left);
         }
     }

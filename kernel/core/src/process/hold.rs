@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::debugger::Debugger;
+use super::dying::Dying;
 use super::lease::Lease;
 use super::threads::Threads;
 use super::{Process, ThreadState};
@@ -92,6 +93,8 @@ pub(crate) struct Hold {
     pub(super) lease: Lease,
     /// One of them may be a debugger.
     pub(crate) debugger: Debugger,
+    /// It waits to be ended.
+    pub(crate) dying: Dying,
     /// The thread that is not held when all others are, or [`NO_THREAD`].
     exempt: AtomicU32,
     /// Told when a thread is held or gone, and when the last holder lets go.
@@ -108,6 +111,7 @@ impl Hold {
             holders: AtomicU32::new(0),
             lease: Lease::new(),
             debugger: Debugger::none(),
+            dying: Dying::new(),
             exempt: AtomicU32::new(NO_THREAD),
             changed: WaitQueue::new(),
         }

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::{Dying, Launch};
 use coppice_protocol::ids::{JobId, JobNode, ProgramId, Rank};
 use coppice_protocol::program::ProgramImage;
 use coppice_protocol::trace::Traced;
@@ -53,6 +53,8 @@ pub(crate) struct JobOnNode {
     pub(super) maps_files: AtomicBool,
     /// Which of its ranks are traced, if that was said since it began here.
     traced: Mutex<Option<Traced>>,
+    /// Who is told of ranks that are about to be ended.
+    told: Mutex<Option<ToldOfDying>>,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -61,6 +63,9 @@ pub(crate) struct JobOnNode {
     /// What it is charged with.
     _charge: Charge,
 }
+
+/// What is told of ranks that are about to be ended.
+type ToldOfDying = Arc<dyn Fn(Dying) + Send + Sync>;
 
 /// A fetch that a thread makes, for those who want the same.
 #[derive(Default)]
@@ -148,6 +153,7 @@ impl JobOnNode {
             begun: AtomicBool::new(false),
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),
+            told: Mutex::new(LockLevel::Fact, None),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
             _charge: charge,
@@ -167,6 +173,20 @@ impl JobOnNode {
     /// A rank has its memory.
     pub(crate) fn join(&self, process: &Arc<Process>) {
         self.processes.lock().push(Arc::downgrade(process));
+    }
+
+    /// This is to be told of ranks that are about to be ended, if nobody is yet.
+    pub(crate) fn say_who_dies(&self, told: impl Fn(Dying) + Send + Sync + 'static) {
+        let told: ToldOfDying = Arc::new(told);
+        self.told.lock().get_or_insert(told);
+    }
+
+    /// One of its ranks is about to be ended.
+    pub(super) fn dies(&self, rank: Rank, signal: u8) {
+        let told = self.told.lock().clone();
+        if let Some(told) = told {
+            told(Dying { job: self.id, rank, signal });
+        }
     }
 
     /// These of its ranks are traced from now on.

@@ -6,7 +6,7 @@
 
 use alloc::sync::{Arc, Weak};
 
-use coppice_protocol::inspect::held::{LEASE_NS, NotTold};
+use coppice_protocol::inspect::held::{ABANDONED_NS, LEASE_NS, NotTold};
 
 use super::Process;
 use super::hold::NotHeld;
@@ -19,11 +19,21 @@ use crate::sync::{LockLevel, Mutex};
 /// Who has the process, if a task keeps that.
 pub(super) struct Lease(Mutex<Option<Leased>>);
 
+/// Whose it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// That of who has this number.
+    One(u64),
+    /// That of the first who asks for it.
+    First,
+    /// Nobody looks any more, and the process is not what it was yet.
+    None,
+}
+
 /// Who has it.
 #[derive(Clone, Copy)]
 struct Leased {
-    /// His number. `None`: nobody looks any more, and the process is not what it was yet.
-    by: Option<u64>,
+    by: Holder,
     /// Until when, ns of the monotonic clock. 0: not any more.
     until_ns: u64,
     /// The threads are held for him.
@@ -33,6 +43,11 @@ struct Leased {
 impl Leased {
     fn is_over(&self) -> bool {
         self.until_ns <= executor::now_ns()
+    }
+
+    /// Whether others may have it.
+    fn is_abandoned(&self) -> bool {
+        self.until_ns.saturating_sub(LEASE_NS - ABANDONED_NS) <= executor::now_ns()
     }
 }
 
@@ -66,7 +81,7 @@ impl Kept {
             Some(leased) if !self.threads.is_ending() && !leased.is_over() => Some(leased.until_ns),
             _ => {
                 let holds = lease.is_some_and(|leased| leased.holds);
-                *lease = Some(Leased { by: None, until_ns: u64::MAX, holds });
+                *lease = Some(Leased { by: Holder::None, until_ns: u64::MAX, holds });
                 None
             }
         }
@@ -124,23 +139,38 @@ impl Process {
     /// # Errors
     /// [`NotTold::Taken`]: somebody else has it; [`NotTold::Busy`]: there is no task for it.
     pub(crate) fn lease(self: &Arc<Self>, by: u64) -> Result<(), NotTold> {
+        let may = |holder| holder == Holder::One(by) || holder == Holder::First;
+        self.lease_to(Holder::One(by), may)
+    }
+
+    /// The same for the first who asks for it.
+    ///
+    /// # Errors
+    /// As for [`Self::lease`].
+    pub(super) fn lease_to_first(self: &Arc<Self>) -> Result<(), NotTold> {
+        self.lease_to(Holder::First, |_| false)
+    }
+
+    /// `may` says from whom it may be taken before his time is over.
+    fn lease_to(self: &Arc<Self>, by: Holder, may: impl Fn(Holder) -> bool) -> Result<(), NotTold> {
         let hold = &self.threads.hold;
         let until_ns = executor::now_ns().saturating_add(LEASE_NS);
         let before = {
             let mut lease = hold.lease.0.lock();
             let before = *lease;
-            if before.is_some_and(|leased| leased.by != Some(by) && !leased.is_over()) {
+            if before.is_some_and(|leased| !may(leased.by) && !leased.is_abandoned()) {
                 return Err(NotTold::Taken);
             }
-            *lease = Some(Leased { by: Some(by), until_ns, holds: true });
+            *lease = Some(Leased { by, until_ns, holds: true });
             before
         };
-        if before.is_some_and(|leased| leased.is_over()) {
-            hold.debugger.leave();
-        }
-        hold.exempt(None);
         if !before.is_some_and(|leased| leased.holds) {
             hold.holders.fetch_add(1, Ordering::AcqRel);
+        }
+        hold.exempt(None);
+        // Threads that notice that find that they are to be held.
+        if before.is_some_and(|leased| leased.by != by) {
+            hold.debugger.leave();
         }
         let kept = before.is_none().then(|| Kept {
             process: Arc::downgrade(self),
@@ -160,7 +190,7 @@ impl Process {
     /// [`NotTold::NotHeld`]: this one has it not, or not any more.
     pub(crate) fn renew_lease(&self, by: u64) -> Result<bool, NotTold> {
         let mut lease = self.threads.hold.lease.0.lock();
-        let is_his = |leased: &&mut Leased| leased.by == Some(by) && !leased.is_over();
+        let is_his = |leased: &&mut Leased| leased.by == Holder::One(by) && !leased.is_over();
         let leased = lease.as_mut().filter(is_his).ok_or(NotTold::NotHeld)?;
         leased.until_ns = executor::now_ns().saturating_add(LEASE_NS);
         Ok(leased.holds && !self.threads.hold.has_exempt())
@@ -168,7 +198,7 @@ impl Process {
 
     /// Nobody of this number looks any more.
     pub(crate) fn end_lease(&self, by: u64) {
-        if let Some(leased) = self.threads.hold.lease.0.lock().as_mut().filter(|leased| leased.by == Some(by)) {
+        if let Some(leased) = self.threads.hold.lease.0.lock().as_mut().filter(|leased| leased.by == Holder::One(by)) {
             leased.until_ns = 0;
         }
         self.threads.hold.changed.wake_all();

@@ -77,6 +77,8 @@ pub(crate) struct Identity {
     /// Absolute path of the program, as far as its user said.
     pub(crate) executable: ByteString,
     pub(crate) arguments: Vec<ByteString>,
+    /// A core file of it is wanted when a signal ends it.
+    pub(crate) core_file: bool,
 }
 
 impl Identity {
@@ -93,6 +95,7 @@ impl Identity {
             program_bytes: launch.program_bytes,
             executable: tidy(&absolute(&launch.directory, &launch.path)).into(),
             arguments: launch.arguments.clone(),
+            core_file: launch.core_file,
         }
     }
 

@@ -99,6 +99,7 @@ pub(crate) fn order(size: u32) -> Launch {
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
         staging: None,
         traced: false,
+        core_file: false,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::abi::signal::{SignalAction, SignalInfo};
 use crate::errno::Errno;
 use crate::memory;
 use crate::process::signals::frame::{self, FRAME_BYTES, Frame, LEGACY_ONLY, Return};
-use crate::process::signals::{Delivery, FaultContext, Next, PAGE_FAULT, Restart};
+use crate::process::signals::{Delivery, FaultContext, Next, PAGE_FAULT, Restart, Target};
 use crate::process::{Caller, End, Failure};
 use crate::syscall::check_stack;
 
@@ -35,7 +35,7 @@ pub(super) fn page_fault(address: u64, access: Access, present: bool) -> FaultCo
 impl Thread {
     /// What the thread has to do because of its signals before it goes on.
     pub(super) fn next_signal(&mut self) -> Option<Wait> {
-        if self.signal_waits() {
+        if self.signal_waits() || self.signal_waits_for_core() {
             return None;
         }
         let next = self.process.signals.lock().next(self.state.tid);
@@ -58,6 +58,26 @@ impl Thread {
                 None
             }
         }
+    }
+
+    /// Whether the process is to stand for a core file before the thread's next signal ends it.
+    fn signal_waits_for_core(&self) -> bool {
+        let ends = || self.process.signals.lock().upcoming_core(self.state.tid);
+        self.process.identity.core_file && ends().is_some_and(|info| self.process.stands_for_core(self.state.tid, info))
+    }
+
+    /// Whether it is to stand before what the thread did ends it; the thread does it again then.
+    fn fault_waits_for_core(&self, info: SignalInfo) -> bool {
+        self.process.identity.core_file
+            && self.process.signals.lock().fault_ends(self.state.tid, info.signal)
+            && self.process.stands_for_core(self.state.tid, info)
+    }
+
+    /// The same of what happened behind an instruction, and does not happen again: it becomes a signal that was sent.
+    fn trap_waits_for_core(&self, info: SignalInfo) -> bool {
+        self.process.identity.core_file
+            && self.process.signals.lock().ends_when_sent(self.state.tid, info.signal)
+            && self.process.send(Target::Thread(self.state.tid), info).is_ok()
     }
 
     /// The thread is behind the instruction of a call that has had no effect.
@@ -173,10 +193,10 @@ impl Thread {
 
     /// The program touched memory that it may not touch so; `error` says why the page could not be had, if it exists.
     pub(super) fn bad_touch(&mut self, signal: memory::Signal, error: Option<Errno>, context: FaultContext) -> Wait {
-        if self.stops_for_fault(signal.number.into()) {
+        let info = SignalInfo::fault(signal.number.into(), signal.code, signal.address);
+        if self.stops_for_fault(info.signal) || self.fault_waits_for_core(info) {
             return Wait::Turn;
         }
-        let info = SignalInfo::fault(signal.number.into(), signal.code, signal.address);
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);
         match handled {
             Some(delivery) => Wait::Handler(Box::new(delivery)),
@@ -196,7 +216,11 @@ impl Thread {
             (vector, error)
         };
         let (info, context) = crate::process::fault::explain(vector, error, &mut self.user);
-        if self.stops_for_fault(info.signal) {
+        let waits = match vector {
+            vector::DEBUG | vector::BREAKPOINT => self.stops_for_fault(info.signal) || self.trap_waits_for_core(info),
+            _ => self.stops_for_fault(info.signal) || self.fault_waits_for_core(info),
+        };
+        if waits {
             return Wait::Turn;
         }
         let handled = self.process.signals.lock().fault(self.state.tid, info, context);

@@ -1,8 +1,8 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
 use coppice_protocol::control::{
-    Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount, ToIoNode,
-    ToNode, Waiting,
+    Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
+    ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::{NodeId, PsetId};
@@ -113,6 +113,10 @@ pub(super) fn staging() -> impl Strategy<Value = Staging> {
     })
 }
 
+pub(super) fn dying() -> impl Strategy<Value = Dying> {
+    (job(), rank(), any::<u8>()).prop_map(|(job, rank, signal)| Dying { job, rank, signal })
+}
+
 pub(super) fn traced() -> impl Strategy<Value = Traced> {
     prop_oneof![Just(Traced::None), rank().prop_map(Traced::Rank), Just(Traced::All)]
 }
@@ -141,6 +145,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             world,
             staging,
             traced,
+            core_file: !traced,
         }
     })
 }
@@ -227,6 +232,7 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         discarded().prop_map(ToIoNode::Discarded),
         ras_event().prop_map(ToIoNode::Ras),
         kept().prop_map(ToIoNode::Kept),
+        dying().prop_map(ToIoNode::Dies),
         inspected().prop_map(ToIoNode::Inspected),
     ]
 }

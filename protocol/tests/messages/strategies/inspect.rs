@@ -3,7 +3,9 @@
 use core::net::Ipv4Addr;
 
 use coppice_protocol::inspect::debug::{BREAKPOINTS, BreakAt, BreakOn, Go, SetThread, Stop, Why};
-use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows};
+use coppice_protocol::inspect::held::{
+    EndedBy, HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows,
+};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, PairKind, Query, Question, What};
 use proptest::array;
 use proptest::collection::vec;
@@ -111,7 +113,8 @@ fn held() -> impl Strategy<Value = HeldProcess> {
     let texts = (bytes(), bytes(), bytes(), bytes());
     (any::<(u32, u32, u32, u32)>(), texts, any::<(u64, u32)>()).prop_map(|(ids, texts, (components, threads))| {
         let ((pid, parent, user, group), (name, program, arguments, auxiliary)) = (ids, texts);
-        HeldProcess { pid, parent, user, group, name, program, arguments, auxiliary, components, threads }
+        let ends = (threads > 1).then(|| EndedBy { tid: pid, signal: threads as u8, info: name.clone() });
+        HeldProcess { pid, parent, user, group, name, program, arguments, auxiliary, components, threads, ends }
     })
 }
 

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
+use super::control::{dying, job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
 use super::inspect::{inspect, inspected};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
@@ -49,6 +49,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .filter_map(|file| file.path.clone())
                 .collect(),
             staging: launch.staging,
+            core_file: launch.core_file,
             traced: if launch.traced { Traced::Rank(launch.rank) } else { Traced::All },
         }
     })
@@ -99,6 +100,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
+        (node(), dying()).prop_map(|(node, dying)| FromPset::Dies { node, dying }),
         (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {

@@ -41,6 +41,15 @@ pub(super) async fn answer(process: &Arc<Process>, query: &Query, deadline_ns: u
     }
     process.settled(deadline_ns).await.map_err(not_told)?;
     process.unplant();
+    let told = answer_held(process, question, deadline_ns).await?;
+    // Somebody else may have it by now, and may have let it go on.
+    if !matches!(question, Question::Go(_)) {
+        process.renew_lease(query.by)?;
+    }
+    Ok(told)
+}
+
+async fn answer_held(process: &Arc<Process>, question: &Question, deadline_ns: u64) -> Result<Answer, NotTold> {
     match question {
         Question::Threads { from } => threads(process, *from),
         Question::Areas { from } => Ok(areas(process, *from)),
@@ -93,6 +102,7 @@ fn who(process: &Process) -> HeldProcess {
         auxiliary,
         components: extended::components(),
         threads: process.threads.count() as u32,
+        ends: process.threads.hold.dying.told(),
     }
 }
 

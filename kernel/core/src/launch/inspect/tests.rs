@@ -5,7 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_protocol::inspect::debug::{AWAIT_NS, BreakAt, BreakOn, Go, PLANTED_MAX, SetThread};
-use coppice_protocol::inspect::held::{HeldThread, LEASE_NS, MEMORY_BYTES_MAX, MemoryPart, NotTold, REGISTERS, Shows};
+use coppice_protocol::inspect::held::{
+    ABANDONED_NS, HeldThread, LEASE_NS, MEMORY_BYTES_MAX, MemoryPart, NotTold, REGISTERS, Shows,
+};
 use coppice_protocol::inspect::{Answer, Query, Question};
 use coppice_protocol::syscalls as nr;
 
@@ -126,6 +128,17 @@ fn only_who_has_it_held_is_told_of_it() {
     assert_eq!(ask_as(2, &bench, areas()), Err(NotTold::NotHeld));
     bench.process.end_lease(2);
     assert!(ask_as(1, &bench, areas()).is_ok(), "nobody else ends it");
+    // Who asks nothing for a while may be gone.
+    pass(ABANDONED_NS - 1_000_000);
+    assert_eq!(ask_as(2, &bench, Question::Hold), Err(NotTold::Taken));
+    assert!(ask_as(1, &bench, areas()).is_ok());
+    pass(ABANDONED_NS);
+    assert!(ask_as(2, &bench, Question::Hold).is_ok());
+    assert_eq!(ask_as(1, &bench, areas()), Err(NotTold::NotHeld));
+    assert!(ask_as(2, &bench, areas()).is_ok());
+    bench.process.end_lease(2);
+    pass(1);
+    assert!(ask_as(1, &bench, Question::Hold).is_ok());
     // When it is over for the first, and another has it, the first is not told of that moment.
     pass(LEASE_NS + 1);
     assert!(ask_as(2, &bench, Question::Hold).is_ok());
@@ -206,6 +219,14 @@ fn breakpoints_are_in_the_program_only_while_it_goes_on() {
         pass(1);
         assert!(!debugger.is_there() && !bench.process.threads.hold.is_asked());
     }
+    // Another comes when the debugger is silent: it finds the program as it was.
+    assert!(ask(&bench, Question::Hold).is_ok());
+    assert_eq!(ask(&bench, go()), Ok(Answer::Goes));
+    pass(ABANDONED_NS);
+    assert!(ask_as(2, &bench, Question::Hold).is_ok());
+    assert_eq!(bench.get(0x3000, 2), [0x90, BREAKPOINT]);
+    bench.process.end_lease(2);
+    pass(1);
     // More than there may be, and where nothing is: none stays.
     assert!(ask(&bench, Question::Hold).is_ok());
     for planted in [vec![at; PLANTED_MAX + 1], vec![at, 0x10]] {

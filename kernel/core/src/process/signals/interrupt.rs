@@ -77,6 +77,10 @@ impl Caller<'_> {
             {
                 return Poll::Ready(Failure::Interrupted(self.restart(patience)));
             }
+            // Or somebody is to take a core file first.
+            if self.process.identity.core_file && self.process.signals.lock().upcoming_core(self.thread.tid).is_some() {
+                return Poll::Ready(Failure::Interrupted(self.restart(patience)));
+            }
             let next = self.process.signals.lock().interrupt(self.thread.tid);
             match next {
                 Next::Handler(_) => Poll::Ready(Failure::Interrupted(self.restart(patience))),

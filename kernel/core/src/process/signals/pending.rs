@@ -54,6 +54,12 @@ impl Pending {
         Some((info.unwrap_or(SignalInfo::user(signal, 0, 0)), info.is_some()))
     }
 
+    /// What the first one of this signal says.
+    pub(super) fn first_of(&self, signal: u32) -> Option<SignalInfo> {
+        let said = self.infos.get(&signal).and_then(|queue| queue.front()).copied();
+        self.set.contains(signal).then(|| said.unwrap_or(SignalInfo::user(signal, 0, 0)))
+    }
+
     /// Forgets all of `unwanted`. Gives for how many there is room again.
     pub(super) fn forget(&mut self, unwanted: SignalSet) -> usize {
         if self.set.and(unwanted).is_empty() {

@@ -4,6 +4,7 @@
 
 mod actions;
 pub(super) mod record;
+mod upcoming;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -72,6 +73,8 @@ pub(crate) struct Signals {
     /// How many may be.
     queue_limit: usize,
     stopped: bool,
+    /// Signals that end the process and leave a core file do so when their thread has looked at them, not at once.
+    core_file: bool,
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
     /// Where those look that read signals, once there are any.
@@ -94,6 +97,7 @@ impl Signals {
             charged,
             queue_limit: SIGNALS_QUEUED_MAX,
             stopped: false,
+            core_file: false,
             turn: 0,
             board: None,
         };
@@ -178,7 +182,7 @@ impl Signals {
         }
         let taker = self.taker(target, signal);
         let awaits = |id| self.threads.get(&id).is_some_and(|thread: &Thread| thread.awaited.contains(signal));
-        if taker.is_some_and(|id| !awaits(id)) && !self.stopped && self.ends(signal) {
+        if taker.is_some_and(|id| !awaits(id)) && !self.stopped && self.ends(signal) && !self.leaves_core(signal) {
             return Ok(Outcome::End(signal));
         }
         let is_new = self.add(target, info)?;
@@ -294,24 +298,6 @@ impl Signals {
         next
     }
 
-    /// The signal for which [`Self::next`] would have a handler run or end the process next, if there is one. Not
-    /// `SIGKILL`.
-    pub(crate) fn upcoming(&self, id: u32) -> Option<u32> {
-        let thread = self.threads.get(&id)?;
-        if let Some(taken) = &thread.taken {
-            return Some(taken.info.signal);
-        }
-        if self.stopped {
-            return None;
-        }
-        let unblocked = thread.blocked.or(thread.awaited).others();
-        let heeded = (1..=SIGNAL_MAX).filter(|signal| !self.is_ignored(*signal));
-        let heeded = heeded.fold(SignalSet::NONE, |set, signal| set.or(SignalSet::of(signal))).and(unblocked);
-        let first = thread.pending.set().and(heeded).first().or_else(|| self.shared.set().and(heeded).first())?;
-        let is_told = first != SIGKILL && (self.has_handler(first) || !SignalSet::STOPPING.contains(first));
-        is_told.then_some(first)
-    }
-
     /// Whether [`Self::next`] has something to say.
     pub(crate) fn concerns(&self, id: u32) -> bool {
         let Some(thread) = self.threads.get(&id) else { return false };
@@ -351,8 +337,7 @@ impl Signals {
         // As on Linux, what other faults say of the address stays.
         let address = if context.vector == PAGE_FAULT { context.address } else { thread.fault.address };
         thread.fault = FaultContext { address, ..context };
-        let runs = !thread.blocked.contains(info.signal) && self.has_handler(info.signal);
-        runs.then(|| self.take_handler(info))
+        (!self.fault_ends(id, info.signal)).then(|| self.take_handler(info))
     }
 
     /// A frame could not be written. Gives the handler of the `SIGSEGV` that this means, as [`Self::fault`] does.

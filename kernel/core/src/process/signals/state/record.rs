@@ -23,6 +23,7 @@ pub(crate) struct SignalsRecord {
     threads: BTreeMap<u32, ThreadRecord>,
     queue_limit: u32,
     stopped: bool,
+    core_file: bool,
     turn: u32,
 }
 
@@ -80,6 +81,7 @@ impl Signals {
             threads: self.threads.iter().map(|(id, of)| (*id, thread(of))).collect(),
             queue_limit: self.queue_limit as u32,
             stopped: self.stopped,
+            core_file: self.core_file,
             turn: self.turn,
         }
     }
@@ -119,6 +121,7 @@ impl SignalsRecord {
             charged,
             queue_limit: self.queue_limit as usize,
             stopped: self.stopped,
+            core_file: self.core_file,
             turn: self.turn,
             board: None,
         })
