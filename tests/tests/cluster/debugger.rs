@@ -198,8 +198,11 @@ fn threads_stop_together_and_are_stepped_alone() {
         "continue",
         "continue",
         "thread apply all backtrace",
+        // If not, others go on meanwhile, and may come to the breakpoint.
+        "set scheduler-locking step",
         "stepi",
         "stepi",
+        "set scheduler-locking off",
         "delete",
         "set var *(int *)&go = 1",
         "break one_round if $rdi == 6",
