@@ -100,14 +100,13 @@ impl Debugger {
     }
 
     /// It is there no more. What it has planted is still to be made what it was.
-    pub(super) fn leave(&self) {
-        if self.is_there.swap(false, Ordering::AcqRel) {
-            let mut wants = self.wants.lock();
-            let planted = core::mem::take(&mut wants.planted);
-            let left = core::mem::replace(&mut *wants, Wants { planted, ..Wants::default() });
-            drop(wants);
-            drop(left);
-        }
+    pub(crate) fn leave(&self) {
+        self.is_there.store(false, Ordering::Release);
+        let mut wants = self.wants.lock();
+        let planted = core::mem::take(&mut wants.planted);
+        let left = core::mem::replace(&mut *wants, Wants { planted, ..Wants::default() });
+        drop(wants);
+        drop(left);
     }
 
     /// Where a thread is to stop, and whether it is to make one step only.

@@ -96,15 +96,13 @@ impl Kept {
         }
         if let Some(process) = self.process.upgrade()
             && self.threads.hold.debugger.first_planted().is_some()
+            && !self.threads.is_ending()
         {
-            let gone = self.threads.is_ending();
-            if !gone {
-                process.lease_holds();
-                let deadline_ns = executor::now_ns().saturating_add(HOLD_NS_MAX);
-                // If some are not held in time, they are not in their program.
-                let _ = self.threads.settled(deadline_ns).await;
-                process.unplant();
-            }
+            process.lease_holds();
+            let deadline_ns = executor::now_ns().saturating_add(HOLD_NS_MAX);
+            // If some are not held in time, they are not in their program.
+            let _ = self.threads.settled(deadline_ns).await;
+            process.unplant();
         }
         let over = self.threads.hold.lease.0.lock().take();
         self.end(over);

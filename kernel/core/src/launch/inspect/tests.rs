@@ -184,6 +184,12 @@ fn a_held_process_is_changed_as_a_debugger_wants() {
     let back = SetThread { tid, registers, in_call: true, vector: vector.clone() };
     assert_eq!(ask(&bench, Question::Set(back.clone())), Ok(Answer::Changed));
     assert_eq!(only_thread(&bench), HeldThread { cpu_ns: now.cpu_ns, tid, registers, in_call: true, vector });
+    // Its call is not kept for a debugger that has left: the thread is where that had it go.
+    let _ = ask(&bench, Question::Set(elsewhere.clone()));
+    bench.process.threads.hold.debugger.leave();
+    assert_eq!(ask(&bench, Question::Set(back.clone())), Ok(Answer::Changed));
+    let again = only_thread(&bench);
+    assert_eq!((again.registers[16], again.in_call), (registers[16] - 2, false), "it makes it again");
     // What no thread can be, and one that there is not.
     for bad in [SetThread { vector: "x".into(), ..back.clone() }, SetThread { tid: tid + 1, ..back }] {
         assert_eq!(ask(&bench, Question::Set(bad)), Err(NotTold::Refused));
