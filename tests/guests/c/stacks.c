@@ -12,7 +12,8 @@
 char marked[64] = "before it ran";
 static char large[32 << 20];
 volatile long computed;
-static volatile int over;
+static volatile int over, sleeps;
+static int waits;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -33,12 +34,14 @@ APART static int computes_deep(int depth) {
 
 APART static int sleeps_long(void) {
     struct timespec hour = {3600, 0};
+    sleeps = 1;
     while (!over) nanosleep(&hour, &hour);
     return 1;
 }
 
 APART static int waits_for_change(void) {
     pthread_mutex_lock(&lock);
+    waits = 1;
     while (!over) pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
     return 1;
@@ -54,6 +57,14 @@ APART static int reads_to_the_end(void) {
     return 1;
 }
 
+/* Who waits for the change has given the lock back. */
+static int all_are_there(void) {
+    pthread_mutex_lock(&lock);
+    int there = waits && sleeps && computed > 0;
+    pthread_mutex_unlock(&lock);
+    return there;
+}
+
 int main(void) {
     pthread_t threads[3];
     void *(*bodies[3])(void *) = {first, second, third};
@@ -61,7 +72,7 @@ int main(void) {
     large[20 << 20] = 'x';
     for (int i = 0; i < 3; i++)
         if (pthread_create(&threads[i], NULL, bodies[i], NULL)) return 1;
-    while (computed == 0) usleep(1000);
+    while (!all_are_there()) usleep(1000);
     printf("ready\n");
     fflush(stdout);
     if (!reads_to_the_end()) return 1;
