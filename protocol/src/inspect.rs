@@ -89,8 +89,8 @@ pub enum Question {
     Set(SetThread),
     /// Let it go on until a debugger is to hear of something.
     Go(Go),
-    /// What that was. If there is nothing yet, wait for it, for [`debug::AWAIT_NS`].
-    Await,
+    /// What that was, if there was anything.
+    Stop,
 }
 
 /// The answer to an [`Inspect`].
@@ -130,7 +130,7 @@ pub enum Answer {
     Changed,
     /// To [`Question::Go`].
     Goes,
-    /// To [`Question::Await`]: what it has stopped for, if it has.
+    /// To [`Question::Stop`]: what it has stopped for, if it has.
     Stopped(Option<Stop>),
 }
 

@@ -4,14 +4,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use coppice_api::Client;
 use coppice_api::inspect::held::{ABANDONED_NS, HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold};
 use coppice_api::inspect::{Answer, Query, Question};
+use coppice_api::{ApiError, Client};
 use tokio::time::sleep;
 
 /// How long, and with which pauses, a rank is waited for that somebody else has held.
 const TAKEN_TIME_MAX: Duration = Duration::from_nanos(2 * ABANDONED_NS);
 const TAKEN_PAUSE: Duration = Duration::from_millis(100);
+
+/// HTTP's status of what cannot be answered now, and how long, and with which pauses, it is asked again.
+const BUSY: u16 = 503;
+const BUSY_TIME_MAX: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A rank, and who asks about it.
 #[derive(Clone, Debug)]
@@ -34,9 +39,15 @@ impl HeldRank {
         &self.client
     }
 
-    /// Asks its node.
+    /// Asks its node, again if that or the service node has more questions than it answers at a time.
     pub(crate) async fn ask(&self, question: Question) -> anyhow::Result<Answer> {
-        Ok(self.client.question(self.job, self.rank, &Query { by: self.by, question }).await?)
+        let (query, end) = (Query { by: self.by, question }, Instant::now() + BUSY_TIME_MAX);
+        loop {
+            match self.client.question(self.job, self.rank, &query).await {
+                Err(ApiError::Refused { status: BUSY, .. }) if Instant::now() < end => sleep(BUSY_PAUSE).await,
+                answered => return Ok(answered?),
+            }
+        }
     }
 
     /// What is said if the answer is none to the question.

@@ -1,7 +1,7 @@
 //! What a debugger has a held process do, and what it is told of: see [`super::held`] for how it is held.
 //!
 //! [`super::Question::Go`] lets the process go on until one of its threads comes to where the debugger is to hear of
-//! it; then all of them stand, and [`super::Question::Await`] is answered with that. As long as it goes on, each
+//! it; then all of them stand, and [`super::Question::Stop`] is answered with that. As long as it goes on, each
 //! question keeps the debugger at it as it keeps it held. When nobody asks any more, or it is told to let go
 //! ([`super::Question::Release`]), the process is debugged no longer.
 
@@ -17,9 +17,6 @@ pub const BREAKPOINTS: usize = 4;
 
 /// Breakpoints in the program's instructions that a process has at once.
 pub const PLANTED_MAX: usize = 128;
-
-/// How long [`super::Question::Await`] waits for a stop, ns, before it says that there is none.
-pub const AWAIT_NS: u64 = 1_000_000_000;
 
 /// What a breakpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

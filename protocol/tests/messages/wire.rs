@@ -65,7 +65,7 @@ fn questions() -> [Question; 9] {
         Question::Write { address: 0x1000, bytes: "ab".into() },
         Question::Set(SetThread { tid: 1004, registers, in_call: false, vector: "xy".into() }),
         Question::Go(go),
-        Question::Await,
+        Question::Stop,
     ]
 }
 

@@ -42,6 +42,11 @@ const RIP: usize = 16;
 const END_ASKS_MAX: u32 = 50;
 const END_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the node is asked what the rank has stopped for: soon at first, for whoever makes steps, and then in
+/// pauses that double. (A node answers few questions at a time: none of them is to wait for a program.)
+const STOP_PAUSE_MIN: Duration = Duration::from_millis(1);
+const STOP_PAUSE_MAX: Duration = Duration::from_millis(100);
+
 /// What the protocol has to say of a stop.
 pub(super) type StopReason = MultiThreadStopReason<u64>;
 
@@ -212,10 +217,14 @@ enum Stands {
 }
 
 async fn stop_of(rank: &HeldRank) -> anyhow::Result<Stands> {
+    let mut pause = STOP_PAUSE_MIN;
     loop {
-        match rank.ask(Question::Await).await {
+        match rank.ask(Question::Stop).await {
             Ok(Answer::Stopped(Some(stop))) => return Ok(Stands::Stopped(stop)),
-            Ok(Answer::Stopped(None)) => {}
+            Ok(Answer::Stopped(None)) => {
+                sleep(pause).await;
+                pause = (2 * pause).min(STOP_PAUSE_MAX);
+            }
             Ok(_) => return rank.odd(),
             Err(error) => return end_of(rank).await.map(Stands::Ended).ok_or(error),
         }

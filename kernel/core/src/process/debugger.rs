@@ -17,7 +17,6 @@ use coppice_protocol::inspect::held::NotTold;
 
 use super::Process;
 use super::hold::PendingCall;
-use crate::executor::{self, WaitQueue};
 use crate::limits::THREADS_MAX;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{LockLevel, Mutex};
@@ -26,8 +25,6 @@ use crate::sync::{LockLevel, Mutex};
 pub(crate) struct Debugger {
     is_there: AtomicBool,
     wants: Mutex<Wants>,
-    /// Told when there is a stop.
-    stopped: WaitQueue,
 }
 
 /// What it wants, and what it has been told.
@@ -86,11 +83,7 @@ fn breakpoint(at: BreakAt) -> Result<Breakpoint, NotTold> {
 impl Debugger {
     /// None.
     pub(super) fn none() -> Self {
-        Self {
-            is_there: AtomicBool::new(false),
-            wants: Mutex::new(LockLevel::Fact, Wants::default()),
-            stopped: WaitQueue::new(),
-        }
+        Self { is_there: AtomicBool::new(false), wants: Mutex::new(LockLevel::Fact, Wants::default()) }
     }
 
     /// Whether there is one.
@@ -187,10 +180,9 @@ impl Debugger {
         }
     }
 
-    /// Waits for a stop until the monotonic clock shows `deadline_ns`.
-    pub(crate) async fn stop(&self, deadline_ns: u64) -> Option<Stop> {
-        let look = || self.wants.lock().stop;
-        executor::timeout_at(deadline_ns, self.stopped.wait_until(look)).await.ok()
+    /// What the process has stopped for, if it has.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.wants.lock().stop
     }
 }
 
@@ -247,7 +239,6 @@ impl Process {
             Some(false) => true,
             Some(true) => {
                 self.lease_holds();
-                debugger.stopped.wake_all();
                 true
             }
         }

@@ -35,7 +35,7 @@ fn question() -> impl Strategy<Value = Question> {
         (any::<u64>(), bytes()).prop_map(|(address, bytes)| Question::Write { address, bytes }),
         set_thread().prop_map(Question::Set),
         go().prop_map(Question::Go),
-        Just(Question::Await),
+        Just(Question::Stop),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use coppice_hal::user::{Registers, extended};
 use coppice_protocol::inspect::Answer;
-use coppice_protocol::inspect::debug::{AWAIT_NS, Go, PLANTED_MAX, SetThread};
+use coppice_protocol::inspect::debug::{Go, PLANTED_MAX, SetThread};
 use coppice_protocol::inspect::held::{MEMORY_BYTES_MAX, NotTold};
 use coppice_protocol::text::ByteString;
 
@@ -12,12 +12,6 @@ use crate::memory::CopyError;
 use crate::process::hold::{Position, ThreadImage};
 use crate::process::lease::BREAKPOINT;
 use crate::process::{Failure, Process};
-
-/// What the process has stopped for, if it does soon.
-pub(super) async fn stopped(process: &Process) -> Answer {
-    let deadline_ns = executor::now_ns().saturating_add(AWAIT_NS);
-    Answer::Stopped(process.threads.hold.debugger.stop(deadline_ns).await)
-}
 
 /// Writes all of it, where the process might, or where it has a copy of its own.
 pub(super) async fn write(

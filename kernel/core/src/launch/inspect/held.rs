@@ -32,8 +32,8 @@ pub(super) async fn answer(process: &Arc<Process>, query: &Query, deadline_ns: u
         process.lease(query.by)?;
     } else {
         let is_held = process.renew_lease(query.by)?;
-        if matches!(question, Question::Await) {
-            return Ok(debug::stopped(process).await);
+        if matches!(question, Question::Stop) {
+            return Ok(Answer::Stopped(process.threads.hold.debugger.stop()));
         }
         if !is_held {
             return Err(NotTold::NotHeld);
@@ -57,7 +57,7 @@ async fn answer_held(process: &Arc<Process>, question: &Question, deadline_ns: u
         Question::Write { address, bytes } => debug::write(process, *address, bytes, deadline_ns).await,
         Question::Set(set) => debug::set(process, set),
         Question::Go(go) => debug::go(process, go, deadline_ns).await,
-        Question::Hold | Question::Objects { .. } | Question::Release | Question::Await => {
+        Question::Hold | Question::Objects { .. } | Question::Release | Question::Stop => {
             // What was being changed when the threads were held is to be seen as changed.
             process.after_change().await;
             Ok(Answer::Held(who(process)))

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coppice_protocol::inspect::debug::{AWAIT_NS, BreakAt, BreakOn, Go, PLANTED_MAX, SetThread};
+use coppice_protocol::inspect::debug::{BreakAt, BreakOn, Go, PLANTED_MAX, SetThread};
 use coppice_protocol::inspect::held::{
     ABANDONED_NS, HeldThread, LEASE_NS, MEMORY_BYTES_MAX, MemoryPart, NotTold, REGISTERS, Shows,
 };
@@ -209,16 +209,16 @@ fn breakpoints_are_in_the_program_only_while_it_goes_on() {
         assert_eq!(bench.get(0x3000, 2), [BREAKPOINT; 2]);
         assert!(debugger.is_there());
         // It does not stop. Who is at it keeps it so; who is not cannot look.
-        assert_eq!(ask(&bench, Question::Await), Ok(Answer::Stopped(None)));
+        assert_eq!(ask(&bench, Question::Stop), Ok(Answer::Stopped(None)));
         assert_eq!(ask(&bench, Question::Areas { from: 0 }), Err(NotTold::NotHeld));
-        assert_eq!(ask_as(2, &bench, Question::Await), Err(NotTold::NotHeld));
+        assert_eq!(ask_as(2, &bench, Question::Stop), Err(NotTold::NotHeld));
         match end {
             // Held again, let go of, or nobody asks any more.
             Some(true) => assert!(ask(&bench, Question::Hold).is_ok()),
             Some(false) => bench.process.end_lease(1),
             None => pass(LEASE_NS + 1),
         }
-        pass(AWAIT_NS);
+        pass(1);
         // The program's own one has stayed.
         assert_eq!(bench.get(0x3000, 2), [0x90, BREAKPOINT]);
         bench.process.end_lease(1);
