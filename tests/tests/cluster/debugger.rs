@@ -1,7 +1,7 @@
 //! Ranks that are debugged with gdb, by `coppice gdb`.
 
-use std::fmt::Write;
-use std::io::{BufRead, BufReader, Lines};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -163,6 +163,35 @@ fn a_fault_is_seen_before_it_ends_the_program() {
     assert_eq!(status, 139, "{stderr}");
 }
 
+/// So does one that is sent, which it may be kept from, or get.
+#[test]
+fn a_signal_that_ends_a_program_is_seen_before_it_does() {
+    let cluster = Cluster::up(1);
+    let run = Running::start(&cluster, program("debugged", Toolchain::Glibc), &["forever"]);
+    let kill = cluster.command(&["kill", "--signal", "TERM", &run.job()]);
+    let mut words: Vec<String> = kill.get_args().map(quoted).collect();
+    words.insert(0, quoted(kill.get_program()));
+    let kill = format!("shell {}", words.join(" "));
+    let said = run.gdb(&[
+        "set var *(int *)&go = 1",
+        "break one_round",
+        "continue",
+        &kill,
+        "delete",
+        "continue",
+        "backtrace 1",
+        // Not delivered; the next one is.
+        "tbreak one_round",
+        "signal 0",
+        &kill,
+        "continue",
+        "continue",
+    ]);
+    let seen = "received signal SIGTERM";
+    assert_all(&said, &["Breakpoint 1, ", seen, "#0 ", "one_round ()", seen, "terminated with signal SIGTERM"]);
+    assert_eq!(run.end().0, 143, "{said}");
+}
+
 /// A thread in a call is told so, and goes on with it when it was not taken elsewhere, or was and came back.
 #[test]
 fn a_call_goes_on_after_a_function_was_called_in_its_place() {
@@ -216,6 +245,57 @@ fn threads_stop_together_and_are_stepped_alone() {
     assert_all(&said, &["Breakpoint 2, ", "$1 = 6", "detached"]);
     assert_eq!(run.line(), "counter 36, watched 8, handled 10", "{said}");
     assert_eq!(run.end().0, 7, "{said}");
+}
+
+/// More debuggers whose programs go on than a node answers questions at a time: none of them keeps others from asking.
+#[test]
+fn debuggers_that_wait_hold_up_nobody() {
+    const RANKS: usize = 12;
+    let cluster = Cluster::up(1);
+    let path = program("debugged", Toolchain::Glibc).to_string_lossy().into_owned();
+    let count = RANKS.to_string();
+    let mut run = cluster
+        .command(&["run", "--quiet", "-n", &count, "--ranks-per-node", &count, &path, "forever"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start");
+    let lines = BufReader::new(run.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.take(RANKS).filter(|line| line.as_ref().is_ok_and(|line| line == "ready")).count(), RANKS);
+    let debugger = |rank: usize| {
+        let mut child = cluster
+            .command(&["gdb", "1", &rank.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let input = child.stdin.as_mut().expect("piped");
+        let mut output = BufReader::new(child.stdout.as_mut().expect("piped"));
+        // Why it stands; what comes back has a checksum behind it.
+        input.write_all(b"$?#3f").expect("written");
+        let mut told = Vec::new();
+        output.read_until(b'#', &mut told).expect("said");
+        assert!(told.starts_with(b"+$T05"), "{}", String::from_utf8_lossy(&told));
+        let mut checksum = [0; 2];
+        output.read_exact(&mut checksum).expect("said");
+        input.write_all(b"+$vCont;c#a8").expect("written");
+        child
+    };
+    let debuggers: Vec<Child> = (0..RANKS - 1).map(debugger).collect();
+    let core = cluster.root().join("core").to_string_lossy().into_owned();
+    for _ in 0..5 {
+        let _ = cluster.coppice(&["core", "1", "11", "-o", &core]).success();
+    }
+    let taken = cluster.coppice(&["core", "1", "0", "-o", &core]);
+    assert!(taken.stderr.contains("somebody else looks at rank 0"), "{}", taken.stderr);
+    for mut debugger in debuggers {
+        drop(debugger.stdin.take());
+        let ended = finish_child(debugger, "gdb");
+        assert_eq!((ended.status, &*ended.stderr), (0, ""));
+    }
+    let _ = cluster.coppice(&["kill", "1"]).success();
+    let _ = finish_child(run, "run");
 }
 
 /// A debugger that is killed leaves a program that goes on by itself, and stops nowhere.

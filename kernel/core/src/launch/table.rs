@@ -80,8 +80,10 @@ impl Processes for ProcessTable {
                 });
             }
         };
-        let failures = started.failures();
-        job.say_who_dies(move |dying| failures.dies(dying));
+        if order.core_file {
+            let failures = started.failures();
+            job.say_who_dies(move |dying| failures.dies(dying));
+        }
         let process = launch(order, client, job, self.node.clone(), seat, switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
         let entry = Entry { running: Arc::clone(&self.running), key };

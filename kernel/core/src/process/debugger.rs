@@ -218,6 +218,7 @@ impl Process {
                 return Ok(());
             }
         }
+        self.signals.lock().debugged(true);
         if self.lease_lets_go(go.only) { Ok(()) } else { Err(NotTold::NotHeld) }
     }
 

@@ -67,6 +67,9 @@ pub(crate) struct JobOnNode {
 /// What is told of ranks that are about to be ended.
 type ToldOfDying = Arc<dyn Fn(Dying) + Send + Sync>;
 
+/// What that takes: what is called, and what it says it with.
+const TOLD_BYTES: usize = shared_bytes::<[usize; 2]>() + shared_bytes::<usize>();
+
 /// A fetch that a thread makes, for those who want the same.
 #[derive(Default)]
 struct UnderWay {
@@ -132,7 +135,8 @@ impl JobsOnNode {
 impl JobOnNode {
     /// What the job of a rank takes of the heap before any rank has done anything, bytes.
     fn bytes(order: &Launch) -> usize {
-        shared_bytes::<Self>() + Futexes::BYTES + block_bytes(size_of_val(&*order.world.nodes))
+        let told = if order.core_file { TOLD_BYTES } else { 0 };
+        shared_bytes::<Self>() + Futexes::BYTES + block_bytes(size_of_val(&*order.world.nodes)) + told
     }
 
     /// # Errors

@@ -112,6 +112,9 @@ impl Kept {
         self.is_over = true;
         let hold = &self.threads.hold;
         hold.debugger.leave();
+        if let Some(process) = self.process.upgrade() {
+            process.signals.lock().debugged(false);
+        }
         hold.exempt(None);
         if over.is_some_and(|leased| leased.holds) {
             hold.let_go();
@@ -169,6 +172,7 @@ impl Process {
         // Threads that notice that find that they are to be held.
         if before.is_some_and(|leased| leased.by != by) {
             hold.debugger.leave();
+            self.signals.lock().debugged(false);
         }
         let kept = before.is_none().then(|| Kept {
             process: Arc::downgrade(self),

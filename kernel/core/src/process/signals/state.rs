@@ -75,6 +75,8 @@ pub(crate) struct Signals {
     stopped: bool,
     /// Signals that end the process and leave a core file do so when their thread has looked at them, not at once.
     core_file: bool,
+    /// All that end it do so then: a debugger is to hear of them first.
+    debugged: bool,
     /// Threads with a lower id had their turn to get the process's signals.
     turn: u32,
     /// Where those look that read signals, once there are any.
@@ -98,6 +100,7 @@ impl Signals {
             queue_limit: SIGNALS_QUEUED_MAX,
             stopped: false,
             core_file: false,
+            debugged: false,
             turn: 0,
             board: None,
         };
@@ -182,7 +185,7 @@ impl Signals {
         }
         let taker = self.taker(target, signal);
         let awaits = |id| self.threads.get(&id).is_some_and(|thread: &Thread| thread.awaited.contains(signal));
-        if taker.is_some_and(|id| !awaits(id)) && !self.stopped && self.ends(signal) && !self.leaves_core(signal) {
+        if taker.is_some_and(|id| !awaits(id)) && !self.stopped && self.ends(signal) && !self.is_told_first(signal) {
             return Ok(Outcome::End(signal));
         }
         let is_new = self.add(target, info)?;

@@ -122,6 +122,7 @@ impl SignalsRecord {
             queue_limit: self.queue_limit as usize,
             stopped: self.stopped,
             core_file: self.core_file,
+            debugged: false,
             turn: self.turn,
             board: None,
         })

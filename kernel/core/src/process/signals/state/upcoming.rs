@@ -40,9 +40,14 @@ impl Signals {
         self.core_file = true;
     }
 
-    /// Whether a signal, if it ends the process, leaves a core file that is wanted.
-    pub(super) const fn leaves_core(&self, signal: u32) -> bool {
-        self.core_file && SignalSet::CORE_FILE.contains(signal)
+    /// Has all that end the process do so, or not any more.
+    pub(crate) fn debugged(&mut self, is_debugged: bool) {
+        self.debugged = is_debugged;
+    }
+
+    /// Whether a signal that ends the process does so only when its thread has looked.
+    pub(super) const fn is_told_first(&self, signal: u32) -> bool {
+        self.debugged || self.core_file && SignalSet::CORE_FILE.contains(signal)
     }
 
     /// Whether a signal that a thread is sent would end the process when it looks.
