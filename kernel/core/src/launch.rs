@@ -288,7 +288,8 @@ async fn run_and_say(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
 /// Waits for the end of a process that runs, or ends it if `switch` is used. No thread of it is left then.
 async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     let watched = Watched(process);
-    let running = executor::race(frozen::taken_down(process), process.threads.gone());
+    // Its last thread may go on another core before the one who takes it down has looked.
+    let running = executor::race(frozen::taken_down(process), process.threads.ended());
     let mut ended = None;
     match executor::race(switch.killed(), running).await {
         Either::First(signal) => {
@@ -299,7 +300,7 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
             ended = Some(end);
         }
         Either::Second(Either::First(down)) => return Ran::Down(down),
-        Either::Second(Either::Second(_)) => {}
+        Either::Second(Either::Second(())) => {}
     }
     let mut end = process.threads.gone().await;
     // It was about to be frozen.

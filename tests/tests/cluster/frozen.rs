@@ -5,6 +5,7 @@ use coppice_tests::Cluster;
 use coppice_tests::guests::{Toolchain, program};
 
 use crate::guests::compare;
+use crate::mpi;
 
 /// How often processes are taken apart, on average.
 const EVERY: &str = "2ms";
@@ -102,4 +103,31 @@ fn peers_do_not_notice() {
     until_taken_apart(&cluster, "pmi", || {
         let _ = cluster.run(&["-n", "2", "--nodes-list", "0,1", &pmi.to_string_lossy(), "exchange", "20"]).success();
     });
+}
+
+/// MPI between ranks of one node and of two, some with threads besides; over links that lose frames, too.
+#[test]
+fn mpi_programs_do_not_notice() {
+    for (cores, more) in [(1, &[][..]), (2, &["--loss", "1%"][..])] {
+        let cluster = freezing(2, cores, &[&["--memory", "128M"], more].concat());
+        let options = ["-n", "4", "--ranks-per-node", "2"];
+        for (name, arguments, line) in [
+            ("ring", &[][..], "rank 3 of 4 on node1: 10 rounds\n"),
+            ("allreduce", &[], "allreduce: 4 ranks agree\n"),
+            ("onesided", &[], "onesided: 4 ranks agree\n"),
+            ("io", &["/words"], "io: 524288 bytes right\n"),
+            ("halo", &["64", "30", "/heat.ppm"], "as computed serially\n"),
+        ] {
+            until_taken_apart(&cluster, name, || {
+                let said = mpi::run(&cluster, &options, name, arguments).success().text();
+                assert!(said.contains(line), "{cores} cores: {said}");
+            });
+        }
+        let hybrid = program("hybrid", Toolchain::MpiOpenMp);
+        until_taken_apart(&cluster, "hybrid", || {
+            let path = hybrid.to_string_lossy();
+            let ran = cluster.run(&[&options[..], &[&*path, "multiple", "3"]].concat()).success();
+            assert_eq!(ran.text(), "multiple: 4 ranks of 3 threads on 1 cores agree\n", "{cores} cores");
+        });
+    }
 }

@@ -175,6 +175,14 @@ impl Threads {
             .await
     }
 
+    /// As [`Self::gone`], of a process that was not taken down ([`Self::dissolve`]): of one that was, never.
+    pub(crate) async fn ended(&self) {
+        self.gone().await;
+        if self.is_dissolved() {
+            core::future::pending().await
+        }
+    }
+
     /// Those there are now.
     pub(crate) fn all(&self) -> Vec<Arc<ThreadState>> {
         self.table.lock().all()
@@ -300,6 +308,19 @@ mod tests {
         assert!(!threads.is_ending());
         threads.remove(&second, Some(6));
         assert_eq!(crate::executor::run_to_end(async move { threads.gone().await }), Ok(End::status(6)));
+    }
+
+    #[test]
+    fn who_was_taken_down_does_not_end() {
+        let (threads, quota) = (Threads::new(7, 100, 1000), quota());
+        let first = threads.add(NAME, 1, &quota).expect("room");
+        threads.dissolve();
+        threads.remove(&first, None);
+        let end = async move {
+            threads.gone().await;
+            threads.ended().await;
+        };
+        assert!(crate::executor::run_to_end(end).is_err());
     }
 
     #[test]
