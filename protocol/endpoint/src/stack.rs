@@ -35,6 +35,7 @@ pub(crate) mod ports;
 mod scrub;
 pub(crate) mod settle;
 pub(crate) mod sides;
+mod silence;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

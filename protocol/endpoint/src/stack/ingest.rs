@@ -134,6 +134,7 @@ impl Net {
         let before = Before::of(entry.socket());
         let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
         side.interface.poll_ingress_single(now, &mut device, &mut entry.set);
+        entry.heard(now);
         self.settle(key, before, Cause::Packet);
         self.table.enqueue(key);
     }

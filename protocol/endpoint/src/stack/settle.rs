@@ -1,15 +1,12 @@
-//! Conclusions from what happened to a socket: who must hear of it, whether it is done with, and how long its peer may
-//! be silent from now on.
+//! Conclusions from what happened to a socket: who must hear of it, and whether it is done with.
 
 use smoltcp::socket::tcp::{self, State as TcpState};
 
 use super::listen::Arrival;
 use super::net::Net;
 use super::owner::{Owner, User, has_ended};
-use super::stack_duration;
 use super::table::{Before, Key};
 use crate::SocketError;
-use crate::limits::{CONNECT_NS_MAX, UNACKNOWLEDGED_NS_MAX};
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +35,6 @@ impl Net {
         let (socket, owner) = entry.split();
         let state = socket.state();
         let over = state == TcpState::Closed && socket.remote_endpoint().is_none();
-        watch_silence(socket, matches!(owner, Owner::User(_)));
         let fate = match owner {
             Owner::Stream => Fate::Stays,
             Owner::User(user) => {
@@ -85,7 +81,7 @@ impl Net {
 
     /// A connection is made and waits to be accepted.
     fn make(&mut self, key: Key) {
-        if let Some(Owner::Listener { place, ready }) = self.table.get_mut(key).map(|entry| &mut entry.owner)
+        if let Some(Owner::Listener { place, ready, .. }) = self.table.get_mut(key).map(|entry| &mut entry.owner)
             && let Some(listener) = self.listeners.get_mut(*place)
         {
             *ready = true;
@@ -114,25 +110,5 @@ fn closing_error(state: TcpState, cause: Cause) -> Option<SocketError> {
         (TcpState::SynSent, Cause::Packet) => Some(SocketError::Refused),
         (TcpState::CloseWait, Cause::Packet) => Some(SocketError::Closed),
         (_, Cause::Packet) => Some(SocketError::Reset),
-    }
-}
-
-/// Starts or stops the clock after which a peer that acknowledges nothing is given up.
-fn watch_silence(socket: &mut tcp::Socket<'_>, is_users: bool) {
-    let wanted = match socket.state() {
-        TcpState::Closed | TcpState::Listen => None,
-        // A connecting stream's owner has a limit of its own.
-        TcpState::SynSent => is_users.then_some(CONNECT_NS_MAX),
-        // A program that sends nothing more may wait for an answer as long as it likes.
-        TcpState::FinWait2 if is_users => None,
-        TcpState::Established | TcpState::CloseWait => {
-            let waits = socket.send_queue() > 0 || (is_users && socket.keep_alive().is_some());
-            waits.then_some(UNACKNOWLEDGED_NS_MAX)
-        }
-        _ => Some(UNACKNOWLEDGED_NS_MAX),
-    };
-    let wanted = wanted.map(stack_duration);
-    if socket.timeout() != wanted {
-        socket.set_timeout(wanted);
     }
 }

@@ -17,6 +17,7 @@ use smoltcp::time::Instant;
 
 use super::owner::Owner;
 use super::ports::Claim;
+use super::silence::Silence;
 use crate::accounts::Holding;
 use crate::ethernet::Realm;
 
@@ -59,6 +60,7 @@ pub(crate) struct Entry {
     routed: bool,
     /// When it wants to be asked what it has to send.
     due: Option<Instant>,
+    pub(crate) silence: Silence,
 }
 
 impl Entry {
@@ -147,7 +149,17 @@ impl Table {
         let mut set = SocketSet::new(vec![SocketStorage::EMPTY]);
         let handle = set.add(socket);
         let (claim, name, due) = (None, None, None);
-        let entry = Box::new(Entry { set, handle, owner, claim, holding, name, routed: false, due });
+        let entry = Box::new(Entry {
+            set,
+            handle,
+            owner,
+            claim,
+            holding,
+            name,
+            routed: false,
+            due,
+            silence: Silence::default(),
+        });
         if let Some(key) = self.free.pop()
             && let Some(slot) = self.entries.get_mut(key.0 as usize)
         {

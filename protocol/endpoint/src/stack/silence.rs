@@ -1,0 +1,69 @@
+//! How long a peer may be silent: only while something is wanted of it, and from when it is.
+//!
+//! smoltcp has a clock for that, too, but counts from the last segment that it liked: a connection that was silent for
+//! long, and rightly, would be broken off as soon as it is to end.
+
+use smoltcp::socket::tcp::{self, State as TcpState};
+use smoltcp::time::{Duration, Instant};
+
+use super::owner::Owner;
+use super::stack_duration;
+use super::table::Entry;
+use crate::limits::{CONNECT_NS_MAX, UNACKNOWLEDGED_NS_MAX};
+
+/// What is known of a peer's silence.
+#[derive(Default)]
+pub(crate) struct Silence {
+    /// When the last segment came.
+    heard: Option<Instant>,
+    /// How long it may last, and since when that is so.
+    allowed: Option<(Duration, Instant)>,
+}
+
+impl Silence {
+    /// When it has lasted too long.
+    fn deadline(&self) -> Option<Instant> {
+        let (allowed, since) = self.allowed?;
+        Some(self.heard.map_or(since, |heard| heard.max(since)) + allowed)
+    }
+}
+
+impl Entry {
+    /// A segment came.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.silence.heard = Some(now);
+    }
+
+    /// Starts or stops the clock, as the socket now is, and breaks the connection off if its time is up.
+    pub(crate) fn watch_silence(&mut self, now: Instant) {
+        let is_users = matches!(self.owner, Owner::User(_));
+        let allowed = allowed(self.socket(), is_users).map(stack_duration);
+        if self.silence.allowed.map(|(allowed, _)| allowed) != allowed {
+            self.silence.allowed = allowed.map(|allowed| (allowed, now));
+        }
+        if self.silence.deadline().is_some_and(|deadline| deadline <= now) {
+            self.socket_mut().abort();
+        }
+    }
+
+    /// When the socket is to be asked again that wants to be at `due`.
+    pub(crate) fn due(&self, due: Option<Instant>) -> Option<Instant> {
+        due.into_iter().chain(self.silence.deadline()).min()
+    }
+}
+
+/// How long the peer of a socket may be silent, ns.
+fn allowed(socket: &tcp::Socket<'_>, is_users: bool) -> Option<u64> {
+    match socket.state() {
+        TcpState::Closed | TcpState::Listen | TcpState::TimeWait => None,
+        // A connecting stream's owner has a limit of its own.
+        TcpState::SynSent => is_users.then_some(CONNECT_NS_MAX),
+        // A program that sends nothing more may wait for an answer as long as it likes.
+        TcpState::FinWait2 if is_users => None,
+        TcpState::Established | TcpState::CloseWait => {
+            let waits = socket.send_queue() > 0 || (is_users && socket.keep_alive().is_some());
+            waits.then_some(UNACKNOWLEDGED_NS_MAX)
+        }
+        _ => Some(UNACKNOWLEDGED_NS_MAX),
+    }
+}
