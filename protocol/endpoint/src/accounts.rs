@@ -16,6 +16,7 @@ use crate::limits::{
     RING_BYTES_MAX, RING_BYTES_MIN, RING_LARGE_SHARE, RING_OVERHEAD_BYTES, RING_PART, SMALL_BLOCK_BYTES_MAX,
     USER_BUFFER_BYTES, USER_SOCKETS_MAX,
 };
+use crate::record::NotMade;
 
 /// The books of one stack.
 pub(crate) struct Accounts {
@@ -94,9 +95,27 @@ impl Accounts {
 
     /// A ring, as large as it can be now.
     pub(crate) fn ring(self: &Arc<Self>) -> Result<(Vec<u8>, Grant), SocketError> {
-        let bytes = self.ring_bytes();
+        self.ring_of(self.ring_bytes())
+    }
+
+    /// A ring of that size.
+    pub(crate) fn ring_of(self: &Arc<Self>, bytes: usize) -> Result<(Vec<u8>, Grant), SocketError> {
         let grant = self.grant(bytes + RING_OVERHEAD_BYTES)?;
         Ok((zeroed(bytes).ok_or(SocketError::NoMemory)?, grant))
+    }
+}
+
+impl Accounts {
+    /// A ring as large as one was.
+    ///
+    /// # Errors
+    /// [`NotMade::Damaged`]: none can have been.
+    pub(crate) fn ring_again(self: &Arc<Self>, bytes: u32) -> Result<(Vec<u8>, Grant), NotMade> {
+        let bytes = bytes as usize;
+        if !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&bytes) {
+            return Err(NotMade::Damaged);
+        }
+        Ok(self.ring_of(bytes)?)
     }
 }
 

@@ -111,6 +111,16 @@ impl Socket {
         self.unsent_bytes < DATAGRAM_SEND_BYTES
     }
 
+    /// Whether some of its datagrams have not gone.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.unsent_bytes > 0
+    }
+
+    /// The datagrams that came, in their order.
+    pub(crate) fn received(&self) -> impl Iterator<Item = &Datagram> {
+        self.received.iter()
+    }
+
     /// The next datagram that came.
     pub(crate) fn first(&self) -> Option<&Datagram> {
         self.received.front()

@@ -1,5 +1,7 @@
 //! What can go wrong with a connection.
 
+use serde::{Deserialize, Serialize};
+
 /// Why a network call of the node's own failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
@@ -24,7 +26,7 @@ pub enum NetError {
 }
 
 /// Why a call on a program's socket failed, in errno(3)'s terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SocketError {
     /// EAGAIN: it would have to wait.
     #[error("would have to wait")]

@@ -11,6 +11,8 @@
 //! in the cluster's, and programs' sockets ([`TcpSocket`], [`UdpSocket`]) in that of the job that is on the node
 //! ([`Stack::enter_job`]). Without a job they reach the node itself alone.
 //!
+//! Programs' sockets can be written down and made again elsewhere ([`record`]).
+//!
 //! Both have small ports for datagrams of their own, too ([`DatagramPort`]).
 //!
 //! Two things differ from an everyday stack. Ethernet addresses are computed from IPv4 addresses
@@ -31,6 +33,7 @@ pub mod limits;
 mod listener;
 mod local;
 mod own_datagrams;
+pub mod record;
 mod reset;
 mod stack;
 mod stream;

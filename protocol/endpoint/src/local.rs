@@ -3,6 +3,8 @@
 //! A byte is copied once into the ring of who is to receive it and once out of it, and nothing can be lost or late, so
 //! there is nothing to number, to acknowledge or to time. What a program sees is what TCP would have shown it.
 
+pub(crate) mod record;
+
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
 

@@ -25,6 +25,8 @@ use crate::listener::TcpListener;
 use crate::stream::TcpStream;
 use crate::{JobNetwork, NetError};
 
+pub(crate) mod again;
+pub(crate) mod aside;
 mod datagrams;
 mod ingest;
 pub(crate) mod listen;
@@ -32,6 +34,7 @@ pub(crate) mod net;
 mod node;
 pub(crate) mod owner;
 pub(crate) mod ports;
+mod quiet;
 mod scrub;
 pub(crate) mod settle;
 pub(crate) mod sides;

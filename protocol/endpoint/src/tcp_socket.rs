@@ -32,6 +32,7 @@ use crate::stack::table::{Before, Key};
 use crate::stack::{Stack, stack_duration};
 
 mod connect;
+mod record;
 mod transfer;
 
 /// A TCP socket of a program. Dropping it closes it: what was sent is still delivered, and the peer sees the end; if
@@ -282,6 +283,9 @@ impl Net {
         let route = entry.name?;
         let mut user = User::new(Arc::clone(cell));
         let (socket, owner) = entry.split();
+        if let Owner::Listener { aside, .. } = owner {
+            user.aside = core::mem::take(aside);
+        }
         if socket.state() == TcpState::Closed {
             user.error = Some(SocketError::Reset);
         }
@@ -309,8 +313,11 @@ impl Net {
             holding.ticket = ticket;
         }
         let wipe = self.wipe;
-        let (socket, _) = entry.split();
-        let unread = socket.recv_queue() > 0;
+        let (socket, owner) = entry.split();
+        let unread = match owner {
+            Owner::User(user) => user.received(socket) > 0,
+            _ => socket.recv_queue() > 0,
+        };
         while let Ok(1..) = socket.recv(|bytes| {
             wipe(bytes);
             (bytes.len(), bytes.len())

@@ -3,6 +3,8 @@
 //! Datagrams to this node's own addresses are handed over in memory; one that goes over the wire must fit into one
 //! packet, as nothing is sent in pieces.
 
+mod record;
+
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test fail as tests do")]
 
+mod again;
+mod ends;
 mod resets;
 mod support;
 
@@ -451,50 +453,4 @@ fn sockets_can_be_handed_to_other_cores() {
     fn check<T: Send + Sync>(_: &T) {}
     let world = World::new(CLEAN, 20);
     check(&socket(&world.left()));
-}
-
-/// smoltcp's clock stops when it is told three times that a peer still waits for the end, and nothing but that.
-#[test]
-fn an_end_that_is_lost_is_sent_again_whatever_the_peer_acknowledges() {
-    let mut world = World::new(CLEAN, 21);
-    let (left, right) = connection(&mut world);
-    world.keep_frames();
-    let (left, right) = run(&mut world, async move {
-        send(&right, 0, 10, 10).await.unwrap();
-        assert_eq!(receive_exactly(&left, 10).await.len(), 10);
-        (left, right)
-    });
-    world.idle(SECOND_NS);
-    // The last one is left's, that it has them.
-    let acknowledgement = world.take_frames().pop().unwrap();
-    world.lose(1000);
-    right.shutdown(false, true).unwrap();
-    world.idle(1_000_000);
-    world.lose(0);
-    (0..3).for_each(|_| world.put_right(acknowledgement.clone()));
-    let left = run(&mut world, async move {
-        until(&left, |ready| ready.read_hang_up).await;
-        left
-    });
-    assert!(!left.readiness().error && left.peer().is_some());
-    assert_eq!((left.receive(&mut [0; 9], false), right.take_error()), (Ok(0), None));
-}
-
-#[test]
-fn a_connection_that_was_silent_for_long_ends_as_others_do() {
-    let mut world = World::new(CLEAN, 22);
-    let (left, right) = connection(&mut world);
-    world.idle(1000 * SECOND_NS);
-    left.set_keep_alive(Some(SECOND_NS));
-    world.idle(100 * SECOND_NS);
-    assert_eq!((left.readiness(), right.readiness()), (OPEN, OPEN));
-    left.set_keep_alive(None);
-    world.idle(1000 * SECOND_NS);
-    right.shutdown(false, true).unwrap();
-    world.idle(SECOND_NS);
-    assert!(left.readiness().read_hang_up && !left.readiness().error && right.take_error().is_none());
-    world.idle(1000 * SECOND_NS);
-    drop(left);
-    world.idle(SECOND_NS);
-    assert_eq!(right.take_error(), None);
 }

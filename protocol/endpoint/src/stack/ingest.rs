@@ -7,6 +7,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, TcpPacket};
 
+use super::aside::Aside;
 use super::datagrams::Taken;
 use super::net::{Net, new_socket};
 use super::owner::Owner;
@@ -165,12 +166,15 @@ impl Net {
 
     /// A peer asks for a connection: a socket for it, if somebody listens and has room.
     fn offer(&mut self, realm: Realm, segment: &Segment, route: Route) -> Verdict {
+        if realm == Realm::Job && self.again.is_under_way() {
+            return Verdict::Refused;
+        }
         let found = self.listeners.find(segment.destination, segment.destination_port);
         let Some((place, listener)) = found.filter(|(_, listener)| listener.realm() == realm) else {
             return Verdict::Refused;
         };
         let (is_full, sizes) = (listener.is_full(), listener.sizes);
-        let owner = Owner::Listener { place, ready: false };
+        let owner = Owner::Listener { place, ready: false, aside: Aside::default() };
         let made = match sizes {
             Some(_) if is_full => return Verdict::Refused,
             None if is_full => return Verdict::Ignored,

@@ -10,6 +10,7 @@ use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::Instant;
 use smoltcp::wire::Ipv4Cidr;
 
+use super::again::Again;
 use super::listen::Listeners;
 use super::owner::Owner;
 use super::ports::Ports;
@@ -38,6 +39,8 @@ pub(crate) struct Net {
     pub(crate) nobody: SocketSet<'static>,
     /// Zeroes bytes of programs.
     pub(crate) wipe: fn(&mut [u8]),
+    /// Sockets of programs that are being made again.
+    pub(crate) again: Again,
     /// Sockets that are the node's own.
     node_sockets: usize,
     /// Those of them that are nobody's any more.
@@ -60,6 +63,7 @@ impl Net {
             accounts: Arc::default(),
             nobody: SocketSet::new(Vec::new()),
             wipe: |bytes| bytes.fill(0),
+            again: Again::default(),
             node_sockets: 0,
             node_closing: 0,
             order: 0,

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 
 use smoltcp::socket::tcp::{self, State as TcpState};
 
+use super::aside::Aside;
 use super::listen::Place;
 use crate::SocketError;
 use crate::cell::{Cell, Readiness};
@@ -15,7 +16,7 @@ pub(crate) enum Owner {
     /// A program's socket.
     User(User),
     /// The listener at that place; `ready` to be accepted, or still being made.
-    Listener { place: Place, ready: bool },
+    Listener { place: Place, ready: bool, aside: Aside },
     /// Nobody any more: it is closing. Who was closed earlier has a smaller number.
     Nobody { order: u64 },
 }
@@ -23,6 +24,8 @@ pub(crate) enum Owner {
 /// A program's side of its connection.
 pub(crate) struct User {
     pub(crate) cell: Arc<Cell>,
+    /// What is read first of what was received.
+    pub(crate) aside: Aside,
     /// SO_ERROR.
     pub(crate) error: Option<SocketError>,
     /// shutdown(2) was called, per direction.
@@ -32,6 +35,8 @@ pub(crate) struct User {
     pub(crate) was_connected: bool,
     /// The peer has said that it sends nothing more.
     pub(crate) peer_ended: bool,
+    /// It is being made again ([`super::again`]).
+    pub(crate) is_made_again: bool,
 }
 
 /// Whether the peer has said that it sends nothing more.
@@ -42,7 +47,16 @@ pub(crate) fn has_ended(state: TcpState) -> bool {
 impl User {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let (read_shut, write_shut, was_connected, peer_ended) = (false, false, false, false);
-        Self { cell, error: None, read_shut, write_shut, was_connected, peer_ended }
+        Self {
+            cell,
+            aside: Aside::default(),
+            error: None,
+            read_shut,
+            write_shut,
+            was_connected,
+            peer_ended,
+            is_made_again: false,
+        }
     }
 
     /// Says what can be done with the connection now; `news`: something came.
@@ -50,16 +64,21 @@ impl User {
         self.cell.set(self.readiness(socket), news);
     }
 
+    /// Received and not yet taken, bytes.
+    pub(crate) fn received(&self, socket: &tcp::Socket<'_>) -> usize {
+        self.aside.len() + socket.recv_queue()
+    }
+
     fn readiness(&self, socket: &tcp::Socket<'_>) -> Readiness {
         let state = socket.state();
-        if matches!(state, TcpState::SynSent | TcpState::SynReceived) {
+        if matches!(state, TcpState::Listen | TcpState::SynSent | TcpState::SynReceived) {
             return Readiness::NONE;
         }
         let closed = state == TcpState::Closed;
         let (queued, capacity) = (socket.send_queue(), socket.send_capacity());
         let read_hang_up = closed || self.read_shut || has_ended(state);
         Readiness {
-            readable: read_hang_up || socket.recv_queue() > 0,
+            readable: read_hang_up || self.received(socket) > 0,
             writable: closed || self.write_shut || capacity - queued >= queued / 2,
             error: self.error.is_some(),
             hang_up: closed || (read_hang_up && self.write_shut),

@@ -9,6 +9,7 @@ use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
 
 use crate::SocketError;
+use crate::record::PortRecord;
 
 /// First of the ports that are given out.
 const EPHEMERAL_FIRST: u16 = 49_152;
@@ -157,6 +158,42 @@ impl Ports {
     pub(crate) fn accept(&mut self, port: u16) -> Claim {
         self.used.entry(port).or_default().accepted += 1;
         Claim::Accepted(port)
+    }
+
+    /// What was claimed, as data. The node's own ports are no program's.
+    pub(crate) fn record(&self, claim: &Claim) -> Option<PortRecord> {
+        match *claim {
+            Claim::Node(_) => None,
+            Claim::Accepted(port) => Some(PortRecord::Accepted(port)),
+            Claim::Bound(port, name) => {
+                let bind = self.used.get(&port)?.binds.iter().find(|bind| bind.name == name)?;
+                let &Bind { address, reuse, listens, .. } = bind;
+                Some(PortRecord::Bound { address, port, reuse, listens })
+            }
+        }
+    }
+
+    /// Claims what was claimed before, in whatever order that is done.
+    ///
+    /// # Errors
+    /// [`SocketError::Invalid`]: no program could have that. [`SocketError::NoMemory`].
+    pub(crate) fn claim_again(&mut self, record: PortRecord) -> Result<Claim, SocketError> {
+        let (PortRecord::Bound { port, .. } | PortRecord::Accepted(port)) = record;
+        let is_nodes = self.used.get(&port).is_some_and(|uses| uses.node);
+        if port == 0 || is_nodes || self.reserved.contains(&port) {
+            return Err(SocketError::Invalid);
+        }
+        let PortRecord::Bound { address, port, reuse, listens } = record else { return Ok(self.accept(port)) };
+        let name = self.next_name;
+        let uses = self.used.entry(port).or_default();
+        let clash = |bind: &Bind| overlap(bind.address, address) && (bind.listens && listens);
+        if uses.binds.iter().any(clash) {
+            return Err(SocketError::Invalid);
+        }
+        uses.binds.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
+        self.next_name = name.wrapping_add(1);
+        uses.binds.push(Bind { name, address, reuse, listens });
+        Ok(Claim::Bound(port, name))
     }
 
     /// Gives back what was claimed.

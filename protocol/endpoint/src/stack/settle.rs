@@ -39,6 +39,12 @@ impl Net {
             Owner::Stream => Fate::Stays,
             Owner::User(user) => {
                 user.settle(socket, before, cause);
+                if user.is_made_again && is_made(state) {
+                    user.is_made_again = false;
+                    if user.write_shut {
+                        socket.close();
+                    }
+                }
                 Fate::Stays
             }
             Owner::Listener { ready: true, .. } => Fate::Stays,
@@ -52,6 +58,10 @@ impl Net {
                 if held && socket.recv_queue() > 0 && socket.is_open() {
                     // A program closed it, and the peer has more to say: nobody will ever hear it.
                     socket.abort();
+                }
+                // It was closed when it was made again.
+                if is_made(state) {
+                    socket.close();
                 }
                 // A socket that still knows its peer has a reset to send.
                 if over || state == TcpState::TimeWait { Fate::Remove } else { Fate::Stays }
@@ -93,12 +103,20 @@ impl Net {
 impl User {
     fn settle(&mut self, socket: &tcp::Socket<'_>, before: Before, cause: Cause) {
         if socket.state() == TcpState::Closed && before.state != TcpState::Closed {
-            self.error = closing_error(before.state, cause).or(self.error);
+            self.error = match core::mem::take(&mut self.is_made_again) {
+                true => Some(SocketError::Reset),
+                false => closing_error(before.state, cause).or(self.error),
+            };
         }
         self.peer_ended |= has_ended(before.state) || has_ended(socket.state());
         self.was_connected |= !matches!(socket.state(), TcpState::SynSent | TcpState::SynReceived | TcpState::Closed);
         self.update(socket, socket.recv_queue() > before.received);
     }
+}
+
+/// Whether a connection that was being made is there.
+fn is_made(state: TcpState) -> bool {
+    matches!(state, TcpState::Established | TcpState::CloseWait)
 }
 
 /// The error of a connection that got closed when it was in `state`; as Linux has them (tcp_reset).

@@ -131,6 +131,13 @@ impl Table {
         entries.filter_map(|(index, slot)| Some((Key(index as u32), slot.as_deref_mut()?)))
     }
 
+    /// The first socket, or the next one behind another.
+    pub(crate) fn next_from(&self, after: Option<Key>) -> Option<Key> {
+        let first = after.map_or(0, |key| key.0 as usize + 1);
+        let rest = self.entries.get(first..)?;
+        rest.iter().position(Option::is_some).map(|index| Key((first + index) as u32))
+    }
+
     /// Sees to it that there is room for one more socket, wherever it may come to be.
     fn make_room(&mut self) -> Result<(), TryReserveError> {
         if self.free.is_empty() {

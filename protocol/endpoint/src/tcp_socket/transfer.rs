@@ -90,10 +90,15 @@ impl<D: Device> TcpSocket<D> {
             Phase::Local { end, .. } => end.peek(buffer),
             Phase::Remote { key, .. } => self.stack.with_net(|net| {
                 let (socket, user) = net.program(*key).ok_or(SocketError::NotConnected)?;
-                match socket.recv_queue() {
-                    0 => user.received_nothing(socket),
-                    _ => socket.peek_slice(buffer).map_err(|_| SocketError::Reset),
+                if user.received(socket) == 0 {
+                    return user.received_nothing(socket);
                 }
+                let set_aside = user.aside.peek(buffer);
+                let rest = buffer.get_mut(set_aside..).unwrap_or_default();
+                if rest.is_empty() || socket.recv_queue() == 0 {
+                    return Ok(set_aside);
+                }
+                socket.peek_slice(rest).map(|more| set_aside + more).map_err(|_| SocketError::Reset)
             }),
             Phase::Fresh | Phase::Listening(_) => Err(SocketError::NotConnected),
         }
@@ -134,7 +139,10 @@ impl<D: Device> TcpSocket<D> {
     pub fn received(&self) -> usize {
         match &self.inner.lock().phase {
             Phase::Local { end, .. } => end.received(),
-            Phase::Remote { key, .. } => self.stack.with_socket(*key, |socket| socket.recv_queue()).unwrap_or(0),
+            Phase::Remote { key, .. } => self.stack.with_net(|net| {
+                let received = net.program(*key).map(|(socket, user)| user.received(socket));
+                received.unwrap_or(0)
+            }),
             Phase::Fresh | Phase::Listening(_) => 0,
         }
     }
@@ -176,7 +184,7 @@ impl Net {
             return Err(error);
         }
         match socket.state() {
-            TcpState::SynSent | TcpState::SynReceived => return Err(SocketError::WouldBlock),
+            TcpState::Listen | TcpState::SynSent | TcpState::SynReceived => return Err(SocketError::WouldBlock),
             TcpState::Established | TcpState::CloseWait if socket.can_send() => {}
             TcpState::Established | TcpState::CloseWait => return Err(SocketError::WouldBlock),
             _ => return Err(SocketError::Closed),
@@ -207,11 +215,11 @@ impl Net {
         let wipe = self.wipe;
         let (socket, user) = self.program(key).ok_or(SocketError::NotConnected)?;
         let queued = socket.recv_queue();
-        if queued == 0 {
+        if user.received(socket) == 0 {
             return user.received_nothing(socket).map(|nothing| (nothing, false));
         }
-        let mut taken = 0;
-        while socket.can_recv() {
+        let (mut taken, leaves_some) = user.aside.read(&mut take);
+        while !leaves_some && socket.can_recv() {
             let piece = socket.recv(|bytes| {
                 let length = bytes.len();
                 let wanted = take(bytes).min(length);
@@ -264,7 +272,7 @@ impl User {
             return Err(error);
         }
         match socket.state() {
-            TcpState::SynSent | TcpState::SynReceived => Err(SocketError::WouldBlock),
+            TcpState::Listen | TcpState::SynSent | TcpState::SynReceived => Err(SocketError::WouldBlock),
             TcpState::Established | TcpState::FinWait1 | TcpState::FinWait2 if !self.read_shut => {
                 Err(SocketError::WouldBlock)
             }

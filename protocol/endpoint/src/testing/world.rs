@@ -286,6 +286,12 @@ impl World {
         self.sides[1].end.put(frame);
     }
 
+    /// Both sides are others from now on, which know nothing of the old ones' connections, and nothing is on the wire.
+    pub fn restart(&mut self) {
+        self.flying.clear();
+        self.sides = [Side::new(LEFT, self.faults, 98), Side::new(RIGHT, self.faults, 99)];
+    }
+
     /// The right side is another one from now on, which knows nothing of the old one's connections.
     pub fn restart_right(&mut self) {
         self.sides[1] = Side::new(RIGHT, self.faults, 99);

@@ -1,0 +1,298 @@
+//! Connections that are made again from records ([`crate::record`]): new ones for TCP, between the same names.
+//!
+//! Of two ends, the one with the larger name calls, and the other waits for its call alone, whoever it was that called
+//! the first time. An end that was closed for writing is closed again as soon as the connection is there.
+
+use alloc::vec::Vec;
+
+use smoltcp::phy::Device;
+use smoltcp::socket::tcp::{self, State as TcpState};
+
+use super::Stack;
+use super::net::{Net, new_socket};
+use super::owner::{Owner, User};
+use super::quiet::is_quiet;
+use super::table::{Entry, Key, Route};
+use crate::SocketError;
+use crate::accounts::{Holding, Ticket};
+use crate::limits::USER_ACKNOWLEDGE_DELAY_NS;
+use crate::local::Name;
+use crate::local::record::HalfMade;
+use crate::record::{Capacities, ConnectionRecord, NotMade, NotQuiet, OrphanRecord, PortRecord, Stage};
+
+/// What is being made again.
+#[derive(Default)]
+pub(crate) struct Again {
+    pub(crate) half_made: HalfMade,
+    /// It is not done: nobody else gets a connection meanwhile, as those who were called before are to be found.
+    is_under_way: bool,
+    /// Connections that this side is to call for.
+    calls: Vec<Key>,
+    /// Those that programs were calling for, which they go on with when all others are made.
+    calls_of_programs: Vec<Key>,
+}
+
+impl Again {
+    /// Sockets are made again from now on, until that is ended.
+    pub(crate) fn begin(&mut self) {
+        self.is_under_way = true;
+    }
+
+    /// Whether they are.
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+}
+
+/// A connection of that name is to be made again, of this side's port.
+#[derive(Clone, Copy)]
+pub(crate) struct Between {
+    pub(crate) local: Name,
+    pub(crate) peer: Name,
+    pub(crate) port: Option<PortRecord>,
+}
+
+impl<D: Device> Stack<D> {
+    /// Connections that programs of this node have closed and their peers have not.
+    ///
+    /// # Errors
+    /// [`NotQuiet`].
+    pub fn record_orphans(&self) -> Result<Vec<OrphanRecord>, NotQuiet> {
+        self.with_net(Net::record_orphans)
+    }
+
+    /// Makes these again.
+    ///
+    /// # Errors
+    /// [`NotMade`].
+    pub fn make_orphans_again(&self, records: &[OrphanRecord]) -> Result<(), NotMade> {
+        records.iter().try_for_each(|record| self.with_net(|net| net.make_orphan_again(record)))
+    }
+
+    /// Makes the connections of the sockets that were made again. To be called when they were on all nodes.
+    pub fn connect_again(&self) {
+        self.with_net(|net| {
+            let calls = core::mem::take(&mut net.again.calls);
+            net.call(calls);
+        });
+        self.kick();
+    }
+
+    /// Whether they are all made.
+    #[must_use]
+    pub fn is_connected_again(&self) -> bool {
+        self.with_net(|net| net.table.iter_mut().all(|(_, entry)| !is_being_made_again(entry)))
+    }
+
+    /// Resets those that are not made by now, and has all be as it was. To be called when they are all made on all
+    /// nodes, or it has taken too long. Gives how many were reset.
+    pub fn end_making_again(&self) -> usize {
+        let count = self.with_net(|net| {
+            let being_made = net.table.iter_mut().filter_map(|(key, entry)| is_being_made_again(entry).then_some(key));
+            let late: Vec<Key> = being_made.collect();
+            late.iter().for_each(|key| net.give_up(*key));
+            let calls = core::mem::take(&mut net.again.calls_of_programs);
+            net.call(calls);
+            net.again.is_under_way = false;
+            late.len() + net.again.half_made.give_up()
+        });
+        self.kick();
+        count
+    }
+}
+
+fn is_being_made_again(entry: &mut Entry) -> bool {
+    let is_programs = entry.holding.is_some();
+    let (socket, owner) = entry.split();
+    match owner {
+        Owner::User(user) => user.is_made_again,
+        Owner::Listener { ready: true, .. } | Owner::Nobody { .. } => {
+            let state = socket.state();
+            is_programs && matches!(state, TcpState::Listen | TcpState::SynSent | TcpState::SynReceived)
+        }
+        Owner::Listener { .. } | Owner::Stream => false,
+    }
+}
+
+impl Net {
+    /// A connection as data, with its port.
+    pub(crate) fn record(&mut self, key: Key) -> Result<(ConnectionRecord, Option<PortRecord>), NotQuiet> {
+        let entry = self.table.get_mut(key).ok_or(NotQuiet)?;
+        if !is_quiet(entry) {
+            return Err(NotQuiet);
+        }
+        let port = entry.claim.as_ref().and_then(|claim| self.ports.record(claim));
+        let (socket, owner) = entry.split();
+        let stage = match socket.state() {
+            TcpState::SynSent => Stage::Connecting,
+            TcpState::Closed | TcpState::TimeWait => Stage::Over,
+            _ => Stage::Open,
+        };
+        let capacities = capacities(socket);
+        let record = match owner {
+            Owner::User(user) => {
+                let mut received = alloc::vec![0; user.received(socket)];
+                let set_aside = user.aside.peek(&mut received);
+                copy_received(socket, &mut received, set_aside);
+                let &mut User { error, read_shut, write_shut, was_connected, peer_ended, .. } = user;
+                ConnectionRecord {
+                    stage,
+                    capacities,
+                    received,
+                    error,
+                    read_shut,
+                    write_shut,
+                    was_connected,
+                    peer_ended,
+                }
+            }
+            Owner::Listener { aside, .. } => {
+                let mut received = alloc::vec![0; aside.len() + socket.recv_queue()];
+                let set_aside = aside.peek(&mut received);
+                copy_received(socket, &mut received, set_aside);
+                let (read_shut, write_shut, peer_ended) = (false, false, false);
+                ConnectionRecord {
+                    stage,
+                    capacities,
+                    received,
+                    error: None,
+                    read_shut,
+                    write_shut,
+                    was_connected: true,
+                    peer_ended,
+                }
+            }
+            Owner::Stream | Owner::Nobody { .. } => return Err(NotQuiet),
+        };
+        Ok((record, port))
+    }
+
+    /// Makes a connection again, or begins to. `owner` has what was received and what is known of it.
+    ///
+    /// # Errors
+    /// [`NotMade`].
+    pub(crate) fn make_again(
+        &mut self,
+        between: Between,
+        (stage, capacities): (Stage, Capacities),
+        owner: Owner,
+        ticket: Option<Ticket>,
+    ) -> Result<Key, NotMade> {
+        let Between { local, peer, port } = between;
+        self.again.begin();
+        let route = Route::new(peer.0, peer.1, local.1);
+        let own = self.check_reachable(None, peer).map_err(|_| NotMade::Damaged)?;
+        if own != local.0 || stage != Stage::Over && self.table.find(route).is_some() {
+            return Err(NotMade::Damaged);
+        }
+        let (receive, received) = self.accounts.ring_again(capacities.receive)?;
+        let (transmit, transmitted) = self.accounts.ring_again(capacities.transmit)?;
+        let socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
+        let holding = Holding { ticket, _rings: [received, transmitted] };
+        let claim = match port {
+            Some(port) => Some(self.ports.claim_again(port).map_err(|_| NotMade::Damaged)?),
+            None => None,
+        };
+        let waits = stage == Stage::Open && local < peer;
+        let calls = match stage {
+            Stage::Connecting => &mut self.again.calls_of_programs,
+            Stage::Open | Stage::Over => &mut self.again.calls,
+        };
+        calls.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
+        let Some(key) = self.table.add(socket, owner, Some(holding)) else {
+            claim.into_iter().for_each(|claim| self.ports.release(claim));
+            return Err(SocketError::NoMemory.into());
+        };
+        if stage != Stage::Over {
+            // Nobody else gets the name meanwhile.
+            self.table.lead(route, key);
+            match stage {
+                Stage::Connecting => self.again.calls_of_programs.push(key),
+                _ if waits => {}
+                _ => self.again.calls.push(key),
+            }
+        }
+        if let Some(entry) = self.table.get_mut(key) {
+            (entry.claim, entry.name) = (claim, Some(route));
+            let (socket, owner) = entry.split();
+            if waits {
+                // A socket that is new, and a port that is not 0.
+                let _ = socket.listen(local);
+            }
+            if let Owner::User(user) = owner {
+                user.is_made_again = stage == Stage::Open;
+                user.update(socket, false);
+            }
+        }
+        Ok(key)
+    }
+
+    fn call(&mut self, calls: Vec<Key>) {
+        for key in calls {
+            let Some(route) = self.table.get(key).and_then(|entry| entry.name) else { continue };
+            // Who cannot be called never answers.
+            let _ = self.start(key, route.peer(), route.local_port());
+        }
+    }
+
+    fn give_up(&mut self, key: Key) {
+        let Some(entry) = self.table.get_mut(key) else { return };
+        let (socket, owner) = entry.split();
+        socket.abort();
+        match owner {
+            Owner::User(user) => {
+                (user.is_made_again, user.error) = (false, Some(SocketError::Reset));
+                user.update(socket, true);
+                self.table.forget_route(key);
+            }
+            // Whoever accepts it finds out.
+            Owner::Listener { .. } => self.table.forget_route(key),
+            Owner::Stream | Owner::Nobody { .. } => self.remove(key),
+        }
+    }
+
+    fn record_orphans(&mut self) -> Result<Vec<OrphanRecord>, NotQuiet> {
+        let own = self.job_address();
+        let mut orphans = Vec::new();
+        for (_, entry) in self.table.iter_mut() {
+            if entry.holding.is_none() || !matches!(entry.owner, Owner::Nobody { .. }) {
+                continue;
+            }
+            if !is_quiet(entry) {
+                return Err(NotQuiet);
+            }
+            if entry.socket().state() == TcpState::TimeWait {
+                continue;
+            }
+            let (own, route) = own.zip(entry.name).ok_or(NotQuiet)?;
+            // Whatever port it had, it needs no more than to be in use.
+            let port = PortRecord::Accepted(route.local_port());
+            let capacities = capacities(entry.socket());
+            orphans.push(OrphanRecord { port, local: (own, route.local_port()), peer: route.peer(), capacities });
+        }
+        Ok(orphans)
+    }
+
+    fn make_orphan_again(&mut self, record: &OrphanRecord) -> Result<(), NotMade> {
+        let between = Between { local: record.local, peer: record.peer, port: Some(record.port) };
+        let ticket = self.ticket()?;
+        // Who is nobody's is let go as if it had just been closed.
+        let key =
+            self.make_again(between, (Stage::Open, record.capacities), Owner::Nobody { order: 0 }, Some(ticket))?;
+        self.let_close(key);
+        Ok(())
+    }
+}
+
+fn capacities(socket: &tcp::Socket<'static>) -> Capacities {
+    Capacities { receive: socket.recv_capacity() as u32, transmit: socket.send_capacity() as u32 }
+}
+
+/// Copies what is in a connection's buffer behind what was set aside.
+fn copy_received(socket: &mut tcp::Socket<'static>, received: &mut [u8], set_aside: usize) {
+    let rest = received.get_mut(set_aside..).unwrap_or_default();
+    if !rest.is_empty() {
+        // There is as much as there is room for.
+        let _ = socket.peek_slice(rest);
+    }
+}

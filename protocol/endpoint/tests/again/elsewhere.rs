@@ -1,0 +1,81 @@
+//! All sockets of both sides are written down, and made again on other stacks.
+
+use coppice_endpoint::record::{OrphanRecord, TcpRecord, UdpRecord};
+use coppice_endpoint::testing::{End, World};
+use coppice_endpoint::{Stack, TcpSocket, UdpSocket};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::support::Socket;
+
+/// Longer than an answer takes, ns.
+pub(crate) const MOMENT_NS: u64 = 1_000_000;
+
+pub(crate) fn stacks(world: &World) -> [Stack<End>; 2] {
+    [world.left(), world.right()]
+}
+
+/// Waits until both sides are quiet.
+#[track_caller]
+pub(crate) fn quieten(world: &mut World) {
+    let mut said = [false; 2];
+    for _ in 0..100_000 {
+        for (said, stack) in said.iter_mut().zip(stacks(world)) {
+            *said |= stack.quieten().unwrap();
+        }
+        if said == [true; 2] {
+            return;
+        }
+        world.idle(MOMENT_NS);
+    }
+    panic!("not quiet");
+}
+
+/// As it comes back from a disk.
+pub(crate) fn stored<T: Serialize + DeserializeOwned>(record: &T) -> T {
+    postcard::from_bytes(&postcard::to_allocvec(record).unwrap()).unwrap()
+}
+
+/// What is on one side.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    pub(crate) tcp: Vec<Socket>,
+    pub(crate) udp: Vec<UdpSocket<End>>,
+}
+
+/// Takes all sockets to other stacks. Gives also how many connections could not be made again.
+#[track_caller]
+pub(crate) fn take_elsewhere(world: &mut World, sockets: [Sockets; 2]) -> ([Sockets; 2], usize) {
+    quieten(world);
+    // For what nobody acknowledges.
+    world.idle(2 * MOMENT_NS);
+    let written: Vec<_> = sockets
+        .iter()
+        .zip(stacks(world))
+        .map(|(sockets, stack)| {
+            let tcp: Vec<TcpRecord> = sockets.tcp.iter().map(|socket| stored(&socket.record().unwrap())).collect();
+            let udp: Vec<UdpRecord> = sockets.udp.iter().map(|socket| stored(&socket.record().unwrap())).collect();
+            let orphans: Vec<OrphanRecord> = stored(&stack.record_orphans().unwrap());
+            (tcp, udp, orphans)
+        })
+        .collect();
+    world.restart();
+    drop(sockets);
+    let made = [0, 1].map(|side| {
+        let (tcp, udp, orphans) = &written[side];
+        let stack = &stacks(world)[side];
+        stack.make_orphans_again(orphans).unwrap();
+        let tcp = tcp.iter().map(|record| TcpSocket::again(stack, record).unwrap()).collect();
+        let udp = udp.iter().map(|record| UdpSocket::again(stack, record).unwrap()).collect();
+        Sockets { tcp, udp }
+    });
+    stacks(world).iter().for_each(Stack::connect_again);
+    for _ in 0..3000 {
+        if stacks(world).iter().all(Stack::is_connected_again) {
+            break;
+        }
+        world.idle(MOMENT_NS);
+    }
+    let late = stacks(world).iter().map(Stack::end_making_again).sum();
+    (made, late)
+}
