@@ -22,6 +22,10 @@ pub const ACKNOWLEDGE_DELAY_NS: u64 = 4_000_000;
 /// A connection whose peer acknowledges nothing for this long is reset, ns.
 pub const UNACKNOWLEDGED_NS_MAX: u64 = 20_000_000_000;
 
+/// A connection that waits for an acknowledgement without a clock for it is probed after so long, and again until there
+/// is one, ns: more often than every 50 ms no peer answers.
+pub const STALLED_NS: u64 = 60_000_000;
+
 /// When to try again after the device had no room for a frame, ns. Its interrupt usually comes first.
 pub const DEVICE_RETRY_NS: u64 = 1_000_000;
 

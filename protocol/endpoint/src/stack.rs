@@ -29,6 +29,7 @@ pub(crate) mod again;
 pub(crate) mod aside;
 mod datagrams;
 mod ingest;
+mod life;
 pub(crate) mod listen;
 pub(crate) mod net;
 mod node;
@@ -39,6 +40,7 @@ mod scrub;
 pub(crate) mod settle;
 pub(crate) mod sides;
 mod silence;
+mod stall;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -214,7 +214,8 @@ impl<D: Device> TcpStream<D> {
     /// Has the peer's stack asked for a sign of life whenever the connection was silent for `interval_ns`; `None`:
     /// never, as at first. A peer that was restarted and knows nothing of the connection then resets it.
     pub fn set_keep_alive(&self, interval_ns: Option<u64>) {
-        self.connection.with_socket(|socket| socket.set_keep_alive(interval_ns.map(stack_duration)));
+        let (key, interval) = (self.connection.key, interval_ns.map(stack_duration));
+        self.connection.stack.with_net(|net| net.table.get_mut(key).map(|entry| entry.set_keep_alive(interval)));
         self.connection.kick();
     }
 

@@ -243,7 +243,8 @@ impl<D: Device> TcpSocket<D> {
         let mut inner = self.inner.lock();
         inner.options.keep_alive_ns = interval_ns;
         if let Phase::Remote { key, .. } = inner.phase {
-            self.stack.with_socket(key, |socket| socket.set_keep_alive(interval_ns.map(stack_duration)));
+            let interval = interval_ns.map(stack_duration);
+            self.stack.with_net(|net| net.table.get_mut(key).map(|entry| entry.set_keep_alive(interval)));
             self.stack.kick_socket(key);
         }
     }
@@ -291,8 +292,8 @@ impl Net {
         }
         user.was_connected = true;
         user.update(socket, false);
-        socket.set_keep_alive(options.keep_alive_ns.map(stack_duration));
         *owner = Owner::User(user);
+        entry.set_keep_alive(options.keep_alive_ns.map(stack_duration));
         let (local, peer) = ((address, route.local_port()), route.peer());
         Some((ticket, Phase::Remote { key, local, peer, told: true }))
     }

@@ -19,9 +19,9 @@ use crate::limits::USER_ACKNOWLEDGE_DELAY_NS;
 use crate::{NetError, SocketError};
 
 /// A packet that came, and room for the answer, as a device that has nothing else.
-struct Single<'f, T> {
-    packet: Option<&'f [u8]>,
-    transmit: Option<T>,
+pub(crate) struct Single<'f, T> {
+    pub(crate) packet: Option<&'f [u8]>,
+    pub(crate) transmit: Option<T>,
 }
 
 impl<T: TxToken> Device for Single<'_, T> {
@@ -47,7 +47,7 @@ impl<T: TxToken> Device for Single<'_, T> {
     }
 }
 
-struct Packet<'a>(&'a [u8]);
+pub(crate) struct Packet<'a>(&'a [u8]);
 
 impl RxToken for Packet<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
@@ -132,10 +132,14 @@ impl Net {
         if entry.realm() != realm {
             return;
         }
+        entry.heard(now);
+        let Ok(ip) = Ipv4Packet::new_checked(packet) else { return };
+        if TcpPacket::new_checked(ip.payload()).is_ok_and(|tcp| entry.says_nothing(&tcp)) {
+            return;
+        }
         let before = Before::of(entry.socket());
         let mut device = Single { packet: Some(packet), transmit: Some(transmit) };
         side.interface.poll_ingress_single(now, &mut device, &mut entry.set);
-        entry.heard(now);
         self.settle(key, before, Cause::Packet);
         self.table.enqueue(key);
     }

@@ -180,6 +180,8 @@ impl Net {
             }
             let before = Before::of(entry.socket());
             entry.watch_silence(now);
+            entry.watch_life(now);
+            entry.end_stall(now, &mut side.interface);
             device.realm = realm;
             let sent = side.interface.poll_egress(now, device, &mut entry.set) != PollResult::None;
             budget -= usize::from(sent);
@@ -189,13 +191,15 @@ impl Net {
                 return budget;
             }
             let (Some(entry), Some(side)) = (self.table.get_mut(key), self.sides.get_mut(realm)) else { continue };
-            resend_end(entry, &mut side.interface, now);
-            match side.interface.poll_at(now, &entry.set) {
+            let due = side.interface.poll_at(now, &entry.set);
+            entry.watch_stall(due, now);
+            match due {
                 Some(due) if due <= now && sent => self.table.enqueue(key),
                 // It wants to and cannot, for whatever reason. Without a pause the stack would spin.
                 Some(due) if due <= now => self.table.set_timer(key, Some(now + stack_duration(DEVICE_RETRY_NS))),
                 due => {
-                    let due = entry.due(due);
+                    let due =
+                        [due, entry.silence.deadline(), entry.life.due(), entry.stalled].into_iter().flatten().min();
                     self.table.set_timer(key, due);
                 }
             }
@@ -220,24 +224,6 @@ fn is_at_rest(entry: &Entry, interface: &mut Interface, now: Instant) -> bool {
     owned
         && entry.socket().state() == TcpState::TimeWait
         && interface.poll_at(now, &entry.set).is_none_or(|due| due > Instant::ZERO)
-}
-
-/// Has the end of a connection sent again that smoltcp has forgotten. When its peer acknowledges the same three times
-/// and nothing but the end is on its way, smoltcp means to send that again at once, does not, as there are no bytes,
-/// and has stopped its clock. A sign of life makes it do so.
-fn resend_end(entry: &mut Entry, interface: &mut Interface, now: Instant) {
-    let socket = entry.socket();
-    let ends = matches!(socket.state(), TcpState::FinWait1 | TcpState::Closing | TcpState::LastAck);
-    if !ends || socket.send_queue() > 0 {
-        return;
-    }
-    if interface.poll_at(now, &entry.set).is_none() {
-        let life = socket.keep_alive();
-        let socket = entry.socket_mut();
-        socket.set_keep_alive(Some(stack_duration(DEVICE_RETRY_NS)));
-        // It is due now, and then not again.
-        socket.set_keep_alive(life);
-    }
 }
 
 /// A socket with our settings.

@@ -6,6 +6,7 @@
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::{Duration, Instant};
 
+use super::life::Life;
 use super::owner::Owner;
 use super::stack_duration;
 use super::table::Entry;
@@ -22,7 +23,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// When it has lasted too long.
-    fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let (allowed, since) = self.allowed?;
         Some(self.heard.map_or(since, |heard| heard.max(since)) + allowed)
     }
@@ -37,7 +38,7 @@ impl Entry {
     /// Starts or stops the clock, as the socket now is, and breaks the connection off if its time is up.
     pub(crate) fn watch_silence(&mut self, now: Instant) {
         let is_users = matches!(self.owner, Owner::User(_));
-        let allowed = allowed(self.socket(), is_users).map(stack_duration);
+        let allowed = allowed(self.socket(), is_users.then_some(&self.life)).map(stack_duration);
         if self.silence.allowed.map(|(allowed, _)| allowed) != allowed {
             self.silence.allowed = allowed.map(|allowed| (allowed, now));
         }
@@ -45,15 +46,11 @@ impl Entry {
             self.socket_mut().abort();
         }
     }
-
-    /// When the socket is to be asked again that wants to be at `due`.
-    pub(crate) fn due(&self, due: Option<Instant>) -> Option<Instant> {
-        due.into_iter().chain(self.silence.deadline()).min()
-    }
 }
 
-/// How long the peer of a socket may be silent, ns.
-fn allowed(socket: &tcp::Socket<'_>, is_users: bool) -> Option<u64> {
+/// How long the peer of a socket may be silent, ns; of a program's, with the signs of life it asks for.
+fn allowed(socket: &tcp::Socket<'_>, of_program: Option<&Life>) -> Option<u64> {
+    let is_users = of_program.is_some();
     match socket.state() {
         TcpState::Closed | TcpState::Listen | TcpState::TimeWait => None,
         // A connecting stream's owner has a limit of its own.
@@ -61,7 +58,7 @@ fn allowed(socket: &tcp::Socket<'_>, is_users: bool) -> Option<u64> {
         // A program that sends nothing more may wait for an answer as long as it likes.
         TcpState::FinWait2 if is_users => None,
         TcpState::Established | TcpState::CloseWait => {
-            let waits = socket.send_queue() > 0 || (is_users && socket.keep_alive().is_some());
+            let waits = socket.send_queue() > 0 || of_program.is_some_and(Life::is_wanted);
             waits.then_some(UNACKNOWLEDGED_NS_MAX)
         }
         _ => Some(UNACKNOWLEDGED_NS_MAX),

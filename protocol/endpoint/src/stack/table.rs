@@ -15,9 +15,11 @@ use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::Instant;
 
+use super::life::Life;
 use super::owner::Owner;
 use super::ports::Claim;
 use super::silence::Silence;
+use super::stall::Said;
 use crate::accounts::Holding;
 use crate::ethernet::Realm;
 
@@ -61,6 +63,11 @@ pub(crate) struct Entry {
     /// When it wants to be asked what it has to send.
     due: Option<Instant>,
     pub(crate) silence: Silence,
+    pub(crate) life: Life,
+    /// What the peer said last.
+    pub(crate) said: Option<Said>,
+    /// When it is made to go on, as smoltcp has forgotten it.
+    pub(crate) stalled: Option<Instant>,
 }
 
 impl Entry {
@@ -166,6 +173,9 @@ impl Table {
             routed: false,
             due,
             silence: Silence::default(),
+            life: Life::default(),
+            said: None,
+            stalled: None,
         });
         if let Some(key) = self.free.pop()
             && let Some(slot) = self.entries.get_mut(key.0 as usize)

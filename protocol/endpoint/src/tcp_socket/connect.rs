@@ -202,11 +202,13 @@ impl Net {
             return Err(SocketError::AddressNotAvailable);
         }
         let ((receive, received), (transmit, transmitted)) = (self.accounts.ring()?, self.accounts.ring()?);
-        let mut socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
-        socket.set_keep_alive(keep_alive_ns.map(stack_duration));
+        let socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
         let holding = Holding { ticket: None, _rings: [received, transmitted] };
         let user = User::new(Arc::clone(cell));
         let key = self.table.add(socket, Owner::User(user), Some(holding)).ok_or(SocketError::NoMemory)?;
+        if let Some(entry) = self.table.get_mut(key) {
+            entry.set_keep_alive(keep_alive_ns.map(stack_duration));
+        }
         cell.set(Readiness::NONE, false);
         if self.start(key, peer, port).is_err() {
             self.remove(key);

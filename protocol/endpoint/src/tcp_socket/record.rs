@@ -135,7 +135,7 @@ impl Net {
                 let key =
                     self.make_again(between, (connection.stage, connection.capacities), Owner::User(user), None)?;
                 if let Some(entry) = self.table.get_mut(key) {
-                    entry.socket_mut().set_keep_alive(keep_alive_ns.map(stack_duration));
+                    entry.set_keep_alive(keep_alive_ns.map(stack_duration));
                 }
                 Ok(Phase::Remote { key, local: *local, peer: *peer, told: *told })
             }

@@ -123,6 +123,10 @@ impl Model {
             1000 * SECOND_NS,
         );
         self.listeners[to] = Some(called);
+        // Some ask for signs of life.
+        if self.connections.len() % 2 == 1 {
+            accepted.set_keep_alive(Some(20 * MOMENT_NS));
+        }
         let program = |socket| Program {
             socket: Some(socket),
             sent: 0,

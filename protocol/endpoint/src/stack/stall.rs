@@ -1,0 +1,145 @@
+//! Connections that smoltcp would forget to go on with.
+//!
+//! There are two ways in which its clock for what is not acknowledged stops although something is not, and then nothing
+//! ever happens again.
+//!
+//! *The end.* The peer acknowledges the same three times while nothing but the end of the connection is on its way.
+//! smoltcp means to send that again at once, does not, as there are no bytes, and has stopped the clock. So it does not
+//! hear such acknowledgements, which say nothing.
+//!
+//! *Bytes.* They are sent again although the peer has no room for them; it says that it has none, so that the clock for
+//! asking it takes the other one's place; then it has some, and that clock stops, too. smoltcp then hears three times
+//! what the peer has acknowledged, as if the peer had said it: that makes it send the rest.
+
+use alloc::vec;
+
+use smoltcp::iface::Interface;
+use smoltcp::phy::{ChecksumCapabilities, TxToken};
+use smoltcp::socket::tcp::State as TcpState;
+use smoltcp::time::Instant;
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
+
+use super::ingest::Single;
+use super::stack_duration;
+use super::table::Entry;
+use crate::datagrams::HOP_LIMIT;
+use crate::limits::STALLED_NS;
+use crate::reset::RESET_BYTES;
+
+/// What the peer of a connection said last.
+#[derive(Clone, Copy)]
+pub(crate) struct Said {
+    /// Where its next byte will be.
+    next: TcpSeqNumber,
+    acknowledged: TcpSeqNumber,
+    /// Its window, as it stands in a segment.
+    window: u16,
+}
+
+impl Entry {
+    /// Whether a segment that came says nothing, and must not be heard. Otherwise it is noted what it says.
+    pub(crate) fn says_nothing(&mut self, tcp: &TcpPacket<&[u8]>) -> bool {
+        if !tcp.ack() {
+            return false;
+        }
+        let (acknowledged, window) = (tcp.ack_number(), tcp.window_len());
+        let is_bare = tcp.segment_len() == 0 && !tcp.rst();
+        let only_end_is_owed =
+            matches!(self.socket().state(), TcpState::FinWait1 | TcpState::Closing) && self.socket().send_queue() == 0;
+        match &mut self.said {
+            Some(said) if is_bare && only_end_is_owed && said.acknowledged == acknowledged => true,
+            Some(said) => {
+                let end = tcp.seq_number() + tcp.segment_len();
+                said.next = if end > said.next { end } else { said.next };
+                if acknowledged >= said.acknowledged {
+                    (said.acknowledged, said.window) = (acknowledged, window);
+                }
+                false
+            }
+            said @ None => {
+                *said = Some(Said { next: tcp.seq_number() + tcp.segment_len(), acknowledged, window });
+                false
+            }
+        }
+    }
+
+    /// Notes whether bytes wait for an acknowledgement without a clock for that; the socket wants to be asked again at
+    /// `due`.
+    pub(crate) fn watch_stall(&mut self, due: Option<Instant>, now: Instant) {
+        let can_stall = matches!(
+            self.socket().state(),
+            TcpState::Established | TcpState::CloseWait | TcpState::FinWait1 | TcpState::Closing
+        );
+        if due.is_some() || !can_stall || self.socket().send_queue() == 0 {
+            self.stalled = None;
+        } else if self.stalled.is_none() {
+            self.stalled = Some(now + stack_duration(STALLED_NS));
+        }
+    }
+
+    /// Has the socket go on if it has stalled for long enough.
+    pub(crate) fn end_stall(&mut self, now: Instant, interface: &mut Interface) {
+        if self.stalled.is_none_or(|due| due > now) {
+            return;
+        }
+        self.stalled = None;
+        let (Some(said), Some(own), Some(peer)) =
+            (self.said, self.socket().local_endpoint(), self.socket().remote_endpoint())
+        else {
+            return;
+        };
+        // One with another window is none that is said again: it begins the count.
+        let window = said.window ^ 1;
+        for _ in 0..4 {
+            let packet = repeated(Said { window, ..said }, (own.addr, own.port), (peer.addr, peer.port));
+            let mut device = Single { packet: Some(&packet), transmit: Some(Nowhere) };
+            interface.poll_ingress_single(now, &mut device, &mut self.set);
+        }
+    }
+}
+
+/// The packet with which a peer would say that.
+fn repeated(
+    said: Said,
+    (own, own_port): (smoltcp::wire::IpAddress, u16),
+    (peer, peer_port): (smoltcp::wire::IpAddress, u16),
+) -> [u8; RESET_BYTES] {
+    let checksums = ChecksumCapabilities::default();
+    let tcp = TcpRepr {
+        src_port: peer_port,
+        dst_port: own_port,
+        control: TcpControl::None,
+        seq_number: said.next,
+        ack_number: Some(said.acknowledged),
+        window_len: said.window,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    };
+    let (smoltcp::wire::IpAddress::Ipv4(src_addr), smoltcp::wire::IpAddress::Ipv4(dst_addr)) = (peer, own);
+    let ip = Ipv4Repr {
+        src_addr,
+        dst_addr,
+        next_header: IpProtocol::Tcp,
+        payload_len: tcp.buffer_len(),
+        hop_limit: HOP_LIMIT,
+    };
+    let mut packet = [0; RESET_BYTES];
+    let mut parts = Ipv4Packet::new_unchecked(&mut packet[..]);
+    ip.emit(&mut parts, &checksums);
+    let mut segment = TcpPacket::new_unchecked(parts.payload_mut());
+    tcp.emit(&mut segment, &peer, &own, &checksums);
+    packet
+}
+
+/// For the answers to that.
+struct Nowhere;
+
+impl TxToken for Nowhere {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        f(&mut vec![0; length])
+    }
+}
