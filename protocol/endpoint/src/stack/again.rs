@@ -189,16 +189,16 @@ impl Net {
         let (transmit, transmitted) = self.accounts.ring_again(capacities.transmit)?;
         let socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
         let holding = Holding { ticket, _rings: [received, transmitted] };
-        let claim = match port {
-            Some(port) => Some(self.ports.claim_again(port).map_err(|_| NotMade::Damaged)?),
-            None => None,
-        };
         let waits = stage == Stage::Open && local < peer;
         let calls = match stage {
             Stage::Connecting => &mut self.again.calls_of_programs,
             Stage::Open | Stage::Over => &mut self.again.calls,
         };
         calls.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
+        let claim = match port {
+            Some(port) => Some(self.ports.claim_again(port).map_err(|_| NotMade::Damaged)?),
+            None => None,
+        };
         let Some(key) = self.table.add(socket, owner, Some(holding)) else {
             claim.into_iter().for_each(|claim| self.ports.release(claim));
             return Err(SocketError::NoMemory.into());
