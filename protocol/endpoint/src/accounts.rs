@@ -99,13 +99,11 @@ impl Accounts {
     }
 
     /// A ring of that size.
-    pub(crate) fn ring_of(self: &Arc<Self>, bytes: usize) -> Result<(Vec<u8>, Grant), SocketError> {
+    fn ring_of(self: &Arc<Self>, bytes: usize) -> Result<(Vec<u8>, Grant), SocketError> {
         let grant = self.grant(bytes + RING_OVERHEAD_BYTES)?;
         Ok((zeroed(bytes).ok_or(SocketError::NoMemory)?, grant))
     }
-}
 
-impl Accounts {
     /// A ring as large as one was.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
 use crate::job::JobNetwork;
-use crate::reset::{RESET_BYTES, Reset};
+use crate::reset::{BARE_BYTES, Reset};
 
 /// Length of an Ethernet header, bytes.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
@@ -135,7 +135,7 @@ impl Identity {
         let is_strange = self.job.as_ref().is_none_or(|job| job.tag().0 != *tag);
         let is_meant = to == self.mac.0 && header[12..ETHERNET_HEADER_BYTES] == ETHERTYPE_JOB && from[0] & 1 == 0;
         let Some(reset) = (is_meant && is_strange).then(|| Reset::of(packet)).flatten() else { return };
-        token.consume(header.len() + RESET_BYTES, |answer| {
+        token.consume(header.len() + BARE_BYTES, |answer| {
             let (to_fill, packet) = answer.split_at_mut(header.len());
             to_fill.copy_from_slice(header);
             to_fill[..6].copy_from_slice(from);

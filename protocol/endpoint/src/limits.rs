@@ -22,8 +22,8 @@ pub const ACKNOWLEDGE_DELAY_NS: u64 = 4_000_000;
 /// A connection whose peer acknowledges nothing for this long is reset, ns.
 pub const UNACKNOWLEDGED_NS_MAX: u64 = 20_000_000_000;
 
-/// A connection that waits for an acknowledgement without a clock for it is probed after so long, and again until there
-/// is one, ns: more often than every 50 ms no peer answers.
+/// A connection that waits for an acknowledgement without a clock for it is made to go on after so long, ns, a little
+/// more than the least time after which one with a clock sends again.
 pub const STALLED_NS: u64 = 60_000_000;
 
 /// When to try again after the device had no room for a frame, ns. Its interrupt usually comes first.

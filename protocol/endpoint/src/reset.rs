@@ -6,8 +6,8 @@ use core::net::Ipv4Addr;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
 
-/// Length of the packet, bytes: two headers without options.
-pub(crate) const RESET_BYTES: usize = 40;
+/// Length of the packet of a segment without bytes, bytes: two headers without options.
+pub(crate) const BARE_BYTES: usize = 40;
 
 const HOP_LIMIT: u8 = 64;
 
@@ -44,14 +44,40 @@ impl Reset {
 
     /// Writes it into as many bytes as it has.
     pub(crate) fn emit(&self, packet: &mut [u8]) {
+        let segment = Bare {
+            source: self.source,
+            destination: self.destination,
+            control: TcpControl::Rst,
+            sequence: self.sequence,
+            acknowledged: self.acknowledged,
+            window: 0,
+        };
+        segment.emit(packet);
+    }
+}
+
+/// A segment without bytes or options.
+pub(crate) struct Bare {
+    pub(crate) source: (Ipv4Addr, u16),
+    pub(crate) destination: (Ipv4Addr, u16),
+    pub(crate) control: TcpControl,
+    pub(crate) sequence: TcpSeqNumber,
+    pub(crate) acknowledged: Option<TcpSeqNumber>,
+    /// As it stands in the segment.
+    pub(crate) window: u16,
+}
+
+impl Bare {
+    /// Writes its packet into [`BARE_BYTES`] bytes.
+    pub(crate) fn emit(&self, packet: &mut [u8]) {
         let checksums = ChecksumCapabilities::default();
         let tcp = TcpRepr {
             src_port: self.source.1,
             dst_port: self.destination.1,
-            control: TcpControl::Rst,
+            control: self.control,
             seq_number: self.sequence,
             ack_number: self.acknowledged,
-            window_len: 0,
+            window_len: self.window,
             window_scale: None,
             max_seg_size: None,
             sack_permitted: false,

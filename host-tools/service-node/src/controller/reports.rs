@@ -104,7 +104,6 @@ impl<P: Plant> Controller<P> {
         self.end_if_stuck(id, now);
     }
 
-    /// Ranks have waited for a while in a barrier.
     /// Whoever runs the job may take a core file of the rank.
     fn rank_dies(&mut self, pset: PsetId, node: NodeId, Dying { job: id, rank, signal }: Dying) {
         let Some(job) = self.jobs.get(&id) else { return };
@@ -114,6 +113,7 @@ impl<P: Plant> Controller<P> {
         }
     }
 
+    /// Ranks have waited for a while in a barrier.
     fn ranks_wait(&mut self, pset: PsetId, Waiting { job: id, barrier }: Waiting, now: Now) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.ranks.are_in(pset)) else { return };
         job.wait_in(barrier);

@@ -89,9 +89,11 @@ impl End {
         let side = if record.is_acceptor { ACCEPTOR } else { CONNECTOR };
         let mut made = Side::again(&record.side, accounts, false)?;
         made.cell = cell;
+        if half_made.0.get(&record.pair).is_some_and(|half| half.side != side) {
+            // Both say that they are the same end. The other of the first may still come.
+            return Err(NotMade::Damaged);
+        }
         let link = match half_made.0.remove(&record.pair) {
-            // Both say that they are the same end.
-            Some(half) if half.side != side => return Err(NotMade::Damaged),
             Some(half) => {
                 *half.link.lock().split(side).0 = made;
                 half.link

@@ -129,41 +129,22 @@ impl Net {
             _ => Stage::Open,
         };
         let capacities = capacities(socket);
-        let record = match owner {
-            Owner::User(user) => {
-                let mut received = alloc::vec![0; user.received(socket)];
-                let set_aside = user.aside.peek(&mut received);
-                copy_received(socket, &mut received, set_aside);
-                let &mut User { error, read_shut, write_shut, was_connected, peer_ended, .. } = user;
-                ConnectionRecord {
-                    stage,
-                    capacities,
-                    received,
-                    error,
-                    read_shut,
-                    write_shut,
-                    was_connected,
-                    peer_ended,
-                }
-            }
-            Owner::Listener { aside, .. } => {
-                let mut received = alloc::vec![0; aside.len() + socket.recv_queue()];
-                let set_aside = aside.peek(&mut received);
-                copy_received(socket, &mut received, set_aside);
-                let (read_shut, write_shut, peer_ended) = (false, false, false);
-                ConnectionRecord {
-                    stage,
-                    capacities,
-                    received,
-                    error: None,
-                    read_shut,
-                    write_shut,
-                    was_connected: true,
-                    peer_ended,
-                }
-            }
+        let aside = match owner {
+            Owner::User(User { aside, .. }) | Owner::Listener { aside, .. } => aside,
             Owner::Stream | Owner::Nobody { .. } => return Err(NotQuiet),
         };
+        let mut received = alloc::vec![0; aside.len() + socket.recv_queue()];
+        let set_aside = aside.peek(&mut received);
+        copy_received(socket, &mut received, set_aside);
+        // One that waits to be accepted is made, and no more was done to it.
+        let (mut error, mut read_shut, mut write_shut, mut was_connected, mut peer_ended) =
+            (None, false, false, true, false);
+        if let Owner::User(user) = owner {
+            (error, read_shut, write_shut) = (user.error, user.read_shut, user.write_shut);
+            (was_connected, peer_ended) = (user.was_connected, user.peer_ended);
+        }
+        let record =
+            ConnectionRecord { stage, capacities, received, error, read_shut, write_shut, was_connected, peer_ended };
         Ok((record, port))
     }
 

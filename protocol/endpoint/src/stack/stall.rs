@@ -14,17 +14,16 @@
 use alloc::vec;
 
 use smoltcp::iface::Interface;
-use smoltcp::phy::{ChecksumCapabilities, TxToken};
+use smoltcp::phy::TxToken;
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::time::Instant;
-use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber};
+use smoltcp::wire::{IpAddress, TcpControl, TcpPacket, TcpSeqNumber};
 
 use super::ingest::Single;
 use super::stack_duration;
 use super::table::Entry;
-use crate::datagrams::HOP_LIMIT;
 use crate::limits::STALLED_NS;
-use crate::reset::RESET_BYTES;
+use crate::reset::{BARE_BYTES, Bare};
 
 /// What the peer of a connection said last.
 #[derive(Clone, Copy)]
@@ -90,49 +89,22 @@ impl Entry {
         };
         // One with another window is none that is said again: it begins the count.
         let window = said.window ^ 1;
+        let (IpAddress::Ipv4(source), IpAddress::Ipv4(destination)) = (peer.addr, own.addr);
+        let segment = Bare {
+            source: (source, peer.port),
+            destination: (destination, own.port),
+            control: TcpControl::None,
+            sequence: said.next,
+            acknowledged: Some(said.acknowledged),
+            window,
+        };
+        let mut packet = [0; BARE_BYTES];
+        segment.emit(&mut packet);
         for _ in 0..4 {
-            let packet = repeated(Said { window, ..said }, (own.addr, own.port), (peer.addr, peer.port));
             let mut device = Single { packet: Some(&packet), transmit: Some(Nowhere) };
             interface.poll_ingress_single(now, &mut device, &mut self.set);
         }
     }
-}
-
-/// The packet with which a peer would say that.
-fn repeated(
-    said: Said,
-    (own, own_port): (smoltcp::wire::IpAddress, u16),
-    (peer, peer_port): (smoltcp::wire::IpAddress, u16),
-) -> [u8; RESET_BYTES] {
-    let checksums = ChecksumCapabilities::default();
-    let tcp = TcpRepr {
-        src_port: peer_port,
-        dst_port: own_port,
-        control: TcpControl::None,
-        seq_number: said.next,
-        ack_number: Some(said.acknowledged),
-        window_len: said.window,
-        window_scale: None,
-        max_seg_size: None,
-        sack_permitted: false,
-        sack_ranges: [None; 3],
-        timestamp: None,
-        payload: &[],
-    };
-    let (smoltcp::wire::IpAddress::Ipv4(src_addr), smoltcp::wire::IpAddress::Ipv4(dst_addr)) = (peer, own);
-    let ip = Ipv4Repr {
-        src_addr,
-        dst_addr,
-        next_header: IpProtocol::Tcp,
-        payload_len: tcp.buffer_len(),
-        hop_limit: HOP_LIMIT,
-    };
-    let mut packet = [0; RESET_BYTES];
-    let mut parts = Ipv4Packet::new_unchecked(&mut packet[..]);
-    ip.emit(&mut parts, &checksums);
-    let mut segment = TcpPacket::new_unchecked(parts.payload_mut());
-    tcp.emit(&mut segment, &peer, &own, &checksums);
-    packet
 }
 
 /// For the answers to that.
