@@ -50,7 +50,8 @@ impl Entry {
             Some(said) => {
                 let end = tcp.seq_number() + tcp.segment_len();
                 said.next = if end > said.next { end } else { said.next };
-                if acknowledged >= said.acknowledged {
+                // While nothing but the end is owed, whatever acknowledges more is about that, and is heard each time.
+                if acknowledged >= said.acknowledged && !only_end_is_owed {
                     (said.acknowledged, said.window) = (acknowledged, window);
                 }
                 false
