@@ -183,6 +183,10 @@ impl Ports {
         if port == 0 || is_nodes || self.reserved.contains(&port) {
             return Err(SocketError::Invalid);
         }
+        if port >= EPHEMERAL_FIRST {
+            // One that was given out is not to be given out again soon: its peer may still know who had it.
+            self.next = self.next.max(EPHEMERAL_FIRST + (port - EPHEMERAL_FIRST + 1) % EPHEMERAL_COUNT);
+        }
         let PortRecord::Bound { address, port, reuse, listens } = record else { return Ok(self.accept(port)) };
         let name = self.next_name;
         let uses = self.used.entry(port).or_default();
