@@ -77,6 +77,13 @@ pub(crate) fn alarm(deadline_ns: u64, waker: Waker) -> Alarm {
     Alarm { core, key }
 }
 
+impl Alarm {
+    /// Whether it has woken its waker, or is about to.
+    pub(crate) fn has_rung(&self) -> bool {
+        !self.core.timers.sleepers.lock().contains_key(&self.key)
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
         self.core.timers.change(|sleepers| sleepers.remove(&self.key));

@@ -70,8 +70,8 @@ pub(crate) struct TimerRecord {
     next_ns: u64,
     interval_ns: u64,
     count: u64,
-    /// It was up, and those who wait were told.
-    is_up: bool,
+    /// Those who wait were told that it was up, and nobody has looked since.
+    told: bool,
 }
 
 impl TimerFile {
@@ -121,8 +121,8 @@ impl TimerFile {
     pub(crate) fn record(&self, of_node: &dyn Fn(u64) -> u64) -> TimerRecord {
         let state = self.state.lock();
         let next_ns = if state.next_ns == 0 { 0 } else { of_node(state.next_ns).max(1) };
-        let is_up = state.count > 0 || state.next_ns != 0 && clock::monotonic_ns() >= state.next_ns;
-        TimerRecord { is_real: self.is_real, next_ns, interval_ns: state.interval_ns, count: state.count, is_up }
+        let told = state.alarm.as_ref().is_none_or(Alarm::has_rung);
+        TimerRecord { is_real: self.is_real, next_ns, interval_ns: state.interval_ns, count: state.count, told }
     }
 
     /// Makes it again; `on_node` is the other way round.
@@ -135,8 +135,7 @@ impl TimerFile {
             let mut state = timer.state.lock();
             state.next_ns = if record.next_ns == 0 { 0 } else { on_node(record.next_ns).max(1) };
             (state.interval_ns, state.count) = (record.interval_ns, record.count);
-            // What was told is not told again.
-            if !record.is_up {
+            if !record.told {
                 timer.rouse(&mut state);
             }
         }
@@ -201,6 +200,7 @@ mod tests {
     use crate::errno::Errno;
     use crate::executor;
     use crate::quota::tests::quota;
+    use crate::testing::WakeCounter;
 
     fn read(timer: &TimerFile) -> Result<u64, Errno> {
         let mut value = [0; 8];
@@ -245,6 +245,32 @@ mod tests {
         });
         let unset = TimerSetting { value_ns: 0, interval_ns: 3 };
         assert_eq!(counted, Ok((TimerSetting::default(), Err(Errno::EAGAIN), unset)));
+    }
+
+    /// Whether a timer that is made again from the record of this one tells those who watch it that it is up.
+    fn is_told_again(timer: &TimerFile) -> impl Future<Output = bool> {
+        let record = timer.record(&|ns| ns);
+        async move {
+            let again = TimerFile::again(&record, &|ns| ns, &quota()).expect("memory");
+            assert_eq!(again.ready(), Ready::INPUT);
+            let (counter, waker) = WakeCounter::new();
+            again.watch(&waker).expect("memory");
+            executor::sleep(1).await;
+            counter.count() > 0
+        }
+    }
+
+    #[test]
+    fn what_nobody_was_told_yet_is_told_when_it_is_made_again() {
+        let told = executor::run_to_end(async {
+            let timer = TimerFile::new(false, &quota()).expect("memory");
+            // It is up, and its alarm has not rung, for nobody has looked at the alarms.
+            timer.set(TimerSetting { value_ns: clock::monotonic_ns(), interval_ns: 0 }, true);
+            let before = is_told_again(&timer).await;
+            executor::sleep(10).await;
+            (before, is_told_again(&timer).await)
+        });
+        assert_eq!(told, Ok((true, false)));
     }
 
     #[test]
