@@ -65,13 +65,23 @@ impl Readiness {
 pub(crate) struct Cell {
     /// The bits of poll(2), shared with those who look often.
     level: Arc<AtomicU16>,
+    watched: Mutex<Watched>,
+}
+
+/// Who wants to know when a socket's readiness changes.
+struct Watched {
     /// Stays until it is replaced.
-    watcher: Mutex<Option<Waker>>,
+    watcher: Option<Waker>,
+    /// How often there was something to tell, whether anybody watched or not.
+    changes: u64,
 }
 
 impl Cell {
     pub(crate) fn new(readiness: Readiness) -> Self {
-        Self { level: Arc::new(AtomicU16::new(readiness.bits())), watcher: Mutex::new(None) }
+        Self {
+            level: Arc::new(AtomicU16::new(readiness.bits())),
+            watched: Mutex::new(Watched { watcher: None, changes: 0 }),
+        }
     }
 
     pub(crate) fn get(&self) -> Readiness {
@@ -95,14 +105,21 @@ impl Cell {
 
     /// Wakes the watcher.
     fn wake(&self) {
-        if let Some(watcher) = &*self.watcher.lock() {
+        let mut watched = self.watched.lock();
+        watched.changes += 1;
+        if let Some(watcher) = &watched.watcher {
             watcher.wake_by_ref();
         }
     }
 
+    /// How often a watcher was, or would have been, woken. Whoever looks here meanwhile waits until it is.
+    pub(crate) fn changes(&self) -> u64 {
+        self.watched.lock().changes
+    }
+
     /// Has `watcher`, and nobody else, woken from now on.
     pub(crate) fn watch(&self, watcher: &Waker) {
-        let mut known = self.watcher.lock();
+        let known = &mut self.watched.lock().watcher;
         if !known.as_ref().is_some_and(|known| known.will_wake(watcher)) {
             *known = Some(watcher.clone());
         }
@@ -111,7 +128,7 @@ impl Cell {
     /// Has nobody woken any more.
     pub(crate) fn forget_watcher(&self) {
         // It may be the last to hold something that has work to do when it goes.
-        let watcher = self.watcher.lock().take();
+        let watcher = self.watched.lock().watcher.take();
         drop(watcher);
     }
 }

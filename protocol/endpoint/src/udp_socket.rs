@@ -202,6 +202,12 @@ impl<D: Device> UdpSocket<D> {
         self.cell.level()
     }
 
+    /// How often the readiness may have become more so far: who watched before and watches again finds out whether
+    /// something was missed.
+    pub fn changes(&self) -> u64 {
+        self.cell.changes()
+    }
+
     /// Has `watcher` woken whenever the readiness may have become more, until another one takes its place.
     pub fn register(&self, watcher: &Waker) {
         self.cell.watch(watcher);

@@ -136,6 +136,14 @@ impl Socket {
         self.watchers.watch(waker)
     }
 
+    /// How often those who watch it were, or would have been, told of something.
+    pub(crate) fn changes(&self) -> u64 {
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.changes(),
+            Transport::Udp(udp) => udp.changes(),
+        }
+    }
+
     /// Gives it a name.
     ///
     /// # Errors

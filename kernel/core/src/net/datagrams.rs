@@ -64,6 +64,9 @@ pub trait Udp: Send + Sync {
     /// See [`UdpSocket::level`].
     fn level(&self) -> Arc<AtomicU16>;
 
+    /// See [`UdpSocket::changes`].
+    fn changes(&self) -> u64;
+
     /// See [`UdpSocket::register`].
     fn register(&self, watcher: &Waker);
 }
@@ -143,6 +146,11 @@ impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
     fn level(&self) -> Arc<AtomicU16> {
         let _passing = passing(LockLevel::Network);
         Self::level(self)
+    }
+
+    fn changes(&self) -> u64 {
+        let _passing = passing(LockLevel::Network);
+        Self::changes(self)
     }
 
     fn register(&self, watcher: &Waker) {

@@ -106,6 +106,9 @@ pub trait Tcp: Send + Sync {
     /// See [`TcpSocket::level`].
     fn level(&self) -> Arc<AtomicU16>;
 
+    /// See [`TcpSocket::changes`].
+    fn changes(&self) -> u64;
+
     /// See [`TcpSocket::register`].
     fn register(&self, watcher: &Waker);
 
@@ -215,6 +218,11 @@ impl<D: Device + Send + 'static> Tcp for TcpSocket<D> {
     fn level(&self) -> Arc<AtomicU16> {
         let _passing = passing(LockLevel::Network);
         Self::level(self)
+    }
+
+    fn changes(&self) -> u64 {
+        let _passing = passing(LockLevel::Network);
+        Self::changes(self)
     }
 
     fn register(&self, watcher: &Waker) {

@@ -1,6 +1,7 @@
 //! A set of watched files as data.
 
 use alloc::sync::Arc;
+use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -27,6 +28,17 @@ struct InterestRecord {
     data: u64,
     /// It is to be looked at.
     queued: bool,
+    /// See [`changes`].
+    changes: Option<u64>,
+}
+
+/// How often a file that changes from outside, while its process is data, has changed; `None`: nobody counts that.
+fn changes(file: &OpenFile) -> Option<u64> {
+    match &file.object {
+        Object::Socket(socket) => Some(socket.changes()),
+        Object::Service(_) | Object::Standard(_) => None,
+        _ => Some(0),
+    }
 }
 
 impl Poller {
@@ -36,18 +48,21 @@ impl Poller {
         let interest = |entry: &super::Entry| {
             let interest = &entry.interest;
             let asked = *interest.asked.lock();
+            // Before it is looked whether it is queued: a change that comes between is seen twice, not never.
+            let changes = changes(&*interest.file.upgrade()?);
             Some(InterestRecord {
                 descriptor: interest.key.0,
                 file: catalogue.number_at(interest.key.1).filter(|_| !interest.is_gone())?,
                 events: asked.events,
                 data: asked.data,
                 queued: interest.queued.load(Ordering::Acquire),
+                changes,
             })
         };
         PollerRecord(table.entries.values().filter_map(interest).collect())
     }
 
-    /// Watches again what a record says. What was told at an edge is not told again, unless it may have come from
+    /// Watches again what a record says. What was told at an edge is not told again, unless more may have come from
     /// outside meanwhile.
     ///
     /// # Errors
@@ -58,7 +73,7 @@ impl Poller {
         files: &[Arc<OpenFile>],
         quota: &Arc<Quota>,
     ) -> Result<(), NotMade> {
-        for InterestRecord { descriptor, file, events, data, queued } in record.0 {
+        for InterestRecord { descriptor, file, events, data, queued, changes: before } in record.0 {
             let file = files.get(file as usize).ok_or(BadFiles)?;
             self.add(descriptor, file, (events, data), quota)?;
             let Some(interest) = self
@@ -73,14 +88,17 @@ impl Poller {
             };
             // Adding it made it say more than it did if it was told once.
             *interest.asked.lock() = Asked { events, data };
-            let is_outside = matches!(file.object, Object::Socket(_) | Object::Service(_) | Object::Standard(_));
-            if queued || is_outside && events & ask::ALL != events {
+            if queued {
                 continue;
             }
             self.set.queue.lock().retain(|queued| !Arc::ptr_eq(queued, &interest));
             interest.queued.store(false, Ordering::Release);
             if file.watch(&Waker::from(Arc::clone(&interest))).is_err() {
                 return Err(Errno::ENOMEM.into());
+            }
+            let now = changes(file);
+            if events & ask::ALL != events && (now.is_none() || now != before) {
+                interest.wake();
             }
         }
         Ok(())

@@ -3,9 +3,10 @@
 use alloc::sync::Arc;
 
 use super::{Bench, idle};
-use crate::executor;
+use crate::executor::{self, oneshot::Receiver};
+use crate::net::Network;
 use crate::process::{ThreadState, record};
-use crate::thread::{LIFE_BYTES, Thread};
+use crate::thread::{LIFE_BYTES, Over, Thread};
 
 impl Bench {
     /// Makes a call that waits, makes its process data and makes it again, and does something a moment later. Gives the
@@ -16,6 +17,35 @@ impl Bench {
         arguments: &[u64],
         meanwhile: impl FnOnce(&Self),
     ) -> (Self, Option<i64>) {
+        let (bench, mut done) = self.frozen(number, arguments, |_| {});
+        if done.take().is_some_and(|made| made.is_ok()) {
+            panic!("call {number} was to wait on");
+        }
+        meanwhile(&bench);
+        bench.rest();
+        let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
+        (bench, result)
+    }
+
+    /// Makes a call that waits, makes its process data, does something in its network, and makes it again. Gives the
+    /// bench with that process, and the call's result; `None` if it waits on.
+    pub(crate) fn frozen_in_network(
+        self,
+        number: u32,
+        arguments: &[u64],
+        while_data: impl FnOnce(&dyn Network),
+    ) -> (Self, Option<i64>) {
+        let (bench, mut done) = self.frozen(number, arguments, while_data);
+        let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
+        (bench, result)
+    }
+
+    fn frozen(
+        self,
+        number: u32,
+        arguments: &[u64],
+        while_data: impl FnOnce(&dyn Network),
+    ) -> (Self, Receiver<Result<u64, Over>>) {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
         let handled = Arc::clone(&self.handled);
         let mut all = [0; 6];
@@ -39,14 +69,16 @@ impl Bench {
         assert!(alone.is_ok());
         self.process.threads.remove(&state, None);
         drop(held);
+        let network = Arc::clone(&self.process.node.network);
         let Self { process, world, ship, handled, _net, .. } = self;
         let (bytes, around) = record::freeze(process, &[state]).expect("nobody else has it");
+        while_data(&*network);
         let threads = |identity: &super::Identity| identity.threads(&super::order(identity.size).world, LIFE_BYTES);
         let (process, mut threads) = record::thaw(&bytes, around, threads).expect("what was written");
         let thread = threads.pop().expect("its thread");
         let bench = Self { process, state: Arc::clone(&thread.state), handled, world, ship, _net };
         let (process, handled) = (Arc::clone(&bench.process), Arc::clone(&bench.handled));
-        let (sender, mut done) = executor::oneshot::channel();
+        let (sender, done) = executor::oneshot::channel();
         let spawned = executor::spawn(async move {
             let state: Arc<ThreadState> = thread.state;
             let mut going = Thread::new(process, state, thread.user);
@@ -55,12 +87,6 @@ impl Bench {
         });
         assert!(spawned.is_ok());
         bench.rest();
-        if done.take().is_some_and(|made| made.is_ok()) {
-            panic!("call {number} was to wait on");
-        }
-        meanwhile(&bench);
-        bench.rest();
-        let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
-        (bench, result)
+        (bench, done)
     }
 }

@@ -3,12 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 
 use coppice_protocol::syscalls::{self as nr, CALLS, Interruption};
 
 use crate::abi::io::PollEntry;
+use crate::abi::socket::{NAME_BYTES, name};
 use crate::abi::time::timespec;
 use crate::errno::Errno;
+use crate::net::Network;
 use crate::process::testing::{Bench, MEMORY};
 
 /// Places in the program's memory.
@@ -264,4 +267,53 @@ fn every_call_that_waits_goes_on_when_its_process_is_made_again() {
     }
     left.sort_unstable();
     assert_eq!(left, BY_PROGRAMS);
+}
+
+const PORT: u16 = 4711;
+
+fn datagrams(bench: &Bench) -> u64 {
+    let socket = bench.call(nr::SOCKET, &[2, 2, 0]).cast_unsigned();
+    let at = bench.put(FIRST, name((Ipv4Addr::LOCALHOST, PORT)).bytes());
+    assert_eq!(bench.call(nr::BIND, &[socket, at, NAME_BYTES as u64]), 0);
+    socket
+}
+
+/// An epoll that has told everything of a socket that has a datagram, and tells changes only.
+fn told_of_a_datagram() -> (Bench, u64) {
+    const EDGE: u32 = 1 << 31;
+    let bench = Bench::new(&[]);
+    let socket = datagrams(&bench);
+    let poller = bench.call(nr::EPOLL_CREATE1, &[0]).cast_unsigned();
+    let event = bench.put(FIRST, &[&(EDGE | 1).to_le_bytes()[..], &77_u64.to_le_bytes()].concat());
+    assert_eq!(bench.call(nr::EPOLL_CTL, &[poller, 1, socket, event]), 0);
+    let waits = [poller, MEMORY + INTO, 8, 0];
+    assert_eq!(bench.call(nr::EPOLL_WAIT, &waits), 0);
+    send(&*bench.process.node.network);
+    assert_eq!([0; 2].map(|_| bench.call(nr::EPOLL_WAIT, &waits)), [1, 0]);
+    (bench, poller)
+}
+
+fn send(network: &dyn Network) {
+    let socket = network.udp().expect("room");
+    let sent = socket.send(1, Some((Ipv4Addr::LOCALHOST, PORT)), &mut |bytes| {
+        bytes.fill(7);
+        true
+    });
+    assert_eq!(sent, Ok(true));
+}
+
+#[test]
+fn what_was_told_of_a_socket_is_not_told_again() {
+    let (bench, poller) = told_of_a_datagram();
+    let forever = [poller, MEMORY + INTO, 8, u64::MAX];
+    let (_bench, made) = bench.frozen_while(nr::EPOLL_WAIT, &forever, |bench| send(&*bench.process.node.network));
+    assert_eq!(made, Some(1));
+}
+
+#[test]
+fn what_came_over_a_socket_while_its_process_was_data_is_told() {
+    let (bench, poller) = told_of_a_datagram();
+    let forever = [poller, MEMORY + INTO, 8, u64::MAX];
+    let (bench, made) = bench.frozen_in_network(nr::EPOLL_WAIT, &forever, send);
+    assert_eq!((made, bench.call(nr::EPOLL_WAIT, &[poller, MEMORY + INTO, 8, 0])), (Some(1), 0));
 }
