@@ -211,9 +211,13 @@ impl Life {
             // Nobody else has it.
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
+            let (rank, job) = (process.identity.rank, process.identity.job);
             process = match Box::pin(frozen::again(process, down)).await {
                 Ok(process) => process,
-                Err(error) => return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}")),
+                Err(error) => {
+                    log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
+                    return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));
+                }
             };
             took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
             self.process = Some(Arc::clone(&process));

@@ -65,19 +65,32 @@ pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
     }
 }
 
+/// Waits until nobody else has a process whose threads are no more, and nobody finds it any more: others look at the
+/// processes of a job, from other cores too, for a moment.
+///
+/// # Errors
+/// [`NotFrozen::Used`]: that takes too long.
+async fn alone(mut process: Arc<Process>) -> Result<Process, NotFrozen> {
+    record::withdraw(&process);
+    let until_ns = executor::now_ns().saturating_add(HOLD_NS_MAX);
+    loop {
+        process = match Arc::try_unwrap(process) {
+            Ok(process) => return Ok(process),
+            Err(process) => process,
+        };
+        if executor::now_ns() >= until_ns {
+            return Err(NotFrozen::Used);
+        }
+        executor::yield_now().await;
+    }
+}
+
 /// Makes a process again that was taken down.
 ///
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
 pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<Process>, NotFrozen> {
-    // Others look at the processes of a job, for a moment.
-    const LOOKS_MAX: u32 = 10_000;
-    for _ in 0..LOOKS_MAX {
-        if Arc::strong_count(&process) == 1 {
-            break;
-        }
-        executor::yield_now().await;
-    }
+    let process = alone(process).await?;
     let world = Arc::clone(&process.job);
     let TakenDown { threads, charge } = down;
     let (mut bytes, around) = record::freeze(process, &threads)?;

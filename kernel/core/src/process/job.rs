@@ -211,6 +211,12 @@ impl JobOnNode {
         self.processes.lock().retain(|known| !ptr::eq(known.as_ptr(), process));
     }
 
+    /// Whether this is the only rank here that is known, or was and is not forgotten.
+    #[cfg(test)]
+    pub(crate) fn knows_only(&self, process: &Arc<Process>) -> bool {
+        matches!(self.processes.lock().as_slice(), [known] if ptr::eq(known.as_ptr(), Arc::as_ptr(process)))
+    }
+
     /// The ranks that run here.
     pub(crate) fn processes(&self) -> Vec<Arc<Process>> {
         self.processes.lock().iter().filter_map(Weak::upgrade).collect()

@@ -116,17 +116,17 @@ pub(crate) fn room(process: &Process) -> usize {
     4 * (catalogue.bytes() + (things + 16) * EACH_BYTES + areas * 64)
 }
 
-/// Makes a process data whose threads were held and taken down; these they were.
+/// Has nothing begin to use a process whose threads are no more: its timers pause, and its job does not know it.
+pub(crate) fn withdraw(process: &Arc<Process>) {
+    process.timers.pause();
+    process.job.leave(process);
+}
+
+/// Makes a process data that was withdrawn; these were its threads, which were held and taken down.
 ///
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
-pub(crate) fn freeze(
-    process: Arc<Process>,
-    threads: &[Arc<ThreadState>],
-) -> Result<(Vec<u8>, Surroundings), NotFrozen> {
-    process.timers.pause();
-    let process = Arc::into_inner(process).ok_or(NotFrozen::Used)?;
-    process.job.leave(&process);
+pub(crate) fn freeze(process: Process, threads: &[Arc<ThreadState>]) -> Result<(Vec<u8>, Surroundings), NotFrozen> {
     let threads = process.threads.record(threads, &process.job.futexes).ok_or(NotFrozen::NotHeld)?;
     let Process { identity, job, node, client, space, files, closer, .. } = process;
     let clock = process.clock;

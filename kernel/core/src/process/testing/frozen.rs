@@ -71,11 +71,14 @@ impl Bench {
         drop(held);
         let network = Arc::clone(&self.process.node.network);
         let Self { process, world, ship, handled, _net, .. } = self;
-        let (bytes, around) = record::freeze(process, &[state]).expect("nobody else has it");
+        record::withdraw(&process);
+        let process = Arc::into_inner(process).expect("nobody else has it");
+        let (bytes, around) = record::freeze(process, &[state]).expect("it was held");
         while_data(&*network);
         let threads = |identity: &super::Identity| identity.threads(&super::order(identity.size).world, LIFE_BYTES);
         let (process, mut threads) = record::thaw(&bytes, around, threads).expect("what was written");
         let thread = threads.pop().expect("its thread");
+        assert!(process.job.knows_only(&process));
         let bench = Self { process, state: Arc::clone(&thread.state), handled, world, ship, _net };
         let (process, handled) = (Arc::clone(&bench.process), Arc::clone(&bench.handled));
         let (sender, done) = executor::oneshot::channel();
