@@ -29,7 +29,7 @@ mod atomic {
     pub(super) use crate::sync::atomic::{AtomicBool, Ordering};
 }
 
-pub use combine::{Either, Elapsed, race, race_pinned, timeout, timeout_at, yield_now};
+pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};

@@ -1,8 +1,10 @@
 //! Small futures made of others.
 
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
 
 use super::timer::{Sleep, sleep, sleep_until};
 
@@ -29,23 +31,32 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Waits for whichever is done first (`first`, if both are) and drops the other.
-pub async fn race<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> Either<A, B> {
-    race_pinned(pin!(first), pin!(second)).await
+pin_project! {
+    /// See [`race`]. A type of its own, for an `async fn` has room for each of its arguments twice.
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Race<A, B> {
+        #[pin]
+        first: A,
+        #[pin]
+        second: B,
+    }
 }
 
-/// The same of futures that others have, which stay where they are.
-pub async fn race_pinned<A, B>(
-    mut first: Pin<&mut impl Future<Output = A>>,
-    mut second: Pin<&mut impl Future<Output = B>>,
-) -> Either<A, B> {
-    poll_fn(|context| {
-        if let Poll::Ready(output) = first.as_mut().poll(context) {
+/// Waits for whichever is done first (`first`, if both are) and drops the other.
+pub fn race<A: Future, B: Future>(first: A, second: B) -> Race<A, B> {
+    Race { first, second }
+}
+
+impl<A: Future, B: Future> Future for Race<A, B> {
+    type Output = Either<A::Output, B::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.first.poll(context) {
             return Poll::Ready(Either::First(output));
         }
-        second.as_mut().poll(context).map(Either::Second)
-    })
-    .await
+        this.second.poll(context).map(Either::Second)
+    }
 }
 
 /// The time was up.
@@ -53,25 +64,40 @@ pub async fn race_pinned<A, B>(
 #[error("timed out")]
 pub struct Elapsed;
 
+pin_project! {
+    /// See [`timeout`]. A type of its own, as [`Race`] is.
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
 /// Waits for `future`, but at most `duration_ns`; then it is dropped.
 ///
 /// # Errors
 /// [`Elapsed`] if it was not done in time.
-pub async fn timeout<T>(duration_ns: u64, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    within(sleep(duration_ns), future).await
+pub fn timeout<F: Future>(duration_ns: u64, future: F) -> Timeout<F> {
+    Timeout { future, sleep: sleep(duration_ns) }
 }
 
 /// Waits for `future` until the monotonic clock shows `deadline_ns`; then it is dropped.
 ///
 /// # Errors
 /// [`Elapsed`] if it was not done in time.
-pub async fn timeout_at<T>(deadline_ns: u64, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    within(sleep_until(deadline_ns), future).await
+pub fn timeout_at<F: Future>(deadline_ns: u64, future: F) -> Timeout<F> {
+    Timeout { future, sleep: sleep_until(deadline_ns) }
 }
 
-async fn within<T>(sleep: Sleep, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    match race_pinned(pin!(future), pin!(sleep)).await {
-        Either::First(output) => Ok(output),
-        Either::Second(()) => Err(Elapsed),
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(this.sleep).poll(context).map(|()| Err(Elapsed))
     }
 }

@@ -207,11 +207,11 @@ pub(crate) async fn until<T>(watch: impl Fn(&Waker), attempt: impl FnMut() -> Op
 ///
 /// # Errors
 /// What `watch` says, if `attempt` gave nothing.
-pub(crate) async fn until_watched<T, E>(
+pub(crate) fn until_watched<T, E>(
     watch: impl Fn(&Waker) -> Result<(), E>,
     mut attempt: impl FnMut() -> Option<T>,
-) -> Result<T, E> {
-    poll_fn(|context| {
+) -> impl Future<Output = Result<T, E>> {
+    poll_fn(move |context| {
         if let Some(value) = attempt() {
             return Poll::Ready(Ok(value));
         }
@@ -222,19 +222,18 @@ pub(crate) async fn until_watched<T, E>(
             (None, Ok(())) => Poll::Pending,
         }
     })
-    .await
 }
 
 /// As [`until_watched`], but no longer than the monotonic clock shows `deadline_ns`.
 ///
 /// # Errors
 /// [`Elapsed`], or what `watch` says.
-pub(crate) async fn until_or<T>(
+pub(crate) fn until_or<T>(
     deadline_ns: u64,
     watch: impl Fn(&Waker) -> Result<(), Errno>,
     attempt: impl FnMut() -> Option<T>,
-) -> Result<Result<T, Errno>, Elapsed> {
-    executor::timeout_at(deadline_ns, until_watched(watch, attempt)).await
+) -> impl Future<Output = Result<Result<T, Errno>, Elapsed>> {
+    executor::timeout_at(deadline_ns, until_watched(watch, attempt))
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Calls that wait, and that signals interrupt.
 
-use core::future::poll_fn;
-use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 
 use coppice_protocol::syscalls::{self, Interruption};
+use pin_project_lite::pin_project;
 
 use super::outcome::{Next, Target};
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGPIPE, SignalSet};
-use crate::executor::{self, Either};
 use crate::process::{Awaited, Caller, End, Failure};
 
 /// What becomes of a call when a signal's handler has run in its place (signal(7)).
@@ -41,60 +40,76 @@ impl Patience {
     }
 }
 
+pin_project! {
+    /// See [`Caller::interruptible`]. A type of its own, for an `async fn` has room for each of its arguments twice.
+    #[must_use = "futures do nothing unless awaited"]
+    pub(crate) struct Interruptible<'a, F> {
+        #[pin]
+        waiting: F,
+        caller: Caller<'a>,
+        patience: Patience,
+    }
+}
+
+impl<F: Future> Future for Interruptible<'_, F> {
+    type Output = Awaited<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(result) = this.waiting.poll(context) {
+            return Poll::Ready(Ok(result));
+        }
+        this.caller.interruption(*this.patience).map(Err)
+    }
+}
+
 impl Caller<'_> {
     /// Waits, unless a signal comes that has a handler, or that ends the process. If both come together, the wait was
     /// the first. One that only stops the process does not end the wait.
-    pub(crate) async fn interruptible<T>(&self, patience: Patience, waiting: impl Future<Output = T>) -> Awaited<T> {
-        // Pinned here and not there: an argument takes its room in the future that it is moved in, and once more in the
-        // one that waits for it.
-        match executor::race_pinned(pin!(waiting), pin!(self.interruption(patience))).await {
-            Either::First(result) => Ok(result),
-            Either::Second(failure) => Err(failure),
-        }
+    pub(crate) fn interruptible<F: Future>(&self, patience: Patience, waiting: F) -> Interruptible<'_, F> {
+        Interruptible { waiting, caller: *self, patience }
     }
 
     /// Goes on, unless a signal has come as for [`Self::interruptible`].
     pub(crate) async fn unless_interrupted(&self, patience: Patience) -> Awaited<()> {
-        let ready = core::future::ready(());
-        match executor::race(self.interruption(patience), ready).await {
-            Either::First(failure) => Err(failure),
-            Either::Second(()) => Ok(()),
+        match self.interruption(patience) {
+            Poll::Ready(failure) => Err(failure),
+            Poll::Pending => Ok(()),
         }
     }
 
-    /// Waits for a signal that interrupts the call. The thread's own task is woken when there may be one.
-    async fn interruption(&self, patience: Patience) -> Failure {
-        let look = |_: &mut core::task::Context<'_>| {
-            if !self.thread.has_attention() {
-                return Poll::Pending;
-            }
-            if self.process.threads.hold.is_asked_of(self.thread.tid) {
-                return Poll::Ready(Failure::Held);
-            }
-            // A debugger is to hear of it first.
-            if self.process.threads.hold.debugger.is_there()
-                && self.process.signals.lock().upcoming(self.thread.tid).is_some()
-            {
-                return Poll::Ready(Failure::Interrupted(self.restart(patience)));
-            }
-            // Or somebody is to take a core file first.
-            if self.process.identity.core_file && self.process.signals.lock().upcoming_core(self.thread.tid).is_some() {
-                return Poll::Ready(Failure::Interrupted(self.restart(patience)));
-            }
-            let next = self.process.signals.lock().interrupt(self.thread.tid);
-            match next {
-                Next::Handler(_) => Poll::Ready(Failure::Interrupted(self.restart(patience))),
-                Next::End(signal) => Poll::Ready(Failure::End(End::signal(signal as u8))),
-                Next::Stop { since_now } => {
-                    if since_now {
-                        self.process.call_all();
-                    }
-                    Poll::Pending
+    /// Looks for a signal that interrupts the call. The thread's own task is woken when there may be one.
+    #[inline]
+    fn interruption(&self, patience: Patience) -> Poll<Failure> {
+        if self.thread.has_attention() { self.attend(patience) } else { Poll::Pending }
+    }
+
+    fn attend(&self, patience: Patience) -> Poll<Failure> {
+        if self.process.threads.hold.is_asked_of(self.thread.tid) {
+            return Poll::Ready(Failure::Held);
+        }
+        // A debugger is to hear of it first.
+        if self.process.threads.hold.debugger.is_there()
+            && self.process.signals.lock().upcoming(self.thread.tid).is_some()
+        {
+            return Poll::Ready(Failure::Interrupted(self.restart(patience)));
+        }
+        // Or somebody is to take a core file first.
+        if self.process.identity.core_file && self.process.signals.lock().upcoming_core(self.thread.tid).is_some() {
+            return Poll::Ready(Failure::Interrupted(self.restart(patience)));
+        }
+        let next = self.process.signals.lock().interrupt(self.thread.tid);
+        match next {
+            Next::Handler(_) => Poll::Ready(Failure::Interrupted(self.restart(patience))),
+            Next::End(signal) => Poll::Ready(Failure::End(End::signal(signal as u8))),
+            Next::Stop { since_now } => {
+                if since_now {
+                    self.process.call_all();
                 }
-                Next::Nothing => Poll::Pending,
+                Poll::Pending
             }
-        };
-        poll_fn(look).await
+            Next::Nothing => Poll::Pending,
+        }
     }
 
     /// What becomes of the call that the thread is in, by the table of calls.
