@@ -7,19 +7,15 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::future::poll_fn;
-use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
-use core::task::Poll;
 
-use coppice_hal as hal;
 use coppice_hal::paging::{Access, TableHandle};
 use coppice_hal::user::{UserExit, UserThread};
 use coppice_protocol::syscalls as nr;
 
 use crate::abi::INSTRUCTION_BYTES;
 use crate::errno::Errno;
-use crate::executor::{self, Section, TASK_BYTES, TooManyTasks};
+use crate::executor::{self, Section, TASK_BYTES};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
@@ -32,12 +28,14 @@ use crate::syscall::{self, Arguments, Futex, Memory};
 mod clone;
 mod debugged;
 mod held;
+mod life;
 mod signals;
 #[cfg(test)]
 mod testing;
 mod traced;
 mod waiting;
 
+pub(crate) use life::{LIFE_BYTES, start, start_at};
 use signals::page_fault;
 use traced::Tracing;
 
@@ -100,137 +98,12 @@ pub(crate) enum Over {
     Move(usize),
 }
 
-/// Starts a thread: gives it a task on its core.
-///
-/// # Errors
-/// `EAGAIN`: there are too many tasks, or there is no memory for one more. The thread is none of the process's any
-/// more.
-pub(crate) fn start(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Result<(), Errno> {
-    start_at(process, state, user, Position::Program)
-}
-
-/// The same of a thread that goes on from there.
-///
-/// # Errors
-/// As there.
-pub(crate) fn start_at(
-    process: Arc<Process>,
-    state: Arc<ThreadState>,
-    user: UserThread,
-    position: Position,
-) -> Result<(), Errno> {
-    let (threads, core) = (Arc::clone(&process.threads), state.core());
-    let (added, clock) = (Arc::clone(&state), Arc::clone(&state.clock));
-    let spawned = state.charge(TASK_BYTES).and_then(|charge| {
-        let life = live(process, state, user, position);
-        executor::spawn_program_on(core, clock, charge, life).map_err(|_| Errno::EAGAIN)
-    });
-    if spawned.is_err() {
-        threads.remove(&added, None);
-    }
-    spawned.map(drop).map_err(|_| Errno::EAGAIN)
-}
-
-/// A thread's life on one core, whose type nobody has to know.
-fn live(
-    process: Arc<Process>,
-    state: Arc<ThreadState>,
-    user: UserThread,
-    position: Position,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(life(process, state, user, position))
-}
-
-/// Size of a thread's future, bytes.
-pub(crate) const LIFE_BYTES: usize = size_of_output(life);
-
-const fn size_of_output<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
-    size_of::<F>()
-}
-
-/// A thread's life on one core. Dropped before its end, it leaves nothing.
-async fn life(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread, position: Position) {
-    let whose = Arc::clone(&process);
-    let known = Arc::clone(&state);
-    let mut thread = Thread::new(process, state, user);
-    if position != Position::Program {
-        thread.held_at = Some(thread.on_node_clock(position));
-    }
-    let over = thread.run_unless_ending().await;
-    thread.leave_core();
-    let status = match over {
-        Some(Over::Move(core)) => match thread.go_to(core) {
-            Ok(()) => return,
-            // Never so: who has several cores has them alone, and has fewer threads than a core has room for.
-            Err(TooManyTasks) => None,
-        },
-        Some(Over::Process(end)) => {
-            thread.process.end(end);
-            drop(thread);
-            None
-        }
-        Some(Over::Thread(status)) => {
-            let called = thread.process.signals.lock().leave(known.tid);
-            thread.process.call_threads(called);
-            drop(thread);
-            Some(status)
-        }
-        None => {
-            drop(thread);
-            None
-        }
-    };
-    if !whose.threads.is_dissolved() {
-        whose.let_go(&known);
-    }
-    let threads = Arc::clone(&whose.threads);
-    drop(whose);
-    // Last of all: when all threads are gone, so is all they had.
-    threads.remove(&known, status);
-}
-
 impl Thread {
-    pub(crate) fn new(process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
-        let counts = process.counts.on(hal::cpu::index());
+    /// One that is to run on this core.
+    pub(crate) fn new(core: usize, process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
+        let counts = process.counts.on(core);
         let table = process.space.lock().table().handle();
-        let mut thread =
-            Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None, held_at: None };
-        thread.follow_tracing();
-        thread.notice_debugger();
-        thread
-    }
-
-    /// Runs the thread to its end on this core; `None`: the process ended meanwhile.
-    async fn run_unless_ending(&mut self) -> Option<Over> {
-        let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
-        poll_fn(|context| {
-            state.runs_as(context.waker(), hal::cpu::index());
-            Poll::Ready(())
-        })
-        .await;
-        let mut run = pin!(self.run());
-        poll_fn(|context| {
-            if process.threads.is_ending() {
-                return Poll::Ready(None);
-            }
-            run.as_mut().poll(context).map(Some)
-        })
-        .await
-    }
-
-    /// Leaves nothing of the thread in the core, which may go on to anything.
-    fn leave_core(&mut self) {
-        self.state.stops();
-        self.user.save_fpu();
-        self.table.leave();
-    }
-
-    /// Goes on on another core.
-    fn go_to(self, core: usize) -> Result<(), TooManyTasks> {
-        let Self { process, state, user, moves, .. } = self;
-        let clock = Arc::clone(&state.clock);
-        let charge = moves.ok_or(TooManyTasks)?;
-        executor::spawn_program_on(core, clock, charge, live(process, state, user, Position::Program)).map(drop)
+        Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None, held_at: None }
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.
@@ -259,34 +132,37 @@ impl Thread {
     }
 
     /// Waits, and does what there was to wait for. Gives the end, if this is it.
-    async fn wait(&mut self, wait: Wait) -> Option<Over> {
-        match wait {
-            Wait::Turn => {
-                executor::yield_now().await;
-                None
+    #[expect(clippy::manual_async_fn, reason = "the future of an `async fn` has room for each argument twice")]
+    fn wait(&mut self, wait: Wait) -> impl Future<Output = Option<Over>> + Send {
+        async move {
+            match wait {
+                Wait::Turn => {
+                    executor::yield_now().await;
+                    None
+                }
+                Wait::Page(ref fetch, context) => self.bring_page(fetch, context).await,
+                Wait::Handler(delivery) => self.deliver(delivery).await,
+                Wait::Continue => self.wait_until_continued().await,
+                Wait::Return => self.return_from_handler().await,
+                Wait::PageOfCall(ref fetch) => self.bring_page_of_call(fetch).await,
+                Wait::Call => self.call().await,
+                Wait::Rest(unfinished) => {
+                    self.user.regs.rax = self.process.finish(unfinished).await;
+                    None
+                }
+                Wait::Sleep { until_ns, always } => self.sleep(until_ns, always).await,
+                // In a box: this much rarer wait does not make all others as large.
+                Wait::Traced => {
+                    Box::pin(self.say_what_is_left()).await;
+                    None
+                }
+                Wait::Held => match self.be_held().await {
+                    Position::Program => None,
+                    Position::Call(pending) => self.call_again(pending).await,
+                    Position::Asleep { until_ns, always } => self.sleep(until_ns, always).await,
+                },
+                Wait::Over(over) => Some(over),
             }
-            Wait::Page(fetch, context) => self.bring_page(&fetch, context).await,
-            Wait::Handler(delivery) => self.deliver(*delivery).await,
-            Wait::Continue => self.wait_until_continued().await,
-            Wait::Return => self.return_from_handler().await,
-            Wait::PageOfCall(fetch) => self.bring_page_of_call(&fetch).await,
-            Wait::Call => self.call().await,
-            Wait::Rest(unfinished) => {
-                self.user.regs.rax = self.process.finish(unfinished).await;
-                None
-            }
-            Wait::Sleep { until_ns, always } => self.sleep(until_ns, always).await,
-            // In a box: this much rarer wait does not make all others as large.
-            Wait::Traced => {
-                Box::pin(self.say_what_is_left()).await;
-                None
-            }
-            Wait::Held => match self.be_held().await {
-                Position::Program => None,
-                Position::Call(pending) => self.call_again(pending).await,
-                Position::Asleep { until_ns, always } => self.sleep(until_ns, always).await,
-            },
-            Wait::Over(over) => Some(over),
         }
     }
 
@@ -467,11 +343,14 @@ impl Thread {
     async fn bring_page(&mut self, fetch: &Fetch, context: FaultContext) -> Option<Over> {
         match self.process.fetch(fetch).await {
             Fetched::Ready => None,
-            Fetched::Failed(signal, errno) => match self.bad_touch(signal, errno, context) {
-                Wait::Handler(delivery) => self.deliver(*delivery).await,
-                Wait::Over(over) => Some(over),
-                _ => None,
-            },
+            Fetched::Failed(signal, errno) => {
+                let delivery = match self.bad_touch(signal, errno, context) {
+                    Wait::Handler(delivery) => delivery,
+                    Wait::Over(over) => return Some(over),
+                    _ => return None,
+                };
+                self.deliver(delivery).await
+            }
             Fetched::OutOfMemory => Some(self.out_of_memory()),
         }
     }

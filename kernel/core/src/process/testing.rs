@@ -136,7 +136,7 @@ pub(crate) fn launch(
 
 /// A thread that can be made to make calls.
 pub(crate) fn idle(process: &Arc<Process>, state: &Arc<ThreadState>) -> Thread {
-    Thread::new(Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, MEMORY + MEMORY_BYTES))
+    Thread::new(0, Arc::clone(process), Arc::clone(state), UserThread::new(0x1000, MEMORY + MEMORY_BYTES))
 }
 
 /// Holds a process again and again for as long as this is there, if the tests are to be run so: nothing may come of it.

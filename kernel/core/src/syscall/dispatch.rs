@@ -130,8 +130,7 @@ macro_rules! dispatch {
         }
 
         /// Makes a call that may wait. May be dropped wherever it waits; see [`crate::process`].
-        pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: Arguments) -> Awaited {
-            let a = &a;
+        pub(crate) async fn awaited(caller: Caller<'_>, number: u64, a: &Arguments) -> Awaited {
             match u32::try_from(number).unwrap_or(u32::MAX) {
                 // One that brings pages changes nothing of what is mapped.
                 coppice_protocol::syscalls::MADVISE => advise::madvise(caller, a).await,

@@ -1,6 +1,7 @@
 //! A thread and its signals: handlers it goes to and returns from, faults, and being stopped.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use core::future::poll_fn;
 use core::task::Poll;
 
@@ -95,7 +96,7 @@ impl Thread {
     }
 
     /// Goes on in a handler.
-    pub(super) async fn deliver(&mut self, delivery: Delivery) -> Option<Over> {
+    pub(super) async fn deliver(&mut self, mut delivery: Box<Delivery>) -> Option<Over> {
         self.say_signal(&delivery);
         match self.interrupted.take() {
             Some(Restart::Always) => self.make_call_again(),
@@ -103,7 +104,6 @@ impl Thread {
             Some(_) => self.user.regs.rax = Errno::EINTR.to_rax(),
             None => {}
         }
-        let mut delivery = delivery;
         loop {
             match self.try_to_enter(&delivery).await {
                 Ok(()) => return None,
@@ -113,7 +113,7 @@ impl Thread {
             let (tid, signal) = (self.state.tid, delivery.info.signal);
             let instead = self.process.signals.lock().bad_frame(tid, signal);
             match instead {
-                Some(instead) => delivery = instead,
+                Some(instead) => *delivery = instead,
                 None => return Some(Over::Process(self.process.no_frame(&self.user.regs))),
             }
         }
@@ -125,7 +125,8 @@ impl Thread {
     /// There is no room for the frame where it has to go, or no memory at all.
     async fn try_to_enter(&mut self, delivery: &Delivery) -> Result<(), Option<Over>> {
         let context = self.process.signals.lock().context(self.state.tid);
-        let frame = Frame::new(&mut self.user, delivery, &context).map_err(|_| None)?;
+        // In a box, as this short wait is not to make all others as large.
+        let frame = Box::new(Frame::new(&mut self.user, delivery, &context).map_err(|_| None)?);
         let caller = Caller { process: &self.process, thread: &self.state };
         for (address, bytes) in [(frame.vector_address, &frame.vector[..]), (frame.address, &frame.bytes)] {
             match caller.write(address, bytes).await {
@@ -149,7 +150,7 @@ impl Thread {
                 let tid = self.state.tid;
                 let instead = self.process.signals.lock().bad_frame(tid, 0);
                 match instead {
-                    Some(delivery) => self.deliver(delivery).await,
+                    Some(delivery) => self.deliver(Box::new(delivery)).await,
                     None => Some(Over::Process(self.process.no_frame(&self.user.regs))),
                 }
             }
@@ -161,12 +162,15 @@ impl Thread {
     async fn try_to_return(&mut self) -> Result<(), Failure> {
         let caller = Caller { process: &self.process, thread: &self.state };
         // The handler's return took the first word.
-        let bytes: [u8; FRAME_BYTES] = caller.read_array(self.user.regs.rsp.wrapping_sub(8)).await?;
-        let frame = Return::parse(&bytes, &self.user.regs).map_err(|_| Errno::EINVAL)?;
+        let frame = {
+            let bytes: [u8; FRAME_BYTES] = caller.read_array(self.user.regs.rsp.wrapping_sub(8)).await?;
+            Return::parse(&bytes, &self.user.regs).map_err(|_| Errno::EINVAL)?
+        };
         if frame.vector_address == 0 {
             self.user.reset_vector();
         } else {
-            let mut vector = caller.read_array::<{ extended::LEGACY_BYTES }>(frame.vector_address).await?.to_vec();
+            let mut vector = vec![0; extended::LEGACY_BYTES];
+            caller.read(frame.vector_address, &mut vector).await?;
             let mut length = vector.first_chunk().map_or(LEGACY_ONLY, frame::vector_bytes);
             if length > LEGACY_ONLY {
                 vector.resize(length, 0);

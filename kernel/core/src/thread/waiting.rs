@@ -13,22 +13,23 @@ const EXPECTED_TO_BE_MISSING: [u64; 2] = [nr::RSEQ as u64, nr::CLONE3 as u64];
 
 impl Thread {
     /// Makes a call that may wait. Its result comes into the registers when it is done, not before.
-    pub(super) async fn call(&mut self) -> Option<Over> {
+    pub(super) fn call(&mut self) -> impl Future<Output = Option<Over>> + Send {
         let number = self.user.regs.rax;
         self.state.begin_call(number);
-        self.make_call(number).await
+        self.make_call(number)
     }
 
     /// Makes a call again that it made when it was held.
-    pub(super) async fn call_again(&mut self, pending: PendingCall) -> Option<Over> {
+    pub(super) fn call_again(&mut self, pending: PendingCall) -> impl Future<Output = Option<Over>> + Send {
         let number = self.user.regs.rax;
         self.state.take_up_call(number, pending);
-        self.make_call(number).await
+        self.make_call(number)
     }
 
     async fn make_call(&mut self, number: u64) -> Option<Over> {
         let caller = Caller { process: &self.process, thread: &self.state };
-        let result = syscall::awaited(caller, number, Arguments::of(&self.user.regs)).await;
+        let arguments = Arguments::of(&self.user.regs);
+        let result = syscall::awaited(caller, number, &arguments).await;
         self.end_call(number, result)
     }
 

@@ -84,7 +84,7 @@ impl Bench {
         let (sender, done) = executor::oneshot::channel();
         let spawned = executor::spawn(async move {
             let state: Arc<ThreadState> = thread.state;
-            let mut going = Thread::new(process, state, thread.user);
+            let mut going = Thread::new(0, process, state, thread.user);
             // Nobody may wait for it any more.
             let _ = sender.send(going.go_on(thread.position, &handled).await);
         });

@@ -192,7 +192,7 @@ fn masks_of_calls_end_with_calls_that_nobody_goes_on_with() {
         let masks = executor::run_to_end(async move {
             let blocked = || process.signals.lock().blocked(1002).0;
             let a = Arguments::of(&Registers { rdi, rsi, rdx, r10, r8, r9, ..Registers::default() });
-            let mut call = Box::pin(syscall::awaited(Caller { process: &process, thread: &state }, number.into(), a));
+            let mut call = Box::pin(syscall::awaited(Caller { process: &process, thread: &state }, number.into(), &a));
             let begun = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;
             assert!(begun, "call {number} was to wait");
             let during = blocked();
