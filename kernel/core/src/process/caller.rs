@@ -52,7 +52,7 @@ impl Caller<'_> {
         loop {
             let at = address.wrapping_add(done as u64);
             let copied = self.process.space.lock().read_bytes(at, &mut out[done..]);
-            match self.settle(copied, out.len() - done).await {
+            match self.settle(&copied, out.len() - done).await {
                 Step::More(bytes) => done += bytes,
                 Step::End(bytes, result) => return Copied { bytes: done + bytes, result },
             }
@@ -70,7 +70,7 @@ impl Caller<'_> {
         loop {
             let at = address.wrapping_add(done as u64);
             let copied = self.process.space.lock().write_bytes(at, &bytes[done..]);
-            match self.settle(copied, bytes.len() - done).await {
+            match self.settle(&copied, bytes.len() - done).await {
                 Step::More(bytes) => done += bytes,
                 Step::End(bytes, result) => return Copied { bytes: done + bytes, result },
             }
@@ -108,10 +108,10 @@ impl Caller<'_> {
     }
 
     /// Goes on after a copy of `length` bytes stopped.
-    async fn settle(&self, copied: Result<(), CopyError>, length: usize) -> Step {
-        match copied {
+    async fn settle(&self, copied: &Result<(), CopyError>, length: usize) -> Step {
+        match *copied {
             Ok(()) => Step::End(length, Ok(())),
-            Err(CopyError::Fetch { done, fetch }) => match self.process.fetch_for_copy(&fetch).await {
+            Err(CopyError::Fetch { done, ref fetch }) => match self.process.fetch_for_copy(fetch).await {
                 Ok(()) => Step::More(done),
                 Err(failure) => Step::End(done, Err(failure)),
             },

@@ -1,8 +1,10 @@
 //! Bringing pages in that the program, or a call for it, has touched.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -35,10 +37,24 @@ enum Room<'a> {
     Own { _turn: Turn<'a> },
 }
 
+/// What a fetch under way takes of the heap, bytes. A thread has one at most, and is charged with it from its start:
+/// that a page has to be fetched is no reason for a call to fail.
+pub(crate) const FETCH_BYTES: usize = block_bytes(size_of_output(Process::bring));
+
+const fn size_of_output<A, B, F>(_: fn(A, B) -> F) -> usize {
+    size_of::<F>()
+}
+
 impl Process {
     /// Reads what `fetch` wants and installs it. Dropped meanwhile, it has done nothing. What another thread fetches
     /// just now is waited for, and pages of the program that another rank has here are not read again.
-    pub(crate) async fn fetch(&self, fetch: &Fetch) -> Fetched {
+    ///
+    /// It is in a box ([`FETCH_BYTES`]): wherever the kernel copies a page may be missing, and hardly ever is.
+    pub(crate) fn fetch<'a>(&'a self, fetch: &'a Fetch) -> Pin<Box<dyn Future<Output = Fetched> + Send + 'a>> {
+        Box::pin(self.bring(fetch))
+    }
+
+    async fn bring(&self, fetch: &Fetch) -> Fetched {
         let of = match &fetch.source {
             Source::Program(_) => 0,
             Source::File(file) => Arc::as_ptr(file).addr(),

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use coppice_hal::heap::block_bytes;
 use coppice_hal::user::extended;
 
+use super::fetch::FETCH_BYTES;
 use super::hold::{Hold, ThreadImage};
 use super::placement;
 use super::thread_state::STATE_BYTES;
@@ -207,11 +208,12 @@ impl Threads {
         table.told_cpu_ns
     }
 
-    /// What a thread takes of the heap beside its task, bytes: its future, its state, its vector registers, and once
-    /// more as much as these while a handler's frame is made, or with the rest of its image while it is held.
+    /// What a thread takes of the heap beside its task, bytes: its future, a fetch of pages, its state, its vector
+    /// registers, and once more as much as these while a handler's frame is made, or with the rest of its image while
+    /// it is held.
     fn thread_bytes(&self) -> usize {
         let image_bytes = block_bytes(size_of::<ThreadImage>());
-        self.life_bytes + STATE_BYTES + 2 * extended::heap_bytes() + image_bytes + THREAD_EXTRA_BYTES
+        self.life_bytes + FETCH_BYTES + STATE_BYTES + 2 * extended::heap_bytes() + image_bytes + THREAD_EXTRA_BYTES
     }
 }
 

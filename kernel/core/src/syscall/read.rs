@@ -28,12 +28,12 @@ pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
 /// read(2).
 pub(super) async fn read(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_reading(caller, a)?;
-    let ranges = Ranges::one(a.get(1), a.get(2))?;
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
     // What they give has its length.
     if ranges.left() == 0 && matches!(file.object, Object::Event(_) | Object::Timer(_) | Object::Signals(_)) {
         return Err(Errno::EINVAL.into());
     }
-    read_into(caller, &file, None, ranges).await
+    read_into(caller, &file, None, &mut ranges).await
 }
 
 /// pread64(2).
@@ -41,14 +41,15 @@ pub(super) async fn pread64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
     has_places(caller, a)?;
     let file = open_for_reading(caller, a)?;
-    read_into(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
+    read_into(caller, &file, Some(offset), &mut ranges).await
 }
 
 /// readv(2).
 pub(super) async fn readv(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_reading(caller, a)?;
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
-    read_into(caller, &file, None, ranges).await
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    read_into(caller, &file, None, &mut ranges).await
 }
 
 /// preadv(2).
@@ -56,8 +57,8 @@ pub(super) async fn preadv(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
     has_places(caller, a)?;
     let file = open_for_reading(caller, a)?;
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
-    read_into(caller, &file, Some(offset), ranges).await
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    read_into(caller, &file, Some(offset), &mut ranges).await
 }
 
 /// preadv2(2). Of its flags, only "do not wait" changes anything: what comes from the I/O node would have to be waited
@@ -67,7 +68,7 @@ pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const RWF_ALL: u32 = 31;
     let offset = offset_or_own(caller, a)?;
     let file = open_for_reading(caller, a)?;
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     check_end(&file, offset, ranges.left())?;
     let at_once = a.uint(5) & RWF_NOWAIT != 0;
     let may_wait = !matches!(file.object, Object::Shared(_)) && file.as_stream().is_none();
@@ -76,9 +77,9 @@ pub(super) async fn preadv2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     if let Some(stream) = file.as_stream().filter(|_| at_once && offset.is_none() && ranges.left() > 0) {
         let how = How { deadline_ns: 0, ..How::reading(caller, &file) };
-        return read_stream(caller, &file, stream, ranges, how).await.map(|taken| taken.copied as u64);
+        return read_stream(caller, &file, stream, &mut ranges, how).await.map(|taken| taken.copied as u64);
     }
-    read_into(caller, &file, offset, ranges).await
+    read_into(caller, &file, offset, &mut ranges).await
 }
 
 /// Looks whether what the first argument stands for has places to read from or write to: that comes before whether it
@@ -120,7 +121,7 @@ pub(super) fn check_end(file: &OpenFile, at: Option<u64>, length: u64) -> Result
 }
 
 /// Reads into the ranges, at `at` or at the file's own offset, which then moves.
-async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: Ranges) -> Awaited {
+async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: &mut Ranges) -> Awaited {
     if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
@@ -192,7 +193,7 @@ async fn read_parts(
     caller: Caller<'_>,
     file: &OpenFile,
     from: u64,
-    mut ranges: Ranges,
+    ranges: &mut Ranges,
     progress: &mut Progress<'_>,
 ) -> Awaited<()> {
     let end = from.saturating_add(ranges.left()).min(OFFSET_MAX);
@@ -229,7 +230,7 @@ async fn read_parts(
 }
 
 /// Standard input gives what there is, however little.
-async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut ranges: Ranges) -> Awaited {
+async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, ranges: &mut Ranges) -> Awaited {
     let length = usize::try_from(ranges.left()).map_or(BULK_BYTES_MAX, |left| left.min(BULK_BYTES_MAX));
     let (length, _charge) = part(caller, length);
     let length = length as u32;
@@ -262,7 +263,7 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, mut rang
 }
 
 /// Devices give as much as is asked for, in parts, with the core free for others in between.
-async fn read_device(caller: Caller<'_>, device: Device, mut ranges: Ranges) -> Awaited {
+async fn read_device(caller: Caller<'_>, device: Device, ranges: &mut Ranges) -> Awaited {
     const PART_BYTES: usize = 64 * 1024;
     let mut done = 0;
     let length = usize::try_from(ranges.left()).map_or(PART_BYTES, |left| left.min(PART_BYTES));

@@ -1,5 +1,6 @@
 //! select(2), pselect6(2).
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::pin::pin;
@@ -106,8 +107,8 @@ impl Asked {
     ///
     /// # Errors
     /// `EBADF`: one is none.
-    fn look(&self, caller: Caller<'_>) -> Result<Found, Errno> {
-        let mut found = Found { sets: [Set::EMPTY; 3], ready: 0, unknown: None };
+    fn look(&self, caller: Caller<'_>) -> Result<Box<Found>, Errno> {
+        let mut found = Box::new(Found { sets: [Set::EMPTY; 3], ready: 0, unknown: None });
         let files = caller.process.files.lock();
         for number in self.numbers() {
             let file = files.peek(number as i32).ok_or(Errno::EBADF)?;
@@ -130,7 +131,7 @@ impl Asked {
     }
 
     /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
-    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited<Found> {
+    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited<Box<Found>> {
         let mut found = self.look(caller)?;
         // Who waits on has asked.
         if let Some(input) = &found.unknown
@@ -155,7 +156,7 @@ impl Asked {
                 }
             }
             let looked = watched.and_then(|()| self.look(caller));
-            if let Ok(Found { ready: 0, .. }) = looked { Poll::Pending } else { Poll::Ready(looked) }
+            if looked.as_ref().is_ok_and(|found| found.ready == 0) { Poll::Pending } else { Poll::Ready(looked) }
         });
         let waiting = executor::timeout_at(deadline_ns, look_again);
         Ok(caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(found))?)
@@ -166,7 +167,10 @@ async fn select_until(caller: Caller<'_>, a: &Arguments, deadline_ns: u64) -> Aw
     let count = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?.min(DESCRIPTORS_MAX);
     let set_bytes = count.div_ceil(64) * 8;
     let addresses = [a.get(1), a.get(2), a.get(3)];
-    let mut asked = Asked { sets: [Set::EMPTY; 3], count };
+    // In boxes: they are not to make every thread's future as large.
+    caller.thread.keep(size_of::<Asked>())?;
+    caller.thread.keep(size_of::<Found>())?;
+    let mut asked = Box::new(Asked { sets: [Set::EMPTY; 3], count });
     for (set, address) in asked.sets.iter_mut().zip(addresses).filter(|(_, address)| *address != 0) {
         caller.read(address, &mut set.0[..set_bytes]).await?;
     }

@@ -44,7 +44,7 @@ fn make(caller: Caller<'_>, a: &Arguments, how: u32) -> Immediate {
 }
 
 /// Reads signals: those that are pending, as many as there is room for, or waits for one.
-pub(super) async fn read(caller: Caller<'_>, file: &OpenFile, signals: &SignalFile, mut ranges: Ranges) -> Awaited {
+pub(super) async fn read(caller: Caller<'_>, file: &OpenFile, signals: &SignalFile, ranges: &mut Ranges) -> Awaited {
     if ranges.left() < SIGNALFD_BYTES as u64 {
         return Err(Errno::EINVAL.into());
     }

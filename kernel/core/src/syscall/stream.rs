@@ -12,6 +12,7 @@ use crate::files::readiness::until_or;
 use crate::files::socket_options::Options;
 use crate::files::stream::{Shape, Stream, Taken, copy_from};
 use crate::files::{Object, OpenFile};
+use crate::memory::Fetch;
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure, Trouble};
 
@@ -81,12 +82,12 @@ pub(super) async fn read_stream(
     caller: Caller<'_>,
     file: &OpenFile,
     stream: &dyn Stream,
-    mut ranges: Ranges,
+    ranges: &mut Ranges,
     how: How,
 ) -> Awaited<Taken> {
     let mut done = ranges.skip(caller.done_before()) as usize;
     loop {
-        match take(caller, file, stream, &mut ranges, how).await {
+        match take(caller, file, stream, ranges, how).await {
             Ok(taken) => {
                 done += taken.copied;
                 caller.completed(done as u64);
@@ -144,17 +145,18 @@ pub(super) async fn take(
         match trouble {
             Some(trouble) if !counts => {
                 ranges.reset(mark);
-                settle(caller, trouble).await?;
+                let fetch = missing(trouble)?;
+                caller.process.fetch_for_copy(&fetch).await?;
             }
             _ => return Ok(taken),
         }
     }
 }
 
-/// Fetches the page that was missing.
-async fn settle(caller: Caller<'_>, trouble: Trouble) -> Awaited<()> {
+/// The page that is missing, if it is that.
+fn missing(trouble: Trouble) -> Awaited<Fetch> {
     match trouble {
-        Trouble::Fetch(fetch) => caller.process.fetch_for_copy(&fetch).await,
+        Trouble::Fetch(fetch) => Ok(fetch),
         trouble => Err(trouble.into()),
     }
 }
@@ -164,12 +166,12 @@ pub(super) async fn write_stream(
     caller: Caller<'_>,
     file: &OpenFile,
     stream: &dyn Stream,
-    mut ranges: Ranges,
+    ranges: &mut Ranges,
     how: How,
 ) -> Awaited {
     let mut done = ranges.skip(caller.done_before());
     loop {
-        match put(caller, file, stream, &mut ranges, how).await {
+        match put(caller, file, stream, ranges, how).await {
             Ok(count) => {
                 done += count as u64;
                 caller.completed(done);
@@ -205,7 +207,8 @@ pub(super) async fn put(
         match trouble {
             Some(trouble) if written == 0 => {
                 ranges.reset(mark);
-                settle(caller, trouble).await?;
+                let fetch = missing(trouble)?;
+                caller.process.fetch_for_copy(&fetch).await?;
             }
             _ => return Ok(written),
         }

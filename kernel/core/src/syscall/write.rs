@@ -40,19 +40,19 @@ const RWF_APPEND: u32 = 16;
 /// write(2).
 pub(super) async fn write(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_writing(caller, a)?;
-    let ranges = Ranges::one(a.get(1), a.get(2))?;
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
     if ranges.left() == 0
         && !matches!(file.object, Object::Pipe(_))
         && let Some(stream) = file.as_stream()
     {
         // An empty message is one, and nothing is no number. No bytes at all are none, but may be refused.
         let how = How { deadline_ns: 0, ..How::writing(caller, &file) };
-        return match write_stream(caller, &file, stream, ranges, how).await {
+        return match write_stream(caller, &file, stream, &mut ranges, how).await {
             Err(Failure::Errno(Errno::EAGAIN)) if stream.shape() == Shape::Bytes => Ok(0),
             other => other,
         };
     }
-    write_from(caller, &file, None, ranges).await
+    write_from(caller, &file, None, &mut ranges).await
 }
 
 /// pwrite64(2). As on Linux, an appending file's write goes to its end all the same.
@@ -60,14 +60,15 @@ pub(super) async fn pwrite64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
     has_places(caller, a)?;
     let file = open_for_writing(caller, a)?;
-    write_from(caller, &file, Some(offset), Ranges::one(a.get(1), a.get(2))?).await
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
+    write_from(caller, &file, Some(offset), &mut ranges).await
 }
 
 /// writev(2).
 pub(super) async fn writev(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = open_for_writing(caller, a)?;
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
-    write_from(caller, &file, None, ranges).await
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    write_from(caller, &file, None, &mut ranges).await
 }
 
 /// pwritev(2).
@@ -75,8 +76,8 @@ pub(super) async fn pwritev(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = a.offset(3)?;
     has_places(caller, a)?;
     let file = open_for_writing(caller, a)?;
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
-    write_from(caller, &file, Some(offset), ranges).await
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    write_from(caller, &file, Some(offset), &mut ranges).await
 }
 
 /// pwritev2(2): with "append" and "wait for the disk"; not with "do not wait".
@@ -84,7 +85,7 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let offset = offset_or_own(caller, a)?;
     let file = open_for_writing(caller, a)?;
     let flags = a.uint(5);
-    let ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
+    let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     if ranges.left() == 0 {
         return Ok(0);
     }
@@ -93,9 +94,9 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Err(Errno::EOPNOTSUPP.into());
     }
     let written = if flags & RWF_APPEND != 0 && file.is_regular() {
-        append(caller, &file, offset.is_none(), ranges).await?
+        append(caller, &file, offset.is_none(), &mut ranges).await?
     } else {
-        write_from(caller, &file, offset, ranges).await?
+        write_from(caller, &file, offset, &mut ranges).await?
     };
     if flags & (RWF_DSYNC | RWF_SYNC) != 0
         && let Some(shipped) = file.as_shipped()
@@ -117,7 +118,7 @@ fn open_for_writing(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, 
 }
 
 /// Writes the ranges, at `at` or at the file's own offset, which then moves.
-async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ranges: Ranges) -> Awaited {
+async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges: &mut Ranges) -> Awaited {
     if at.is_some() && file.has_no_offsets() {
         return Err(Errno::ESPIPE.into());
     }
@@ -155,7 +156,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
             // What is printed at once comes out in one piece.
             let _turn = file.turn().await;
             let mut done = ranges.skip(caller.done_before());
-            let result = print(caller, stream, &mut ranges, &mut done).await;
+            let result = print(caller, stream, ranges, &mut done).await;
             match result {
                 Err(failure) if done > 0 && failure.leaves_part() => Ok(done),
                 Err(failure) => Err(failure),
@@ -183,7 +184,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, mut ra
 async fn write_parts(
     caller: Caller<'_>,
     shipped: &Shipped,
-    mut ranges: Ranges,
+    ranges: &mut Ranges,
     progress: &mut Progress<'_>,
 ) -> Awaited<()> {
     let file = shipped.handle;
@@ -241,7 +242,7 @@ async fn write_parts(
 }
 
 /// Writes to memory, part after part, with the core free for others in between.
-async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
+async fn write_shared(caller: Caller<'_>, ranges: &mut Ranges, progress: &mut Progress<'_>) -> Awaited<()> {
     while ranges.left() > 0 {
         let (bytes, _charge) = ranges.gather(caller, BULK_BYTES_MAX).await?;
         let length = bytes.len() as u64;
@@ -256,7 +257,7 @@ async fn write_shared(caller: Caller<'_>, mut ranges: Ranges, progress: &mut Pro
 }
 
 /// Writes at the end of the file, part after part, with no other thread's parts in between.
-async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, mut ranges: Ranges) -> Awaited {
+async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, ranges: &mut Ranges) -> Awaited {
     let _turn = file.turn().await;
     ranges.cut(may_write(caller, file, None, ranges.left()).await?);
     let mut done = 0;

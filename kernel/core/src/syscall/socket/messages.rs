@@ -96,7 +96,7 @@ async fn destination(caller: Caller<'_>, file: &OpenFile, address: u64, length: 
     }
 }
 
-async fn send(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, to: Option<Name>, flags: u32) -> Awaited {
+async fn send(caller: Caller<'_>, file: &OpenFile, ranges: &mut Ranges, to: Option<Name>, flags: u32) -> Awaited {
     let peer = Peer::of(file, to)?;
     let stream = peer.stream();
     let is_stream = matches!(&file.object, Object::Socket(socket) if socket.kind() == SocketKind::Stream);
@@ -128,7 +128,7 @@ struct Received {
     from: Option<Name>,
 }
 
-async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32) -> Awaited<Received> {
+async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: &mut Ranges, flags: u32) -> Awaited<Received> {
     let peer = Peer::of(file, None)?;
     let stream = peer.stream();
     if flags & msg::OOB != 0 {
@@ -158,14 +158,16 @@ async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: Ranges, flags: u32
 pub(in crate::syscall) async fn send_to(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
     let to = destination(caller, &file, a.get(4), a.int(5)).await?;
-    send(caller, &file, Ranges::one(a.get(1), a.get(2))?, to, a.uint(3)).await
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
+    send(caller, &file, &mut ranges, to, a.uint(3)).await
 }
 
 /// recvfrom(2). What is connected has no names with its bytes.
 pub(in crate::syscall) async fn receive_from(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = find(caller, a.int(0))?;
     let place = Place::prepare(caller, a.get(4), a.get(5)).await?;
-    let received = receive(caller, &file, Ranges::one(a.get(1), a.get(2))?, a.uint(3)).await?;
+    let mut ranges = Ranges::one(a.get(1), a.get(2))?;
+    let received = receive(caller, &file, &mut ranges, a.uint(3)).await?;
     let from = received.from.map(name);
     place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
     Ok(received.told)
@@ -183,9 +185,9 @@ async fn send_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u32)
     if message.control_length > 0 {
         return Err(Errno::EINVAL.into());
     }
-    let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
+    let mut ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
     let to = destination(caller, file, message.name, message.name_length.cast_signed()).await?;
-    send(caller, file, ranges, to, flags).await
+    send(caller, file, &mut ranges, to, flags).await
 }
 
 /// recvmsg(2).
@@ -199,8 +201,8 @@ async fn receive_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u
     let message = Message::parse(&caller.read_array::<MESSAGE_BYTES>(address).await?);
     make_ready(caller, address, MESSAGE_BYTES).await?;
     let place = Place::prepare(caller, message.name, address + NAME_LENGTH_AT).await?;
-    let ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
-    let got = receive(caller, file, ranges, flags).await?;
+    let mut ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
+    let got = receive(caller, file, &mut ranges, flags).await?;
     let from = got.from.map(name);
     place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
     caller.put(address + CONTROL_LENGTH_AT, received(got.flags).bytes())?;
