@@ -19,6 +19,8 @@ use coppice_hal::user::extended;
 use super::fetch::FETCH_BYTES;
 use super::hold::{Hold, ThreadImage};
 use super::placement;
+use super::signals::Delivery;
+use super::signals::frame::Frame;
 use super::thread_state::STATE_BYTES;
 use super::{End, ThreadState};
 use crate::errno::Errno;
@@ -209,11 +211,13 @@ impl Threads {
     }
 
     /// What a thread takes of the heap beside its task, bytes: its future, a fetch of pages, its state, its vector
-    /// registers, and once more as much as these while a handler's frame is made, or with the rest of its image while
-    /// it is held.
+    /// registers, and once more as much as these while a handler's frame is made, with the rest of that, or with the
+    /// rest of its image while it is held.
     fn thread_bytes(&self) -> usize {
         let image_bytes = block_bytes(size_of::<ThreadImage>());
-        self.life_bytes + FETCH_BYTES + STATE_BYTES + 2 * extended::heap_bytes() + image_bytes + THREAD_EXTRA_BYTES
+        let handler_bytes = block_bytes(size_of::<Frame>()) + block_bytes(size_of::<Delivery>());
+        let own_bytes = self.life_bytes + FETCH_BYTES + STATE_BYTES + 2 * extended::heap_bytes();
+        own_bytes + image_bytes + handler_bytes + THREAD_EXTRA_BYTES
     }
 }
 
