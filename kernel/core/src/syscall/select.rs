@@ -97,18 +97,22 @@ struct Found {
     unknown: Option<Arc<Input>>,
 }
 
+impl Found {
+    const NOTHING: Self = Self { sets: [Set::EMPTY; 3], ready: 0, unknown: None };
+}
+
 impl Asked {
     /// The descriptors that are in any set.
     fn numbers(&self) -> impl Iterator<Item = usize> {
         (0..self.count).filter(|number| self.sets.iter().any(|set| set.has(*number)))
     }
 
-    /// Looks at all descriptors.
+    /// Looks at all descriptors, and says in `found` what it has found.
     ///
     /// # Errors
     /// `EBADF`: one is none.
-    fn look(&self, caller: Caller<'_>) -> Result<Box<Found>, Errno> {
-        let mut found = Box::new(Found { sets: [Set::EMPTY; 3], ready: 0, unknown: None });
+    fn look(&self, caller: Caller<'_>, found: &mut Found) -> Result<(), Errno> {
+        *found = Found::NOTHING;
         let files = caller.process.files.lock();
         for number in self.numbers() {
             let file = files.peek(number as i32).ok_or(Errno::EBADF)?;
@@ -127,25 +131,24 @@ impl Asked {
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
-    /// Waits until a look finds something or `deadline_ns` has come. Gives what it found.
-    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64) -> Awaited<Box<Found>> {
-        let mut found = self.look(caller)?;
+    /// Waits until a look finds something or `deadline_ns` has come.
+    async fn wait(&self, caller: Caller<'_>, deadline_ns: u64, found: &mut Found) -> Awaited<()> {
+        self.look(caller, found)?;
         // Who waits on has asked.
         if let Some(input) = &found.unknown
             && !caller.thread.pending().taken_up
         {
             input.look().await;
-            found = self.look(caller)?;
+            self.look(caller, found)?;
         }
         if found.ready > 0 {
-            return Ok(found);
+            return Ok(());
         }
         if clock::monotonic_ns() >= deadline_ns {
-            caller.unless_interrupted(Patience::Limited).await?;
-            return Ok(found);
+            return caller.unless_interrupted(Patience::Limited).await;
         }
         let look_again = poll_fn(|context| {
             let mut watched = Ok(());
@@ -155,11 +158,12 @@ impl Asked {
                     watched = watched.and(file.watch(context.waker()));
                 }
             }
-            let looked = watched.and_then(|()| self.look(caller));
-            if looked.as_ref().is_ok_and(|found| found.ready == 0) { Poll::Pending } else { Poll::Ready(looked) }
+            let looked = watched.and_then(|()| self.look(caller, found));
+            if looked.is_ok() && found.ready == 0 { Poll::Pending } else { Poll::Ready(looked) }
         });
         let waiting = executor::timeout_at(deadline_ns, look_again);
-        Ok(caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(found))?)
+        // If the time is up, the last look has found nothing.
+        Ok(caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(()))?)
     }
 }
 
@@ -174,7 +178,8 @@ async fn select_until(caller: Caller<'_>, a: &Arguments, deadline_ns: u64) -> Aw
     for (set, address) in asked.sets.iter_mut().zip(addresses).filter(|(_, address)| *address != 0) {
         caller.read(address, &mut set.0[..set_bytes]).await?;
     }
-    let found = asked.wait(caller, deadline_ns).await?;
+    let mut found = Box::new(Found::NOTHING);
+    asked.wait(caller, deadline_ns, &mut found).await?;
     for (set, address) in found.sets.iter().zip(addresses).filter(|(_, address)| *address != 0) {
         caller.write(address, &set.0[..set_bytes]).await?;
     }
