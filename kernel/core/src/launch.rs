@@ -194,13 +194,16 @@ impl Life {
 
     /// Waits for the end of the process, however often it is frozen until then.
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
-        let (mut times, mut took_ns) = (0_u64, 0_u64);
+        let (mut times, mut took_ns, mut bytes) = (0_u64, 0_u64, 0);
         loop {
             let down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
                     if let Some(each_ns) = took_ns.checked_div(times) {
                         let (rank, job) = (process.identity.rank, process.identity.job);
-                        log::info!("rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns");
+                        log::info!(
+                            "rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns, the last \
+                             record {bytes} bytes"
+                        );
                     }
                     return end;
                 }
@@ -213,7 +216,10 @@ impl Life {
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
             process = match Box::pin(frozen::again(process, down)).await {
-                Ok(process) => process,
+                Ok((process, recorded)) => {
+                    bytes = recorded;
+                    process
+                }
                 Err(error) => {
                     log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
                     return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));

@@ -6,6 +6,7 @@
 
 pub(crate) mod cluster;
 mod distribution;
+mod frozen;
 mod guest;
 mod io;
 mod launch;
@@ -30,8 +31,8 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, sections, staging, copies,
-    /// pages, beside, or, simulated and only if it is named, distribution
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, sections, staging,
+    /// copies, pages, beside, or, simulated and only if it is named, distribution
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -62,6 +63,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("pmi", pmi::figures),
     ("poll", poll::figures),
     ("threads", threads::figures),
+    ("frozen", frozen::figures),
     ("sections", sections::figures),
     ("staging", staging::figures),
     ("copies", staging::copies::figures),

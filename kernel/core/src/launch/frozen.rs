@@ -85,11 +85,11 @@ async fn alone(mut process: Arc<Process>) -> Result<Process, NotFrozen> {
     }
 }
 
-/// Makes a process again that was taken down.
+/// Makes a process again that was taken down. Gives also how long its record was, bytes.
 ///
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
-pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<Process>, NotFrozen> {
+pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
     let process = alone(process).await?;
     let world = Arc::clone(&process.job);
     let TakenDown { threads, charge } = down;
@@ -104,5 +104,5 @@ pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<Arc<
     }
     drop(charge);
     process.node.quota.let_go();
-    Ok(process)
+    Ok((process, bytes.len()))
 }

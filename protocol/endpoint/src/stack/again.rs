@@ -61,6 +61,16 @@ impl<D: Device> Stack<D> {
         self.with_net(Net::record_orphans)
     }
 
+    /// Lets go of them without a word to their peers, as of the others.
+    pub fn forget_orphans(&self) {
+        self.with_net(|net| {
+            let is_orphan = |entry: &Entry| entry.holding.is_some() && matches!(entry.owner, Owner::Nobody { .. });
+            let orphans: Vec<Key> =
+                net.table.iter_mut().filter_map(|(key, entry)| is_orphan(entry).then_some(key)).collect();
+            orphans.into_iter().for_each(|key| net.remove(key));
+        });
+    }
+
     /// Makes these again.
     ///
     /// # Errors

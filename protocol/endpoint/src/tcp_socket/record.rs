@@ -38,6 +38,17 @@ impl<D: Device> TcpSocket<D> {
         Ok(TcpRecord { port: own.or(of_connection), bound: inner.bound, abort_on_close, keep_alive_ns, phase })
     }
 
+    /// Lets go of it without a word to the peer, whose end is let go of as well: both are to be made again.
+    pub fn forget(mut self) {
+        let phase = core::mem::replace(&mut self.inner.get_mut().phase, Phase::Fresh);
+        match phase {
+            Phase::Fresh => {}
+            Phase::Listening(place) => self.stack.with_net(|net| net.forget_listener(place)),
+            Phase::Remote { key, .. } => self.stack.with_net(|net| net.remove(key)),
+            Phase::Local { end, .. } => drop(end),
+        }
+    }
+
     /// Makes it again.
     ///
     /// # Errors
@@ -101,6 +112,17 @@ impl Net {
             }
         });
         Ok(PhaseRecord::Listening { backlog, ready: ready.collect::<Result<_, _>>()?, waiting })
+    }
+
+    fn forget_listener(&mut self, place: Place) {
+        let Some(listener) = self.listeners.get_mut(place) else { return };
+        let arrived = core::mem::take(&mut listener.ready);
+        for arrival in arrived {
+            if let Arrival::Remote(key) = arrival {
+                self.remove(key);
+            }
+        }
+        self.unlisten(place);
     }
 
     fn phase_again(

@@ -7,7 +7,7 @@ use coppice_endpoint::testing::{CLEAN, End, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT
 use coppice_endpoint::{Readiness, SocketError, Stack, TcpSocket, UdpSocket, UserConfig};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
-use super::elsewhere::{MOMENT_NS, Sockets, stacks, stored, take_elsewhere};
+use super::elsewhere::{MOMENT_NS, Place, Sockets, stacks, stored, take_to};
 use crate::support::{ANY, SECOND_NS, Socket, accept, connect, listener, receive_exactly, send, socket, until};
 use crate::{connection, run};
 
@@ -22,7 +22,7 @@ fn moved<const L: usize, const R: usize>(
     left: [Socket; L],
     right: [Socket; R],
 ) -> ([Socket; L], [Socket; R]) {
-    let ([left, right], late) = take_elsewhere(world, [tcp(left), tcp(right)]);
+    let ([left, right], late) = take_to(Place::OtherStacks, world, [tcp(left), tcp(right)]);
     assert_eq!(late, 0);
     (left.tcp.try_into().unwrap_or_else(|_| unreachable!()), right.tcp.try_into().unwrap_or_else(|_| unreachable!()))
 }
@@ -96,7 +96,7 @@ fn who_is_gone_is_gone_elsewhere_too() {
         ends[end] = None;
         world.idle(MOMENT_NS);
         let [left, right] = ends.map(|end| Sockets { tcp: end.into_iter().collect(), udp: Vec::new() });
-        let ([left, right], late) = take_elsewhere(&mut world, [left, right]);
+        let ([left, right], late) = take_to(Place::OtherStacks, &mut world, [left, right]);
         let kept = left.tcp.into_iter().chain(right.tcp).next().unwrap();
         assert_eq!(late, 0);
         world.idle(MOMENT_NS);
@@ -199,7 +199,7 @@ fn datagrams_that_came_are_kept() {
     put(&from, b"").unwrap();
     assert_eq!(from.record(), Err(NotQuiet));
     let sockets = [from, to].map(|socket| Sockets { tcp: Vec::new(), udp: vec![socket] });
-    let (made, _) = take_elsewhere(&mut world, sockets);
+    let (made, _) = take_to(Place::OtherStacks, &mut world, sockets);
     let [from, to] = made.map(|side| side.udp.into_iter().next().unwrap());
     assert_eq!((from.local(), to.local(), to.peer()), ((ANY, 6), (RIGHT, 5), Some((LEFT, 6))));
     put(&from, b"three").unwrap();

@@ -1,4 +1,4 @@
-//! All sockets of both sides are written down, and made again on other stacks.
+//! All sockets of both sides are written down, and made again on other stacks, or on the same.
 
 use coppice_endpoint::record::{OrphanRecord, TcpRecord, UdpRecord};
 use coppice_endpoint::testing::{End, World};
@@ -43,9 +43,16 @@ pub(crate) struct Sockets {
     pub(crate) udp: Vec<UdpSocket<End>>,
 }
 
-/// Takes all sockets to other stacks. Gives also how many connections could not be made again.
+/// Where sockets are taken to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    OtherStacks,
+    TheSameStacks,
+}
+
+/// Takes all sockets there. Gives also how many connections could not be made again.
 #[track_caller]
-pub(crate) fn take_elsewhere(world: &mut World, sockets: [Sockets; 2]) -> ([Sockets; 2], usize) {
+pub(crate) fn take_to(place: Place, world: &mut World, sockets: [Sockets; 2]) -> ([Sockets; 2], usize) {
     quieten(world);
     // For what nobody acknowledges.
     world.idle(2 * MOMENT_NS);
@@ -59,8 +66,18 @@ pub(crate) fn take_elsewhere(world: &mut World, sockets: [Sockets; 2]) -> ([Sock
             (tcp, udp, orphans)
         })
         .collect();
-    world.restart();
-    drop(sockets);
+    match place {
+        Place::OtherStacks => {
+            world.restart();
+            drop(sockets);
+        }
+        Place::TheSameStacks => {
+            for (sockets, stack) in sockets.into_iter().zip(stacks(world)) {
+                sockets.tcp.into_iter().for_each(TcpSocket::forget);
+                stack.forget_orphans();
+            }
+        }
+    }
     let made = [0, 1].map(|side| {
         let (tcp, udp, orphans) = &written[side];
         let stack = &stacks(world)[side];

@@ -9,7 +9,7 @@ use coppice_endpoint::SocketError;
 use coppice_endpoint::testing::{CLEAN, Faults, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, World};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
-use self::elsewhere::{MOMENT_NS, Sockets, quieten, stacks, take_elsewhere};
+use self::elsewhere::{MOMENT_NS, Place, Sockets, quieten, stacks, take_to};
 use crate::support::{SECOND_NS, Socket, accept, listener, socket};
 
 const ADDRESSES: [Ipv4Addr; 2] = [LEFT, RIGHT];
@@ -66,7 +66,7 @@ enum Step {
     Wait {
         ns: u64,
     },
-    Elsewhere,
+    Take(Place),
 }
 
 struct Model {
@@ -87,7 +87,7 @@ impl Model {
         let count = self.connections.len().max(1);
         match *step {
             Step::Wait { ns } => self.world.idle(ns),
-            Step::Elsewhere => self.elsewhere(),
+            Step::Take(place) => self.take_to(place),
             Step::Connect { from, to } => self.connect(from, to),
             Step::Send { connection, end, bytes } => self.send(connection % count, end, bytes),
             Step::Receive { connection, end, bytes } => self.receive(connection % count, end, bytes),
@@ -177,7 +177,7 @@ impl Model {
         }
     }
 
-    fn elsewhere(&mut self) {
+    fn take_to(&mut self, place: Place) {
         let mut sockets = [Sockets::default(), Sockets::default()];
         let mut places = Vec::new();
         for (side, listener) in self.listeners.iter_mut().enumerate() {
@@ -203,7 +203,7 @@ impl Model {
         };
         quieten(&mut self.world);
         let before = levels(&sockets);
-        let (made, late) = take_elsewhere(&mut self.world, sockets);
+        let (made, late) = take_to(place, &mut self.world, sockets);
         let gone = (0..connections.len()).filter(|number| has_gone(*number)).count();
         assert!(late <= gone, "{late} connections were not made");
         // Ends of connections are still on their way, where a program closed one.
@@ -253,7 +253,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (connection.clone(), end.clone()).prop_map(|(connection, end)| Step::Shut { connection, end }),
         1 => (connection, end).prop_map(|(connection, end)| Step::Close { connection, end }),
         3 => (0..50_000_000_u64).prop_map(|ns| Step::Wait { ns }),
-        3 => Just(Step::Elsewhere),
+        2 => Just(Step::Take(Place::OtherStacks)),
+        2 => Just(Step::Take(Place::TheSameStacks)),
     ];
     prop::collection::vec(step, 1..60)
 }
