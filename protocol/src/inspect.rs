@@ -5,6 +5,7 @@
 //! is lost with its connection is not asked again: who waits for the answer is told that there is none, and may
 //! ask once more.
 
+pub mod cut;
 pub mod debug;
 pub mod held;
 
@@ -91,6 +92,8 @@ pub enum Question {
     Go(Go),
     /// What that was, if there was anything.
     Stop,
+    /// Do a step of a cut through the job of the rank, with all of its ranks on the node.
+    Cut(cut::Step),
 }
 
 /// The answer to an [`Inspect`].
@@ -132,6 +135,8 @@ pub enum Answer {
     Goes,
     /// To [`Question::Stop`]: what it has stopped for, if it has.
     Stopped(Option<Stop>),
+    /// To [`Question::Cut`]: the step is done.
+    Cut,
 }
 
 /// What a descriptor stands for.

@@ -1,5 +1,6 @@
 //! From a launch message to a report: starting processes, and ending them.
 
+mod cut;
 mod frozen;
 mod inspect;
 mod kill;
@@ -215,15 +216,21 @@ impl Life {
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
-            process = match Box::pin(frozen::again(process, down)).await {
-                Ok((process, recorded)) => {
+            let again = async {
+                let made =
+                    if down.in_cut { cut::again(process, down).await } else { frozen::again(process, down).await };
+                made.map_err(|error| {
+                    log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
+                    End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"))
+                })
+            };
+            process = match executor::race(switch.killed(), Box::pin(again)).await {
+                Either::First(signal) => return End::signal(signal),
+                Either::Second(Ok((process, recorded))) => {
                     bytes = recorded;
                     process
                 }
-                Err(error) => {
-                    log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
-                    return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));
-                }
+                Either::Second(Err(end)) => return end,
             };
             took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
             self.process = Some(Arc::clone(&process));
@@ -299,7 +306,8 @@ async fn run_and_say(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
 async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     let watched = Watched(process);
     // Its last thread may go on another core before the one who takes it down has looked.
-    let running = executor::race(frozen::taken_down(process), process.threads.ended());
+    let down = executor::race(frozen::taken_down(process), frozen::cut(process));
+    let running = executor::race(down, process.threads.ended());
     let mut ended = None;
     match executor::race(switch.killed(), running).await {
         Either::First(signal) => {
@@ -309,7 +317,7 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
             process.files.lock().break_connections();
             ended = Some(end);
         }
-        Either::Second(Either::First(down)) => return Ran::Down(down),
+        Either::Second(Either::First(Either::First(down) | Either::Second(down))) => return Ran::Down(down),
         Either::Second(Either::Second(())) => {}
     }
     let mut end = process.threads.gone().await;

@@ -1,6 +1,7 @@
 //! The node's network: its card under the TCP/IP stack, the task that moves both on, authenticated links to the
 //! I/O node, and sockets for programs.
 
+mod again;
 mod backoff;
 mod datagrams;
 mod dial;
@@ -14,6 +15,7 @@ pub mod permitted;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use again::Again;
 pub(crate) use backoff::Backoff;
 pub use datagrams::Udp;
 pub use dial::{BoxFuture, Dial, IoNode, Wire};

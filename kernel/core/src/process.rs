@@ -20,6 +20,7 @@
 mod caller;
 pub(crate) mod clock;
 pub(crate) mod counts;
+pub(crate) mod cut;
 pub(crate) mod debugger;
 mod dying;
 mod end;

@@ -28,6 +28,7 @@ use super::special::NodeRecord;
 use super::timer::TimerRecord;
 
 mod making;
+pub(crate) mod transports;
 
 pub(super) use making::MadeChannel;
 pub(crate) use making::{Making, NotMade};
@@ -98,6 +99,8 @@ pub(crate) enum Outside {
     Shared(Arc<SharedFile>),
     Service(Box<dyn Service>),
     Transport(Transport),
+    /// A transport that was let go of, and is to be made again.
+    NoTransport,
 }
 
 /// A record that says what cannot be.

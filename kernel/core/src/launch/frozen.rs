@@ -12,8 +12,11 @@ use coppice_hal as hal;
 
 use crate::executor;
 use crate::limits::HOLD_NS_MAX;
-use crate::process::record::{self, NotFrozen};
-use crate::process::{Process, ThreadState};
+use crate::process::cut::Member;
+use crate::process::hold::Held;
+use crate::process::record::{self, NotFrozen, Surroundings};
+use crate::process::threads::record::MadeThread;
+use crate::process::{JobOnNode, Process, ThreadState};
 use crate::quota::Charge;
 use crate::random;
 use crate::thread;
@@ -31,6 +34,8 @@ pub(super) struct TakenDown {
     threads: Vec<Arc<ThreadState>>,
     /// For the record.
     charge: Charge,
+    /// With all of its job.
+    pub(super) in_cut: bool,
 }
 
 /// Waits until it is time to freeze the process, and until its threads are no more. Not done if that is never so.
@@ -50,18 +55,39 @@ pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
             continue;
         }
         process.after_change().await;
-        let Ok(charge) = process.node.quota.charge(record::room(process)) else { continue };
-        // Nobody else is to get meanwhile what it is charged with.
-        process.node.quota.keep();
-        let threads = held.threads();
-        process.threads.dissolve();
-        process.threads.gone().await;
-        if !process.threads.is_dissolved() {
-            process.node.quota.let_go();
-            // It has come to its end, which others wait for.
-            return pending().await;
+        if process.job.cut.is_under_way() {
+            continue;
         }
-        return TakenDown { threads, charge };
+        let Ok(charge) = process.node.quota.charge(record::room(process)) else { continue };
+        return take_down(process, held, charge, false).await;
+    }
+}
+
+/// Takes the threads of a process down that is held. Not done if it comes to its end, which others wait for.
+async fn take_down(process: &Arc<Process>, held: Held, charge: Charge, in_cut: bool) -> TakenDown {
+    // Nobody else is to get meanwhile what it is charged with.
+    process.node.quota.keep();
+    let threads = held.threads();
+    process.threads.dissolve();
+    process.threads.gone().await;
+    if !process.threads.is_dissolved() {
+        process.node.quota.let_go();
+        return pending().await;
+    }
+    TakenDown { threads, charge, in_cut }
+}
+
+/// Waits until the process is to be taken down with all of its job, and until its threads are no more. Not done if
+/// that is never so.
+pub(super) async fn cut(process: &Arc<Process>) -> TakenDown {
+    let cut = &process.job.cut;
+    loop {
+        let held = cut.wanted(process).await;
+        process.after_change().await;
+        match process.node.quota.charge(record::room(process)) {
+            Ok(charge) => return take_down(process, held, charge, true).await,
+            Err(_) => Member::new(cut).arrive(Err("there is no memory for its record".into())),
+        }
     }
 }
 
@@ -90,19 +116,70 @@ async fn alone(mut process: Arc<Process>) -> Result<Process, NotFrozen> {
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
 pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
+    let apart = apart(process, down).await?;
+    let bytes = apart.bytes.len();
+    Ok((apart.make()?.start()?, bytes))
+}
+
+/// A process that is data, and what stays on the node of it.
+pub(super) struct Apart {
+    bytes: Vec<u8>,
+    pub(super) around: Surroundings,
+    job: Arc<JobOnNode>,
+    charge: Charge,
+}
+
+/// Makes a process data that was taken down.
+///
+/// # Errors
+/// [`NotFrozen`]: then it is gone.
+pub(super) async fn apart(process: Arc<Process>, down: TakenDown) -> Result<Apart, NotFrozen> {
     let process = alone(process).await?;
-    let world = Arc::clone(&process.job);
-    let TakenDown { threads, charge } = down;
-    let (mut bytes, around) = record::freeze(process, &threads)?;
-    drop(threads);
-    let thawed = record::thaw(&bytes, around, |identity| identity.threads(&world.world, thread::LIFE_BYTES));
-    // They are the program's.
-    hal::scrub::bytes(&mut bytes);
-    let (process, made) = thawed?;
-    for thread in made {
-        thread::start_at(Arc::clone(&process), thread.state, thread.user, thread.position)?;
+    let job = Arc::clone(&process.job);
+    let TakenDown { threads, charge, .. } = down;
+    let (bytes, around) = record::freeze(process, &threads)?;
+    Ok(Apart { bytes, around, job, charge })
+}
+
+impl Apart {
+    /// How long its record is, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
-    drop(charge);
-    process.node.quota.let_go();
-    Ok((process, bytes.len()))
+
+    /// Makes it a process again, whose threads do not run yet.
+    ///
+    /// # Errors
+    /// [`NotFrozen`]: then it is gone.
+    pub(super) fn make(self) -> Result<Made, NotFrozen> {
+        let Self { mut bytes, around, job, charge } = self;
+        let thawed = record::thaw(&bytes, around, |identity| identity.threads(&job.world, thread::LIFE_BYTES));
+        // They are the program's.
+        hal::scrub::bytes(&mut bytes);
+        let (process, threads) = thawed?;
+        Ok(Made { process, threads, charge })
+    }
+}
+
+/// A process that was made again.
+pub(super) struct Made {
+    process: Arc<Process>,
+    threads: Vec<MadeThread>,
+    charge: Charge,
+}
+
+impl Made {
+    /// Has its threads go on.
+    ///
+    /// # Errors
+    /// [`NotFrozen`]: then it is gone.
+    pub(super) fn start(self) -> Result<Arc<Process>, NotFrozen> {
+        let Self { process, threads, charge } = self;
+        for thread in threads {
+            thread::start_at(Arc::clone(&process), thread.state, thread.user, thread.position)?;
+        }
+        drop(charge);
+        process.node.quota.let_go();
+        Ok(process)
+    }
 }

@@ -10,12 +10,20 @@ use alloc::sync::Arc;
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Question};
 
+use super::cut;
 use crate::executor::{self, Either};
 use crate::limits::INSPECT_NS_MAX;
 use crate::process::{JobsOnNode, Process};
 
 /// Answers a question, within [`INSPECT_NS_MAX`].
 pub(super) async fn answer(jobs: Arc<JobsOnNode>, inspect: Inspect) -> Answer {
+    if let Question::Cut(step) = inspect.query.question {
+        let Some(job) = jobs.find(inspect.job) else { return Answer::NotHere };
+        return match cut::step(&job, inspect.query.by, step).await {
+            Ok(()) => Answer::Cut,
+            Err(reason) => Answer::NotTold(reason),
+        };
+    }
     let Some(process) = find(&jobs, &inspect) else { return Answer::NotHere };
     match inspect.query.question {
         Question::Objects { from } => {

@@ -6,6 +6,7 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
+use coppice_endpoint::record::{NotQuiet, UdpRecord};
 use coppice_endpoint::{Received, SocketError, UdpSocket};
 use smoltcp::phy::Device;
 
@@ -69,6 +70,12 @@ pub trait Udp: Send + Sync {
 
     /// See [`UdpSocket::register`].
     fn register(&self, watcher: &Waker);
+
+    /// See [`UdpSocket::record`].
+    ///
+    /// # Errors
+    /// As there.
+    fn record(&self) -> Result<UdpRecord, NotQuiet>;
 }
 
 /// Why nothing was sent.
@@ -156,5 +163,10 @@ impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
     fn register(&self, watcher: &Waker) {
         let _passing = passing(LockLevel::Network);
         Self::register(self, watcher);
+    }
+
+    fn record(&self) -> Result<UdpRecord, NotQuiet> {
+        let _passing = passing(LockLevel::Network);
+        Self::record(self)
     }
 }

@@ -6,11 +6,12 @@ use core::net::Ipv4Addr;
 use core::sync::atomic::AtomicU16;
 use core::task::Waker;
 
+use coppice_endpoint::record::{NotQuiet, TcpRecord};
 use coppice_endpoint::{JobNetwork, SocketError, Stack, TcpSocket, UdpSocket};
 use coppice_protocol::world::NetworkTag;
 use smoltcp::phy::Device;
 
-use super::{Card, Udp};
+use super::{Again, Card, Udp};
 use crate::executor;
 use crate::random;
 use crate::sync::{LockLevel, passing};
@@ -39,6 +40,9 @@ pub trait Network: Send + Sync {
     /// # Errors
     /// [`SocketError::TooMany`].
     fn udp(&self) -> Result<Box<dyn Udp>, SocketError>;
+
+    /// What it does for sockets that are made again from records.
+    fn again(&self) -> &dyn Again;
 }
 
 /// A TCP socket: what [`TcpSocket`] does, whose words hold here. Nothing waits.
@@ -112,6 +116,15 @@ pub trait Tcp: Send + Sync {
     /// See [`TcpSocket::register`].
     fn register(&self, watcher: &Waker);
 
+    /// See [`TcpSocket::record`].
+    ///
+    /// # Errors
+    /// As there.
+    fn record(&self) -> Result<TcpRecord, NotQuiet>;
+
+    /// See [`TcpSocket::forget`].
+    fn forget(self: Box<Self>);
+
     /// See [`TcpSocket::received`].
     fn received(&self) -> usize;
 
@@ -151,6 +164,10 @@ impl<D: Card + Send + 'static> Network for Stack<D> {
 
     fn udp(&self) -> Result<Box<dyn Udp>, SocketError> {
         Ok(Box::new(UdpSocket::new(self)?))
+    }
+
+    fn again(&self) -> &dyn Again {
+        self
     }
 }
 
@@ -228,6 +245,16 @@ impl<D: Device + Send + 'static> Tcp for TcpSocket<D> {
     fn register(&self, watcher: &Waker) {
         let _passing = passing(LockLevel::Network);
         Self::register(self, watcher);
+    }
+
+    fn record(&self) -> Result<TcpRecord, NotQuiet> {
+        let _passing = passing(LockLevel::Network);
+        Self::record(self)
+    }
+
+    fn forget(self: Box<Self>) {
+        let _passing = passing(LockLevel::Network);
+        Self::forget(*self);
     }
 
     fn received(&self) -> usize {

@@ -197,6 +197,11 @@ impl Held {
         self.0.threads.settled(deadline_ns).await
     }
 
+    /// Whether they are this process's.
+    pub(crate) fn is_of(&self, process: &Arc<Process>) -> bool {
+        Arc::ptr_eq(&self.0, process)
+    }
+
     /// The threads, which stay the same once they are held.
     pub(crate) fn threads(&self) -> Vec<Arc<ThreadState>> {
         self.0.threads.all()

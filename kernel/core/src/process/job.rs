@@ -25,6 +25,7 @@ use crate::files::buffer;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::process::Process;
+use crate::process::cut::Cut;
 use crate::process::futexes::Futexes;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, ProgramFile};
@@ -47,6 +48,8 @@ pub(crate) struct JobOnNode {
     pub(crate) staging: OfJob,
     /// Its threads that sleep at words of memory.
     pub(crate) futexes: Futexes,
+    /// All of its ranks become data, here and elsewhere.
+    pub(crate) cut: Cut,
     /// A rank of it was launched.
     begun: AtomicBool,
     /// A rank here has mapped a file of the I/O node.
@@ -154,6 +157,7 @@ impl JobOnNode {
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),
             futexes: Futexes::default(),
+            cut: Cut::none(),
             begun: AtomicBool::new(false),
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),

@@ -63,7 +63,7 @@ pub(crate) struct Surroundings {
     counts: Counts,
     trace: Trace,
     pages: Pages,
-    outside: Vec<Outside>,
+    pub(crate) outside: Vec<Outside>,
     charge: crate::quota::Charge,
 }
 

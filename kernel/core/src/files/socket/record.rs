@@ -2,12 +2,14 @@
 
 use alloc::sync::Arc;
 
+use coppice_endpoint::record::{NotMade, NotQuiet, TcpRecord, UdpRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{Socket, Transport};
 use crate::errno::Errno;
 use crate::files::socket_options::Options;
 use crate::limits::SOCKET_BYTES;
+use crate::net::Network;
 use crate::quota::Quota;
 
 /// See this module.
@@ -39,5 +41,43 @@ impl Socket {
     ) -> Result<Self, Errno> {
         let charge = quota.charge(SOCKET_BYTES)?;
         Ok(Self { serial: record.serial, ..Self::with(transport, record.options, charge) })
+    }
+}
+
+/// What carries a socket's bytes as data.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum TransportRecord {
+    Tcp(TcpRecord),
+    Udp(UdpRecord),
+}
+
+impl Transport {
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// [`NotQuiet`].
+    pub(in crate::files) fn record(&self) -> Result<TransportRecord, NotQuiet> {
+        Ok(match self {
+            Self::Tcp(tcp) => TransportRecord::Tcp(tcp.record()?),
+            Self::Udp(udp) => TransportRecord::Udp(udp.record()?),
+        })
+    }
+
+    /// Lets go of it without a word to its peer.
+    pub(in crate::files) fn forget(self) {
+        if let Self::Tcp(tcp) = self {
+            tcp.forget();
+        }
+    }
+
+    /// Makes it again.
+    ///
+    /// # Errors
+    /// [`NotMade`].
+    pub(in crate::files) fn again(record: &TransportRecord, network: &dyn Network) -> Result<Self, NotMade> {
+        Ok(match record {
+            TransportRecord::Tcp(record) => Self::Tcp(network.again().make_tcp(record)?),
+            TransportRecord::Udp(record) => Self::Udp(network.again().make_udp(record)?),
+        })
     }
 }

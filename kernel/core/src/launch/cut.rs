@@ -1,0 +1,211 @@
+//! The steps of a cut through a job ([`crate::process::cut`]) on this node, as they are ordered, and what its ranks do
+//! meanwhile.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+
+use coppice_protocol::inspect::cut::{STEP_NS_MAX, Step};
+use coppice_protocol::inspect::held::NotTold;
+
+use super::frozen::{self, TakenDown};
+use crate::executor;
+use crate::files::record::transports;
+use crate::net::Network;
+use crate::process::cut::{Member, Phase, Way};
+use crate::process::record::NotFrozen;
+use crate::process::{JobOnNode, Process};
+
+/// How often it is looked whether the network is as it is to be, ns.
+const LOOK_NS: u64 = 500_000;
+
+/// A rank that was taken down with all of its job: becomes data, and is made again from that.
+///
+/// # Errors
+/// [`NotFrozen`]: then it is gone.
+pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
+    let (job, network) = (Arc::clone(&process.job), Arc::clone(&process.node.network));
+    let member = Member::new(&job.cut);
+    let mut apart = frozen::apart(process, down).await?;
+    // What is read again is what could come from a disk.
+    let written = transports::record(&apart.around.outside)
+        .map_err(|error| error.to_string())
+        .and_then(|records| postcard::to_allocvec(&records).map_err(|error| error.to_string()));
+    member.arrive(written.as_ref().map(drop).map_err(Clone::clone));
+    let bytes = apart.bytes() + written.as_ref().map_or(0, Vec::len);
+    if member.next(Phase::Forget).await == Way::Back {
+        let process = apart.make()?.start()?;
+        member.done();
+        return Ok((process, bytes));
+    }
+    let records = written.ok().and_then(|written| postcard::from_bytes::<Vec<_>>(&written).ok());
+    let records = records.ok_or(NotFrozen::Damaged)?;
+    transports::forget(&mut apart.around.outside);
+    member.arrive(Ok(()));
+    member.next(Phase::Make).await;
+    transports::make(&mut apart.around.outside, &records, &*network).map_err(|_| NotFrozen::Damaged)?;
+    let made = apart.make()?;
+    member.arrive(Ok(()));
+    member.next(Phase::Go).await;
+    let process = made.start()?;
+    member.done();
+    Ok((process, bytes))
+}
+
+/// Does a step.
+pub(super) async fn step(job: &Arc<JobOnNode>, by: u64, step: Step) -> Result<(), NotTold> {
+    let deadline_ns = executor::now_ns().saturating_add(STEP_NS_MAX);
+    if step == Step::Stop {
+        return stop(job, by, deadline_ns).await;
+    }
+    let phase = job.cut.phase_of(by);
+    if phase == Phase::None {
+        return Err(NotTold::NotHeld);
+    }
+    job.cut.renew(lease_until());
+    do_step(job, step, phase, deadline_ns).await.map_err(NotTold::Late)
+}
+
+/// Until when the next step must have come, ns.
+fn lease_until() -> u64 {
+    executor::now_ns().saturating_add(coppice_protocol::inspect::held::LEASE_NS)
+}
+
+/// Holds all ranks.
+async fn stop(job: &Arc<JobOnNode>, by: u64, deadline_ns: u64) -> Result<(), NotTold> {
+    let processes = job.processes();
+    let Some(network) = processes.first().map(|process| Arc::clone(&process.node.network)) else {
+        return Err(NotTold::Ending);
+    };
+    if processes.iter().any(|process| process.is_leased() || process.threads.is_dissolved()) {
+        return Err(NotTold::Taken);
+    }
+    let held: Vec<_> = processes.iter().map(Process::hold).collect();
+    if job.cut.begin(by, held, network, lease_until()).is_err() {
+        return Err(NotTold::Taken);
+    }
+    if executor::spawn(run_out(Arc::downgrade(job), by)).is_err() {
+        job.cut.end();
+        return Err(NotTold::Busy);
+    }
+    for process in &processes {
+        if let Err(error) = process.settled(deadline_ns).await {
+            job.cut.end();
+            return Err(NotTold::Late(format!("rank {}: {error}", process.identity.rank)));
+        }
+    }
+    Ok(())
+}
+
+async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u64) -> Result<(), String> {
+    let network = job.cut.network().ok_or("its network is gone")?;
+    match (step, phase) {
+        (Step::Quiet, Phase::Stopped) => quieten(&*network, deadline_ns).await,
+        (Step::Record, Phase::Stopped) => {
+            job.cut.enter(Phase::Record);
+            arrived(job, deadline_ns).await?;
+            job.cut.keep_orphans(network.again().record_orphans().map_err(|error| error.to_string())?);
+            Ok(())
+        }
+        (Step::Make, Phase::Record) => {
+            job.cut.enter(Phase::Forget);
+            arrived(job, deadline_ns).await?;
+            network.again().forget_orphans();
+            network.again().make_orphans(&job.cut.take_orphans()).map_err(|error| error.to_string())?;
+            job.cut.enter(Phase::Make);
+            arrived(job, deadline_ns).await
+        }
+        (Step::Connect, Phase::Make) => {
+            network.again().connect();
+            until(deadline_ns, || network.again().is_connected()).await.map_err(|()| "connections were not made".into())
+        }
+        (Step::Go, Phase::Make) => go(job, &*network, deadline_ns).await,
+        (Step::GiveUp, _) => {
+            give_up(job, deadline_ns).await;
+            Ok(())
+        }
+        (step, phase) => Err(format!("no time for {step:?}: it is at {phase:?}")),
+    }
+}
+
+async fn go(job: &JobOnNode, network: &dyn Network, deadline_ns: u64) -> Result<(), String> {
+    let late = network.again().end();
+    if late > 0 {
+        log::warn!("job {}: {late} connections could not be made again", job.id);
+    }
+    job.cut.enter(Phase::Go);
+    let result = arrived(job, deadline_ns).await;
+    job.cut.end();
+    result
+}
+
+async fn arrived(job: &JobOnNode, deadline_ns: u64) -> Result<(), String> {
+    match executor::timeout_at(deadline_ns, job.cut.arrived()).await {
+        Ok(result) => result,
+        Err(executor::Elapsed) => Err("a rank did not come so far in time".into()),
+    }
+}
+
+async fn quieten(network: &dyn Network, deadline_ns: u64) -> Result<(), String> {
+    let mut trouble = None;
+    let is_quiet = || match network.again().quieten() {
+        Ok(is_quiet) => is_quiet,
+        Err(error) => {
+            trouble = Some(error.to_string());
+            true
+        }
+    };
+    let quiet = until(deadline_ns, is_quiet).await;
+    match trouble {
+        Some(trouble) => Err(trouble),
+        None => quiet.map_err(|()| "something is on its way still".into()),
+    }
+}
+
+/// Waits until something is so.
+async fn until(deadline_ns: u64, mut is_so: impl FnMut() -> bool) -> Result<(), ()> {
+    while !is_so() {
+        if executor::now_ns() >= deadline_ns {
+            return Err(());
+        }
+        executor::sleep(LOOK_NS).await;
+    }
+    Ok(())
+}
+
+/// Goes on without whoever led: as if nothing had been, or, when that is too late, with what could be made again.
+async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
+    let network = job.cut.network();
+    match job.cut.phase() {
+        Phase::Stopped => job.cut.end(),
+        Phase::None | Phase::Go => {}
+        Phase::Record => {
+            job.cut.give_up();
+            // Those that have arrived come once more.
+            let _ = arrived(job, deadline_ns).await;
+            job.cut.end();
+        }
+        Phase::Forget | Phase::Make => {
+            let Some(network) = network else { return job.cut.end() };
+            if job.cut.phase() == Phase::Forget {
+                job.cut.enter(Phase::Make);
+                let _ = arrived(job, deadline_ns).await;
+            }
+            network.again().connect();
+            let _ = until(deadline_ns, || network.again().is_connected()).await;
+            if let Err(error) = go(job, &*network, deadline_ns).await {
+                log::warn!("job {}: {error}", job.id);
+            }
+        }
+    }
+}
+
+/// Goes on when whoever leads is not heard of for too long.
+async fn run_out(job: Weak<JobOnNode>, by: u64) {
+    let Some(job) = job.upgrade() else { return };
+    if job.cut.overdue(by).await {
+        log::warn!("job {}: the next step of its cut has not come in time", job.id);
+        give_up(&job, executor::now_ns().saturating_add(STEP_NS_MAX)).await;
+    }
+}

@@ -1,0 +1,260 @@
+//! A cut through a job: all of its ranks stand, on all nodes, nothing is on its way between them, and what they are is
+//! data.
+//!
+//! The service node leads through it in steps ([`coppice_protocol::inspect::cut`]), each of which all nodes have done
+//! before any does the next. This is how far it is on one node. Each rank here goes through its phases as a member
+//! ([`Member`]); a step is done when all of them have arrived.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_endpoint::record::OrphanRecord;
+
+use super::Process;
+use super::hold::Held;
+use crate::executor::WaitQueue;
+use crate::net::Network;
+use crate::sync::{LockLevel, Mutex};
+
+/// How far a cut is on this node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// There is none.
+    #[default]
+    None,
+    /// All threads are held.
+    Stopped,
+    /// Ranks become data.
+    Record,
+    /// Ranks let go of what carries their sockets' bytes.
+    Forget,
+    /// Ranks are made again from what was written down.
+    Make,
+    /// Ranks go on.
+    Go,
+}
+
+/// What ranks are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The next phase has begun.
+    On,
+    /// There is no cut after all: they go on with what they had.
+    Back,
+}
+
+#[derive(Default)]
+struct State {
+    phase: Phase,
+    /// Who leads.
+    by: u64,
+    /// Until when the next step must have come, ns of the monotonic clock.
+    until_ns: u64,
+    /// It was given up before anything was let go of.
+    is_given_up: bool,
+    /// Ranks that do not take part yet, and those that do.
+    held: Vec<Held>,
+    members: usize,
+    /// How many of them have arrived in this phase.
+    arrived: usize,
+    /// Why one could not.
+    failed: Option<String>,
+    /// The node's.
+    network: Option<Arc<dyn Network>>,
+    /// Connections that nobody here has any more.
+    orphans: Vec<OrphanRecord>,
+}
+
+/// See this module.
+pub(crate) struct Cut {
+    state: Mutex<State>,
+    changed: WaitQueue,
+}
+
+impl Cut {
+    /// None.
+    pub(super) fn none() -> Self {
+        Self { state: Mutex::new(LockLevel::Fact, State::default()), changed: WaitQueue::new() }
+    }
+
+    /// Begins one, of ranks whose threads are held from now on. Gives them back if there is one of somebody else's.
+    pub(crate) fn begin(
+        &self,
+        by: u64,
+        held: Vec<Held>,
+        network: Arc<dyn Network>,
+        until_ns: u64,
+    ) -> Result<(), Vec<Held>> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::None {
+            return Err(held);
+        }
+        let members = held.len();
+        let network = Some(network);
+        *state = State { phase: Phase::Stopped, by, until_ns, held, members, network, ..State::default() };
+        Ok(())
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state.lock().phase != Phase::None
+    }
+
+    /// How far it is, if it is this one's.
+    pub(crate) fn phase_of(&self, by: u64) -> Phase {
+        let state = self.state.lock();
+        if state.by == by { state.phase } else { Phase::None }
+    }
+
+    /// How far it is.
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// The network that its ranks are in, while there is one.
+    pub(crate) fn network(&self) -> Option<Arc<dyn Network>> {
+        self.state.lock().network.clone()
+    }
+
+    /// A step has come: the next is to come until then, ns of the monotonic clock.
+    pub(crate) fn renew(&self, until_ns: u64) {
+        self.state.lock().until_ns = until_ns;
+    }
+
+    /// Waits until it is over, or the next step has not come in time; then gives whose cut it is.
+    pub(crate) async fn overdue(&self, by: u64) -> bool {
+        loop {
+            let until_ns = {
+                let state = self.state.lock();
+                if state.by != by || state.phase == Phase::None {
+                    return false;
+                }
+                state.until_ns
+            };
+            if crate::executor::now_ns() >= until_ns {
+                return true;
+            }
+            let is_over = || (self.phase_of(by) == Phase::None).then_some(());
+            // It may have been renewed meanwhile.
+            let _ = crate::executor::timeout_at(until_ns, self.changed.wait_until(is_over)).await;
+        }
+    }
+
+    /// Has its ranks begin the next phase.
+    pub(crate) fn enter(&self, phase: Phase) {
+        {
+            let mut state = self.state.lock();
+            (state.phase, state.arrived) = (phase, 0);
+        }
+        self.changed.wake_all();
+    }
+
+    /// Waits until all ranks have arrived in this phase.
+    ///
+    /// # Errors
+    /// Why one could not.
+    pub(crate) async fn arrived(&self) -> Result<(), String> {
+        let look = || {
+            let mut state = self.state.lock();
+            match state.failed.take() {
+                Some(why) => Some(Err(why)),
+                None => (state.arrived >= state.members).then_some(Ok(())),
+            }
+        };
+        self.changed.wait_until(look).await
+    }
+
+    /// It is over: nobody is a member any more.
+    pub(crate) fn end(&self) {
+        let ended = core::mem::take(&mut *self.state.lock());
+        drop(ended);
+        self.changed.wake_all();
+    }
+
+    /// Ranks that are data go on with what they had.
+    pub(crate) fn give_up(&self) {
+        self.state.lock().is_given_up = true;
+        self.changed.wake_all();
+    }
+
+    /// Keeps what was written down of connections that nobody has.
+    pub(crate) fn keep_orphans(&self, orphans: Vec<OrphanRecord>) {
+        self.state.lock().orphans = orphans;
+    }
+
+    /// What was kept.
+    pub(crate) fn take_orphans(&self) -> Vec<OrphanRecord> {
+        core::mem::take(&mut self.state.lock().orphans)
+    }
+
+    /// Waits until a process is to become data.
+    pub(crate) async fn wanted(&self, process: &Arc<Process>) -> Held {
+        let look = || {
+            let mut state = self.state.lock();
+            if state.phase != Phase::Record {
+                return None;
+            }
+            let index = state.held.iter().position(|held| held.is_of(process))?;
+            Some(state.held.swap_remove(index))
+        };
+        self.changed.wait_until(look).await
+    }
+}
+
+/// A rank that takes part in a cut, until this is dropped: who leads need not wait for it then.
+pub(crate) struct Member<'a> {
+    cut: &'a Cut,
+    is_done: bool,
+}
+
+impl<'a> Member<'a> {
+    /// One that was wanted ([`Cut::wanted`]).
+    pub(crate) const fn new(cut: &'a Cut) -> Self {
+        Self { cut, is_done: false }
+    }
+
+    /// It is as far as this phase wants it, or it could not be.
+    pub(crate) fn arrive(&self, result: Result<(), String>) {
+        {
+            let mut state = self.cut.state.lock();
+            match result {
+                Ok(()) => state.arrived += 1,
+                Err(why) => state.failed = Some(why),
+            }
+        }
+        self.cut.changed.wake_all();
+    }
+
+    /// Waits for a phase.
+    pub(crate) async fn next(&self, phase: Phase) -> Way {
+        let look = || {
+            let state = self.cut.state.lock();
+            if state.is_given_up {
+                return Some(Way::Back);
+            }
+            (state.phase >= phase).then_some(Way::On)
+        };
+        self.cut.changed.wait_until(look).await
+    }
+
+    /// It goes on.
+    pub(crate) fn done(mut self) {
+        self.is_done = true;
+        self.arrive(Ok(()));
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        {
+            let mut state = self.cut.state.lock();
+            state.members = state.members.saturating_sub(1);
+            state.failed = Some("a rank has come to its end".into());
+        }
+        self.cut.changed.wake_all();
+    }
+}

@@ -1,0 +1,30 @@
+//! A cut through a job: a moment at which all of its ranks stand, on all of its nodes, with nothing on its way between
+//! them, so that all they are lies on their nodes.
+//!
+//! The service node asks one rank of each node for a step, and for the next one when all have done it. A node that does
+//! not hear of the next step for [`super::held::LEASE_NS`] goes on without: as if nothing had been, as long as nothing
+//! was let go of, or else with what it can make again by itself.
+
+use serde::{Deserialize, Serialize};
+
+/// How long a step may take on a node, ns. Less than it is waited for.
+pub const STEP_NS_MAX: u64 = 3_000_000_000;
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Hold all threads of all ranks.
+    Stop,
+    /// Wait until nothing that they have sent is on its way.
+    Quiet,
+    /// Make all ranks data.
+    Record,
+    /// Let go of what they were, and make them again from that.
+    Make,
+    /// Make the connections between them again.
+    Connect,
+    /// Let them go on.
+    Go,
+    /// Let them go on at once: a node could not do a step.
+    GiveUp,
+}
