@@ -19,6 +19,7 @@ use tokio_util::io::StreamReader;
 
 use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
+use crate::cut::CutView;
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::inspect::ObjectsView;
@@ -237,6 +238,14 @@ impl Client {
     /// ends it there.
     pub async fn kill(&self, job: u64, order: KillOrder) -> Result<(), ApiError> {
         self.post(&format!("/v1/jobs/{job}/kill"), &order).await
+    }
+
+    /// Has all ranks of a job become data and be made again, on all of its nodes at once.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn cut(&self, job: u64) -> Result<CutView, ApiError> {
+        self.post(&format!("/v1/jobs/{job}/cut"), &()).await
     }
 
     /// The newest RAS events, the newest last.

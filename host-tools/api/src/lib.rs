@@ -14,6 +14,7 @@ pub mod body;
 pub mod client;
 pub mod cluster;
 mod counted;
+pub mod cut;
 pub mod descriptors;
 pub mod error;
 pub mod holder;

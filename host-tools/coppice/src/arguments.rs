@@ -94,6 +94,9 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
+    /// Make all ranks of a job data and make them again from that, on all nodes at once
+    #[command(hide = true)]
+    Cut(Cut),
     /// List what the ranks of a job have open: files, pipes, sockets, timers and the like
     Objects(Objects),
     /// Write a core file of a rank that runs, for a debugger; the rank goes on
@@ -274,6 +277,14 @@ pub(crate) struct Kill {
     /// The signal, a name or a number, such as KILL, SIGUSR1, RTMIN+1 (as glibc counts: 35) or 15
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
     pub(crate) signal: u8,
+}
+
+/// For those who change Coppice: the program does not notice.
+#[derive(Debug, Args)]
+pub(crate) struct Cut {
+    /// The job's number
+    #[arg(value_name = "JOB")]
+    pub(crate) job: u64,
 }
 
 fn parse_signal(text: &str) -> Result<u8, String> {

@@ -63,6 +63,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Forget(forget) => commands::forget::forget(&client()?, forget).await?,
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
+        Command::Cut(cut) => commands::orders::cut(&client()?, cut).await?,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Core(core) => commands::core::core(&client()?, core).await?,
         Command::Gdb(gdb) => return commands::gdb::gdb(&client()?, &arguments.cluster, gdb).await,

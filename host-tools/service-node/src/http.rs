@@ -1,6 +1,7 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
 mod clusters;
+mod cut;
 mod files;
 mod inspect;
 mod jobs;
@@ -77,6 +78,7 @@ impl Api {
             .route("/v1/jobs/{job}/stream", get(streams::output))
             .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
             .route("/v1/jobs/{job}/ranks/{rank}/questions", post(inspect::question))
+            .route("/v1/jobs/{job}/cut", post(cut::cut))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))

@@ -9,6 +9,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::debug::{BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, Shows};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
@@ -66,6 +67,7 @@ fn questions() -> [Question; 9] {
         Question::Set(SetThread { tid: 1004, registers, in_call: false, vector: "xy".into() }),
         Question::Go(go),
         Question::Stop,
+        Question::Cut(Step::Record),
     ]
 }
 
@@ -84,6 +86,7 @@ fn held() -> [(&'static str, Answer); 9] {
         ("Released", Answer::Released),
         ("Changed", Answer::Changed),
         ("Goes", Answer::Goes),
+        ("Cut", Answer::Cut),
         ("Stopped", Answer::Stopped(Some(Stop { tid: 1004, why: Why::Touched(WATCH) }))),
         ("NotTold", Answer::NotTold(NotTold::Late("slow".into()))),
     ]

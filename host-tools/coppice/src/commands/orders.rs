@@ -1,10 +1,10 @@
-//! `coppice kill` and `coppice reboot`.
+//! `coppice kill`, `coppice cut` and `coppice reboot`.
 
 use coppice_api::Client;
 use coppice_api::job::KillOrder;
 use coppice_api::signal;
 
-use crate::arguments::{Kill, Reboot};
+use crate::arguments::{Cut, Kill, Reboot};
 use crate::show::print;
 
 pub(crate) async fn kill(client: &Client, kill: &Kill) -> anyhow::Result<()> {
@@ -15,4 +15,10 @@ pub(crate) async fn kill(client: &Client, kill: &Kill) -> anyhow::Result<()> {
 pub(crate) async fn reboot(client: &Client, reboot: &Reboot) -> anyhow::Result<()> {
     client.reboot(reboot.node).await?;
     print(&format!("node {} is being booted anew\n", reboot.node))
+}
+
+pub(crate) async fn cut(client: &Client, cut: &Cut) -> anyhow::Result<()> {
+    let took = client.cut(cut.job).await?;
+    let steps: Vec<_> = took.steps.iter().map(|step| format!("{} {} µs", step.name, step.us)).collect();
+    print(&format!("job {} was cut on {} nodes: {}\n", cut.job, took.nodes, steps.join(", ")))
 }

@@ -111,6 +111,19 @@ impl<P: Plant> Controller<P> {
         self.inspections.waiting.insert(request, Waiting { answer, job, rank, node, since: now.instant });
     }
 
+    /// One rank of a job for each of its nodes, if all of them run.
+    pub(super) fn one_rank_of_each_node(&mut self, id: JobId) -> Result<Vec<Rank>, Refused> {
+        let Some(job) = self.jobs.get(&id) else { return Err(self.why_not_under_way(id)) };
+        if job.is_waiting() || job.ranks.iter().any(|(_, rank)| !rank.runs()) {
+            return Err(Refused::conflict(&format!("not all ranks of job {id} run")));
+        }
+        let mut nodes = BTreeMap::new();
+        for (rank, state) in job.ranks.iter() {
+            nodes.entry(state.node).or_insert(rank);
+        }
+        Ok(nodes.into_values().collect())
+    }
+
     /// Where the rank is, if it can be asked about.
     fn check_inspection(&mut self, id: JobId, rank: Rank) -> Result<NodeId, Refused> {
         let Some(job) = self.jobs.get(&id) else { return Err(self.why_not_under_way(id)) };

@@ -27,6 +27,11 @@ pub(super) struct RankState {
 }
 
 impl RankState {
+    /// It was launched and has not ended.
+    pub(super) fn runs(&self) -> bool {
+        self.launched && !self.has_ended()
+    }
+
     pub(super) fn new(node: NodeId, pset: PsetId, use_retained: bool) -> Self {
         Self { node, pset, use_retained, retain: None, launched: false, report: None }
     }

@@ -123,6 +123,8 @@ pub enum Request {
     Trace(JobId, Option<Rank>, Answer<Pieces>),
     /// Ask something about a rank.
     Inspect(JobId, Rank, Query, Answer<inspect::Answer>),
+    /// One rank of a job for each of its nodes.
+    NodesOf(JobId, Answer<Vec<Rank>>),
     /// The tracer of a job took that many bytes that came from an I/O node.
     TraceTaken(JobId, PsetId, usize),
     /// The tracer of a job is gone.
@@ -191,6 +193,7 @@ impl<P: Plant> Controller<P> {
             Request::Wait(job, answer) => self.wait(job, answer),
             Request::Trace(job, rank, answer) => self.trace(job, rank, answer),
             Request::Inspect(job, rank, query, answer) => self.inspect(job, rank, query, answer, now),
+            Request::NodesOf(job, answer) => reply(answer, self.one_rank_of_each_node(job)),
             Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
             Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),

@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::debug::{BREAKPOINTS, BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{
     EndedBy, HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows,
@@ -36,6 +37,7 @@ fn question() -> impl Strategy<Value = Question> {
         set_thread().prop_map(Question::Set),
         go().prop_map(Question::Go),
         Just(Question::Stop),
+        select(STEPS).prop_map(Question::Cut),
     ]
 }
 
@@ -103,6 +105,8 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
+const STEPS: &[Step] = &[Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Go, Step::GiveUp];
+
 fn object() -> impl Strategy<Value = OpenObject> {
     (any::<(u32, bool, u64, u32, u64)>(), what()).prop_map(|((descriptor, close_on_exec, id, flags, offset), what)| {
         OpenObject { descriptor, close_on_exec, id, flags, offset, what }
@@ -166,6 +170,7 @@ pub(super) fn inspected() -> impl Strategy<Value = Inspected> {
         Just(Answer::Changed),
         Just(Answer::Goes),
         option::of(stop()).prop_map(Answer::Stopped),
+        Just(Answer::Cut),
     ];
     (any::<u64>(), answer).prop_map(|(request, answer)| Inspected { request, answer })
 }

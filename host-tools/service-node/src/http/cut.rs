@@ -1,0 +1,74 @@
+//! Cuts through jobs ([`coppice_protocol::inspect::cut`]): one rank of each node is asked for a step, and for the next
+//! when all nodes have done it. If one could not, all go on.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+use axum::extract::State;
+use coppice_api::cut::{CutStep, CutView};
+use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::inspect::cut::Step;
+use coppice_protocol::inspect::{Answer, Query, Question};
+use futures_util::future::join_all;
+
+use super::{Answered, Api, Number, answer, going_down};
+use crate::controller::{Refused, Request};
+
+/// The steps of one that comes to its end.
+const STEPS: [Step; 6] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Go];
+
+/// Has all ranks of a job become data and be made again.
+pub(super) async fn cut(State(api): State<Api>, Number(job): Number<u64>) -> Answered<CutView> {
+    let job = JobId(job);
+    let ranks = api.ask(|answer| Request::NodesOf(job, answer)).await?;
+    let by = RandomState::new().hash_one(job.0);
+    // Whoever asked for it may go: nodes are not to wait for the next step then.
+    let leading = tokio::spawn(async move { Cut { api, job, by, ranks }.lead().await });
+    answer(leading.await.map_err(|_| going_down())?)
+}
+
+struct Cut {
+    api: Api,
+    job: JobId,
+    by: u64,
+    ranks: Vec<Rank>,
+}
+
+impl Cut {
+    async fn lead(&self) -> Result<CutView, Refused> {
+        let mut steps = Vec::new();
+        for step in STEPS {
+            let begun = Instant::now();
+            if let Err(refused) = self.step(step).await {
+                // What a node could not do is said already.
+                let _ = self.step(Step::GiveUp).await;
+                return Err(refused);
+            }
+            let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            steps.push(CutStep { name: format!("{step:?}").to_lowercase(), us });
+        }
+        Ok(CutView { nodes: self.ranks.len() as u32, steps })
+    }
+
+    /// Has all nodes do a step.
+    async fn step(&self, step: Step) -> Result<(), Refused> {
+        let asked = self.ranks.iter().map(|rank| {
+            let query = Query { by: self.by, question: Question::Cut(step) };
+            self.api.ask(|answer| Request::Inspect(self.job, *rank, query, answer))
+        });
+        for answered in join_all(asked).await {
+            match answered? {
+                Answer::Cut => {}
+                Answer::NotTold(_) => {
+                    return Err(Refused::conflict(&format!(
+                        "somebody looks at a rank of job {}, or cuts it; try again",
+                        self.job
+                    )));
+                }
+                _ => return Err(Refused::conflict("a node said something else than was asked")),
+            }
+        }
+        Ok(())
+    }
+}
