@@ -199,6 +199,7 @@ impl Life {
         loop {
             let down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
+                    process.job.cut.ended(&process);
                     if let Some(each_ns) = took_ns.checked_div(times) {
                         let (rank, job) = (process.identity.rank, process.identity.job);
                         log::info!(

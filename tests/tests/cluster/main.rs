@@ -9,6 +9,7 @@ mod cluster_life;
 mod core_files;
 mod cores;
 mod cpus;
+mod cut;
 mod damaged_programs;
 mod datagrams;
 mod debugger;

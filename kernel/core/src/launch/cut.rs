@@ -13,7 +13,7 @@ use super::frozen::{self, TakenDown};
 use crate::executor;
 use crate::files::record::transports;
 use crate::net::Network;
-use crate::process::cut::{Member, Phase, Way};
+use crate::process::cut::{Cut, Member, Phase, Way};
 use crate::process::record::NotFrozen;
 use crate::process::{JobOnNode, Process};
 
@@ -25,8 +25,8 @@ const LOOK_NS: u64 = 500_000;
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
 pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
-    let (job, network) = (Arc::clone(&process.job), Arc::clone(&process.node.network));
-    let member = Member::new(&job.cut);
+    let (cut, network) = (Arc::clone(&process.job.cut), Arc::clone(&process.node.network));
+    let member = Member::new(&cut);
     let mut apart = frozen::apart(process, down).await?;
     // What is read again is what could come from a disk.
     let written = transports::record(&apart.around.outside)
@@ -85,7 +85,7 @@ async fn stop(job: &Arc<JobOnNode>, by: u64, deadline_ns: u64) -> Result<(), Not
     if job.cut.begin(by, held, network, lease_until()).is_err() {
         return Err(NotTold::Taken);
     }
-    if executor::spawn(run_out(Arc::downgrade(job), by)).is_err() {
+    if executor::spawn(run_out(Arc::downgrade(job), Arc::clone(&job.cut), by)).is_err() {
         job.cut.end();
         return Err(NotTold::Busy);
     }
@@ -135,9 +135,14 @@ async fn go(job: &JobOnNode, network: &dyn Network, deadline_ns: u64) -> Result<
         log::warn!("job {}: {late} connections could not be made again", job.id);
     }
     job.cut.enter(Phase::Go);
-    let result = arrived(job, deadline_ns).await;
+    done(job, deadline_ns).await
+}
+
+/// Waits until all ranks go on, which is the end of the cut.
+async fn done(job: &JobOnNode, deadline_ns: u64) -> Result<(), String> {
+    let done = executor::timeout_at(deadline_ns, job.cut.done()).await;
     job.cut.end();
-    result
+    done.unwrap_or_else(|executor::Elapsed| Err("a rank did not go on in time".into()))
 }
 
 async fn arrived(job: &JobOnNode, deadline_ns: u64) -> Result<(), String> {
@@ -182,9 +187,9 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
         Phase::None | Phase::Go => {}
         Phase::Record => {
             job.cut.give_up();
-            // Those that have arrived come once more.
-            let _ = arrived(job, deadline_ns).await;
-            job.cut.end();
+            if let Err(error) = done(job, deadline_ns).await {
+                log::warn!("job {}: {error}", job.id);
+            }
         }
         Phase::Forget | Phase::Make => {
             let Some(network) = network else { return job.cut.end() };
@@ -202,9 +207,10 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
 }
 
 /// Goes on when whoever leads is not heard of for too long.
-async fn run_out(job: Weak<JobOnNode>, by: u64) {
-    let Some(job) = job.upgrade() else { return };
-    if job.cut.overdue(by).await {
+async fn run_out(job: Weak<JobOnNode>, cut: Arc<Cut>, by: u64) {
+    if cut.overdue(by).await
+        && let Some(job) = job.upgrade()
+    {
         log::warn!("job {}: the next step of its cut has not come in time", job.id);
         give_up(&job, executor::now_ns().saturating_add(STEP_NS_MAX)).await;
     }

@@ -17,6 +17,9 @@ use crate::executor::WaitQueue;
 use crate::net::Network;
 use crate::sync::{LockLevel, Mutex};
 
+/// Why a step is not done when a rank was ended.
+const ENDED: &str = "a rank has come to its end";
+
 /// How far a cut is on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -56,8 +59,9 @@ struct State {
     /// Ranks that do not take part yet, and those that do.
     held: Vec<Held>,
     members: usize,
-    /// How many of them have arrived in this phase.
+    /// How many of them have arrived in this phase, and how many go on.
     arrived: usize,
+    done: usize,
     /// Why one could not.
     failed: Option<String>,
     /// The node's.
@@ -165,6 +169,38 @@ impl Cut {
         self.changed.wait_until(look).await
     }
 
+    /// Waits until all ranks go on.
+    ///
+    /// # Errors
+    /// Why one could not.
+    pub(crate) async fn done(&self) -> Result<(), String> {
+        let look = || {
+            let mut state = self.state.lock();
+            match state.failed.take() {
+                Some(why) => Some(Err(why)),
+                None => (state.done >= state.members).then_some(Ok(())),
+            }
+        };
+        self.changed.wait_until(look).await
+    }
+
+    /// A rank has come to its end that may be a member and does not know.
+    pub(crate) fn ended(&self, process: &Arc<Process>) {
+        let left = {
+            let mut state = self.state.lock();
+            let index = state.held.iter().position(|held| held.is_of(process));
+            let left = index.map(|index| state.held.swap_remove(index));
+            if left.is_some() {
+                state.members -= 1;
+                state.failed = Some(ENDED.into());
+            }
+            left
+        };
+        if left.is_some() {
+            self.changed.wake_all();
+        }
+    }
+
     /// It is over: nobody is a member any more.
     pub(crate) fn end(&self) {
         let ended = core::mem::take(&mut *self.state.lock());
@@ -174,7 +210,14 @@ impl Cut {
 
     /// Ranks that are data go on with what they had.
     pub(crate) fn give_up(&self) {
-        self.state.lock().is_given_up = true;
+        let never_taken_down = {
+            let mut state = self.state.lock();
+            state.is_given_up = true;
+            state.failed = None;
+            state.members -= state.held.len();
+            core::mem::take(&mut state.held)
+        };
+        drop(never_taken_down);
         self.changed.wake_all();
     }
 
@@ -230,10 +273,11 @@ impl<'a> Member<'a> {
     pub(crate) async fn next(&self, phase: Phase) -> Way {
         let look = || {
             let state = self.cut.state.lock();
-            if state.is_given_up {
+            // Who was late, and finds that it is over, has what it had, or makes what it can.
+            if phase == Phase::Forget && (state.is_given_up || state.phase == Phase::None) {
                 return Some(Way::Back);
             }
-            (state.phase >= phase).then_some(Way::On)
+            (state.phase >= phase || state.phase == Phase::None).then_some(Way::On)
         };
         self.cut.changed.wait_until(look).await
     }
@@ -241,7 +285,8 @@ impl<'a> Member<'a> {
     /// It goes on.
     pub(crate) fn done(mut self) {
         self.is_done = true;
-        self.arrive(Ok(()));
+        self.cut.state.lock().done += 1;
+        self.cut.changed.wake_all();
     }
 }
 
@@ -253,7 +298,7 @@ impl Drop for Member<'_> {
         {
             let mut state = self.cut.state.lock();
             state.members = state.members.saturating_sub(1);
-            state.failed = Some("a rank has come to its end".into());
+            state.failed = Some(ENDED.into());
         }
         self.cut.changed.wake_all();
     }

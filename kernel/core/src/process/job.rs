@@ -49,7 +49,7 @@ pub(crate) struct JobOnNode {
     /// Its threads that sleep at words of memory.
     pub(crate) futexes: Futexes,
     /// All of its ranks become data, here and elsewhere.
-    pub(crate) cut: Cut,
+    pub(crate) cut: Arc<Cut>,
     /// A rank of it was launched.
     begun: AtomicBool,
     /// A rank here has mapped a file of the I/O node.
@@ -139,7 +139,11 @@ impl JobOnNode {
     /// What the job of a rank takes of the heap before any rank has done anything, bytes.
     fn bytes(order: &Launch) -> usize {
         let told = if order.core_file { TOLD_BYTES } else { 0 };
-        shared_bytes::<Self>() + Futexes::BYTES + block_bytes(size_of_val(&*order.world.nodes)) + told
+        shared_bytes::<Self>()
+            + shared_bytes::<Cut>()
+            + Futexes::BYTES
+            + block_bytes(size_of_val(&*order.world.nodes))
+            + told
     }
 
     /// # Errors
@@ -157,7 +161,7 @@ impl JobOnNode {
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),
             futexes: Futexes::default(),
-            cut: Cut::none(),
+            cut: Arc::new(Cut::none()),
             begun: AtomicBool::new(false),
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),
