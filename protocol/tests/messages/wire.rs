@@ -53,7 +53,7 @@ fn inspected() -> Inspected {
 const WATCH: BreakAt = BreakAt { address: 0x2000, on: BreakOn::Write, length: 8 };
 
 /// Each question about a held process.
-fn questions() -> [Question; 9] {
+fn questions() -> [Question; 10] {
     let registers = core::array::from_fn(|number| number as u64);
     let breakpoints = [Some(WATCH), None, None, None];
     let go = Go { only: Some(1004), step: Some(1004), signal: None, breakpoints, planted: vec![0x40_1000] };
@@ -72,7 +72,7 @@ fn questions() -> [Question; 9] {
 }
 
 /// An answer to each question about a held process, and what is said instead.
-fn held() -> [(&'static str, Answer); 9] {
+fn held() -> [(&'static str, Answer); 10] {
     let process = HeldProcess { pid: 1004, parent: 1, threads: 2, components: 7, ..HeldProcess::default() };
     let registers = core::array::from_fn(|number| number as u64);
     let thread = HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, vector: "xy".into() };

@@ -1,6 +1,7 @@
 //! The network that a node's programs find: none.
 
-use coppice_core::net::{Network, Tcp, Udp};
+use coppice_core::net::{Again, Network, Tcp, Udp};
+use coppice_endpoint::record::{NotMade, NotQuiet, OrphanRecord, TcpRecord, UdpRecord};
 use coppice_endpoint::{JobNetwork, SocketError};
 use coppice_protocol::world::NetworkTag;
 use std::net::Ipv4Addr;
@@ -25,5 +26,43 @@ impl Network for NoSockets {
 
     fn udp(&self) -> Result<Box<dyn Udp>, SocketError> {
         Err(SocketError::TooMany)
+    }
+
+    fn again(&self) -> &dyn Again {
+        self
+    }
+}
+
+impl Again for NoSockets {
+    fn quieten(&self) -> Result<bool, SocketError> {
+        Ok(true)
+    }
+
+    fn record_orphans(&self) -> Result<Vec<OrphanRecord>, NotQuiet> {
+        Ok(Vec::new())
+    }
+
+    fn forget_orphans(&self) {}
+
+    fn make_orphans(&self, _: &[OrphanRecord]) -> Result<(), NotMade> {
+        Ok(())
+    }
+
+    fn make_tcp(&self, _: &TcpRecord) -> Result<Box<dyn Tcp>, NotMade> {
+        Err(NotMade::Damaged)
+    }
+
+    fn make_udp(&self, _: &UdpRecord) -> Result<Box<dyn Udp>, NotMade> {
+        Err(NotMade::Damaged)
+    }
+
+    fn connect(&self) {}
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+
+    fn end(&self) -> usize {
+        0
     }
 }

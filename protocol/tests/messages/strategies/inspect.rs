@@ -37,7 +37,7 @@ fn question() -> impl Strategy<Value = Question> {
         set_thread().prop_map(Question::Set),
         go().prop_map(Question::Go),
         Just(Question::Stop),
-        select(STEPS).prop_map(Question::Cut),
+        select(STEPS.to_vec()).prop_map(Question::Cut),
     ]
 }
 
