@@ -18,6 +18,9 @@ use crate::controller::{Refused, Request};
 /// The steps of one that comes to its end.
 const STEPS: [Step; 6] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Go];
 
+/// How often it is waited for the network.
+const NETWORK_TRIES: u32 = 5;
+
 /// Has all ranks of a job become data and be made again.
 pub(super) async fn cut(State(api): State<Api>, Number(job): Number<u64>) -> Answered<CutView> {
     let job = JobId(job);
@@ -40,7 +43,7 @@ impl Cut {
         let mut steps = Vec::new();
         for step in STEPS {
             let begun = Instant::now();
-            if let Err(refused) = self.step(step).await {
+            if let Err(refused) = self.step_in_time(step).await {
                 // What a node could not do is said already.
                 let _ = self.step(Step::GiveUp).await;
                 return Err(refused);
@@ -49,6 +52,20 @@ impl Cut {
             steps.push(CutStep { name: format!("{step:?}").to_lowercase(), us });
         }
         Ok(CutView { nodes: self.ranks.len() as u32, steps })
+    }
+
+    /// Has all nodes do a step. What depends on the network takes as long as that loses packets: it is waited for more
+    /// than once. Connections that are not made even so are reset when the job goes on.
+    async fn step_in_time(&self, step: Step) -> Result<(), Refused> {
+        let tries = if matches!(step, Step::Quiet | Step::Connect) { NETWORK_TRIES } else { 1 };
+        let mut result = Ok(());
+        for _ in 0..tries {
+            result = self.step(step).await;
+            if result.is_ok() {
+                break;
+            }
+        }
+        if step == Step::Connect { Ok(()) } else { result }
     }
 
     /// Has all nodes do a step.
