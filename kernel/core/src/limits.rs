@@ -153,6 +153,9 @@ pub const INSPECT_NS_MAX: u64 = 3_000_000_000;
 /// How long it is waited until all threads of a process are held, ns: what the I/O node does for them comes first.
 pub const HOLD_NS_MAX: u64 = 5_000_000_000;
 
+/// How long it is waited for what is on its way and nobody acknowledges, when a job is cut, ns.
+pub const CUT_MOMENT_NS: u64 = 2_000_000;
+
 /// What a thread is charged with beside its future, its vector registers and its state, bytes: places in queues and
 /// tables, each of which may grow to twice of what it holds, and a small part of a transfer that is under way
 /// ([`PART_CALL_BYTES`] with its bytes).

@@ -6,8 +6,8 @@
 //! lost. A connection is made again in steps, each of which all nodes have done before any does the next:
 //!
 //! 1. every socket is there again ([`TcpSocket::again`], [`UdpSocket::again`], [`Stack::make_orphans_again`]);
-//! 2. one end of each connection calls the other ([`Stack::connect_again`]), until all have answered
-//!    ([`Stack::is_connected_again`]) or it takes too long;
+//! 2. one end of each connection calls the other ([`Stack::connect_again`]), until all nodes have said twice that those
+//!    who were called have answered ([`Stack::is_connected_again`]), or it takes too long;
 //! 3. what was not made is reset, and everything is as it was ([`Stack::end_making_again`]): programs may go on.
 //!
 //! A record is little trusted: one that no socket can have is refused.

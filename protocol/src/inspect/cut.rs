@@ -21,7 +21,8 @@ pub enum Step {
     Record,
     /// Let go of what they were, and make them again from that.
     Make,
-    /// Make the connections between them again.
+    /// Make the connections between them again: those that ranks here call for, and those that ranks here are called
+    /// for. It is to be done twice, as a node does not know who else is to call it.
     Connect,
     /// Let them go on.
     Go,

@@ -16,7 +16,7 @@ use super::{Answered, Api, Number, answer, going_down};
 use crate::controller::{Refused, Request};
 
 /// The steps of one that comes to its end.
-const STEPS: [Step; 6] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Go];
+const STEPS: [Step; 7] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Connect, Step::Go];
 
 /// How often it is waited for the network.
 const NETWORK_TRIES: u32 = 5;

@@ -12,6 +12,7 @@ use coppice_protocol::inspect::held::NotTold;
 use super::frozen::{self, TakenDown};
 use crate::executor;
 use crate::files::record::transports;
+use crate::limits::CUT_MOMENT_NS;
 use crate::net::Network;
 use crate::process::cut::{Cut, Member, Phase, Way};
 use crate::process::record::NotFrozen;
@@ -162,10 +163,13 @@ async fn quieten(network: &dyn Network, deadline_ns: u64) -> Result<(), String> 
         }
     };
     let quiet = until(deadline_ns, is_quiet).await;
-    match trouble {
-        Some(trouble) => Err(trouble),
-        None => quiet.map_err(|()| "something is on its way still".into()),
+    if let Some(trouble) = trouble {
+        return Err(trouble);
     }
+    quiet.map_err(|()| "something is on its way still")?;
+    // For what nobody acknowledges: datagrams, and word that a connection is broken off.
+    executor::sleep(CUT_MOMENT_NS).await;
+    Ok(())
 }
 
 /// Waits until something is so.

@@ -88,10 +88,14 @@ impl<D: Device> Stack<D> {
         self.kick();
     }
 
-    /// Whether they are all made.
+    /// Whether all are made that are called for, from here or from elsewhere. One that waits for a call does not count:
+    /// its peer may have broken it off, with a word that was lost. When all nodes have said this, and then all have
+    /// said it once more, nobody is called any more.
     #[must_use]
     pub fn is_connected_again(&self) -> bool {
-        self.with_net(|net| net.table.iter_mut().all(|(_, entry)| !is_being_made_again(entry)))
+        let is_called_for =
+            |entry: &mut Entry| is_being_made_again(entry) && entry.socket().state() != TcpState::Listen;
+        self.with_net(|net| net.table.iter_mut().all(|(_, entry)| !is_called_for(entry)))
     }
 
     /// Resets those that are not made by now, and has all be as it was. To be called when they are all made on all
