@@ -38,6 +38,11 @@ impl Again {
         self.is_under_way = true;
     }
 
+    /// Whether a connection was made again that has not called its peer yet.
+    pub(crate) fn is_to_call(&self, key: Key) -> bool {
+        self.is_under_way && (self.calls.contains(&key) || self.calls_of_programs.contains(&key))
+    }
+
     /// Whether they are.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.is_under_way

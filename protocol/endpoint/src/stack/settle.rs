@@ -34,7 +34,7 @@ impl Net {
         let held = entry.holding.is_some();
         let (socket, owner) = entry.split();
         let state = socket.state();
-        let over = state == TcpState::Closed && socket.remote_endpoint().is_none();
+        let over = state == TcpState::Closed && socket.remote_endpoint().is_none() && !self.again.is_to_call(key);
         let fate = match owner {
             Owner::Stream => Fate::Stays,
             Owner::User(user) => {

@@ -86,6 +86,8 @@ pub(crate) fn take_to(place: Place, world: &mut World, sockets: [Sockets; 2]) ->
         let udp = udp.iter().map(|record| UdpSocket::again(stack, record).unwrap()).collect();
         Sockets { tcp, udp }
     });
+    // Others may take their time.
+    world.idle(MOMENT_NS);
     stacks(world).iter().for_each(Stack::connect_again);
     for _ in 0..3000 {
         if stacks(world).iter().all(Stack::is_connected_again) {
