@@ -82,3 +82,7 @@ pub const DATAGRAM_QUEUE_BYTES: usize = 256 * 1024;
 /// A socket with so many bytes of datagrams that are still to go sends no further one:
 /// [`crate::SocketError::WouldBlock`].
 pub const DATAGRAM_SEND_BYTES: usize = 128 * 1024;
+
+/// How long nobody gets a connection between the names of one that could not be made again, ns: longer than its other
+/// end may be called for.
+pub const CALLS_REFUSED_NS: u64 = 60_000_000_000;

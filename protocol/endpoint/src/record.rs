@@ -6,9 +6,11 @@
 //! lost. A connection is made again in steps, each of which all nodes have done before any does the next:
 //!
 //! 1. every socket is there again ([`TcpSocket::again`], [`UdpSocket::again`], [`Stack::make_orphans_again`]);
-//! 2. one end of each connection calls the other ([`Stack::connect_again`]), until all nodes have said twice that those
-//!    who were called have answered ([`Stack::is_connected_again`]), or it takes too long;
-//! 3. what was not made is reset, and everything is as it was ([`Stack::end_making_again`]): programs may go on.
+//! 2. one end of each connection calls the other ([`Stack::call_again`]), until those who were called have answered
+//!    ([`Stack::is_calling_again`]), or it takes too long;
+//! 3. what was not called for is reset ([`Stack::settle_again`]), and it is waited for the last word to those who
+//!    answered ([`Stack::is_settled_again`]): whoever goes on first on another node may connect to this one;
+//! 4. what was not made is reset, and everything is as it was ([`Stack::end_making_again`]): programs may go on.
 //!
 //! A record is little trusted: one that no socket can have is refused.
 //!
@@ -16,8 +18,10 @@
 //! [`TcpSocket::again`]: crate::TcpSocket::again
 //! [`UdpSocket::again`]: crate::UdpSocket::again
 //! [`Stack::make_orphans_again`]: crate::Stack::make_orphans_again
-//! [`Stack::connect_again`]: crate::Stack::connect_again
-//! [`Stack::is_connected_again`]: crate::Stack::is_connected_again
+//! [`Stack::call_again`]: crate::Stack::call_again
+//! [`Stack::is_calling_again`]: crate::Stack::is_calling_again
+//! [`Stack::settle_again`]: crate::Stack::settle_again
+//! [`Stack::is_settled_again`]: crate::Stack::is_settled_again
 //! [`Stack::end_making_again`]: crate::Stack::end_making_again
 
 use alloc::vec::Vec;

@@ -21,9 +21,10 @@ pub enum Step {
     Record,
     /// Let go of what they were, and make them again from that.
     Make,
-    /// Make the connections between them again: those that ranks here call for, and those that ranks here are called
-    /// for. It is to be done twice, as a node does not know who else is to call it.
+    /// Make those connections between them again that ranks here call for.
     Connect,
+    /// Finish those that ranks here were called for; others may connect from now on.
+    Settle,
     /// Let them go on.
     Go,
     /// Let them go on at once: a node could not do a step.

@@ -16,7 +16,7 @@ use super::{Answered, Api, Number, answer, going_down};
 use crate::controller::{Refused, Request};
 
 /// The steps of one that comes to its end.
-const STEPS: [Step; 7] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Connect, Step::Go];
+const STEPS: [Step; 7] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Settle, Step::Go];
 
 /// How often it is waited for the network.
 const NETWORK_TRIES: u32 = 5;
@@ -57,7 +57,7 @@ impl Cut {
     /// Has all nodes do a step. What depends on the network takes as long as that loses packets: it is waited for more
     /// than once. Connections that are not made even so are reset when the job goes on.
     async fn step_in_time(&self, step: Step) -> Result<(), Refused> {
-        let tries = if matches!(step, Step::Quiet | Step::Connect) { NETWORK_TRIES } else { 1 };
+        let tries = if matches!(step, Step::Quiet | Step::Connect | Step::Settle) { NETWORK_TRIES } else { 1 };
         let mut result = Ok(());
         for _ in 0..tries {
             result = self.step(step).await;
@@ -65,7 +65,7 @@ impl Cut {
                 break;
             }
         }
-        if step == Step::Connect { Ok(()) } else { result }
+        if matches!(step, Step::Connect | Step::Settle) { Ok(()) } else { result }
     }
 
     /// Has all nodes do a step.

@@ -56,13 +56,19 @@ impl Again for NoSockets {
         Err(NotMade::Damaged)
     }
 
-    fn connect(&self) {}
+    fn call(&self) {}
 
-    fn is_connected(&self) -> bool {
+    fn is_calling(&self) -> bool {
+        false
+    }
+
+    fn settle(&self, _: u64) {}
+
+    fn is_settled(&self) -> bool {
         true
     }
 
-    fn end(&self) -> usize {
+    fn end(&self, _: u64) -> usize {
         0
     }
 }

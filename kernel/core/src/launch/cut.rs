@@ -21,6 +21,9 @@ use crate::process::{JobOnNode, Process};
 /// How often it is looked whether the network is as it is to be, ns.
 const LOOK_NS: u64 = 500_000;
 
+/// Why a step is not done in which connections are made.
+const NOT_MADE: &str = "connections were not made in time";
+
 /// A rank that was taken down with all of its job: becomes data, and is made again from that.
 ///
 /// # Errors
@@ -118,8 +121,12 @@ async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u6
             arrived(job, deadline_ns).await
         }
         (Step::Connect, Phase::Make) => {
-            network.again().connect();
-            until(deadline_ns, || network.again().is_connected()).await.map_err(|()| "connections were not made".into())
+            network.again().call();
+            until(deadline_ns, || !network.again().is_calling()).await.map_err(|()| NOT_MADE.into())
+        }
+        (Step::Settle, Phase::Make) => {
+            network.again().settle(executor::now_ns());
+            until(deadline_ns, || network.again().is_settled()).await.map_err(|()| NOT_MADE.into())
         }
         (Step::Go, Phase::Make) => go(job, &*network, deadline_ns).await,
         (Step::GiveUp, _) => {
@@ -131,7 +138,7 @@ async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u6
 }
 
 async fn go(job: &JobOnNode, network: &dyn Network, deadline_ns: u64) -> Result<(), String> {
-    let late = network.again().end();
+    let late = network.again().end(executor::now_ns());
     if late > 0 {
         log::warn!("job {}: {late} connections could not be made again", job.id);
     }
@@ -201,8 +208,10 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
                 job.cut.enter(Phase::Make);
                 let _ = arrived(job, deadline_ns).await;
             }
-            network.again().connect();
-            let _ = until(deadline_ns, || network.again().is_connected()).await;
+            network.again().call();
+            let _ = until(deadline_ns, || !network.again().is_calling()).await;
+            network.again().settle(executor::now_ns());
+            let _ = until(deadline_ns, || network.again().is_settled()).await;
             if let Err(error) = go(job, &*network, deadline_ns).await {
                 log::warn!("job {}: {error}", job.id);
             }

@@ -46,14 +46,20 @@ pub trait Again {
     /// As there.
     fn make_udp(&self, record: &UdpRecord) -> Result<Box<dyn Udp>, NotMade>;
 
-    /// See [`Stack::connect_again`].
-    fn connect(&self);
+    /// See [`Stack::call_again`].
+    fn call(&self);
 
-    /// See [`Stack::is_connected_again`].
-    fn is_connected(&self) -> bool;
+    /// See [`Stack::is_calling_again`].
+    fn is_calling(&self) -> bool;
+
+    /// See [`Stack::settle_again`].
+    fn settle(&self, now_ns: u64);
+
+    /// See [`Stack::is_settled_again`].
+    fn is_settled(&self) -> bool;
 
     /// See [`Stack::end_making_again`].
-    fn end(&self) -> usize;
+    fn end(&self, now_ns: u64) -> usize;
 }
 
 impl<D: Device + Send + 'static> Again for Stack<D> {
@@ -87,18 +93,28 @@ impl<D: Device + Send + 'static> Again for Stack<D> {
         Ok(Box::new(UdpSocket::again(self, record)?))
     }
 
-    fn connect(&self) {
+    fn call(&self) {
         let _passing = passing(LockLevel::Network);
-        self.connect_again();
+        self.call_again();
     }
 
-    fn is_connected(&self) -> bool {
+    fn is_calling(&self) -> bool {
         let _passing = passing(LockLevel::Network);
-        self.is_connected_again()
+        self.is_calling_again()
     }
 
-    fn end(&self) -> usize {
+    fn settle(&self, now_ns: u64) {
         let _passing = passing(LockLevel::Network);
-        self.end_making_again()
+        self.settle_again(now_ns);
+    }
+
+    fn is_settled(&self) -> bool {
+        let _passing = passing(LockLevel::Network);
+        self.is_settled_again()
+    }
+
+    fn end(&self, now_ns: u64) -> usize {
+        let _passing = passing(LockLevel::Network);
+        self.end_making_again(now_ns)
     }
 }

@@ -3,51 +3,26 @@
 //! Of two ends, the one with the larger name calls, and the other waits for its call alone, whoever it was that called
 //! the first time. An end that was closed for writing is closed again as soon as the connection is there.
 
+mod progress;
+
 use alloc::vec::Vec;
 
 use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, State as TcpState};
+use smoltcp::time::Instant;
 
-use super::Stack;
+pub(crate) use self::progress::Again;
+
 use super::net::{Net, new_socket};
 use super::owner::{Owner, User};
 use super::quiet::is_quiet;
 use super::table::{Entry, Key, Route};
+use super::{Stack, stack_time};
 use crate::SocketError;
 use crate::accounts::{Holding, Ticket};
 use crate::limits::USER_ACKNOWLEDGE_DELAY_NS;
 use crate::local::Name;
-use crate::local::record::HalfMade;
 use crate::record::{Capacities, ConnectionRecord, NotMade, NotQuiet, OrphanRecord, PortRecord, Stage};
-
-/// What is being made again.
-#[derive(Default)]
-pub(crate) struct Again {
-    pub(crate) half_made: HalfMade,
-    /// It is not done: nobody else gets a connection meanwhile, as those who were called before are to be found.
-    is_under_way: bool,
-    /// Connections that this side is to call for.
-    calls: Vec<Key>,
-    /// Those that programs were calling for, which they go on with when all others are made.
-    calls_of_programs: Vec<Key>,
-}
-
-impl Again {
-    /// Sockets are made again from now on, until that is ended.
-    pub(crate) fn begin(&mut self) {
-        self.is_under_way = true;
-    }
-
-    /// Whether a connection was made again that has not called its peer yet.
-    pub(crate) fn is_to_call(&self, key: Key) -> bool {
-        self.is_under_way && (self.calls.contains(&key) || self.calls_of_programs.contains(&key))
-    }
-
-    /// Whether they are.
-    pub(crate) const fn is_under_way(&self) -> bool {
-        self.is_under_way
-    }
-}
 
 /// A connection of that name is to be made again, of this side's port.
 #[derive(Clone, Copy)]
@@ -84,40 +59,57 @@ impl<D: Device> Stack<D> {
         records.iter().try_for_each(|record| self.with_net(|net| net.make_orphan_again(record)))
     }
 
-    /// Makes the connections of the sockets that were made again. To be called when they were on all nodes.
-    pub fn connect_again(&self) {
+    /// Calls for the connections of the sockets that were made again. To be called when they were on all nodes.
+    pub fn call_again(&self) {
         self.with_net(|net| {
-            let calls = core::mem::take(&mut net.again.calls);
+            let calls = net.again.take_calls();
             net.call(calls);
         });
         self.kick();
     }
 
-    /// Whether all are made that are called for, from here or from elsewhere. One that waits for a call does not count:
-    /// its peer may have broken it off, with a word that was lost. When all nodes have said this, and then all have
-    /// said it once more, nobody is called any more.
+    /// Whether a call of this side is not answered yet.
     #[must_use]
-    pub fn is_connected_again(&self) -> bool {
-        let is_called_for =
-            |entry: &mut Entry| is_being_made_again(entry) && entry.socket().state() != TcpState::Listen;
-        self.with_net(|net| net.table.iter_mut().all(|(_, entry)| !is_called_for(entry)))
+    pub fn is_calling_again(&self) -> bool {
+        self.with_net(|net| net.table.iter_mut().any(|(_, entry)| is_made_in(entry, TcpState::SynSent)))
     }
 
-    /// Resets those that are not made by now, and has all be as it was. To be called when they are all made on all
-    /// nodes, or it has taken too long. Gives how many were reset.
-    pub fn end_making_again(&self) -> usize {
-        let count = self.with_net(|net| {
-            let being_made = net.table.iter_mut().filter_map(|(key, entry)| is_being_made_again(entry).then_some(key));
-            let late: Vec<Key> = being_made.collect();
-            late.iter().for_each(|key| net.give_up(*key));
-            let calls = core::mem::take(&mut net.again.calls_of_programs);
-            net.call(calls);
-            net.again.is_under_way = false;
-            late.len() + net.again.half_made.give_up()
+    /// Gives up what was not answered, and what nobody has called for: its peer may have broken it off, with a word
+    /// that was lost. Others may connect from now on. To be called when no node calls any more, or it has taken too
+    /// long. `now_ns` as for [`Self::poll`].
+    pub fn settle_again(&self, now_ns: u64) {
+        self.with_net(|net| {
+            net.again.settle();
+            net.give_up_those(stack_time(now_ns), |entry| {
+                is_made_in(entry, TcpState::SynSent) || is_made_in(entry, TcpState::Listen)
+            });
         });
         self.kick();
-        count
     }
+
+    /// Whether all are made that somebody called for.
+    #[must_use]
+    pub fn is_settled_again(&self) -> bool {
+        self.with_net(|net| !net.table.iter_mut().any(|(_, entry)| is_made_in(entry, TcpState::SynReceived)))
+    }
+
+    /// Resets those that are not made by now, and has all be as it was. To be called when all nodes are settled, or
+    /// that has taken too long. Gives how many were reset. `now_ns` as for [`Self::poll`].
+    pub fn end_making_again(&self, now_ns: u64) -> usize {
+        let late = self.with_net(|net| {
+            net.give_up_those(stack_time(now_ns), is_being_made_again);
+            let (late, calls) = net.again.end();
+            net.call(calls);
+            late
+        });
+        self.kick();
+        late
+    }
+}
+
+/// Whether it is being made again, and has come that far.
+fn is_made_in(entry: &mut Entry, state: TcpState) -> bool {
+    is_being_made_again(entry) && entry.socket().state() == state
 }
 
 fn is_being_made_again(entry: &mut Entry) -> bool {
@@ -190,11 +182,7 @@ impl Net {
         let socket = new_socket(receive, transmit, USER_ACKNOWLEDGE_DELAY_NS);
         let holding = Holding { ticket, _rings: [received, transmitted] };
         let waits = stage == Stage::Open && local < peer;
-        let calls = match stage {
-            Stage::Connecting => &mut self.again.calls_of_programs,
-            Stage::Open | Stage::Over => &mut self.again.calls,
-        };
-        calls.try_reserve(1).map_err(|_| SocketError::NoMemory)?;
+        self.again.reserve(stage)?;
         let claim = match port {
             Some(port) => Some(self.ports.claim_again(port).map_err(|_| NotMade::Damaged)?),
             None => None,
@@ -206,12 +194,8 @@ impl Net {
         if stage != Stage::Over {
             // Nobody else gets the name meanwhile.
             self.table.lead(route, key);
-            match stage {
-                Stage::Connecting => self.again.calls_of_programs.push(key),
-                _ if waits => {}
-                _ => self.again.calls.push(key),
-            }
         }
+        self.again.add(key, stage, waits);
         if let Some(entry) = self.table.get_mut(key) {
             (entry.claim, entry.name) = (claim, Some(route));
             let (socket, owner) = entry.split();
@@ -235,8 +219,14 @@ impl Net {
         }
     }
 
-    fn give_up(&mut self, key: Key) {
+    fn give_up_those(&mut self, now: Instant, are: impl Fn(&mut Entry) -> bool) {
+        let those: Vec<Key> = self.table.iter_mut().filter_map(|(key, entry)| are(entry).then_some(key)).collect();
+        those.into_iter().for_each(|key| self.give_up(key, now));
+    }
+
+    fn give_up(&mut self, key: Key, now: Instant) {
         let Some(entry) = self.table.get_mut(key) else { return };
+        self.again.refuse(entry.name, now);
         let (socket, owner) = entry.split();
         socket.abort();
         match owner {

@@ -109,7 +109,7 @@ impl Net {
         match parsed.next_header() {
             IpProtocol::Tcp if destination == own => {
                 let Some(segment) = Segment::of(&parsed) else { return };
-                match self.whose(realm, &segment) {
+                match self.whose(now, realm, &segment) {
                     Verdict::For(key) => self.deliver(now, realm, key, packet, transmit),
                     Verdict::Refused => self.refuse(now, realm, packet, transmit),
                     Verdict::Ignored => {}
@@ -151,7 +151,7 @@ impl Net {
         side.interface.poll_ingress_single(now, &mut device, &mut self.nobody);
     }
 
-    fn whose(&mut self, realm: Realm, segment: &Segment) -> Verdict {
+    fn whose(&mut self, now: Instant, realm: Realm, segment: &Segment) -> Verdict {
         let route = Route::new(segment.source, segment.source_port, segment.destination_port);
         if let Some(key) = self.table.find(route) {
             if !segment.opens || !self.is_past(key) {
@@ -160,7 +160,7 @@ impl Net {
             // The peer uses the port for a new connection.
             self.table.forget_route(key);
         }
-        if segment.opens { self.offer(realm, segment, route) } else { Verdict::Refused }
+        if segment.opens { self.offer(now, realm, segment, route) } else { Verdict::Refused }
     }
 
     /// Whether a connection is closed in both directions.
@@ -169,8 +169,8 @@ impl Net {
     }
 
     /// A peer asks for a connection: a socket for it, if somebody listens and has room.
-    fn offer(&mut self, realm: Realm, segment: &Segment, route: Route) -> Verdict {
-        if realm == Realm::Job && self.again.is_under_way() {
+    fn offer(&mut self, now: Instant, realm: Realm, segment: &Segment, route: Route) -> Verdict {
+        if realm == Realm::Job && self.again.refuses(route, now) {
             return Verdict::Refused;
         }
         let found = self.listeners.find(segment.destination, segment.destination_port);

@@ -7,7 +7,7 @@ use coppice_endpoint::testing::{CLEAN, End, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT
 use coppice_endpoint::{Readiness, SocketError, Stack, TcpSocket, UdpSocket, UserConfig};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
-use super::elsewhere::{MOMENT_NS, Place, Sockets, stacks, stored, take_to};
+use super::elsewhere::{MOMENT_NS, Place, Sockets, connect_all, stacks, stored, take_to};
 use crate::support::{ANY, SECOND_NS, Socket, accept, connect, listener, receive_exactly, send, socket, until};
 use crate::{connection, run};
 
@@ -123,9 +123,7 @@ fn who_has_nobody_is_reset() {
         drop((left, right, listening, near));
         let kept = TcpSocket::again(&stacks(&world)[end], &records[0]).unwrap();
         let near = TcpSocket::again(&world.left(), &records[1]).unwrap();
-        stacks(&world).iter().for_each(Stack::connect_again);
-        world.idle(SECOND_NS);
-        let late: usize = stacks(&world).iter().map(Stack::end_making_again).sum();
+        let late = connect_all(&mut world);
         // Right calls, and hears that nobody is there.
         assert_eq!(late, 2 - end);
         for socket in [kept, near] {
@@ -149,13 +147,75 @@ fn nobody_else_gets_a_connection_meanwhile() {
     world.restart();
     let calling = TcpSocket::again(&world.right(), &calling).unwrap();
     let listening = TcpSocket::again(&world.left(), &listening).unwrap();
-    stacks(&world).iter().for_each(Stack::connect_again);
-    world.idle(SECOND_NS);
+    assert_eq!(connect_all(&mut world), 0);
     assert_eq!(calling.take_error(), Some(SocketError::Reset));
-    stacks(&world).iter().for_each(|stack| assert_eq!(stack.end_making_again(), 0));
     assert_eq!(listening.accept().err(), Some(SocketError::WouldBlock));
     let right = world.right();
     assert!(run(&mut world, async move { connect(&right, LEFT, 7).await.is_ok() }));
+}
+
+/// Programs of one node go on before those of another: they can connect to those already, and go on calling.
+#[test]
+fn who_goes_on_first_connects_to_the_others() {
+    let mut world = World::new(CLEAN, 12);
+    let (left, right) = (world.left(), world.right());
+    let (listening, calling) = (listener(&right, 7, 4), socket(&left));
+    assert_eq!(calling.connect(RIGHT, 7), Err(SocketError::InProgress));
+    let (listening, calling) = (listening.record().unwrap(), calling.record().unwrap());
+    world.restart();
+    let (left, right) = (world.left(), world.right());
+    let calling = TcpSocket::again(&left, &calling).unwrap();
+    let listening = TcpSocket::again(&right, &listening).unwrap();
+    for stack in [&left, &right] {
+        stack.call_again();
+        stack.settle_again(world.now_ns);
+    }
+    assert_eq!(left.end_making_again(world.now_ns), 0);
+    let (calling, new) = run(&mut world, async move {
+        until(&calling, |ready| ready.writable).await;
+        (calling, connect(&left, RIGHT, 7).await.unwrap())
+    });
+    world.idle(MOMENT_NS);
+    assert_eq!((right.end_making_again(world.now_ns), calling.connect(RIGHT, 7)), (0, Ok(())));
+    assert_eq!(listening.accept().unwrap().peer(), Some(calling.local()));
+    assert_eq!(listening.accept().unwrap().peer(), Some(new.local()));
+}
+
+/// A node that goes on alone gives up connections that its peers call for later: those do not get others instead.
+#[test]
+fn who_calls_too_late_gets_no_connection() {
+    let mut world = World::new(CLEAN, 13);
+    let (left, right) = (world.left(), world.right());
+    let listening = listener(&left, 7, 4);
+    let calling = run(&mut world, async move { connect(&right, LEFT, 7).await.unwrap() });
+    world.idle(MOMENT_NS);
+    let accepted = listening.accept().unwrap();
+    let [listening, accepted, calling] = [listening, accepted, calling].map(|socket| socket.record().unwrap());
+    world.restart();
+    let (left, right) = (world.left(), world.right());
+    let listening = TcpSocket::again(&left, &listening).unwrap();
+    let accepted = TcpSocket::again(&left, &accepted).unwrap();
+    let calling = TcpSocket::again(&right, &calling).unwrap();
+    left.settle_again(world.now_ns);
+    assert_eq!(left.end_making_again(world.now_ns), 1);
+    assert_eq!(accepted.take_error(), Some(SocketError::Reset));
+    // Its program has let go of it.
+    drop(accepted);
+    world.idle(SECOND_NS);
+    right.call_again();
+    world.idle(SECOND_NS);
+    assert_eq!(calling.take_error(), Some(SocketError::Reset));
+    right.settle_again(world.now_ns);
+    assert_eq!(right.end_making_again(world.now_ns), 0);
+    assert_eq!(listening.accept().err(), Some(SocketError::WouldBlock));
+    let name = calling.local();
+    drop(calling);
+    world.idle(100 * SECOND_NS);
+    let same = socket(&right);
+    same.bind(RIGHT, name.1, true).unwrap();
+    let _ = same.connect(LEFT, 7);
+    world.idle(SECOND_NS);
+    assert_eq!(listening.accept().unwrap().peer(), Some(name));
 }
 
 /// What a program asked of its sockets holds for them elsewhere.
@@ -306,9 +366,7 @@ proptest! {
         let made: Vec<_> = records.filter_map(|record| TcpSocket::again(&stack, &record).ok()).collect();
         let record = postcard::from_bytes::<UdpRecord>(&damage(&udp)).ok();
         let datagrams = record.and_then(|record| UdpSocket::again(&stack, &record).ok());
-        stack.connect_again();
-        world.idle(SECOND_NS);
-        stack.end_making_again();
+        connect_all(&mut world);
         for socket in &made {
             let _: (Readiness, (Ipv4Addr, u16)) = (socket.readiness(), socket.local());
             let _ = (socket.send(b"more"), socket.receive(&mut [0; 99], false), socket.accept().is_ok());

@@ -88,13 +88,28 @@ pub(crate) fn take_to(place: Place, world: &mut World, sockets: [Sockets; 2]) ->
     });
     // Others may take their time.
     world.idle(MOMENT_NS);
-    stacks(world).iter().for_each(Stack::connect_again);
+    let late = connect_all(world);
+    (made, late)
+}
+
+/// Has the connections made that are to be there again, one side after the other. Gives how many could not be.
+pub(crate) fn connect_all(world: &mut World) -> usize {
+    stacks(world).iter().for_each(Stack::call_again);
+    wait(world, |stack| !stack.is_calling_again());
+    for stack in stacks(world) {
+        stack.settle_again(world.now_ns);
+        world.idle(MOMENT_NS);
+    }
+    wait(world, Stack::is_settled_again);
+    stacks(world).iter().map(|stack| stack.end_making_again(world.now_ns)).sum()
+}
+
+/// Waits until something is so on both sides, or it takes too long.
+fn wait(world: &mut World, is_so: impl Fn(&Stack<End>) -> bool) {
     for _ in 0..3000 {
-        if stacks(world).iter().all(Stack::is_connected_again) {
+        if stacks(world).iter().all(&is_so) {
             break;
         }
         world.idle(MOMENT_NS);
     }
-    let late = stacks(world).iter().map(Stack::end_making_again).sum();
-    (made, late)
 }

@@ -105,7 +105,8 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-const STEPS: &[Step] = &[Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Go, Step::GiveUp];
+const STEPS: &[Step] =
+    &[Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Settle, Step::Go, Step::GiveUp];
 
 fn object() -> impl Strategy<Value = OpenObject> {
     (any::<(u32, bool, u64, u32, u64)>(), what()).prop_map(|((descriptor, close_on_exec, id, flags, offset), what)| {
