@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::task::Waker;
 
+use serde::{Deserialize, Serialize};
 use spin::Mutex;
 
 /// What can be done with a socket without waiting, as poll(2) says of Linux's sockets.
@@ -74,13 +75,22 @@ struct Watched {
     watcher: Option<Waker>,
     /// How often there was something to tell, whether anybody watched or not.
     changes: u64,
+    /// What could be done with it before it was made again, and cannot yet: that is nothing to tell.
+    known: u16,
+}
+
+/// What was told of a socket that becomes data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CellRecord {
+    level: u16,
+    changes: u64,
 }
 
 impl Cell {
     pub(crate) fn new(readiness: Readiness) -> Self {
         Self {
             level: Arc::new(AtomicU16::new(readiness.bits())),
-            watched: Mutex::new(Watched { watcher: None, changes: 0 }),
+            watched: Mutex::new(Watched { watcher: None, changes: 0, known: 0 }),
         }
     }
 
@@ -99,17 +109,35 @@ impl Cell {
         let bits = readiness.bits();
         let old = self.level.swap(bits, Ordering::AcqRel);
         if news || bits & !old != 0 {
-            self.wake();
+            self.tell(bits & !old, news);
         }
     }
 
-    /// Wakes the watcher.
-    fn wake(&self) {
+    /// Wakes the watcher, if what is `more` than before was not known already.
+    fn tell(&self, more: u16, news: bool) {
         let mut watched = self.watched.lock();
+        let is_known = !news && more & !watched.known == 0;
+        watched.known &= !more;
+        if is_known {
+            return;
+        }
         watched.changes += 1;
         if let Some(watcher) = &watched.watcher {
             watcher.wake_by_ref();
         }
+    }
+
+    pub(crate) fn record(&self) -> CellRecord {
+        let watched = self.watched.lock();
+        CellRecord { level: self.level.load(Ordering::Acquire), changes: watched.changes }
+    }
+
+    /// Has it be that of a socket that was made again, as far as it is: nobody is told a second time.
+    pub(crate) fn again(&self, record: CellRecord) {
+        let mut watched = self.watched.lock();
+        let CellRecord { level, changes } = record;
+        watched.changes = changes;
+        watched.known = Readiness::of(level).bits() & !self.level.load(Ordering::Acquire);
     }
 
     /// How often a watcher was, or would have been, woken. Whoever looks here meanwhile waits until it is.

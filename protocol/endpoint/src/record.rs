@@ -30,6 +30,7 @@ use core::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::SocketError;
+use crate::cell::CellRecord;
 
 /// Address and port.
 type Name = (Ipv4Addr, u16);
@@ -42,6 +43,7 @@ pub struct TcpRecord {
     pub(crate) bound: Option<Ipv4Addr>,
     pub(crate) abort_on_close: bool,
     pub(crate) keep_alive_ns: Option<u64>,
+    pub(crate) told: CellRecord,
     pub(crate) phase: PhaseRecord,
 }
 
@@ -148,6 +150,7 @@ pub struct UdpRecord {
     pub(crate) broadcasts: bool,
     pub(crate) read_shut: bool,
     pub(crate) write_shut: bool,
+    pub(crate) told: CellRecord,
     /// Received and not yet taken, with those who sent them.
     pub(crate) received: Vec<(Name, Vec<u8>)>,
 }

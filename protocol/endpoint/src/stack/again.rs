@@ -204,7 +204,7 @@ impl Net {
                 let _ = socket.listen(local);
             }
             if let Owner::User(user) = owner {
-                user.is_made_again = stage == Stage::Open;
+                (user.is_made_again, user.is_to_call) = (stage == Stage::Open, stage != Stage::Over && !waits);
                 user.update(socket, false);
             }
         }
@@ -216,6 +216,12 @@ impl Net {
             let Some(route) = self.table.get(key).and_then(|entry| entry.name) else { continue };
             // Who cannot be called never answers.
             let _ = self.start(key, route.peer(), route.local_port());
+            if let Some(entry) = self.table.get_mut(key)
+                && let (socket, Owner::User(user)) = entry.split()
+            {
+                user.is_to_call = false;
+                user.update(socket, false);
+            }
         }
     }
 
@@ -231,7 +237,7 @@ impl Net {
         socket.abort();
         match owner {
             Owner::User(user) => {
-                (user.is_made_again, user.error) = (false, Some(SocketError::Reset));
+                (user.is_made_again, user.is_to_call, user.error) = (false, false, Some(SocketError::Reset));
                 user.update(socket, true);
                 self.table.forget_route(key);
             }

@@ -37,6 +37,8 @@ pub(crate) struct User {
     pub(crate) peer_ended: bool,
     /// It is being made again ([`super::again`]).
     pub(crate) is_made_again: bool,
+    /// It was made again, and its peer was not called yet.
+    pub(crate) is_to_call: bool,
 }
 
 /// Whether the peer has said that it sends nothing more.
@@ -56,6 +58,7 @@ impl User {
             was_connected,
             peer_ended,
             is_made_again: false,
+            is_to_call: false,
         }
     }
 
@@ -71,7 +74,7 @@ impl User {
 
     fn readiness(&self, socket: &tcp::Socket<'_>) -> Readiness {
         let state = socket.state();
-        if matches!(state, TcpState::Listen | TcpState::SynSent | TcpState::SynReceived) {
+        if self.is_to_call || matches!(state, TcpState::Listen | TcpState::SynSent | TcpState::SynReceived) {
             return Readiness::NONE;
         }
         let closed = state == TcpState::Closed;

@@ -35,7 +35,8 @@ impl<D: Device> TcpSocket<D> {
         let Options { abort_on_close, keep_alive_ns } = inner.options;
         let (phase, of_connection) = self.stack.with_net(|net| net.record_phase(&inner.phase))?;
         let own = inner.claim.as_ref().and_then(|claim| self.stack.with_net(|net| net.ports.record(claim)));
-        Ok(TcpRecord { port: own.or(of_connection), bound: inner.bound, abort_on_close, keep_alive_ns, phase })
+        let (port, told) = (own.or(of_connection), self.cell.record());
+        Ok(TcpRecord { port, bound: inner.bound, abort_on_close, keep_alive_ns, told, phase })
     }
 
     /// Lets go of it without a word to the peer, whose end is let go of as well: both are to be made again.
@@ -71,6 +72,7 @@ impl<D: Device> TcpSocket<D> {
                     return Err(error);
                 }
             }
+            cell.again(record.told);
             Ok(made)
         })?;
         Ok(Self { stack: stack.clone(), cell, inner: Mutex::new(inner) })

@@ -23,7 +23,8 @@ impl<D: Device> UdpSocket<D> {
             let port = socket.claim.as_ref().and_then(|claim| net.datagram_ports.record(claim));
             let received = socket.received().map(|datagram| (datagram.peer, datagram.bytes.clone())).collect();
             let &mut Socket { peer, error, broadcasts, read_shut, write_shut, .. } = socket;
-            Ok(UdpRecord { port, peer, error, broadcasts, read_shut, write_shut, received })
+            let told = self.cell.record();
+            Ok(UdpRecord { port, peer, error, broadcasts, read_shut, write_shut, told, received })
         })
     }
 
@@ -41,6 +42,7 @@ impl<D: Device> UdpSocket<D> {
         // From here on it is closed when this fails.
         let made = Self { stack: stack.clone(), cell, number };
         stack.with_net(|net| net.fill_again(number, record))?;
+        made.cell.again(record.told);
         Ok(made)
     }
 }

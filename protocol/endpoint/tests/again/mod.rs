@@ -198,8 +198,9 @@ impl Model {
         let levels = |sockets: &[Sockets; 2]| -> Vec<_> {
             let taken = places.iter().filter(|(number, ..)| !has_gone(*number));
             let of = |side: usize, place: usize| &sockets[side].tcp[place];
-            let looked = taken.map(|(_, _, side, place)| (of(*side, *place).local(), of(*side, *place).readiness()));
-            looked.chain([0, 1].map(|side| (of(side, 0).local(), of(side, 0).readiness()))).collect()
+            let look = |socket: &Socket| (socket.local(), socket.readiness(), socket.changes());
+            let looked = taken.map(|(_, _, side, place)| look(of(*side, *place)));
+            looked.chain([0, 1].map(|side| look(of(side, 0)))).collect()
         };
         quieten(&mut self.world);
         let before = levels(&sockets);
