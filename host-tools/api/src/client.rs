@@ -19,7 +19,7 @@ use tokio_util::io::StreamReader;
 
 use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
-use crate::cut::CutView;
+use crate::cut::{CutOrder, CutView};
 use crate::error::{ApiError, Refusal};
 use crate::holder;
 use crate::inspect::ObjectsView;
@@ -244,8 +244,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ApiError`].
-    pub async fn cut(&self, job: u64) -> Result<CutView, ApiError> {
-        self.post(&format!("/v1/jobs/{job}/cut"), &()).await
+    pub async fn cut(&self, job: u64, order: CutOrder) -> Result<CutView, ApiError> {
+        self.post(&format!("/v1/jobs/{job}/cut"), &order).await
     }
 
     /// The newest RAS events, the newest last.

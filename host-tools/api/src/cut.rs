@@ -1,6 +1,15 @@
 //! A cut through a job: all of its ranks stand, become data, and are made again, on all of its nodes at once.
 
+pub use coppice_protocol::inspect::cut::Step;
 use serde::{Deserialize, Serialize};
+
+/// An order to cut a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutOrder {
+    /// The last step to lead through: the nodes then wait for the next one in vain, as if whoever leads were gone.
+    #[serde(default)]
+    pub last: Option<Step>,
+}
 
 /// What a cut took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

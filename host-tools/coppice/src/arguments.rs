@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use coppice_api::cut::Step;
 use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT, PSET_NODES_MAX};
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
@@ -285,6 +286,16 @@ pub(crate) struct Cut {
     /// The job's number
     #[arg(value_name = "JOB")]
     pub(crate) job: u64,
+
+    /// Lead no further than through this step; the nodes go on by themselves when the next one does not come
+    #[arg(long, value_name = "STEP", value_parser = parse_step)]
+    pub(crate) last: Option<Step>,
+}
+
+fn parse_step(text: &str) -> Result<Step, String> {
+    let steps = || Step::IN_ORDER.iter().map(Step::name);
+    let step = Step::IN_ORDER.iter().find(|step| step.name() == text);
+    step.copied().ok_or_else(|| format!("give one of {}", steps().collect::<Vec<_>>().join(", ")))
 }
 
 fn parse_signal(text: &str) -> Result<u8, String> {

@@ -199,7 +199,7 @@ impl Life {
         loop {
             let down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
-                    process.job.cut.ended(&process);
+                    cut::ended(&process);
                     if let Some(each_ns) = took_ns.checked_div(times) {
                         let (rank, job) = (process.identity.rank, process.identity.job);
                         log::info!(
@@ -218,20 +218,17 @@ impl Life {
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
             let again = async {
-                let made =
-                    if down.in_cut { cut::again(process, down).await } else { frozen::again(process, down).await };
-                made.map_err(|error| {
-                    log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
-                    End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"))
-                })
-            };
-            process = match executor::race(switch.killed(), Box::pin(again)).await {
-                Either::First(signal) => return End::signal(signal),
-                Either::Second(Ok((process, recorded))) => {
-                    bytes = recorded;
-                    process
+                match down.in_cut {
+                    true => cut::again(process, down, switch).await,
+                    false => frozen::again(process, down, switch).await,
                 }
-                Either::Second(Err(end)) => return end,
+            };
+            (process, bytes) = match Box::pin(again).await {
+                Ok(again) => again,
+                Err(error) => {
+                    log::error!("rank {rank} of job {job} is gone: it could not be frozen: {error}");
+                    return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));
+                }
             };
             took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
             self.process = Some(Arc::clone(&process));

@@ -30,3 +30,24 @@ pub enum Step {
     /// Let them go on at once: a node could not do a step.
     GiveUp,
 }
+
+impl Step {
+    /// Those of a cut that comes to its end.
+    pub const IN_ORDER: [Self; 7] =
+        [Self::Stop, Self::Quiet, Self::Record, Self::Make, Self::Connect, Self::Settle, Self::Go];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Quiet => "quiet",
+            Self::Record => "record",
+            Self::Make => "make",
+            Self::Connect => "connect",
+            Self::Settle => "settle",
+            Self::Go => "go",
+            Self::GiveUp => "give up",
+        }
+    }
+}

@@ -2,9 +2,10 @@
 //! their connections, the bytes in those, and what is shared between ranks. Nothing may come of it.
 
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use coppice_tests::Cluster;
-use coppice_tests::cluster::finish_child;
+use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
 
 use crate::mpi;
@@ -110,4 +111,55 @@ fn whoever_asked_may_go() {
         let said = finish_child(child, "the job").success().text();
         assert!(said.contains(&format!("rank 1: {bytes} bytes each way")), "{said}");
     }
+}
+
+/// The steps of a cut after which its nodes wait for the next one.
+const STEPS: [&str; 6] = ["stop", "quiet", "record", "make", "connect", "settle"];
+
+/// Starts what has two ranks exchange bytes for a while, on nodes of their own, and cuts that as far as to a step.
+/// Gives the number of the job.
+fn cut_as_far_as(cluster: &Cluster, step: &str, bytes: u64) -> String {
+    let exchange = program("exchange", Toolchain::Musl);
+    let arguments = ["run", "--detach", "--keep-output", "-n", "2", &exchange.to_string_lossy(), &bytes.to_string()];
+    let job = cluster.coppice(&arguments).success().text().trim().to_owned();
+    wait_until("the job runs", Duration::from_secs(60), || {
+        let ran = cluster.coppice(&["cut", &job, "--last", step]);
+        if ran.status == 0 { Ok(()) } else { Err(ran.stderr) }
+    });
+    job
+}
+
+/// Nodes that hear no more of whoever leads go on by themselves, in whatever step that is.
+#[test]
+fn jobs_go_on_when_nobody_leads_any_more() {
+    let cluster = Cluster::up_with(&["--nodes", "12", "--memory", "64M"]);
+    let bytes = 64_u64 << 20;
+    for job in STEPS.map(|step| cut_as_far_as(&cluster, step, bytes)) {
+        let said =
+            cluster.coppice(&["wait", &job]).success().stderr + &cluster.coppice(&["logs", &job]).success().text();
+        for rank in 0..2 {
+            assert!(said.contains(&format!("rank {rank}: {bytes} bytes each way")), "job {job}: {said}");
+        }
+    }
+    let late = cluster.coppice(&["console", "0"]).success().text();
+    assert!(late.contains("the next step of its cut has not come in time"), "{late}");
+}
+
+/// A job that is ended in the middle of a cut, or loses a node there, leaves its nodes as it found them.
+#[test]
+fn jobs_end_in_whatever_step() {
+    let cluster = Cluster::up_with(&["--nodes", "2", "--memory", "64M"]);
+    let exchange = program("exchange", Toolchain::Musl);
+    for (end, status) in [(&["kill", "--signal", "KILL"][..], 137), (&["reboot"][..], 125)] {
+        for step in STEPS {
+            let job = cut_as_far_as(&cluster, step, 1 << 40);
+            let whom = if end[0] == "reboot" { "1" } else { &job };
+            let _ = cluster.coppice(&[end, &[whom]].concat()).success();
+            let ran = cluster.coppice(&["wait", &job]);
+            assert_eq!(ran.status, status, "after {step}: {}", ran.stderr);
+            cluster.wait_until_ready();
+            let _ = cluster.run(&["-n", "2", &exchange.to_string_lossy(), "100000"]).success();
+        }
+    }
+    assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1, "the node was rebooted");
 }

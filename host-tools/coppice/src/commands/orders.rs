@@ -1,6 +1,7 @@
 //! `coppice kill`, `coppice cut` and `coppice reboot`.
 
 use coppice_api::Client;
+use coppice_api::cut::CutOrder;
 use coppice_api::job::KillOrder;
 use coppice_api::signal;
 
@@ -18,7 +19,7 @@ pub(crate) async fn reboot(client: &Client, reboot: &Reboot) -> anyhow::Result<(
 }
 
 pub(crate) async fn cut(client: &Client, cut: &Cut) -> anyhow::Result<()> {
-    let took = client.cut(cut.job).await?;
+    let took = client.cut(cut.job, CutOrder { last: cut.last }).await?;
     let steps: Vec<_> = took.steps.iter().map(|step| format!("{} {} µs", step.name, step.us)).collect();
     print(&format!("job {} was cut on {} nodes: {}\n", cut.job, took.nodes, steps.join(", ")))
 }

@@ -5,8 +5,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Instant;
 
+use axum::Json;
 use axum::extract::State;
-use coppice_api::cut::{CutStep, CutView};
+use axum::extract::rejection::JsonRejection;
+use coppice_api::cut::{CutOrder, CutStep, CutView};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::{Answer, Query, Question};
@@ -15,19 +17,21 @@ use futures_util::future::join_all;
 use super::{Answered, Api, Number, answer, going_down};
 use crate::controller::{Refused, Request};
 
-/// The steps of one that comes to its end.
-const STEPS: [Step; 7] = [Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Settle, Step::Go];
-
 /// How often it is waited for the network.
 const NETWORK_TRIES: u32 = 5;
 
 /// Has all ranks of a job become data and be made again.
-pub(super) async fn cut(State(api): State<Api>, Number(job): Number<u64>) -> Answered<CutView> {
+pub(super) async fn cut(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    order: Result<Json<CutOrder>, JsonRejection>,
+) -> Answered<CutView> {
+    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
     let ranks = api.ask(|answer| Request::NodesOf(job, answer)).await?;
     let by = RandomState::new().hash_one(job.0);
     // Whoever asked for it may go: nodes are not to wait for the next step then.
-    let leading = tokio::spawn(async move { Cut { api, job, by, ranks }.lead().await });
+    let leading = tokio::spawn(async move { Cut { api, job, by, ranks }.lead(order.last).await });
     answer(leading.await.map_err(|_| going_down())?)
 }
 
@@ -39,9 +43,10 @@ struct Cut {
 }
 
 impl Cut {
-    async fn lead(&self) -> Result<CutView, Refused> {
+    /// Leads through it, or as far as through the `last` step.
+    async fn lead(&self, last: Option<Step>) -> Result<CutView, Refused> {
         let mut steps = Vec::new();
-        for step in STEPS {
+        for step in Step::IN_ORDER {
             let begun = Instant::now();
             if let Err(refused) = self.step_in_time(step).await {
                 // What a node could not do is said already.
@@ -49,7 +54,10 @@ impl Cut {
                 return Err(refused);
             }
             let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            steps.push(CutStep { name: format!("{step:?}").to_lowercase(), us });
+            steps.push(CutStep { name: step.name().into(), us });
+            if last == Some(step) {
+                break;
+            }
         }
         Ok(CutView { nodes: self.ranks.len() as u32, steps })
     }

@@ -68,6 +68,10 @@ impl Again for NoSockets {
         true
     }
 
+    fn is_made(&self) -> bool {
+        true
+    }
+
     fn end(&self, _: u64) -> usize {
         0
     }

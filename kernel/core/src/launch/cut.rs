@@ -10,7 +10,8 @@ use coppice_protocol::inspect::cut::{STEP_NS_MAX, Step};
 use coppice_protocol::inspect::held::NotTold;
 
 use super::frozen::{self, TakenDown};
-use crate::executor;
+use super::kill::KillSwitch;
+use crate::executor::{self, Either};
 use crate::files::record::transports;
 use crate::limits::CUT_MOMENT_NS;
 use crate::net::Network;
@@ -24,11 +25,16 @@ const LOOK_NS: u64 = 500_000;
 /// Why a step is not done in which connections are made.
 const NOT_MADE: &str = "connections were not made in time";
 
-/// A rank that was taken down with all of its job: becomes data, and is made again from that.
+/// A rank that was taken down with all of its job: becomes data, and is made again from that. One that is killed
+/// meanwhile is made again at once, to come to its end as others do.
 ///
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
-pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
+pub(super) async fn again(
+    process: Arc<Process>,
+    down: TakenDown,
+    switch: &KillSwitch,
+) -> Result<(Arc<Process>, usize), NotFrozen> {
     let (cut, network) = (Arc::clone(&process.job.cut), Arc::clone(&process.node.network));
     let member = Member::new(&cut);
     let mut apart = frozen::apart(process, down).await?;
@@ -38,23 +44,54 @@ pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc
         .and_then(|records| postcard::to_allocvec(&records).map_err(|error| error.to_string()));
     member.arrive(written.as_ref().map(drop).map_err(Clone::clone));
     let bytes = apart.bytes() + written.as_ref().map_or(0, Vec::len);
-    if member.next(Phase::Forget).await == Way::Back {
-        let process = apart.make()?.start()?;
-        member.done();
-        return Ok((process, bytes));
+    let way = next(&member, Phase::Forget, switch).await;
+    if way == Way::On {
+        let records = written.ok().and_then(|written| postcard::from_bytes::<Vec<_>>(&written).ok());
+        let records = records.ok_or(NotFrozen::Damaged)?;
+        transports::forget(&mut apart.around.outside);
+        member.arrive(Ok(()));
+        next(&member, Phase::Make, switch).await;
+        transports::make(&mut apart.around.outside, &records, &*network).map_err(|_| NotFrozen::Damaged)?;
     }
-    let records = written.ok().and_then(|written| postcard::from_bytes::<Vec<_>>(&written).ok());
-    let records = records.ok_or(NotFrozen::Damaged)?;
-    transports::forget(&mut apart.around.outside);
-    member.arrive(Ok(()));
-    member.next(Phase::Make).await;
-    transports::make(&mut apart.around.outside, &records, &*network).map_err(|_| NotFrozen::Damaged)?;
     let made = apart.make()?;
-    member.arrive(Ok(()));
-    member.next(Phase::Go).await;
-    let process = made.start()?;
-    member.done();
+    if way == Way::On {
+        member.arrive(Ok(()));
+        next(&member, Phase::Go, switch).await;
+    }
+    let process = made.start(switch)?;
+    match switch.signal() {
+        None => member.done(),
+        Some(_) => {
+            drop(member);
+            end_deserted(&cut, &*network);
+        }
+    }
     Ok((process, bytes))
+}
+
+/// A rank has come to its end, which may have been a member without knowing.
+pub(super) fn ended(process: &Arc<Process>) {
+    process.job.cut.ended(process);
+    end_deserted(&process.job.cut, &*process.node.network);
+}
+
+/// Ends a cut when all of its ranks were killed: whoever leads does not find the job any more.
+fn end_deserted(cut: &Cut, network: &dyn Network) {
+    if let Some(is_being_made) = cut.is_deserted() {
+        if is_being_made {
+            // Reset, as they have no ends any more.
+            let _ = network.again().end(executor::now_ns());
+        }
+        cut.end();
+    }
+}
+
+/// Waits for the next phase, or until the rank is killed.
+async fn next(member: &Member<'_>, phase: Phase, switch: &KillSwitch) -> Way {
+    match executor::race(switch.killed(), member.next(phase)).await {
+        Either::First(_) => Way::Back,
+        Either::Second(way) => way,
+    }
 }
 
 /// Does a step.
@@ -209,9 +246,9 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
                 let _ = arrived(job, deadline_ns).await;
             }
             network.again().call();
-            let _ = until(deadline_ns, || !network.again().is_calling()).await;
+            // Other nodes give up about now, and call.
+            let _ = until(deadline_ns, || network.again().is_made()).await;
             network.again().settle(executor::now_ns());
-            let _ = until(deadline_ns, || network.again().is_settled()).await;
             if let Err(error) = go(job, &*network, deadline_ns).await {
                 log::warn!("job {}: {error}", job.id);
             }

@@ -10,13 +10,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_hal as hal;
 
+use super::kill::KillSwitch;
 use crate::executor;
 use crate::limits::HOLD_NS_MAX;
 use crate::process::cut::Member;
 use crate::process::hold::Held;
 use crate::process::record::{self, NotFrozen, Surroundings};
 use crate::process::threads::record::MadeThread;
-use crate::process::{JobOnNode, Process, ThreadState};
+use crate::process::{End, JobOnNode, Process, ThreadState};
 use crate::quota::Charge;
 use crate::random;
 use crate::thread;
@@ -115,10 +116,14 @@ async fn alone(mut process: Arc<Process>) -> Result<Process, NotFrozen> {
 ///
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
-pub(super) async fn again(process: Arc<Process>, down: TakenDown) -> Result<(Arc<Process>, usize), NotFrozen> {
+pub(super) async fn again(
+    process: Arc<Process>,
+    down: TakenDown,
+    switch: &KillSwitch,
+) -> Result<(Arc<Process>, usize), NotFrozen> {
     let apart = apart(process, down).await?;
     let bytes = apart.bytes.len();
-    Ok((apart.make()?.start()?, bytes))
+    Ok((apart.make()?.start(switch)?, bytes))
 }
 
 /// A process that is data, and what stays on the node of it.
@@ -169,12 +174,15 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Has its threads go on.
+    /// Has its threads go on, or end where they are if it was killed meanwhile.
     ///
     /// # Errors
     /// [`NotFrozen`]: then it is gone.
-    pub(super) fn start(self) -> Result<Arc<Process>, NotFrozen> {
+    pub(super) fn start(self, switch: &KillSwitch) -> Result<Arc<Process>, NotFrozen> {
         let Self { process, threads, charge } = self;
+        if let Some(signal) = switch.signal() {
+            process.end(End::signal(signal));
+        }
         for thread in threads {
             thread::start_at(Arc::clone(&process), thread.state, thread.user, thread.position)?;
         }

@@ -41,14 +41,13 @@ impl KillSwitch {
         Some(self.0.stop.swap(0, Ordering::AcqRel)).filter(|signal| *signal != 0)
     }
 
+    /// The signal, if somebody wants the process to end.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        Some(self.0.signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
+    }
+
     /// Waits until somebody wants the process to end; the signal.
     pub(crate) async fn killed(&self) -> u8 {
-        self.0
-            .changed
-            .wait_until(|| match self.0.signal.load(Ordering::Acquire) {
-                0 => None,
-                signal => Some(signal),
-            })
-            .await
+        self.0.changed.wait_until(|| self.signal()).await
     }
 }

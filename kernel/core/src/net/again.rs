@@ -58,6 +58,9 @@ pub trait Again {
     /// See [`Stack::is_settled_again`].
     fn is_settled(&self) -> bool;
 
+    /// See [`Stack::is_made_again`].
+    fn is_made(&self) -> bool;
+
     /// See [`Stack::end_making_again`].
     fn end(&self, now_ns: u64) -> usize;
 }
@@ -111,6 +114,11 @@ impl<D: Device + Send + 'static> Again for Stack<D> {
     fn is_settled(&self) -> bool {
         let _passing = passing(LockLevel::Network);
         self.is_settled_again()
+    }
+
+    fn is_made(&self) -> bool {
+        let _passing = passing(LockLevel::Network);
+        self.is_made_again()
     }
 
     fn end(&self, now_ns: u64) -> usize {

@@ -201,6 +201,12 @@ impl Cut {
         }
     }
 
+    /// Whether there is one that has no members any more, and whether what was let go of is to be made again in it.
+    pub(crate) fn is_deserted(&self) -> Option<bool> {
+        let state = self.state.lock();
+        (state.phase != Phase::None && state.members == 0).then_some(state.phase >= Phase::Forget)
+    }
+
     /// It is over: nobody is a member any more.
     pub(crate) fn end(&self) {
         let ended = core::mem::take(&mut *self.state.lock());

@@ -93,11 +93,20 @@ impl<D: Device> Stack<D> {
         self.with_net(|net| !net.table.iter_mut().any(|(_, entry)| is_made_in(entry, TcpState::SynReceived)))
     }
 
+    /// Whether all are made.
+    #[must_use]
+    pub fn is_made_again(&self) -> bool {
+        self.with_net(|net| !net.table.iter_mut().any(|(_, entry)| is_being_made_again(entry)))
+    }
+
     /// Resets those that are not made by now, and has all be as it was. To be called when all nodes are settled, or
     /// that has taken too long. Gives how many were reset. `now_ns` as for [`Self::poll`].
     pub fn end_making_again(&self, now_ns: u64) -> usize {
         let late = self.with_net(|net| {
-            net.give_up_those(stack_time(now_ns), is_being_made_again);
+            let now = stack_time(now_ns);
+            // Nobody has asked for these calls: it has not come so far.
+            net.again.take_calls().into_iter().for_each(|key| net.give_up(key, now));
+            net.give_up_those(now, is_being_made_again);
             let (late, calls) = net.again.end();
             net.call(calls);
             late
