@@ -4,9 +4,9 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::{Cluster, host};
 
 use crate::mpi;
 
@@ -58,10 +58,31 @@ fn until_cut(cluster: &Cluster, arguments: &[&str], check: impl Fn(&str)) {
     panic!("{arguments:?} was cut {cuts} times in {RUNS_MAX} runs");
 }
 
-/// Connections between nodes, over links that lose frames, too; many at once; and one program's own.
+/// Guests of one rank, whose every line is as on the host.
+#[test]
+fn programs_do_not_notice() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--cores", "2"]);
+    for (name, toolchain) in [
+        ("files", Toolchain::Glibc),
+        ("signals", Toolchain::Glibc),
+        ("pipes_and_locks", Toolchain::Glibc),
+        ("sockets", Toolchain::Glibc),
+        ("threads_sync", Toolchain::Musl),
+    ] {
+        let path = program(name, toolchain);
+        let native = host::run::<&str>(cluster.root(), &path, &[]);
+        until_cut(&cluster, &[&path.to_string_lossy()], |said| assert_eq!(said, native.text(), "{name}"));
+    }
+    let torture = program("signals_torture", Toolchain::Glibc);
+    until_cut(&cluster, &[&torture.to_string_lossy(), "12", "100"], |said| {
+        assert_eq!(said, "sent 1200, taken 1200, wrong 0, standard ones 1\n");
+    });
+}
+
+/// Connections between nodes, over links that lose frames, too, and many at once.
 #[test]
 fn sockets_are_there_again() {
-    for loss in [&[][..], &["--loss", "1%"][..]] {
+    for loss in [&["--loss", "1%"][..], &[]] {
         let cluster = Cluster::up_with(&[&["--nodes", "2"], loss].concat());
         let exchange = program("exchange", Toolchain::Musl);
         let bytes = (8_u64 << 20).to_string();
@@ -71,10 +92,17 @@ fn sockets_are_there_again() {
                 assert!(said.contains(&line), "{said}");
             }
         });
+        if loss.is_empty() {
+            // They come in the order they are made in only where no frame is lost.
+            let many = program("many_sockets", Toolchain::Glibc);
+            until_cut(&cluster, &["-n", "2", &many.to_string_lossy(), "200"], |said| {
+                assert_eq!(said, "epoll: 200 sockets\npoll: 200 sockets\n");
+            });
+        }
     }
 }
 
-/// MPI between ranks of one node and of two.
+/// MPI between ranks of one node and of two, with threads, and with memory that ranks share.
 #[test]
 fn mpi_programs_do_not_notice() {
     let cluster = Cluster::up_with(&["--nodes", "2", "--memory", "128M"]);
@@ -82,6 +110,7 @@ fn mpi_programs_do_not_notice() {
     for (name, arguments, line) in [
         ("ring", &["2000"][..], "rank 3 of 4 on node1: 2000 rounds\n"),
         ("allreduce", &[], "allreduce: 4 ranks agree\n"),
+        ("onesided", &[], "onesided: 4 ranks agree\n"),
         ("halo", &["64", "200", "/heat.ppm"], "as computed serially\n"),
     ] {
         let path = mpi::guest(name);
@@ -89,6 +118,10 @@ fn mpi_programs_do_not_notice() {
             assert!(said.contains(line), "{said}");
         });
     }
+    let hybrid = program("hybrid", Toolchain::MpiOpenMp);
+    until_cut(&cluster, &[&options[..], &[&*hybrid.to_string_lossy(), "multiple", "3"]].concat(), |said| {
+        assert_eq!(said, "multiple: 4 ranks of 3 threads on 1 cores agree\n");
+    });
 }
 
 /// Whoever asks for a cut may be gone before it is done: it comes to its end all the same.
