@@ -32,6 +32,7 @@ fn cut_until_over(cluster: &Cluster, job: &str, child: &mut Child) -> usize {
             "not all ranks",
             "has ended",
             "come to its end",
+            "at its end",
             "does not run",
             "waits for nodes",
             "waits for the I/O",

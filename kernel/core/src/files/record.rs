@@ -159,6 +159,15 @@ impl Catalogue {
         self.files.iter().map(held).sum()
     }
 
+    /// How many bytes the records of what carries sockets' bytes take at most, as values or as bytes.
+    pub(crate) fn transport_bytes(&self) -> usize {
+        let of = |file: &Arc<OpenFile>| match &file.object {
+            Object::Socket(socket) => socket.transport_bytes(),
+            _ => 0,
+        };
+        self.files.iter().map(of).sum()
+    }
+
     /// Writes them down; all that are open are to have numbers. `of_node` says what the process's clock shows when the
     /// node's shows that, ns.
     pub(crate) fn record(

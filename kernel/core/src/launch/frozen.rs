@@ -85,7 +85,7 @@ pub(super) async fn cut(process: &Arc<Process>) -> TakenDown {
     loop {
         let held = cut.wanted(process).await;
         process.after_change().await;
-        match process.node.quota.charge(record::room(process)) {
+        match process.node.quota.charge(record::room(process) + record::transports_room(process)) {
             Ok(charge) => return take_down(process, held, charge, true).await,
             Err(_) => Member::new(cut).arrive(Err("there is no memory for its record".into())),
         }

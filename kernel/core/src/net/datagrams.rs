@@ -76,6 +76,9 @@ pub trait Udp: Send + Sync {
     /// # Errors
     /// As there.
     fn record(&self) -> Result<UdpRecord, NotQuiet>;
+
+    /// See [`UdpSocket::record_holds`].
+    fn record_holds(&self) -> (usize, usize);
 }
 
 /// Why nothing was sent.
@@ -168,5 +171,10 @@ impl<D: Device + Send + 'static> Udp for UdpSocket<D> {
     fn record(&self) -> Result<UdpRecord, NotQuiet> {
         let _passing = passing(LockLevel::Network);
         Self::record(self)
+    }
+
+    fn record_holds(&self) -> (usize, usize) {
+        let _passing = passing(LockLevel::Network);
+        Self::record_holds(self)
     }
 }

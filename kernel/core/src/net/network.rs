@@ -122,6 +122,9 @@ pub trait Tcp: Send + Sync {
     /// As there.
     fn record(&self) -> Result<TcpRecord, NotQuiet>;
 
+    /// See [`TcpSocket::record_holds`].
+    fn record_holds(&self) -> (usize, usize);
+
     /// See [`TcpSocket::forget`].
     fn forget(self: Box<Self>);
 
@@ -250,6 +253,11 @@ impl<D: Device + Send + 'static> Tcp for TcpSocket<D> {
     fn record(&self) -> Result<TcpRecord, NotQuiet> {
         let _passing = passing(LockLevel::Network);
         Self::record(self)
+    }
+
+    fn record_holds(&self) -> (usize, usize) {
+        let _passing = passing(LockLevel::Network);
+        Self::record_holds(self)
     }
 
     fn forget(self: Box<Self>) {

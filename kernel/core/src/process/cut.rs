@@ -5,6 +5,9 @@
 //! before any does the next. This is how far it is on one node. Each rank here goes through its phases as a member
 //! ([`Member`]); a step is done when all of them have arrived.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -116,6 +116,14 @@ pub(crate) fn room(process: &Process) -> usize {
     4 * (catalogue.bytes() + (things + 16) * EACH_BYTES + areas * 64)
 }
 
+/// How many bytes the records of what carries its sockets' bytes take at most, while they are written and read.
+pub(crate) fn transports_room(process: &Process) -> usize {
+    let mut catalogue = Catalogue::default();
+    catalogue.add(&process.files.lock());
+    // As in `room`.
+    4 * catalogue.transport_bytes()
+}
+
 /// Has nothing begin to use a process whose threads are no more: its timers pause, and its job does not know it.
 pub(crate) fn withdraw(process: &Arc<Process>) {
     process.timers.pause();

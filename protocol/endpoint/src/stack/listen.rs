@@ -30,6 +30,24 @@ pub(crate) enum Arrival {
     Local(End),
 }
 
+impl Arrival {
+    /// One from another node.
+    pub(crate) fn key(&self) -> Option<Key> {
+        match self {
+            Self::Remote(key) => Some(*key),
+            Self::Local(_) => None,
+        }
+    }
+
+    /// One from this node.
+    pub(crate) fn end(&self) -> Option<&End> {
+        match self {
+            Self::Remote(_) => None,
+            Self::Local(end) => Some(end),
+        }
+    }
+}
+
 /// A listening port.
 pub(crate) struct Listener {
     /// Buffers of its connections; `None`: as [`crate::accounts`] has them for programs.

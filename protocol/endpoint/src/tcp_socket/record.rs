@@ -22,7 +22,7 @@ use crate::stack::listen::{Arrival, Listener, Place};
 use crate::stack::net::Net;
 use crate::stack::owner::{Owner, User};
 use crate::stack::stack_duration;
-use crate::stack::table::Route;
+use crate::stack::table::{Key, Route};
 
 impl<D: Device> TcpSocket<D> {
     /// Writes it down, and leaves it as it is. The record takes as much as was received, and not more than that for
@@ -37,6 +37,17 @@ impl<D: Device> TcpSocket<D> {
         let own = inner.claim.as_ref().and_then(|claim| self.stack.with_net(|net| net.ports.record(claim)));
         let (port, told) = (own.or(of_connection), self.cell.record());
         Ok(TcpRecord { port, bound: inner.bound, abort_on_close, keep_alive_ns, told, phase })
+    }
+
+    /// How many bytes are in its record that were received, and how many connections are there.
+    pub fn record_holds(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        match &inner.phase {
+            Phase::Fresh => (0, 1),
+            Phase::Local { end, .. } => (end.received() + end.unsent(), 1),
+            &Phase::Remote { key, .. } => (self.stack.with_net(|net| net.received_of(key)), 1),
+            &Phase::Listening(place) => self.stack.with_net(|net| net.held_by_listener(place)),
+        }
     }
 
     /// Lets go of it without a word to the peer, whose end is let go of as well: both are to be made again.
@@ -93,11 +104,32 @@ impl Net {
         })
     }
 
+    /// Received by a connection, and not yet taken, bytes.
+    fn received_of(&mut self, key: Key) -> usize {
+        let Some(entry) = self.table.get_mut(key) else { return 0 };
+        let (socket, owner) = entry.split();
+        match owner {
+            Owner::User(user) => user.received(socket),
+            Owner::Listener { aside, .. } => aside.len() + socket.recv_queue(),
+            Owner::Stream | Owner::Nobody { .. } => 0,
+        }
+    }
+
+    /// As [`TcpSocket::record_holds`].
+    fn held_by_listener(&mut self, place: Place) -> (usize, usize) {
+        let Some(listener) = self.listeners.get_mut(place) else { return (0, 1) };
+        let ends = listener.waiting.iter().chain(listener.ready.iter().filter_map(Arrival::end));
+        let of_ends: usize = ends.map(|end| end.received() + end.unsent()).sum();
+        let count = 1 + listener.waiting.len() + listener.ready.len();
+        let keys: Vec<Key> = listener.ready.iter().filter_map(Arrival::key).collect();
+        (of_ends + keys.into_iter().map(|key| self.received_of(key)).sum::<usize>(), count)
+    }
+
     fn record_listener(&mut self, place: Place) -> Result<PhaseRecord, NotQuiet> {
         let listener = self.listeners.get_mut(place).filter(|listener| listener.making.is_empty()).ok_or(NotQuiet)?;
         let backlog = listener.backlog as u32;
         let waiting = listener.waiting.iter().map(End::record).collect();
-        // Their places, as the listener is wanted no more while each is looked at.
+        // Their keys, as the listener is wanted no more while each is looked at.
         let ready: Vec<Result<EndRecord, _>> = listener
             .ready
             .iter()

@@ -28,6 +28,14 @@ impl<D: Device> UdpSocket<D> {
         })
     }
 
+    /// How many bytes are in its record that were received, and how many datagrams.
+    pub fn record_holds(&self) -> (usize, usize) {
+        self.stack.with_net(|net| {
+            let Some(socket) = net.datagrams.get_mut(self.number) else { return (0, 1) };
+            (socket.received().map(|datagram| datagram.bytes.len()).sum(), 1 + socket.received().count())
+        })
+    }
+
     /// Makes it again.
     ///
     /// # Errors

@@ -25,6 +25,11 @@ impl Socket {
         SocketRecord { serial: self.serial, options: self.options() }
     }
 
+    /// See [`Transport::record_bytes`].
+    pub(in crate::files) fn transport_bytes(&self) -> usize {
+        self.transport.record_bytes()
+    }
+
     /// What carries its bytes.
     pub(in crate::files) fn into_transport(self) -> Transport {
         self.transport
@@ -61,6 +66,17 @@ impl Transport {
             Self::Tcp(tcp) => TransportRecord::Tcp(tcp.record()?),
             Self::Udp(udp) => TransportRecord::Udp(udp.record()?),
         })
+    }
+
+    /// How many bytes its record takes at most, as a value or as bytes.
+    pub(in crate::files) fn record_bytes(&self) -> usize {
+        /// A connection that waits to be accepted, or a datagram.
+        const EACH_BYTES: usize = size_of::<TcpRecord>();
+        let (bytes, count) = match self {
+            Self::Tcp(tcp) => tcp.record_holds(),
+            Self::Udp(udp) => udp.record_holds(),
+        };
+        bytes + count * EACH_BYTES
     }
 
     /// Lets go of it without a word to its peer.
