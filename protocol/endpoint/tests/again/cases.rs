@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use coppice_endpoint::record::{NotMade, NotQuiet, TcpRecord, UdpRecord};
 use coppice_endpoint::testing::{CLEAN, End, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, JOB_THIRD, World};
-use coppice_endpoint::{Readiness, SocketError, Stack, TcpSocket, UdpSocket, UserConfig};
+use coppice_endpoint::{Readiness, SocketError, TcpSocket, UdpSocket, UserConfig};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
 use super::elsewhere::{MOMENT_NS, Place, Sockets, connect_all, stacks, stored, take_to};

@@ -1,3 +1,5 @@
+//! A leader and a rank at all points of a cut.
+
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
