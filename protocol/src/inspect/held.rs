@@ -83,6 +83,10 @@ pub struct HeldThread {
     pub registers: [u64; REGISTERS],
     /// It waits in a call, whose number is in `rax`.
     pub in_call: bool,
+    /// The signals that it blocks, as in a `sigset_t`.
+    pub blocked: u64,
+    /// The signals that were sent to it, not to its process, and that it has not taken.
+    pub pending: u64,
     /// Its vector registers in the processor's standard format (XSAVE).
     pub vector: ByteString,
 }

@@ -75,7 +75,8 @@ fn questions() -> [Question; 10] {
 fn held() -> [(&'static str, Answer); 10] {
     let process = HeldProcess { pid: 1004, parent: 1, threads: 2, components: 7, ..HeldProcess::default() };
     let registers = core::array::from_fn(|number| number as u64);
-    let thread = HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, vector: "xy".into() };
+    let thread =
+        HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, blocked: 6, pending: 7, vector: "xy".into() };
     let shows = Shows::File { path: "/a".into(), offset: 4096 };
     let area = MappedArea { start: 0x1000, end: 0x2000, read: true, write: false, execute: true, shows };
     [

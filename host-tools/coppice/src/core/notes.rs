@@ -67,10 +67,12 @@ fn note(to: &mut Vec<u8>, name: &[u8], kind: u32, content: &[u8]) {
 
 /// `elf_prstatus`.
 fn status(process: &HeldProcess, thread: &HeldThread) -> Vec<u8> {
-    // The signal that ends it, if one does, twice; as on Linux in each thread. None that waits or is blocked is told.
+    // The signal that ends it, if one does, twice; as on Linux in each thread.
     let signal = process.ends.as_ref().map_or(0, |ends| ends.signal);
-    let mut bytes = vec![0; 32];
+    let mut bytes = vec![0; 16];
     (bytes[0], bytes[12]) = (signal, signal);
+    bytes.put(thread.pending.to_le_bytes());
+    bytes.put(thread.blocked.to_le_bytes());
     for id in [thread.tid, process.parent, process.pid, process.pid] {
         bytes.put(id.to_le_bytes());
     }
@@ -173,7 +175,16 @@ mod tests {
 
     fn thread(in_call: bool) -> HeldThread {
         let registers = std::array::from_fn(|number| number as u64 + 100);
-        HeldThread { tid: 7, cpu_ns: 3_000_005_000, registers, in_call, vector: vec![0xff; 832].into() }
+        let (blocked, pending) = (1 << 9, 1 << 16);
+        HeldThread {
+            tid: 7,
+            cpu_ns: 3_000_005_000,
+            registers,
+            in_call,
+            blocked,
+            pending,
+            vector: vec![0xff; 832].into(),
+        }
     }
 
     #[test]
@@ -184,6 +195,8 @@ mod tests {
         assert_eq!((bytes[32], &bytes[36..44]), (7, &[1, 0, 0, 0, 0xe8, 3, 0, 0][..]));
         assert_eq!((bytes[48], bytes[56], bytes[328]), (3, 5, 1));
         assert_eq!((bytes[0], bytes[12]), (0, 0));
+        // What waits, then what is blocked.
+        assert_eq!((bytes[18], bytes[25]), (1, 2));
         let ends = Some(EndedBy { tid: 7, signal: 11, info: vec![9; 128].into() });
         let dying = status(&HeldProcess { ends, ..process }, &thread(true));
         assert_eq!((dying[0], dying[12], &dying[16..]), (11, 11, &bytes[16..]));

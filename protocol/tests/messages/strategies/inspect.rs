@@ -124,8 +124,17 @@ fn held() -> impl Strategy<Value = HeldProcess> {
 }
 
 fn thread() -> impl Strategy<Value = HeldThread> {
-    (any::<(u32, u64, bool)>(), any::<[u64; REGISTERS]>(), bytes())
-        .prop_map(|((tid, cpu_ns, in_call), registers, vector)| HeldThread { tid, cpu_ns, registers, in_call, vector })
+    (any::<(u32, u64, bool, u64, u64)>(), any::<[u64; REGISTERS]>(), bytes()).prop_map(
+        |((tid, cpu_ns, in_call, blocked, pending), registers, vector)| HeldThread {
+            tid,
+            cpu_ns,
+            registers,
+            in_call,
+            blocked,
+            pending,
+            vector,
+        },
+    )
 }
 
 fn area() -> impl Strategy<Value = MappedArea> {

@@ -16,6 +16,7 @@ use coppice_protocol::inspect::{Answer, PATH_BYTES_TOLD, Query, Question};
 use coppice_protocol::text::ByteString;
 
 use super::debug;
+use crate::abi::signal_set::SignalSet;
 use crate::executor;
 use crate::files::{Object, OpenFile};
 use crate::memory::{FileSource, Peeked, Seen};
@@ -128,17 +129,23 @@ fn threads(process: &Process, from: u32) -> Result<Answer, NotTold> {
         if !room.take(told.is_empty(), extended::bytes()) {
             return Ok(Answer::Threads(told, Some(thread.tid)));
         }
-        told.push(thread.with_image(|image| of_thread(thread, image)).ok_or(NotTold::NotHeld)?);
+        let signals = {
+            let signals = process.signals.lock();
+            (signals.blocked(thread.tid), signals.own_pending(thread.tid))
+        };
+        told.push(thread.with_image(|image| of_thread(thread, signals, image)).ok_or(NotTold::NotHeld)?);
     }
     Ok(Answer::Threads(told, None))
 }
 
-fn of_thread(thread: &ThreadState, image: &ThreadImage) -> HeldThread {
+fn of_thread(thread: &ThreadState, (blocked, pending): (SignalSet, SignalSet), image: &ThreadImage) -> HeldThread {
     HeldThread {
         tid: thread.tid,
         cpu_ns: thread.clock.ns(),
         registers: image.registers.words(),
         in_call: image.position != Position::Program,
+        blocked: blocked.0,
+        pending: pending.0,
         vector: image.vector.as_slice().into(),
     }
 }

@@ -12,10 +12,13 @@ use coppice_protocol::inspect::{Answer, Query, Question};
 use coppice_protocol::syscalls as nr;
 
 use super::held;
+use crate::abi::signal::SignalInfo;
+use crate::abi::signal_set::SignalSet;
 use crate::abi::time::timespec;
 use crate::executor::{self, TaskHandle};
 use crate::limits::INSPECT_NS_MAX;
 use crate::process::lease::BREAKPOINT;
+use crate::process::signals::Target;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, idle};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -163,6 +166,23 @@ fn only_thread(bench: &Bench) -> HeldThread {
     }
 }
 
+/// Those that were sent to its process are nobody's yet.
+#[test]
+fn a_thread_is_told_with_its_own_signals() {
+    const USR1: u32 = 10;
+    const USR2: u32 = 12;
+    let (bench, _sleeping) = sleeps();
+    let (process, tid) = (&bench.process, bench.state.tid);
+    let blocked = SignalSet(1 << (USR1 - 1) | 1 << (USR2 - 1));
+    process.call_threads(process.signals.lock().set_blocked(tid, blocked));
+    for (target, signal) in [(Target::Thread(tid), USR1), (Target::Process, USR2)] {
+        assert!(process.send(target, SignalInfo::user(signal, 1, 0)).is_ok_and(|end| end.is_none()));
+    }
+    assert!(ask(&bench, Question::Hold).is_ok());
+    let thread = only_thread(&bench);
+    assert_eq!((thread.blocked, thread.pending), (blocked.0, 1 << (USR1 - 1)));
+}
+
 #[test]
 fn a_held_process_is_changed_as_a_debugger_wants() {
     let (bench, _sleeping) = sleeps();
@@ -183,7 +203,7 @@ fn a_held_process_is_changed_as_a_debugger_wants() {
     assert_eq!((now.registers, now.in_call), ([7; REGISTERS], false));
     let back = SetThread { tid, registers, in_call: true, vector: vector.clone() };
     assert_eq!(ask(&bench, Question::Set(back.clone())), Ok(Answer::Changed));
-    assert_eq!(only_thread(&bench), HeldThread { cpu_ns: now.cpu_ns, tid, registers, in_call: true, vector });
+    assert_eq!(only_thread(&bench), HeldThread { tid, registers, vector, in_call: true, ..now });
     // Its call is not kept for a debugger that has left: the thread is where that had it go.
     let _ = ask(&bench, Question::Set(elsewhere.clone()));
     bench.process.threads.hold.debugger.leave();

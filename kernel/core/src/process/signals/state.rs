@@ -429,8 +429,12 @@ impl Signals {
 
     /// Signals of a thread and of its process that wait.
     pub(crate) fn pending(&self, id: u32) -> SignalSet {
-        let own = self.threads.get(&id).map_or(SignalSet::NONE, |thread| thread.pending.set());
-        own.or(self.shared.set())
+        self.own_pending(id).or(self.shared.set())
+    }
+
+    /// Those of them that are the thread's own.
+    pub(crate) fn own_pending(&self, id: u32) -> SignalSet {
+        self.threads.get(&id).map_or(SignalSet::NONE, |thread| thread.pending.set())
     }
 
     /// Whether the process is stopped.
