@@ -248,22 +248,27 @@ impl Locks {
     /// `EAGAIN`: another one's is in the way. `ENOLCK`: there are too many.
     pub(crate) fn lock_file(&self, file: &OpenFile, exclusive: bool) -> Result<(), Errno> {
         let (locked, owner) = (LockedFile::of(file), LockOwner::file(file));
-        let result = {
+        let (result, has_freed) = {
             let mut state = self.state.lock();
             if state.files.iter().any(|lock| lock.owner == owner && lock.exclusive == exclusive) {
                 return Ok(());
             }
             state.make_room(1)?;
             self.any.store(true, Ordering::Relaxed);
+            let before = state.files.len();
             state.files.retain(|lock| lock.owner != owner);
+            let has_freed = state.files.len() < before;
             if state.files.iter().any(|lock| lock.file == locked && (lock.exclusive || exclusive)) {
-                Err(Errno::EAGAIN)
+                (Err(Errno::EAGAIN), has_freed)
             } else {
                 state.files.push(FileLock { file: locked, owner, exclusive });
-                Ok(())
+                (Ok(()), has_freed)
             }
         };
-        self.watchers.notify();
+        // Whoever waits for it watches, and is not to be called by its own attempts.
+        if has_freed {
+            self.watchers.notify();
+        }
         result
     }
 

@@ -1,11 +1,13 @@
 //! Who makes a system call, and how the call gets at its memory.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
+use crate::files::OpenFile;
 use crate::memory::{CopyError, StringError};
 use crate::process::hold::PendingCall;
 use crate::process::{Awaited, Failure, Immediate, Process, ThreadState, Trouble};
@@ -28,6 +30,23 @@ pub(crate) struct Copied {
 }
 
 impl Caller<'_> {
+    /// The open file that a number stands for, as long as the call goes on: another thread may close it meanwhile.
+    ///
+    /// # Errors
+    /// `EBADF`: none.
+    pub(crate) fn file(&self, number: i32) -> Result<Arc<OpenFile>, Errno> {
+        let kept = self.thread.call_files();
+        if let Some(file) = kept.find(number) {
+            return Ok(file);
+        }
+        let file = self.process.files.lock().get(number)?;
+        // A call that is made at once, or that nobody can disturb, looks once.
+        if self.thread.in_call().is_some() && self.process.threads.were_several() {
+            kept.keep(number, &file);
+        }
+        Ok(file)
+    }
+
     /// Reads a structure without waiting.
     pub(crate) fn get<const N: usize>(&self, address: u64) -> Immediate<[u8; N]> {
         Ok(self.process.space.lock().read_array(address)?)

@@ -108,18 +108,28 @@ impl From<NotMade> for NotFrozen {
 /// How many bytes the record of a process takes at most while it is written, for what it makes the kernel keep.
 pub(crate) fn room(process: &Process) -> usize {
     const EACH_BYTES: usize = 512;
-    let mut catalogue = Catalogue::default();
-    catalogue.add(&process.files.lock());
+    let catalogue = catalogue(process);
     let things = catalogue.len() + process.threads.count() * 8;
     let areas = process.space.lock().mapped().count();
     // Once as values, once as bytes, and once more while those grow.
     4 * (catalogue.bytes() + (things + 16) * EACH_BYTES + areas * 64)
 }
 
-/// How many bytes the records of what carries its sockets' bytes take at most, while they are written and read.
-pub(crate) fn transports_room(process: &Process) -> usize {
+/// What it has open, and what its calls are about.
+fn catalogue(process: &Process) -> Catalogue {
     let mut catalogue = Catalogue::default();
     catalogue.add(&process.files.lock());
+    for thread in process.threads.all() {
+        thread.call_files().each(|file| {
+            catalogue.number(file);
+        });
+    }
+    catalogue
+}
+
+/// How many bytes the records of what carries its sockets' bytes take at most, while they are written and read.
+pub(crate) fn transports_room(process: &Process) -> usize {
+    let catalogue = catalogue(process);
     // As in `room`.
     4 * catalogue.transport_bytes()
 }
@@ -135,12 +145,13 @@ pub(crate) fn withdraw(process: &Arc<Process>) {
 /// # Errors
 /// [`NotFrozen`]: then it is gone.
 pub(crate) fn freeze(process: Process, threads: &[Arc<ThreadState>]) -> Result<(Vec<u8>, Surroundings), NotFrozen> {
-    let threads = process.threads.record(threads, &process.job.futexes).ok_or(NotFrozen::NotHeld)?;
     let Process { identity, job, node, client, space, files, closer, .. } = process;
     let clock = process.clock;
     let mut catalogue = Catalogue::default();
     let files = files.into_inner();
     catalogue.add(&files);
+    let threads = process.threads.record(threads, &job.futexes, |file| catalogue.number(file));
+    let threads = threads.ok_or(NotFrozen::NotHeld)?;
     let (space, pages) = space.into_inner().into_record(|file| number(&mut catalogue, file));
     let files_record = catalogue.record(&files, &process.locks, &|node_ns| clock.of_node(node_ns));
     drop(files);
@@ -209,7 +220,7 @@ pub(crate) fn thaw(
     let space = record.space.make(pages, file, quota)?;
     let limits = ResourceLimits::of(record.limits.into_iter().map(|(soft, hard)| Limit { soft, hard }));
     let threads = Arc::new(threads(&record.identity));
-    let made_threads = threads.make(record.threads, &job.futexes, quota)?;
+    let made_threads = threads.make(record.threads, &made.files, &job.futexes, quota)?;
     let account = Account::again(clock.on_node(record.started_ns), record.used);
     let process = Arc::new(Process {
         timers: record.timers.make(quota)?,

@@ -9,6 +9,7 @@ use coppice_hal::heap::block_bytes;
 
 use crate::errno::Errno;
 use crate::executor::{self, RunTime};
+use crate::process::call_files::CallFiles;
 use crate::process::futexes::Sleeper;
 use crate::process::hold::{PendingCall, ThreadImage};
 use crate::process::remembered::OfThread;
@@ -42,6 +43,8 @@ pub(crate) struct ThreadState {
     call: AtomicU64,
     /// What there is to know of that call besides its registers.
     pending: Mutex<PendingCall>,
+    /// What that call is about.
+    call_files: CallFiles,
     /// What it is, while it is held.
     image: Mutex<Option<Box<ThreadImage>>>,
     /// What that call makes the kernel keep while it waits, bytes. It is charged where the thread is.
@@ -77,6 +80,7 @@ impl ThreadState {
             remembered: OfThread::default(),
             call: AtomicU64::new(NO_CALL),
             pending: Mutex::new(LockLevel::Fact, PendingCall::default()),
+            call_files: CallFiles::none(),
             image: Mutex::new(LockLevel::Fact, None),
             kept: AtomicUsize::new(0),
             charge,
@@ -178,13 +182,24 @@ impl ThreadState {
         self.image.lock().is_some()
     }
 
-    /// The call is done, and nothing of it is left.
+    /// The call is done, and is not made again as it was.
     pub(crate) fn end_call(&self) {
+        self.leave_call();
+        self.call_files.let_go();
+    }
+
+    /// The call is left, perhaps to be made again.
+    pub(crate) fn leave_call(&self) {
         self.call.store(NO_CALL, Ordering::Relaxed);
         let kept = self.kept.swap(0, Ordering::Relaxed);
         if kept > 0 {
             self.charge.quota().give_back(Kind::Object, kept);
         }
+    }
+
+    /// The open files that it is about.
+    pub(crate) const fn call_files(&self) -> &CallFiles {
+        &self.call_files
     }
 
     /// The call is about to allocate so many bytes, which it keeps until its end at most.

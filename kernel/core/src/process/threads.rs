@@ -38,6 +38,8 @@ pub(crate) struct Threads {
     ending: AtomicBool,
     /// That is no end: what is left of it goes on as another process.
     dissolved: AtomicBool,
+    /// There was more than one at some time.
+    several: AtomicBool,
     /// Told when the last one is gone.
     last: WaitQueue,
     /// Id of the first thread.
@@ -71,6 +73,7 @@ impl Threads {
             hold: Hold::new(),
             ending: AtomicBool::new(false),
             dissolved: AtomicBool::new(false),
+            several: AtomicBool::new(false),
             last: WaitQueue::new(),
             first,
             others,
@@ -94,6 +97,7 @@ impl Threads {
         table.last_core = core;
         let tid = if table.alive.is_empty() && table.next == 0 { self.first } else { table.free_id(self.others) };
         let state = Arc::new(ThreadState::new(tid, name, core, affinity, charge));
+        self.several.fetch_or(!table.alive.is_empty(), Ordering::Relaxed);
         table.alive.insert(tid, Arc::clone(&state));
         Ok(state)
     }
@@ -194,6 +198,11 @@ impl Threads {
     /// The thread with this id.
     pub(crate) fn find(&self, tid: u32) -> Option<Arc<ThreadState>> {
         self.table.lock().alive.get(&tid).cloned()
+    }
+
+    /// Whether there was more than one at some time. Each thread knows of itself and of those that it began.
+    pub(crate) fn were_several(&self) -> bool {
+        self.several.load(Ordering::Relaxed)
     }
 
     /// How many there are.

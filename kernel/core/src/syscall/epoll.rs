@@ -104,7 +104,7 @@ impl Wait {
     #[inline]
     fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
         let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?;
-        let file = caller.process.files.lock().get(a.int(0))?;
+        let file = caller.file(a.int(0))?;
         if !AddressSpace::is_user_range(a.get(1), (count * EPOLL_EVENT_BYTES) as u64) {
             return Err(Errno::EFAULT);
         }

@@ -157,7 +157,7 @@ fn is_from_end(caller: Caller<'_>, a: &Arguments) -> bool {
 
 /// The same, waiting as long as it takes.
 pub(super) async fn control_waiting(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let file = caller.process.files.lock().get(a.int(0))?;
+    let file = caller.file(a.int(0))?;
     let end = if is_from_end(caller, a) { file.size(caller.process).await? } else { 0 };
     if !matches!(a.uint(1), F_SETLKW | F_OFD_SETLKW) {
         return Ok(try_control(caller, a, end)?);
@@ -197,7 +197,7 @@ fn try_flock(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
     if !matches!(how, LOCK_SH | LOCK_EX | LOCK_UN) {
         return Err(Errno::EINVAL);
     }
-    let file = caller.process.files.lock().get(a.int(0))?;
+    let file = caller.file(a.int(0))?;
     if file.is_path() || how != LOCK_UN && !file.is_readable() && !file.is_writable() {
         return Err(Errno::EBADF);
     }

@@ -103,7 +103,7 @@ pub(super) fn offset_or_own(caller: Caller<'_>, a: &Arguments) -> Result<Option<
 }
 
 fn open_for_reading(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
-    let file = caller.process.files.lock().get(a.int(0))?;
+    let file = caller.file(a.int(0))?;
     if !file.is_readable() {
         return Err(Errno::EBADF);
     }

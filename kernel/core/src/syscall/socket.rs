@@ -61,7 +61,7 @@ impl<'a> Kind<'a> {
 
 /// The open file of a descriptor.
 fn find(caller: Caller<'_>, number: i32) -> Result<Arc<OpenFile>, Errno> {
-    let file = caller.process.files.lock().get(number)?;
+    let file = caller.file(number)?;
     if file.is_path() { Err(Errno::EBADF) } else { Ok(file) }
 }
 

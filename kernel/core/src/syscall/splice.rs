@@ -52,8 +52,7 @@ fn how(caller: Caller<'_>, file: &OpenFile, flags: u32) -> How {
 /// # Errors
 /// `EBADF`, also for what is only a place.
 pub(super) fn two(caller: Caller<'_>, from: i32, to: i32) -> Result<(Arc<OpenFile>, Arc<OpenFile>), Errno> {
-    let files = caller.process.files.lock();
-    let (input, output) = (files.get(from)?, files.get(to)?);
+    let (input, output) = (caller.file(from)?, caller.file(to)?);
     if input.is_path() || output.is_path() { Err(Errno::EBADF) } else { Ok((input, output)) }
 }
 
@@ -118,7 +117,7 @@ pub(super) async fn vmsplice(caller: Caller<'_>, a: &Arguments) -> Awaited {
     if flags & !flag::ALL != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let file = caller.process.files.lock().get(a.int(0))?;
+    let file = caller.file(a.int(0))?;
     let Some(end) = pipe_of(&file) else { return Err(Errno::EBADF.into()) };
     let mut ranges = Ranges::read(caller, a.get(1), a.get(2)).await?;
     if ranges.left() == 0 {

@@ -21,7 +21,7 @@ use crate::process::{Awaited, Caller, Failure};
 /// sendfile(2).
 pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let at = read_offset(caller, a.get(2)).await?;
-    let input = caller.process.files.lock().get(a.int(1))?;
+    let input = caller.file(a.int(1))?;
     if !input.is_readable() {
         return Err(Errno::EBADF.into());
     }
@@ -30,7 +30,7 @@ pub(super) async fn sendfile(caller: Caller<'_>, a: &Arguments) -> Awaited {
     }
     let at = at.map(|at| u64::try_from(at).map_err(|_| Errno::EINVAL)).transpose()?;
     // Where it goes comes after where it comes from, and before what that is.
-    let output = caller.process.files.lock().get(a.int(0))?;
+    let output = caller.file(a.int(0))?;
     if !output.is_writable() {
         return Err(Errno::EBADF.into());
     }

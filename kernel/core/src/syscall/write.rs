@@ -108,7 +108,7 @@ pub(super) async fn pwritev2(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 fn open_for_writing(caller: Caller<'_>, a: &Arguments) -> Result<Arc<OpenFile>, Errno> {
-    let file = caller.process.files.lock().get(a.int(0))?;
+    let file = caller.file(a.int(0))?;
     match file.object {
         _ if !file.is_writable() => Err(Errno::EBADF),
         // There is nothing to be written to them, not even nothing.

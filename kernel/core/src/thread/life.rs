@@ -101,6 +101,7 @@ fn life(mut thread: Thread) -> impl Future<Output = ()> + Send {
             }
         };
         if !whose.threads.is_dissolved() {
+            known.end_call();
             whose.let_go(&known);
         }
         let threads = Arc::clone(&whose.threads);

@@ -39,7 +39,7 @@ impl Thread {
         let result = syscall::rest(Caller { process: &self.process, thread: &self.state }, until_ns, always).await;
         if let Err(Failure::Held) = result {
             self.held_at = Some(Position::Asleep { until_ns, always });
-            self.state.end_call();
+            self.state.leave_call();
             return None;
         }
         self.end_call(nr::FUTEX.into(), result)
@@ -65,7 +65,7 @@ impl Thread {
             }
             Err(Failure::Held) => {
                 self.held_at = Some(Position::Call(self.state.pending()));
-                self.state.end_call();
+                self.state.leave_call();
                 return None;
             }
         };

@@ -17,14 +17,42 @@ impl Bench {
         arguments: &[u64],
         meanwhile: impl FnOnce(&Self),
     ) -> (Self, Option<i64>) {
-        let (bench, mut done) = self.frozen(number, arguments, |_| {});
+        let (bench, done) = self.frozen(number, arguments, |_| {}, |_| {});
+        bench.goes_on(number, done, meanwhile)
+    }
+
+    fn goes_on(
+        self,
+        number: u32,
+        mut done: Receiver<Result<u64, Over>>,
+        meanwhile: impl FnOnce(&Self),
+    ) -> (Self, Option<i64>) {
         if done.take().is_some_and(|made| made.is_ok()) {
             panic!("call {number} was to wait on");
         }
-        meanwhile(&bench);
-        bench.rest();
+        meanwhile(&self);
+        self.rest();
         let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
-        (bench, result)
+        (self, result)
+    }
+
+    /// The same, with something that another thread does first, while the call waits.
+    pub(crate) fn frozen_when_begun(
+        self,
+        number: u32,
+        arguments: &[u64],
+        begun: impl FnOnce(&Self),
+        meanwhile: impl FnOnce(&Self),
+    ) -> (Self, Option<i64>) {
+        let other = self.process.threads.add([0; 16], 1, &self.process.node.quota).expect("room for a thread");
+        let begun = |bench: &mut Self| {
+            let own = core::mem::replace(&mut bench.state, Arc::clone(&other));
+            begun(bench);
+            bench.state = own;
+            bench.process.threads.remove(&other, None);
+        };
+        let (bench, done) = self.frozen(number, arguments, begun, |_| {});
+        bench.goes_on(number, done, meanwhile)
     }
 
     /// Makes a call that waits, makes its process data, does something in its network, and makes it again. Gives the
@@ -35,15 +63,16 @@ impl Bench {
         arguments: &[u64],
         while_data: impl FnOnce(&dyn Network),
     ) -> (Self, Option<i64>) {
-        let (bench, mut done) = self.frozen(number, arguments, while_data);
+        let (bench, mut done) = self.frozen(number, arguments, |_| {}, while_data);
         let result = done.take().map(|made| made.expect("the process goes on").cast_signed());
         (bench, result)
     }
 
     fn frozen(
-        self,
+        mut self,
         number: u32,
         arguments: &[u64],
+        begun: impl FnOnce(&mut Self),
         while_data: impl FnOnce(&dyn Network),
     ) -> (Self, Receiver<Result<u64, Over>>) {
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
@@ -56,6 +85,7 @@ impl Bench {
         });
         let making = making.expect("room for a task");
         self.rest();
+        begun(&mut self);
         let held = self.process.hold();
         let (process, state) = (Arc::clone(&self.process), Arc::clone(&self.state));
         let settled = executor::run_to_end(async move {

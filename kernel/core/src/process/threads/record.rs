@@ -8,12 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Table, Threads};
 use crate::errno::Errno;
+use crate::files::OpenFile;
 use crate::process::ThreadState;
+use crate::process::call_files::CALL_FILES_MAX;
 use crate::process::futexes::{Futexes, Place};
 use crate::process::hold::{Position, ThreadImage};
 use crate::process::remembered::OfThread;
 use crate::quota::Quota;
 use crate::sync::atomic::Ordering;
+
+/// The number of a file in its record ([`crate::files::record`]).
+type FileNumber = u32;
 
 /// See this module.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +46,8 @@ struct ThreadRecord {
     registers: [u64; Registers::COUNT],
     vector: Vec<u8>,
     position: Position,
+    /// What its call is about: the numbers that those files had when it began, and the files.
+    call_files: Vec<(i32, FileNumber)>,
 }
 
 /// A thread that is made again, with what it goes on as.
@@ -51,10 +58,18 @@ pub(crate) struct MadeThread {
 }
 
 impl Threads {
-    /// Writes down what is held of a process whose threads these were. Those that sleep do so no more.
-    pub(crate) fn record(&self, threads: &[Arc<ThreadState>], futexes: &Futexes) -> Option<ThreadsRecord> {
-        let thread = |state: &Arc<ThreadState>| {
+    /// Writes down what is held of a process whose threads these were. Those that sleep do so no more. `number` gives
+    /// the number of a file.
+    pub(crate) fn record(
+        &self,
+        threads: &[Arc<ThreadState>],
+        futexes: &Futexes,
+        mut number: impl FnMut(&Arc<OpenFile>) -> FileNumber,
+    ) -> Option<ThreadsRecord> {
+        let mut thread = |state: &Arc<ThreadState>| {
             let image = state.take_image()?;
+            let call_files = state.call_files().take().into_iter().flatten();
+            let call_files = call_files.map(|(of, file)| (of, number(&file))).collect();
             Some(ThreadRecord {
                 tid: state.tid,
                 name: *state.name.lock(),
@@ -67,9 +82,10 @@ impl Threads {
                 registers: image.registers.words(),
                 vector: image.vector,
                 position: image.position,
+                call_files,
             })
         };
-        let records = threads.iter().map(thread).collect::<Option<Vec<_>>>()?;
+        let records = threads.iter().map(&mut thread).collect::<Option<Vec<_>>>()?;
         let sleepers: Vec<_> = threads.iter().map(|thread| Arc::clone(&thread.sleeper)).collect();
         let asleep = futexes.take_places(&sleepers);
         let table = self.table.lock();
@@ -84,13 +100,14 @@ impl Threads {
         })
     }
 
-    /// Makes the threads again, none of which runs yet. They sleep where they slept.
+    /// Makes the threads again, none of which runs yet. They sleep where they slept. `files` have these numbers.
     ///
     /// # Errors
     /// `EINVAL`: no processor has such registers, or no process such threads. `ENOMEM`.
     pub(crate) fn make(
         &self,
         record: ThreadsRecord,
+        files: &[Arc<OpenFile>],
         futexes: &Futexes,
         quota: &Arc<Quota>,
     ) -> Result<Vec<MadeThread>, Errno> {
@@ -108,6 +125,10 @@ impl Threads {
             state.robust_list.store(of.robust_list, Ordering::Relaxed);
             state.clock.go_on_from(of.cpu_ns);
             state.remembered.set(of.remembered);
+            for (of, number) in of.call_files.into_iter().take(CALL_FILES_MAX) {
+                let file = files.get(number as usize).ok_or(Errno::EINVAL)?;
+                state.call_files().keep(of, file);
+            }
             // It may have to go to another core, or into a handler.
             state.leave_attention();
             let registers = Registers::of(of.registers);
@@ -117,6 +138,7 @@ impl Threads {
             if self.table.lock().insert(&state).is_err() {
                 return Err(Errno::EINVAL);
             }
+            self.several.fetch_or(!made.is_empty(), Ordering::Relaxed);
             made.push(MadeThread { state, user, position: of.position });
         }
         // Whoever does not lie anywhere was woken.

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use coppice_protocol::syscalls::{self as nr, CALLS, Interruption};
+use coppice_protocol::syscalls::{self as nr, CALLS, Interruption, Kind, SystemCall};
 
 use crate::abi::io::PollEntry;
 use crate::abi::socket::{NAME_BYTES, name};
@@ -87,6 +87,19 @@ fn poll_entry(bench: &Bench, number: u64) -> u64 {
     bench.put(FIRST, entry.record().bytes())
 }
 
+fn stream(bench: &Bench) -> u64 {
+    bench.call(nr::SOCKET, &[2, 1, 0]).cast_unsigned()
+}
+
+/// A socket that accepts connections, one of which may wait for that, and its name.
+fn listening(bench: &Bench) -> (u64, u64) {
+    let socket = stream(bench);
+    let at = bench.put(FIRST, name((Ipv4Addr::LOCALHOST, PORT)).bytes());
+    assert_eq!(bench.call(nr::BIND, &[socket, at, NAME_BYTES as u64]), 0);
+    assert_eq!(bench.call(nr::LISTEN, &[socket, 1]), 0);
+    (socket, at)
+}
+
 /// A set with one descriptor, as select(2) has it.
 fn set_of(bench: &Bench, number: u64) -> u64 {
     let mut set = vec![0; 128];
@@ -118,10 +131,10 @@ fn send_signal(bench: &Bench) {
 const INTERRUPTED: i64 = -(Errno::EINTR.0 as i64);
 
 /// How a call is made to wait. Every call that a signal can interrupt is here.
-fn case_of(name: &str, bench: &Bench) -> Option<Case> {
+fn case_of(name: &str, bench: &Bench) -> Case {
     let into = MEMORY + INTO;
     let from = bench.put(BYTES, &[7; 1000]);
-    Some(match name {
+    match name {
         "read" => {
             let (reads, writes) = pipe(bench);
             case(&[reads, into, 100], 3, move |bench| write(bench, writes, b"abc"))
@@ -241,23 +254,55 @@ fn case_of(name: &str, bench: &Bench) -> Option<Case> {
             let at = pieces(bench, 100);
             case(&[reads, at, 1, 0], 3, move |bench| write(bench, writes, b"abc"))
         }
-        "accept" | "accept4" | "connect" | "fcntl" | "flock" => return None,
+        "accept" | "accept4" => {
+            let (listening, at) = listening(bench);
+            let made = listening as i64 + 2;
+            case(&[listening, 0, 0, 0], made, move |bench| {
+                assert_eq!(bench.call(nr::CONNECT, &[stream(bench), at, 16]), 0)
+            })
+        }
+        "connect" => {
+            // There is room for one that waits to be accepted.
+            let (listening, at) = listening(bench);
+            assert_eq!(bench.call(nr::CONNECT, &[stream(bench), at, 16]), 0);
+            let calls = stream(bench);
+            case(&[calls, at, 16], 0, move |bench| assert!(bench.call(nr::ACCEPT, &[listening, 0, 0]) > 0))
+        }
+        "fcntl" => {
+            const F_OFD_SETLK: u64 = 37;
+            const F_OFD_SETLKW: u64 = 38;
+            let lock = |kind: u16| [kind.to_le_bytes().to_vec(), vec![0; 30]].concat();
+            let [has, wants] = [0; 2].map(|_| bench.open("/file", 2).cast_unsigned());
+            let (write, free) = (bench.put(SECOND, &lock(1)), bench.put(THIRD, &lock(2)));
+            assert_eq!(bench.call(nr::FCNTL, &[has, F_OFD_SETLK, write]), 0);
+            case(&[wants, F_OFD_SETLKW, write], 0, move |bench| {
+                assert_eq!(bench.call(nr::FCNTL, &[has, F_OFD_SETLK, free]), 0);
+            })
+        }
+        "flock" => {
+            const LOCK_EX: u64 = 2;
+            const LOCK_UN: u64 = 8;
+            let [has, wants] = [0; 2].map(|_| bench.open("/file", 2).cast_unsigned());
+            assert_eq!(bench.call(nr::FLOCK, &[has, LOCK_EX]), 0);
+            case(&[wants, LOCK_EX], 0, move |bench| assert_eq!(bench.call(nr::FLOCK, &[has, LOCK_UN]), 0))
+        }
         _ => panic!("{name} waits, and nobody says how it is frozen"),
-    })
+    }
 }
 
-/// What only one thread beside another can have wait, or takes two nodes; whole programs on nodes do it.
-const BY_PROGRAMS: [&str; 5] = ["accept", "accept4", "connect", "fcntl", "flock"];
+fn calls_that_wait() -> impl Iterator<Item = &'static SystemCall> {
+    CALLS.iter().filter(|call| call.interruption != Interruption::Waits)
+}
+
+fn bench() -> Bench {
+    Bench::new(&[("/file", &vec![3; LARGE as usize])])
+}
 
 #[test]
 fn every_call_that_waits_goes_on_when_its_process_is_made_again() {
-    let mut left = Vec::new();
-    for call in CALLS.iter().filter(|call| call.interruption != Interruption::Waits) {
-        let bench = Bench::new(&[("/file", &vec![3; LARGE as usize])]);
-        let Some(Case { arguments, meanwhile, result }) = case_of(call.name, &bench) else {
-            left.push(call.name);
-            continue;
-        };
+    for call in calls_that_wait() {
+        let bench = bench();
+        let Case { arguments, meanwhile, result } = case_of(call.name, &bench);
         let (bench, made) = bench.frozen_while(call.number, &arguments, |bench| meanwhile(bench));
         assert_eq!(made, Some(result), "{}", call.name);
         // It is a process as before.
@@ -265,8 +310,26 @@ fn every_call_that_waits_goes_on_when_its_process_is_made_again() {
         write(&bench, writes, b"all is well");
         drain(&bench, reads, 11);
     }
-    left.sort_unstable();
-    assert_eq!(left, BY_PROGRAMS);
+}
+
+/// Another thread closes what a call is about while it waits, and has the number stand for something else.
+#[test]
+fn every_call_is_about_what_it_was_about_when_its_process_is_made_again() {
+    for call in calls_that_wait().filter(|call| call.arguments.first() == Some(&Kind::Fd)) {
+        let bench = bench();
+        let Case { arguments, meanwhile, result } = case_of(call.name, &bench);
+        let number = arguments[0];
+        let begun = move |bench: &Bench| {
+            let (reads, writes) = pipe(bench);
+            assert_eq!(bench.call(nr::DUP2, &[reads, number]), number as i64);
+            assert_eq!([reads, writes].map(|end| bench.call(nr::CLOSE, &[end])), [0; 2]);
+        };
+        let (bench, made) = bench.frozen_when_begun(call.number, &arguments, begun, |bench| meanwhile(bench));
+        assert_eq!(made, Some(result), "{}", call.name);
+        // What it was about is gone now, and its number stands for what it was given.
+        let into = MEMORY + INTO;
+        assert_eq!(bench.call(nr::READ, &[number, into, 1]), 0, "{}", call.name);
+    }
 }
 
 const PORT: u16 = 4711;
