@@ -69,6 +69,7 @@ fn programs_do_not_notice() {
         ("pipes_and_locks", Toolchain::Glibc),
         ("sockets", Toolchain::Glibc),
         ("threads_sync", Toolchain::Musl),
+        ("closed_meanwhile", Toolchain::Musl),
     ] {
         let path = program(name, toolchain);
         let native = host::run::<&str>(cluster.root(), &path, &[]);

@@ -60,7 +60,7 @@ fn programs_do_not_notice() {
 fn programs_with_threads_do_not_notice() {
     for cores in [1, 2] {
         let cluster = freezing(1, cores, &[]);
-        for name in ["threads_posix", "threads_sync", "threads_c11", "threads_cancel"] {
+        for name in ["threads_posix", "threads_sync", "threads_c11", "threads_cancel", "closed_meanwhile"] {
             until_taken_apart(&cluster, name, || compare(&cluster, name, Toolchain::Musl, &[]));
         }
         until_taken_apart(&cluster, "OpenMP", || compare(&cluster, "threads_openmp", Toolchain::OpenMp, &["4"]));
