@@ -14,7 +14,6 @@
 //! The kernel keeps a reserve: frames for programs and their page tables are refused while only
 //! [`FramePool::reserve_frames`] are left, so that a program that eats all memory ends alone.
 
-use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use spin::Mutex;
@@ -37,6 +36,7 @@ mod quarantine;
 mod set_up;
 #[cfg(test)]
 mod tests;
+mod zero;
 
 pub use self::set_up::PhysicalRange;
 
@@ -122,7 +122,7 @@ impl FramePool {
         for (info, number) in block.iter().zip(index..) {
             if !info.take_clean() {
                 // SAFETY: the frame was free a moment ago and is ours now.
-                unsafe { ptr::write_bytes(self.bytes_of(number), 0, PAGE_BYTES) };
+                unsafe { zero::zero(self.bytes_of(number)) };
             }
         }
         self.info[index as usize].hand_out(kind, order);
@@ -263,7 +263,7 @@ impl FramePool {
         for number in index..index + (1 << order) {
             // SAFETY: the last handle is gone, no page table maps the frame (its entries hold handles), so nobody else
             // can reach these bytes.
-            unsafe { ptr::write_bytes(self.bytes_of(number), 0, PAGE_BYTES) };
+            unsafe { zero::zero(self.bytes_of(number)) };
             self.info[number as usize].set_clean();
         }
         self.free.lock().give(self.info, index, order);

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use super::FramePool;
 use super::info::{FrameInfo, FrameKind};
+use super::zero::zero;
 use crate::addr::PAGE_BYTES;
 
 /// A counted handle on a frame, or on an aligned block of frames. Cloning counts up; the block is zeroed and freed when
@@ -92,8 +93,10 @@ impl Frame {
 
     /// Zeroes all of it.
     pub fn zero(&self) {
-        // SAFETY: the whole frame, held by this handle.
-        unsafe { ptr::write_bytes(self.bytes(), 0, self.len()) };
+        for start in (0..self.len()).step_by(PAGE_BYTES) {
+            // SAFETY: a whole frame, held by this handle.
+            unsafe { zero(self.bytes().add(start)) };
+        }
     }
 
     /// The memory itself, for good and all zeros if nothing was written: for the heap, buffers, rings. Never freed.
