@@ -217,7 +217,7 @@ mod tests {
         let mut vector: Vec<u8> = (0..832).map(|at| (at % 251) as u8).collect();
         vector[PRESENT_AT..PRESENT_AT + 64].fill(0);
         vector[PRESENT_AT] = 7;
-        HeldThread { tid: 5, cpu_ns: 0, registers, in_call, vector: vector.as_slice().into() }
+        HeldThread { tid: 5, cpu_ns: 0, registers, in_call, blocked: 0, pending: 0, vector: vector.as_slice().into() }
     }
 
     fn bytes_of(registers: &Registers) -> Vec<u8> {
