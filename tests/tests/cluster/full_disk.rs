@@ -82,7 +82,8 @@ fn what_a_killed_service_node_could_not_record_is_recorded_by_the_next_one() {
     assert_eq!(job.go_on().status, 7);
     cluster.kill_process("coppiced");
     cluster.assert_no_process_left();
-    let _ = cluster.coppice(&["up", "--accel", "tcg"]).refused(&["no space left", "coppice.db"]);
+    // At the database, or before that: whoever was killed may have left no room at all.
+    let _ = cluster.coppice(&["up", "--accel", "tcg"]).refused(&["o space left"]);
     std::fs::remove_file(filler).expect("removed");
     up(&cluster);
     let job = cluster.json(&["job", "1"]);
