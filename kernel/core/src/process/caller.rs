@@ -34,14 +34,23 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// `EBADF`: none.
+    #[inline]
     pub(crate) fn file(&self, number: i32) -> Result<Arc<OpenFile>, Errno> {
+        // A call that nobody can disturb looks once.
+        if !self.process.threads.were_several() {
+            return self.process.files.lock().get(number);
+        }
+        self.file_of_call(number)
+    }
+
+    fn file_of_call(&self, number: i32) -> Result<Arc<OpenFile>, Errno> {
         let kept = self.thread.call_files();
         if let Some(file) = kept.find(number) {
             return Ok(file);
         }
         let file = self.process.files.lock().get(number)?;
-        // A call that is made at once, or that nobody can disturb, looks once.
-        if self.thread.in_call().is_some() && self.process.threads.were_several() {
+        // As does one that is made at once.
+        if self.thread.in_call().is_some() {
             kept.keep(number, &file);
         }
         Ok(file)

@@ -201,6 +201,7 @@ impl Threads {
     }
 
     /// Whether there was more than one at some time. Each thread knows of itself and of those that it began.
+    #[inline]
     pub(crate) fn were_several(&self) -> bool {
         self.several.load(Ordering::Relaxed)
     }

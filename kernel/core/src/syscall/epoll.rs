@@ -102,9 +102,9 @@ impl Wait {
     /// # Errors
     /// `EBADF`, `EINVAL`: no poller, or no room. `EFAULT`: the room is not the program's.
     #[inline]
-    fn of(caller: Caller<'_>, a: &Arguments) -> Result<Self, Errno> {
+    fn of(a: &Arguments, find: impl FnOnce(i32) -> Result<Arc<OpenFile>, Errno>) -> Result<Self, Errno> {
         let count = usize::try_from(a.int(2)).ok().filter(|count| *count > 0).ok_or(Errno::EINVAL)?;
-        let file = caller.file(a.int(0))?;
+        let file = find(a.int(0))?;
         if !AddressSpace::is_user_range(a.get(1), (count * EPOLL_EVENT_BYTES) as u64) {
             return Err(Errno::EFAULT);
         }
@@ -176,7 +176,8 @@ impl Wait {
 
 /// epoll_wait(2), if it need not wait.
 pub(super) fn wait_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
-    let told = Wait::of(caller, a).map_err(Trouble::from).and_then(|wait| wait.tell(caller));
+    let find = |number| caller.process.files.lock().get(number);
+    let told = Wait::of(a, find).map_err(Trouble::from).and_then(|wait| wait.tell(caller));
     match told {
         Ok(0) if a.int(3) != 0 => None,
         Ok(told) => Some(Ok(told as u64)),
@@ -190,7 +191,7 @@ pub(super) async fn wait(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Ok(timeout_ms) => clock::monotonic_ns().saturating_add(timeout_ms * 1_000_000),
         Err(_) => u64::MAX,
     });
-    Wait::of(caller, a)?.wait(caller, deadline_ns).await
+    Wait::of(a, |number| caller.file(number))?.wait(caller, deadline_ns).await
 }
 
 /// epoll_pwait(2).
@@ -201,7 +202,7 @@ pub(super) async fn pwait(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// epoll_pwait2(2).
 pub(super) async fn pwait2(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    let wait = Wait::of(caller, a)?;
+    let wait = Wait::of(a, |number| caller.file(number))?;
     let deadline_ns = match a.get(3) {
         0 => u64::MAX,
         address => {

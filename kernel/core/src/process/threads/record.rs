@@ -128,6 +128,8 @@ impl Threads {
             for (of, number) in of.call_files.into_iter().take(CALL_FILES_MAX) {
                 let file = files.get(number as usize).ok_or(Errno::EINVAL)?;
                 state.call_files().keep(of, file);
+                // Another thread was there when the call began, though it may be gone by now.
+                self.several.store(true, Ordering::Relaxed);
             }
             // It may have to go to another core, or into a handler.
             state.leave_attention();
