@@ -44,10 +44,8 @@ impl<D: Device> Stack<D> {
     /// Lets go of them without a word to their peers, as of the others.
     pub fn forget_orphans(&self) {
         self.with_net(|net| {
-            let is_orphan = |entry: &Entry| entry.holding.is_some() && matches!(entry.owner, Owner::Nobody { .. });
-            let orphans: Vec<Key> =
-                net.table.iter_mut().filter_map(|(key, entry)| is_orphan(entry).then_some(key)).collect();
-            orphans.into_iter().for_each(|key| net.remove(key));
+            let is_orphan = |entry: &mut Entry| entry.holding.is_some() && matches!(entry.owner, Owner::Nobody { .. });
+            net.each_that(is_orphan, Net::remove);
         });
     }
 
@@ -80,9 +78,10 @@ impl<D: Device> Stack<D> {
     pub fn settle_again(&self, now_ns: u64) {
         self.with_net(|net| {
             net.again.settle();
-            net.give_up_those(stack_time(now_ns), |entry| {
-                is_made_in(entry, TcpState::SynSent) || is_made_in(entry, TcpState::Listen)
-            });
+            let now = stack_time(now_ns);
+            let is_late =
+                |entry: &mut Entry| is_made_in(entry, TcpState::SynSent) || is_made_in(entry, TcpState::Listen);
+            net.each_that(is_late, |net, key| net.give_up(key, now));
         });
         self.kick();
     }
@@ -106,7 +105,7 @@ impl<D: Device> Stack<D> {
             let now = stack_time(now_ns);
             // Nobody has asked for these calls: it has not come so far.
             net.again.take_calls().into_iter().for_each(|key| net.give_up(key, now));
-            net.give_up_those(now, is_being_made_again);
+            net.each_that(is_being_made_again, |net, key| net.give_up(key, now));
             let (late, calls) = net.again.end();
             net.call(calls);
             late
@@ -234,9 +233,15 @@ impl Net {
         }
     }
 
-    fn give_up_those(&mut self, now: Instant, are: impl Fn(&mut Entry) -> bool) {
-        let those: Vec<Key> = self.table.iter_mut().filter_map(|(key, entry)| are(entry).then_some(key)).collect();
-        those.into_iter().for_each(|key| self.give_up(key, now));
+    /// Does something to each that is so. There may be many, and no memory for a list of them.
+    fn each_that(&mut self, is_so: impl Fn(&mut Entry) -> bool, mut what: impl FnMut(&mut Self, Key)) {
+        let mut next = self.table.next_from(None);
+        while let Some(key) = next {
+            next = self.table.next_from(Some(key));
+            if self.table.get_mut(key).is_some_and(&is_so) {
+                what(self, key);
+            }
+        }
     }
 
     fn give_up(&mut self, key: Key, now: Instant) {
