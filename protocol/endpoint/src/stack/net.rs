@@ -89,6 +89,7 @@ impl Net {
     /// consequences, which are not to come here.
     pub(crate) fn leave_job<D>(&mut self, device: &mut Framed<D>) -> Option<JobSide> {
         self.datagrams.forget_unsent();
+        self.again.leave_job();
         while self.forget_oldest(|entry| entry.realm() == Realm::Job) {}
         self.table.shrink();
         self.sides.leave(device)

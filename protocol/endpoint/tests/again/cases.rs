@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use coppice_endpoint::record::{NotMade, NotQuiet, TcpRecord, UdpRecord};
-use coppice_endpoint::testing::{CLEAN, End, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, JOB_THIRD, World};
+use coppice_endpoint::testing::{CLEAN, End, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, JOB_THIRD, World, job_network};
 use coppice_endpoint::{Readiness, SocketError, TcpSocket, UdpSocket, UserConfig};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
@@ -133,16 +133,28 @@ fn who_has_nobody_is_reset() {
     }
 }
 
+/// A connection to a listener at 7, and that.
+struct Called {
+    listening: Socket,
+    accepted: Socket,
+    calling: Socket,
+}
+
+fn called_from_the_right(world: &mut World) -> Called {
+    let (left, right) = (world.left(), world.right());
+    let listening = listener(&left, 7, 1);
+    let calling = run(world, async move { connect(&right, LEFT, 7).await.unwrap() });
+    world.idle(MOMENT_NS);
+    let accepted = listening.accept().unwrap();
+    Called { listening, accepted, calling }
+}
+
 /// Nobody takes the place of a peer that does not come: a listener at its port does not know the caller.
 #[test]
 fn nobody_else_gets_a_connection_meanwhile() {
     let mut world = World::new(CLEAN, 5);
-    let (left, right) = (world.left(), world.right());
-    let listening = listener(&left, 7, 1);
-    let calling = run(&mut world, async move { connect(&right, LEFT, 7).await.unwrap() });
-    world.idle(MOMENT_NS);
-    // It is not taken elsewhere.
-    let _lost = listening.accept().unwrap();
+    // What was accepted is not taken elsewhere.
+    let Called { listening, accepted: _lost, calling } = called_from_the_right(&mut world);
     let (listening, calling) = (listening.record().unwrap(), calling.record().unwrap());
     world.restart();
     let calling = TcpSocket::again(&world.right(), &calling).unwrap();
@@ -185,11 +197,7 @@ fn who_goes_on_first_connects_to_the_others() {
 #[test]
 fn who_calls_too_late_gets_no_connection() {
     let mut world = World::new(CLEAN, 13);
-    let (left, right) = (world.left(), world.right());
-    let listening = listener(&left, 7, 4);
-    let calling = run(&mut world, async move { connect(&right, LEFT, 7).await.unwrap() });
-    world.idle(MOMENT_NS);
-    let accepted = listening.accept().unwrap();
+    let Called { listening, accepted, calling } = called_from_the_right(&mut world);
     let [listening, accepted, calling] = [listening, accepted, calling].map(|socket| socket.record().unwrap());
     world.restart();
     let (left, right) = (world.left(), world.right());
@@ -216,6 +224,42 @@ fn who_calls_too_late_gets_no_connection() {
     let _ = same.connect(LEFT, 7);
     world.idle(SECOND_NS);
     assert_eq!(listening.accept().unwrap().peer(), Some(name));
+}
+
+/// What was given up in one job is nothing to the next, whose nodes have the same addresses.
+#[test]
+fn names_are_free_in_the_next_job() {
+    let mut world = World::new(CLEAN, 14);
+    let Called { listening, accepted, calling } = called_from_the_right(&mut world);
+    let name = calling.local();
+    let accepted = accepted.record().unwrap();
+    world.restart();
+    drop((listening, calling));
+    let (left, right) = (world.left(), world.right());
+    let accepted = TcpSocket::again(&left, &accepted).unwrap();
+    assert_eq!(left.end_making_again(world.now_ns), 1);
+    drop(accepted);
+    // One is left in the middle of it, and one has given something up.
+    let waits = listener(&right, 7, 1);
+    let waiting = waits.record().unwrap();
+    drop(waits);
+    drop(TcpSocket::again(&right, &waiting).unwrap());
+    for (own, stack) in [&left, &right].into_iter().enumerate() {
+        stack.enter_job(job_network(2, 3, own as u32), 5, world.now_ns);
+    }
+    let listening = [listener(&left, 7, 1), listener(&right, 8, 1)];
+    let same = socket(&right);
+    same.bind(RIGHT, name.1, true).unwrap();
+    let (same, other) = run(&mut world, async move {
+        let _ = same.connect(LEFT, 7);
+        until(&same, |ready| ready.writable).await;
+        (same, connect(&left, RIGHT, 8).await.unwrap())
+    });
+    world.idle(MOMENT_NS);
+    assert_eq!(
+        listening.map(|socket| socket.accept().unwrap().peer()),
+        [same, other].map(|socket| Some(socket.local()))
+    );
 }
 
 /// What a program asked of its sockets holds for them elsewhere.

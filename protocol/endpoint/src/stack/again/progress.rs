@@ -111,6 +111,12 @@ impl Again {
         (self.late + self.half_made.give_up(), core::mem::take(&mut self.calls_of_programs))
     }
 
+    /// The node leaves its job: the next one has other connections between the same names.
+    pub(crate) fn leave_job(&mut self) {
+        self.half_made.give_up();
+        *self = Self::default();
+    }
+
     /// Whether somebody who calls is not to get a connection.
     pub(crate) fn refuses(&self, route: Route, now: Instant) -> bool {
         self.phase == Phase::Calling
