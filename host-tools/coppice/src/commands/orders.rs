@@ -1,7 +1,8 @@
 //! `coppice kill`, `coppice cut` and `coppice reboot`.
 
 use coppice_api::Client;
-use coppice_api::cut::CutOrder;
+use coppice_api::counted;
+use coppice_api::cut::{CutOrder, Step};
 use coppice_api::job::KillOrder;
 use coppice_api::signal;
 
@@ -21,5 +22,10 @@ pub(crate) async fn reboot(client: &Client, reboot: &Reboot) -> anyhow::Result<(
 pub(crate) async fn cut(client: &Client, cut: &Cut) -> anyhow::Result<()> {
     let took = client.cut(cut.job, CutOrder { last: cut.last }).await?;
     let steps: Vec<_> = took.steps.iter().map(|step| format!("{} {} µs", step.name, step.us)).collect();
-    print(&format!("job {} was cut on {} nodes: {}\n", cut.job, took.nodes, steps.join(", ")))
+    let done = match cut.last.filter(|last| *last != Step::Go) {
+        Some(last) => format!("was led through '{}' of a cut, and is left there,", last.name()),
+        None => "was cut".to_owned(),
+    };
+    let nodes = counted(took.nodes, "node");
+    print(&format!("job {} {done} on {nodes}: {}\n", cut.job, steps.join(", ")))
 }
