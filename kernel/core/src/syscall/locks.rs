@@ -152,7 +152,7 @@ pub(super) fn control(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
 fn is_from_end(caller: Caller<'_>, a: &Arguments) -> bool {
     let has_end = |file: &OpenFile| (file.is_regular() || file.is_directory()) && !file.is_path();
     caller.get::<FLOCK_BYTES>(a.get(2)).is_ok_and(|bytes| u16_at(&bytes, 2) == WHENCE_END)
-        && caller.process.files.lock().get(a.int(0)).is_ok_and(|file| has_end(&file))
+        && caller.file(a.int(0)).is_ok_and(|file| has_end(&file))
 }
 
 /// The same, waiting as long as it takes.
