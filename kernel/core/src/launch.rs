@@ -197,7 +197,7 @@ impl Life {
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
         let (mut times, mut took_ns, mut bytes) = (0_u64, 0_u64, 0);
         loop {
-            let down = match run_and_say(&process, switch).await {
+            let mut down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
                     cut::ended(&process);
                     if let Some(each_ns) = took_ns.checked_div(times) {
@@ -218,9 +218,9 @@ impl Life {
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
             let again = async {
-                match down.in_cut {
-                    true => cut::again(process, down, switch).await,
-                    false => frozen::again(process, down, switch).await,
+                match down.in_cut.take() {
+                    Some(member) => cut::again(process, down, member, switch).await,
+                    None => frozen::again(process, down, switch).await,
                 }
             };
             (process, bytes) = match Box::pin(again).await {

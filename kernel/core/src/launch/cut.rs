@@ -33,10 +33,24 @@ const NOT_MADE: &str = "connections were not made in time";
 pub(super) async fn again(
     process: Arc<Process>,
     down: TakenDown,
+    member: Member,
     switch: &KillSwitch,
 ) -> Result<(Arc<Process>, usize), NotFrozen> {
     let (cut, network) = (Arc::clone(&process.job.cut), Arc::clone(&process.node.network));
-    let member = Member::new(&cut);
+    let again = member_again(process, down, member, &*network, switch).await;
+    if again.is_err() || switch.signal().is_some() {
+        end_deserted(&cut, &*network);
+    }
+    again
+}
+
+async fn member_again(
+    process: Arc<Process>,
+    down: TakenDown,
+    member: Member,
+    network: &dyn Network,
+    switch: &KillSwitch,
+) -> Result<(Arc<Process>, usize), NotFrozen> {
     let mut apart = frozen::apart(process, down).await?;
     // What is read again is what could come from a disk.
     let written = transports::record(&apart.around.outside)
@@ -51,7 +65,7 @@ pub(super) async fn again(
         transports::forget(&mut apart.around.outside);
         member.arrive(Ok(()));
         next(&member, Phase::Make, switch).await;
-        transports::make(&mut apart.around.outside, &records, &*network).map_err(|_| NotFrozen::Damaged)?;
+        transports::make(&mut apart.around.outside, &records, network).map_err(|_| NotFrozen::Damaged)?;
     }
     let made = apart.make()?;
     if way == Way::On {
@@ -59,12 +73,8 @@ pub(super) async fn again(
         next(&member, Phase::Go, switch).await;
     }
     let process = made.start(switch)?;
-    match switch.signal() {
-        None => member.done(),
-        Some(_) => {
-            drop(member);
-            end_deserted(&cut, &*network);
-        }
+    if switch.signal().is_none() {
+        member.done();
     }
     Ok((process, bytes))
 }
@@ -75,7 +85,7 @@ pub(super) fn ended(process: &Arc<Process>) {
     end_deserted(&process.job.cut, &*process.node.network);
 }
 
-/// Ends a cut when all of its ranks were killed: whoever leads does not find the job any more.
+/// Ends a cut when all of its ranks are gone: whoever leads does not find the job any more.
 fn end_deserted(cut: &Cut, network: &dyn Network) {
     if let Some(is_being_made) = cut.is_deserted() {
         if is_being_made {
@@ -87,7 +97,7 @@ fn end_deserted(cut: &Cut, network: &dyn Network) {
 }
 
 /// Waits for the next phase, or until the rank is killed.
-async fn next(member: &Member<'_>, phase: Phase, switch: &KillSwitch) -> Way {
+async fn next(member: &Member, phase: Phase, switch: &KillSwitch) -> Way {
     match executor::race(switch.killed(), member.next(phase)).await {
         Either::First(_) => Way::Back,
         Either::Second(way) => way,
@@ -144,17 +154,17 @@ async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u6
     match (step, phase) {
         (Step::Quiet, Phase::Stopped) => quieten(&*network, deadline_ns).await,
         (Step::Record, Phase::Stopped) => {
-            job.cut.enter(Phase::Record);
+            job.cut.enter(Phase::Stopped, Phase::Record)?;
             arrived(job, deadline_ns).await?;
             job.cut.keep_orphans(network.again().record_orphans().map_err(|error| error.to_string())?);
             Ok(())
         }
         (Step::Make, Phase::Record) => {
-            job.cut.enter(Phase::Forget);
+            job.cut.enter(Phase::Record, Phase::Forget)?;
             arrived(job, deadline_ns).await?;
             network.again().forget_orphans();
             network.again().make_orphans(&job.cut.take_orphans()).map_err(|error| error.to_string())?;
-            job.cut.enter(Phase::Make);
+            job.cut.enter(Phase::Forget, Phase::Make)?;
             arrived(job, deadline_ns).await
         }
         (Step::Connect, Phase::Make) => {
@@ -179,7 +189,7 @@ async fn go(job: &JobOnNode, network: &dyn Network, deadline_ns: u64) -> Result<
     if late > 0 {
         log::warn!("job {}: {late} connections could not be made again", job.id);
     }
-    job.cut.enter(Phase::Go);
+    job.cut.enter(Phase::Make, Phase::Go)?;
     done(job, deadline_ns).await
 }
 
@@ -241,8 +251,7 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
         }
         Phase::Forget | Phase::Make => {
             let Some(network) = network else { return job.cut.end() };
-            if job.cut.phase() == Phase::Forget {
-                job.cut.enter(Phase::Make);
+            if job.cut.enter(Phase::Forget, Phase::Make).is_ok() {
                 let _ = arrived(job, deadline_ns).await;
             }
             network.again().call();

@@ -35,8 +35,8 @@ pub(super) struct TakenDown {
     threads: Vec<Arc<ThreadState>>,
     /// For the record.
     charge: Charge,
-    /// With all of its job.
-    pub(super) in_cut: bool,
+    /// It is with all of its job.
+    pub(super) in_cut: Option<Member>,
 }
 
 /// Waits until it is time to freeze the process, and until its threads are no more. Not done if that is never so.
@@ -60,12 +60,12 @@ pub(super) async fn taken_down(process: &Arc<Process>) -> TakenDown {
             continue;
         }
         let Ok(charge) = process.node.quota.charge(record::room(process)) else { continue };
-        return take_down(process, held, charge, false).await;
+        return take_down(process, held, charge, None).await;
     }
 }
 
 /// Takes the threads of a process down that is held. Not done if it comes to its end, which others wait for.
-async fn take_down(process: &Arc<Process>, held: Held, charge: Charge, in_cut: bool) -> TakenDown {
+async fn take_down(process: &Arc<Process>, held: Held, charge: Charge, in_cut: Option<Member>) -> TakenDown {
     // Nobody else is to get meanwhile what it is charged with.
     process.node.quota.keep();
     let threads = held.threads();
@@ -83,11 +83,11 @@ async fn take_down(process: &Arc<Process>, held: Held, charge: Charge, in_cut: b
 pub(super) async fn cut(process: &Arc<Process>) -> TakenDown {
     let cut = &process.job.cut;
     loop {
-        let held = cut.wanted(process).await;
+        let (held, member) = cut.wanted(process).await;
         process.after_change().await;
         match process.node.quota.charge(record::room(process) + record::transports_room(process)) {
-            Ok(charge) => return take_down(process, held, charge, true).await,
-            Err(_) => Member::new(cut).arrive(Err("there is no memory for its record".into())),
+            Ok(charge) => return take_down(process, held, charge, Some(member)).await,
+            Err(_) => member.arrive(Err("there is no memory for its record".into())),
         }
     }
 }

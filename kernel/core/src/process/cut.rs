@@ -23,6 +23,9 @@ use crate::sync::{LockLevel, Mutex};
 /// Why a step is not done when a rank was ended.
 const ENDED: &str = "a rank has come to its end";
 
+/// Why one is not that somebody else has done, or given up.
+const OVERTAKEN: &str = "the cut has gone on without it";
+
 /// How far a cut is on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -148,13 +151,20 @@ impl Cut {
         }
     }
 
-    /// Has its ranks begin the next phase.
-    pub(crate) fn enter(&self, phase: Phase) {
+    /// Has its ranks begin the next phase; not if it is over by now, or somebody else has gone on with it.
+    ///
+    /// # Errors
+    /// [`OVERTAKEN`].
+    pub(crate) fn enter(&self, from: Phase, phase: Phase) -> Result<(), String> {
         {
             let mut state = self.state.lock();
+            if state.phase != from {
+                return Err(OVERTAKEN.into());
+            }
             (state.phase, state.arrived) = (phase, 0);
         }
         self.changed.wake_all();
+        Ok(())
     }
 
     /// Waits until all ranks have arrived in this phase.
@@ -162,14 +172,7 @@ impl Cut {
     /// # Errors
     /// Why one could not.
     pub(crate) async fn arrived(&self) -> Result<(), String> {
-        let look = || {
-            let mut state = self.state.lock();
-            match state.failed.take() {
-                Some(why) => Some(Err(why)),
-                None => (state.arrived >= state.members).then_some(Ok(())),
-            }
-        };
-        self.changed.wait_until(look).await
+        self.all(|state| state.arrived).await
     }
 
     /// Waits until all ranks go on.
@@ -177,11 +180,15 @@ impl Cut {
     /// # Errors
     /// Why one could not.
     pub(crate) async fn done(&self) -> Result<(), String> {
+        self.all(|state| state.done).await
+    }
+
+    async fn all(&self, so_far: fn(&State) -> usize) -> Result<(), String> {
         let look = || {
             let mut state = self.state.lock();
             match state.failed.take() {
                 Some(why) => Some(Err(why)),
-                None => (state.done >= state.members).then_some(Ok(())),
+                None => (so_far(&state) >= state.members).then_some(Ok(())),
             }
         };
         self.changed.wait_until(look).await
@@ -194,8 +201,7 @@ impl Cut {
             let index = state.held.iter().position(|held| held.is_of(process));
             let left = index.map(|index| state.held.swap_remove(index));
             if left.is_some() {
-                state.members -= 1;
-                state.failed = Some(ENDED.into());
+                state.leave();
             }
             left
         };
@@ -240,8 +246,8 @@ impl Cut {
         core::mem::take(&mut self.state.lock().orphans)
     }
 
-    /// Waits until a process is to become data.
-    pub(crate) async fn wanted(&self, process: &Arc<Process>) -> Held {
+    /// Waits until a process is to become data, as a member from then on.
+    pub(crate) async fn wanted(self: &Arc<Self>, process: &Arc<Process>) -> (Held, Member) {
         let look = || {
             let mut state = self.state.lock();
             if state.phase != Phase::Record {
@@ -250,22 +256,26 @@ impl Cut {
             let index = state.held.iter().position(|held| held.is_of(process))?;
             Some(state.held.swap_remove(index))
         };
-        self.changed.wait_until(look).await
+        let held = self.changed.wait_until(look).await;
+        (held, Member { cut: Arc::clone(self), is_done: false })
+    }
+}
+
+impl State {
+    /// One that takes part does not any more. Why it could not, if it has said so, says more than that.
+    fn leave(&mut self) {
+        self.members = self.members.saturating_sub(1);
+        self.failed.get_or_insert_with(|| ENDED.into());
     }
 }
 
 /// A rank that takes part in a cut, until this is dropped: who leads need not wait for it then.
-pub(crate) struct Member<'a> {
-    cut: &'a Cut,
+pub(crate) struct Member {
+    cut: Arc<Cut>,
     is_done: bool,
 }
 
-impl<'a> Member<'a> {
-    /// One that was wanted ([`Cut::wanted`]).
-    pub(crate) const fn new(cut: &'a Cut) -> Self {
-        Self { cut, is_done: false }
-    }
-
+impl Member {
     /// It is as far as this phase wants it, or it could not be.
     pub(crate) fn arrive(&self, result: Result<(), String>) {
         {
@@ -299,16 +309,12 @@ impl<'a> Member<'a> {
     }
 }
 
-impl Drop for Member<'_> {
+impl Drop for Member {
     fn drop(&mut self) {
         if self.is_done {
             return;
         }
-        {
-            let mut state = self.cut.state.lock();
-            state.members = state.members.saturating_sub(1);
-            state.failed = Some(ENDED.into());
-        }
+        self.cut.state.lock().leave();
         self.cut.changed.wake_all();
     }
 }

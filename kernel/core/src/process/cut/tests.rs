@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::mem::ManuallyDrop;
 
-use super::{Cut, ENDED, Member, Phase, Way};
+use super::{Cut, ENDED, Member, OVERTAKEN, Phase, Way};
 use crate::executor::{self, timeout};
 use crate::process::testing::Bench;
 
@@ -30,18 +30,19 @@ fn arrived(cut: &Arc<Cut>) -> Option<Result<(), &'static str>> {
 }
 
 fn way(cut: &Arc<Cut>, phase: Phase) -> Option<Way> {
-    let cut = Arc::clone(cut);
-    soon(async move {
-        // It stays one.
-        let member = ManuallyDrop::new(Member::new(&cut));
-        member.next(phase).await
-    })
+    // One that looks, and is not counted.
+    let member = ManuallyDrop::new(Member { cut: Arc::clone(cut), is_done: false });
+    soon(async move { member.next(phase).await })
 }
 
 /// It becomes a member when ranks are to become data.
-fn taken(bench: &Bench, cut: &Arc<Cut>) -> bool {
+fn taken(bench: &Bench, cut: &Arc<Cut>) -> Option<Member> {
     let (cut, process) = (Arc::clone(cut), Arc::clone(&bench.process));
-    soon(async move { cut.wanted(&process).await }).is_some()
+    soon(async move { cut.wanted(&process).await }).map(|(_, member)| member)
+}
+
+fn enter(cut: &Cut, from: Phase, phase: Phase) {
+    assert_eq!(cut.enter(from, phase), Ok(()));
 }
 
 #[test]
@@ -58,18 +59,19 @@ fn it_is_of_one_leader() {
 #[test]
 fn a_step_is_done_when_all_have_arrived() {
     let (bench, cut) = begun();
-    assert!(!taken(&bench, &cut));
-    cut.enter(Phase::Record);
-    assert!(taken(&bench, &cut) && !taken(&bench, &cut));
-    let member = Member::new(&cut);
+    assert!(taken(&bench, &cut).is_none());
+    enter(&cut, Phase::Stopped, Phase::Record);
+    let member = taken(&bench, &cut).expect("it is wanted");
+    assert!(taken(&bench, &cut).is_none());
     assert_eq!(arrived(&cut), None);
     member.arrive(Ok(()));
     assert_eq!((arrived(&cut), way(&cut, Phase::Forget)), (Some(Ok(())), None));
-    cut.enter(Phase::Forget);
+    enter(&cut, Phase::Record, Phase::Forget);
     assert_eq!((arrived(&cut), way(&cut, Phase::Forget)), (None, Some(Way::On)));
     member.arrive(Err("no memory".to_string()));
     assert_eq!(arrived(&cut), Some(Err("something else")));
-    cut.enter(Phase::Go);
+    enter(&cut, Phase::Forget, Phase::Make);
+    enter(&cut, Phase::Make, Phase::Go);
     member.done();
     let cut = Arc::clone(&cut);
     assert_eq!(soon(async move { cut.done().await }), Some(Ok(())));
@@ -81,28 +83,27 @@ fn nobody_waits_for_who_has_ended() {
     cut.ended(&bench.process);
     assert_eq!((arrived(&cut), cut.is_deserted()), (Some(Err(ENDED)), Some(false)));
     let (bench, cut) = begun();
-    cut.enter(Phase::Record);
-    assert!(taken(&bench, &cut));
-    cut.enter(Phase::Forget);
+    enter(&cut, Phase::Stopped, Phase::Record);
+    let member = taken(&bench, &cut).expect("it is wanted");
+    enter(&cut, Phase::Record, Phase::Forget);
     // A member tells by being dropped.
     cut.ended(&bench.process);
     assert_eq!((arrived(&cut), cut.is_deserted()), (None, None));
-    drop(Member::new(&cut));
+    drop(member);
     assert_eq!((arrived(&cut), cut.is_deserted()), (Some(Err(ENDED)), Some(true)));
 }
 
 #[test]
 fn when_it_is_given_up_all_go_on_with_what_they_had() {
     let (_bench, cut) = begun();
-    cut.enter(Phase::Record);
+    enter(&cut, Phase::Stopped, Phase::Record);
     // Nobody was taken down yet: the rank is held no more, and nobody waits for it.
     cut.give_up();
     let given_up = Arc::clone(&cut);
     assert_eq!(soon(async move { given_up.done().await }), Some(Ok(())));
     let (bench, cut) = begun();
-    cut.enter(Phase::Record);
-    assert!(taken(&bench, &cut));
-    let member = Member::new(&cut);
+    enter(&cut, Phase::Stopped, Phase::Record);
+    let member = taken(&bench, &cut).expect("it is wanted");
     cut.give_up();
     assert_eq!(way(&cut, Phase::Forget), Some(Way::Back));
     member.done();
@@ -114,6 +115,20 @@ fn when_it_is_given_up_all_go_on_with_what_they_had() {
         [Phase::Forget, Phase::Make, Phase::Go].map(|phase| way(&cut, phase)),
         [Some(Way::Back), Some(Way::On), Some(Way::On)]
     );
+}
+
+/// A rank that leaves says why, if it can, and nobody goes on with what is over.
+#[test]
+fn what_could_not_be_done_is_told() {
+    let (bench, cut) = begun();
+    enter(&cut, Phase::Stopped, Phase::Record);
+    let member = taken(&bench, &cut).expect("it is wanted");
+    member.arrive(Err("no memory".to_string()));
+    drop(member);
+    assert_eq!((arrived(&cut), cut.is_deserted()), (Some(Err("something else")), Some(false)));
+    cut.end();
+    assert_eq!(cut.enter(Phase::Record, Phase::Forget), Err(OVERTAKEN.to_string()));
+    assert!(!cut.is_under_way());
 }
 
 #[test]
