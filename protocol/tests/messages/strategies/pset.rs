@@ -8,7 +8,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{dying, job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
+use super::control::{
+    dying, job_failure, launch, memory, node_status, rank_report, ras_event, restore, traced, waiting,
+};
 use super::inspect::{inspect, inspected};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
@@ -17,7 +19,13 @@ use super::{bytes, generation, job, key, node, program, rank};
 use coppice_protocol::trace::Traced;
 
 fn member() -> impl Strategy<Value = Member> {
-    (rank(), node(), any::<bool>()).prop_map(|(rank, node, use_retained)| Member { rank, node, use_retained })
+    let restore = option::of(restore());
+    (rank(), node(), any::<bool>(), restore).prop_map(|(rank, node, use_retained, restore)| Member {
+        rank,
+        node,
+        use_retained,
+        restore,
+    })
 }
 
 fn start_job() -> impl Strategy<Value = StartJob> {
