@@ -1,13 +1,14 @@
 //! Checkpoints: what a job was at one moment, kept where its nodes' ends do not reach it.
 //!
 //! What is kept is *objects*: up to [`OBJECT_BYTES_MAX`] bytes each, named by their BLAKE3 hash. Whoever reads one sees
-//! by its name whether it is what was written, and what two checkpoints have in common is kept once. What is longer is
-//! kept as several objects and a [`Listing`] of them, which is an object too, so that it has one name again.
+//! by its name whether it is what was written, and what two checkpoints have in common is kept once.
 //!
-//! A job's ranks, and its nodes, are such *parts* ([`Part`]): the node makes them, has its I/O node keep them
-//! ([`crate::ship::Call::PutObject`]), and tells their names to the service node ([`crate::inspect::Answer::Saving`]),
-//! which writes them into the checkpoint's manifest. What is in them is the kernel's own. A checkpoint is whole when its
-//! manifest is there, and was not made before.
+//! A job's ranks, and what the ranks of a node share, are *parts* ([`Part`]). A part is a [`Listing`] of objects, which
+//! is an object itself: first those of its record, which says what the part was, then those of its pages, which the
+//! record names by their places in the list. So whoever knows nothing of records knows what belongs to a part. The node
+//! makes it, has its I/O node keep it ([`crate::ship::Call::PutObject`]), and tells its name to the service node
+//! ([`crate::inspect::Answer::Saving`]), which writes a manifest of all parts. There is a checkpoint when there is its
+//! manifest, and not before.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,7 +22,7 @@ use crate::limits::BULK_BYTES_MAX;
 /// Bytes of an object at most: so many go in one request.
 pub const OBJECT_BYTES_MAX: usize = BULK_BYTES_MAX;
 
-/// Objects that are listed at most, for the list to be an object.
+/// Objects that one list has at most, for it to be an object.
 pub const LISTED_MAX: usize = OBJECT_BYTES_MAX / 32 - 8;
 
 /// The name of an object: the BLAKE3 hash of its bytes.
@@ -69,13 +70,41 @@ impl FromStr for ObjectId {
     }
 }
 
-/// Something longer, as objects: postcard of this is an object itself.
+/// The objects of a part, or some of them: postcard of this is an object itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    /// Bytes in all.
-    pub length: u64,
-    /// Its objects in order, at most [`LISTED_MAX`].
+    /// Bytes of the part's record, which is cut into objects of [`OBJECT_BYTES_MAX`]: they are the first.
+    pub record_bytes: u64,
+    /// Objects in order, at most [`LISTED_MAX`].
     pub objects: Vec<ObjectId>,
+    /// The list that goes on behind this one.
+    pub next: Option<ObjectId>,
+}
+
+impl Listing {
+    /// How many objects of the part are its record's.
+    #[must_use]
+    pub const fn record_objects(&self) -> u64 {
+        self.record_bytes.div_ceil(OBJECT_BYTES_MAX as u64)
+    }
+
+    /// What an object says that is a listing.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(bytes: &[u8]) -> Result<Self, postcard::Error> {
+        let (listing, rest): (Self, _) = postcard::take_from_bytes(bytes)?;
+        let fits = rest.is_empty() && listing.objects.len() <= LISTED_MAX;
+        fits.then_some(listing).ok_or(postcard::Error::DeserializeBadEncoding)
+    }
+
+    /// As an object.
+    ///
+    /// # Errors
+    /// Never for one of at most [`LISTED_MAX`] objects, but for want of memory.
+    pub fn bytes(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_allocvec(self)
+    }
 }
 
 /// Of what a part is.
@@ -105,7 +134,7 @@ pub struct Saving {
     pub bytes: u64,
     /// Barriers of PMI that the job's nodes have left: all of them have to say the same.
     pub barriers: u64,
-    /// It is over: all that the node keeps, on stable storage, or nothing, as `failed` says.
+    /// It is over: all parts that the node keeps, on stable storage, or none, as `failed` says.
     pub parts: Option<Vec<Part>>,
     /// Why nothing is kept, one line.
     pub failed: Option<alloc::string::String>,
@@ -139,7 +168,12 @@ mod tests {
 
     #[test]
     fn the_longest_listing_is_an_object() {
-        let longest = Listing { length: u64::MAX, objects: alloc::vec![ObjectId([1; 32]); super::LISTED_MAX] };
-        assert!(postcard::to_allocvec(&longest).expect("encodes").len() <= OBJECT_BYTES_MAX);
+        let id = ObjectId([1; 32]);
+        let objects = alloc::vec![id; super::LISTED_MAX];
+        let longest = Listing { record_bytes: u64::MAX, objects, next: Some(id) };
+        let bytes = longest.bytes().expect("encodes");
+        assert!(bytes.len() <= OBJECT_BYTES_MAX);
+        assert_eq!(Listing::read(&bytes), Ok(longest));
+        assert!(Listing::read(&[&bytes[..], &[0]].concat()).is_err());
     }
 }
