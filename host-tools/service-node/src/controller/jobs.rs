@@ -222,5 +222,6 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         reason: end.reason.clone(),
         detached: job.submission.detached,
         output: job.submission.keep_output.map(OutputView::limited),
+        restarted_from: job.submission.restarted_from,
     }
 }

@@ -42,6 +42,7 @@ pub(super) async fn submit(
     submission: Result<Json<Submission>, JsonRejection>,
 ) -> Answered<Submitted> {
     let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    submission.restarted_from = None;
     make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
@@ -237,6 +238,7 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
         }
     }
 

@@ -126,6 +126,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        restarted_from: None,
     }
 }
 
