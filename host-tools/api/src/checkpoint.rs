@@ -121,6 +121,29 @@ pub struct CheckpointView {
     pub pages: u64,
     /// Bytes of objects that nodes had I/O nodes keep; with other checkpoints it shares what they have in common.
     pub bytes: u64,
+    /// Why it is of no use, if it is not; then nothing else is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
+}
+
+impl CheckpointView {
+    /// One of which nothing is known.
+    #[must_use]
+    pub fn unknown(checkpoint: CheckpointName) -> Self {
+        Self {
+            checkpoint,
+            at_ns: 0,
+            name: ByteString::new(),
+            arguments: Vec::new(),
+            program: String::new(),
+            ranks: 0,
+            ranks_per_node: 0,
+            pause_us: 0,
+            pages: 0,
+            bytes: 0,
+            damaged: None,
+        }
+    }
 }
 
 /// Which checkpoints to list.
@@ -136,6 +159,11 @@ pub struct CheckpointsQuery {
 pub struct Deleted {
     /// Those that are gone.
     pub checkpoints: Vec<CheckpointName>,
+    /// Room on the disk that was given back: what no other checkpoint has, bytes.
+    pub bytes: u64,
+    /// Why room is not given back yet, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// An order to have a new job go on from a checkpoint.

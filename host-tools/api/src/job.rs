@@ -73,8 +73,8 @@ pub struct Submission {
     /// When a signal ends a rank that leaves a core file, its stream says so before, for that to be taken.
     #[serde(default)]
     pub core_file: bool,
-    /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it restarts;
-    /// what somebody submits has none.
+    /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
+    /// restarts; what somebody submits has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<CheckpointName>,
 }
