@@ -5,6 +5,7 @@
 
 pub(crate) mod behaviour;
 pub(crate) mod cluster;
+pub(crate) mod cutting;
 pub(crate) mod links;
 pub(crate) mod memory;
 
