@@ -41,7 +41,7 @@ pub enum StorageError {
     #[error("'{}' is not empty and keeps no checkpoints; name a directory of its own", shown(.0))]
     NotOurs(PathBuf),
     /// The disk lost something that was put earlier, and nobody knows what.
-    #[error("the disk of '{}' failed to keep what was written; look into the host's log, and bring the cluster up again",
+    #[error("the disk of '{}' lost what was written; look into the host's log, and bring the cluster up again",
         shown(.0))]
     Failed(PathBuf),
     /// More bytes than an object has.

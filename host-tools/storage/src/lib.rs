@@ -32,6 +32,8 @@ mod manifest;
 mod manifests;
 mod objects;
 mod reach;
+#[cfg(test)]
+mod tests;
 
 pub use directory::Storage;
 pub use error::StorageError;

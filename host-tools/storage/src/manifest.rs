@@ -120,7 +120,7 @@ struct Versioned {
 pub(crate) fn to_file(manifest: &Manifest) -> serde_json::Result<Vec<u8>> {
     let text = serde_json::to_string_pretty(manifest)?;
     let blake3 = ObjectId::of(text.as_bytes());
-    let mut file = serde_json::to_vec(&Sealed { blake3, manifest: &*RawValue::from_string(text)? })?;
+    let mut file = serde_json::to_vec(&Sealed { blake3, manifest: &RawValue::from_string(text)? })?;
     file.push(b'\n');
     Ok(file)
 }
