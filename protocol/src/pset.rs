@@ -45,6 +45,8 @@ pub enum ToPset {
         socket: ByteString,
         /// Unix datagram socket of the fabric's port to send frames to.
         fabric: ByteString,
+        /// Directory in which objects of checkpoints are kept; without one, none are.
+        storage: Option<ByteString>,
     },
     /// This boot of a node may connect with this key. Replaces any earlier boot of the node, whose connections are cut.
     AddNode {

@@ -183,6 +183,7 @@ impl Plant for Processes {
                         mtu: MTU,
                         socket: coppice_api::path::bytes(port.station_socket(directory)),
                         fabric: coppice_api::path::bytes(port.switch_socket(directory)),
+                        storage: None,
                     },
                 );
             }

@@ -388,6 +388,7 @@ fn pset() {
         mtu: 9000,
         socket: "s".into(),
         fabric: "f".into(),
+        storage: Some("c".into()),
     };
     line(&mut table, "Configure", &configure);
     line(&mut table, "AddNode", &ToPset::AddNode { node, generation, key: NodeKey([0xaa; 32]) });

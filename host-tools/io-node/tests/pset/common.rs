@@ -94,7 +94,8 @@ impl Pset {
         let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
         let text = |path: &Path| ByteString::from(path.to_str().unwrap());
         let (socket, fabric) = (text(&own), text(&fabric));
-        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric }).await;
+        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric, storage: None })
+            .await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
         pset
     }
@@ -236,7 +237,7 @@ impl Pset {
             group: 0,
             umask: 0o22,
             input_rank: Some(RANK),
-            members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
+            members: vec![Member { rank: RANK, node: NODE, use_retained: false, restore: None }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
             staging: None,
             traced: coppice_protocol::trace::Traced::None,

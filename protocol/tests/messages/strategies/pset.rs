@@ -66,9 +66,11 @@ fn start_job() -> impl Strategy<Value = StartJob> {
 /// Messages of the service node to an I/O node.
 pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
     prop_oneof![
-        (any::<(u16, u32, u16)>(), bytes(), bytes()).prop_map(|((version, pset, mtu), socket, fabric)| {
-            ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric }
-        }),
+        (any::<(u16, u32, u16)>(), bytes(), bytes(), option::of(bytes())).prop_map(
+            |((version, pset, mtu), socket, fabric, storage)| {
+                ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric, storage }
+            }
+        ),
         (node(), generation(), key()).prop_map(|(node, generation, key)| ToPset::AddNode { node, generation, key }),
         node().prop_map(|node| ToPset::RemoveNode { node }),
         (any::<u64>(), option::of(program()), vec(node(), 0..5))
