@@ -5,6 +5,7 @@ mod input;
 mod labels;
 pub(crate) mod output;
 pub(crate) mod program;
+pub(crate) mod restart;
 mod stage;
 pub(crate) mod trace;
 mod warm;
@@ -70,33 +71,61 @@ async fn submit_and_follow(
         print(&format!("{job}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stream = client.stream(job).await?;
-    let tracing = match trace {
-        Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
-        None => None,
+    let following = Following {
+        trace,
+        reads_input: submission.input_rank.is_some(),
+        core_file: run.core_file,
+        label: run.label,
+        json: run.json,
+        quiet: run.quiet,
     };
-    if submission.input_rank.is_some() {
-        input::send(client.clone(), job);
+    following.to_its_end(client, job).await
+}
+
+/// How whoever has a job run wants to follow it.
+struct Following {
+    /// Where what it calls goes, if that is wanted.
+    trace: Option<Trace>,
+    /// It has a rank that reads standard input.
+    reads_input: bool,
+    core_file: bool,
+    label: bool,
+    json: bool,
+    quiet: bool,
+}
+
+impl Following {
+    /// Follows a job that was just accepted to its end, and exits as it does.
+    async fn to_its_end(self, client: &Client, job: u64) -> anyhow::Result<ExitCode> {
+        let stream = client.stream(job).await?;
+        let tracing = match self.trace {
+            Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
+            None => None,
+        };
+        if self.reads_input {
+            input::send(client.clone(), job);
+        }
+        let mut core_files = self.core_file.then(|| CoreFiles::of(client, job));
+        let output = Output::new(self.label, self.json);
+        let view = match follow(stream, output, self.quiet, core_files.as_mut()).await? {
+            End::Job(view) => view,
+            End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
+        };
+        if let Some(core_files) = &mut core_files {
+            core_files.finish().await;
+        }
+        if let Some(tracing) = tracing {
+            tracing.await.context("the trace was given up")??;
+        }
+        explain_end(client, &view).await?;
+        if self.json {
+            // It has in it what the line below says.
+            print_json(&client.job(job).await?)?;
+        } else if let Some(line) = warm::line(&view).filter(|_| !self.quiet) {
+            say(&line);
+        }
+        Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
     }
-    let mut core_files = run.core_file.then(|| CoreFiles::of(client, job));
-    let view = match follow(stream, Output::new(run.label, run.json), run.quiet, core_files.as_mut()).await? {
-        End::Job(view) => view,
-        End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
-    };
-    if let Some(core_files) = &mut core_files {
-        core_files.finish().await;
-    }
-    if let Some(tracing) = tracing {
-        tracing.await.context("the trace was given up")??;
-    }
-    explain_end(client, &view).await?;
-    if run.json {
-        // It has in it what the line below says.
-        print_json(&client.job(job).await?)?;
-    } else if let Some(line) = warm::line(&view).filter(|_| !run.quiet) {
-        say(&line);
-    }
-    Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
 }
 
 fn submission(run: &Run) -> anyhow::Result<Submission> {

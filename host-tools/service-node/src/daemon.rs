@@ -93,6 +93,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             memory_bytes: options.memory_bytes,
             processor: options.cpu.clone(),
             icount: options.icount,
+            storage: checkpoints.path().to_owned(),
         };
         let config = Config {
             paths: paths.clone(),

@@ -73,6 +73,8 @@ pub struct Setup {
     pub processor: Option<Processor>,
     /// Whether the nodes' clocks count instructions.
     pub icount: bool,
+    /// Directory of checkpoints.
+    pub storage: PathBuf,
 }
 
 /// All child processes of a cluster.
@@ -183,7 +185,7 @@ impl Plant for Processes {
                         mtu: MTU,
                         socket: coppice_api::path::bytes(port.station_socket(directory)),
                         fabric: coppice_api::path::bytes(port.switch_socket(directory)),
-                        storage: None,
+                        storage: Some(coppice_api::path::bytes(&self.setup.storage)),
                     },
                 );
             }

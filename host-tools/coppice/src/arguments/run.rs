@@ -232,7 +232,7 @@ pub(super) fn parse_nodes(text: &str) -> Result<NodesList, String> {
 }
 
 /// Seconds, with a fraction if wanted, as milliseconds.
-fn parse_seconds(text: &str) -> Result<u64, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().map_err(|_| "give seconds, such as 10 or 0.5".to_owned())?;
     if !(0.001..=SECONDS_MAX).contains(&seconds) {
         return Err(format!("give at least 0.001 and at most {SECONDS_MAX} seconds"));

@@ -25,6 +25,9 @@ fn describe(detail: &JobDetail) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "job {}: {}", job.job, command(job));
+    if let Some(checkpoint) = job.restarted_from {
+        let _ = writeln!(text, "restarted from checkpoint {checkpoint}");
+    }
     let exit = job.exit_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
     let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let _ = writeln!(text, "{}{exit}{reason}", job_state(job.state));
@@ -140,6 +143,7 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use coppice_api::ahead::AheadDecision;
+    use coppice_api::checkpoint::CheckpointName;
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
@@ -252,6 +256,14 @@ pub(crate) mod tests {
         let cut = OutputView { dropped: 2048, ..cut };
         assert!(output(false, &cut).ends_with("MiB, 2.0 KiB cut: the service node ended"));
         assert!(output(true, &OutputView { given_back: true, ..whole }).starts_with("detached, output not kept any"));
+    }
+
+    #[test]
+    fn a_job_says_where_it_goes_on_from() {
+        let job = JobView { restarted_from: Some(CheckpointName { job: 3, number: 2 }), ..view() };
+        let text = describe(&JobDetail { job, rank_reports: Vec::new() });
+        let beginning = "job 7: ./hello world\nrestarted from checkpoint 3@2\nended, exit status 0\n";
+        assert!(text.starts_with(beginning), "{text}");
     }
 
     #[test]
