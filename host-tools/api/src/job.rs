@@ -7,6 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::AheadDecision;
+use crate::checkpoint::CheckpointName;
 use crate::output::OutputView;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
@@ -72,6 +73,10 @@ pub struct Submission {
     /// When a signal ends a rank that leaves a core file, its stream says so before, for that to be taken.
     #[serde(default)]
     pub core_file: bool,
+    /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
+    /// restarts; what somebody submits has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<CheckpointName>,
 }
 
 impl Submission {
@@ -175,6 +180,9 @@ pub struct JobView {
     /// What is kept of its output, if it is to be kept.
     #[serde(default)]
     pub output: Option<OutputView>,
+    /// The checkpoint that it goes on from, if it was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<CheckpointName>,
 }
 
 /// One job with all of its ranks.
@@ -327,6 +335,7 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
         }
     }
 

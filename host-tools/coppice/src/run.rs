@@ -129,6 +129,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         detached: run.detach,
         keep_output: run.output_kept(),
         core_file: run.core_file,
+        restarted_from: None,
     })
 }
 

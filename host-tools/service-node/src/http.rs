@@ -1,13 +1,17 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
+mod checkpoint;
+mod checkpoints;
 mod clusters;
 mod cut;
 mod files;
 mod inspect;
 mod jobs;
+mod leading;
 mod links;
 mod logs;
 mod programs;
+mod restart;
 mod streams;
 
 use std::sync::Arc;
@@ -21,9 +25,11 @@ use axum::{Json, Router};
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::checkpoints::Checkpoints;
 use self::logs::LogFiles;
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
@@ -40,6 +46,7 @@ pub struct Api {
     files: HostFiles,
     logs: LogFiles,
     connections: Connections,
+    checkpoints: Checkpoints,
     /// Counts orders that are given up when whoever gave them is gone.
     requests: Arc<AtomicU64>,
 }
@@ -48,9 +55,14 @@ pub struct Api {
 type Answered<T> = Result<Json<T>, Refused>;
 
 impl Api {
-    /// An API that asks whoever takes these events, over these connections.
+    /// An API that asks whoever takes these events, over these connections, with checkpoints in that directory.
     #[must_use]
-    pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
+    pub fn new(
+        events: mpsc::Sender<Event>,
+        store: ProgramStore,
+        connections: Connections,
+        storage: Arc<Storage>,
+    ) -> Self {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
         Self {
             events,
@@ -59,6 +71,7 @@ impl Api {
             files: HostFiles::default(),
             logs: LogFiles::default(),
             connections,
+            checkpoints: Checkpoints::new(storage),
             requests: Arc::default(),
         }
     }
@@ -79,11 +92,15 @@ impl Api {
             .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
             .route("/v1/jobs/{job}/ranks/{rank}/questions", post(inspect::question))
             .route("/v1/jobs/{job}/cut", post(cut::cut))
+            .route("/v1/jobs/{job}/checkpoint", post(checkpoint::checkpoint))
+            .route("/v1/jobs/{job}/restart", post(restart::restart))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))
             .route("/v1/jobs/{job}/wait", get(logs::wait))
             .route("/v1/jobs/{job}/input", put(streams::input))
+            .route("/v1/checkpoints", get(checkpoints::list))
+            .route("/v1/checkpoints/delete", post(checkpoints::delete))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))
             .route("/v1/programs", get(programs::list))

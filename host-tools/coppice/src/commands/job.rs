@@ -176,6 +176,7 @@ pub(crate) mod tests {
             reason: None,
             detached: false,
             output: None,
+            restarted_from: None,
         }
     }
 

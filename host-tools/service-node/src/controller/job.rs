@@ -15,6 +15,7 @@ use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
 use super::ranks::{RankState, Ranks};
+use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
 use super::{Answer, Now};
@@ -52,6 +53,8 @@ pub(super) struct Job {
     pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
     pub(super) key: JobKey,
+    /// What its ranks are made from, if it goes on from a checkpoint.
+    pub(super) restore: Option<Restoring>,
     /// Empty while the job is queued.
     pub(super) ranks: Ranks,
     /// How it got its nodes.
@@ -63,6 +66,8 @@ pub(super) struct Job {
     pub(super) tracer: Option<Tracer>,
     /// Who waits for its end.
     pub(super) waiters: Vec<Answer<JobView>>,
+    /// Who waits until all of its ranks run.
+    awaiting_running: Vec<Answer<Vec<Rank>>>,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
     /// Bytes of standard input sent and not yet read.
@@ -119,12 +124,14 @@ impl Job {
             transfers: Transfers::default(),
             awaits_copy: None,
             key,
+            restore: None,
             ranks: Ranks::default(),
             placement: None,
             ahead: None,
             feed: if detached { Feed::default() } else { Feed::owned() },
             tracer,
             waiters: Vec::new(),
+            awaiting_running: Vec::new(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
             input_opened: false,
@@ -188,6 +195,16 @@ impl Job {
         // Whoever has gone away since does not wait any more; so there are no more than there are connections.
         self.waiters.retain(|waiter| !waiter.is_closed());
         self.waiters.push(answer);
+    }
+
+    /// Somebody waits until all of its ranks run.
+    pub(super) fn awaits_running(&mut self, answer: Answer<Vec<Rank>>) {
+        self.awaiting_running.push(answer);
+    }
+
+    /// Those who do, which are told now.
+    pub(super) fn take_awaiting_running(&mut self) -> Vec<Answer<Vec<Rank>>> {
+        std::mem::take(&mut self.awaiting_running)
     }
 
     pub(super) fn attached(&mut self) {

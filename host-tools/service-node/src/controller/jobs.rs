@@ -11,7 +11,7 @@ use super::job::{Due, Job};
 use super::node::Phase;
 use super::ranks::RankState;
 use super::requests::reply;
-use super::{Controller, Now, Refused, staging};
+use super::{Controller, Now, Refused, restart, staging};
 use crate::database::JobRow;
 use crate::limits::ATTACH_TIME_MAX;
 use crate::plant::Plant;
@@ -143,6 +143,7 @@ impl<P: Plant> Controller<P> {
                 lost_view(&job, &end, now)
             }
         };
+        restart::never_ran(&mut job);
         for waiter in job.waiters.drain(..) {
             reply(waiter, Ok(view.clone()));
         }
@@ -222,5 +223,6 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         reason: end.reason.clone(),
         detached: job.submission.detached,
         output: job.submission.keep_output.map(OutputView::limited),
+        restarted_from: job.submission.restarted_from,
     }
 }

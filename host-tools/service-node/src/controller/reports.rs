@@ -83,6 +83,7 @@ impl<P: Plant> Controller<P> {
         if job.is_running() {
             job.times.running_ns.get_or_insert(now.realtime_ns);
             self.records.add(What::Running(id), now);
+            self.tell_running(id);
         }
         if let Some(node) = discarded {
             self.drop_held(node, program, now);

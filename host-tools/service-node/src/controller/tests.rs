@@ -120,6 +120,7 @@ impl World {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

@@ -50,7 +50,7 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node, staged, transfers, ahead, detached, output,
+                       retention, ranks_per_node, staged, transfers, ahead, detached, output, restarted_from,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -67,8 +67,8 @@ impl Database {
     ) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
                    (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
-                    ranks_per_node, staged, detached, output)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) RETURNING job";
+                    ranks_per_node, staged, detached, output, restarted_from)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             Bytes(&job.name),
@@ -84,6 +84,7 @@ impl Database {
             to_json(staged),
             job.detached,
             job.keep_output.map(|limit| to_json(&OutputView::limited(limit))),
+            job.restarted_from.map(|checkpoint| checkpoint.to_string()),
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
@@ -282,6 +283,8 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let nodes: Option<String> = row.get("nodes")?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
     let (ahead, output): (Option<String>, Option<String>) = (row.get("ahead")?, row.get("output")?);
+    let restarted_from: Option<String> = row.get("restarted_from")?;
+    let checkpoint = |text: String| text.parse().map_err(|_| DatabaseError::Damaged("checkpoint of a job"));
     Ok(JobView {
         job: from_sql(row.get("job")?),
         state,
@@ -307,5 +310,6 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         reason: row.get("reason")?,
         detached: row.get("detached")?,
         output: output.map(|text| from_json(&text, "kept output of a job")).transpose()?,
+        restarted_from: restarted_from.map(checkpoint).transpose()?,
     })
 }

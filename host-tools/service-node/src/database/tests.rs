@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use coppice_api::checkpoint::CheckpointName;
 use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_api::staging::{ProgramStaging, Scheme};
@@ -38,6 +39,7 @@ fn submission() -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        restarted_from: None,
     }
 }
 
@@ -247,12 +249,14 @@ proptest! {
             directory: directory.into(),
             root: path.clone(),
             arguments: vec![argument.into()],
+            restarted_from: is_text.then_some(CheckpointName { job: 3, number: u32::MAX }),
             ..submission()
         };
         let id = database.add_job(&job, PROGRAM, &[], 10).expect("added");
         let found = database.job(id).expect("query").expect("there").job;
         prop_assert_eq!((found.name, found.arguments), (job.name, job.arguments));
         prop_assert_eq!((found.root, found.directory), (job.root, job.directory));
+        prop_assert_eq!(found.restarted_from, job.restarted_from);
         let row = ProgramRow { id: PROGRAM, bytes: 3, memory_bytes: 9 };
         let file = FileKey { device: 1, inode: 2, bytes: 3, modified_ns: 4, changed_ns: 5 };
         database.use_program(&row, file, &path, 1).expect("used");

@@ -42,6 +42,7 @@ pub(super) async fn submit(
     submission: Result<Json<Submission>, JsonRejection>,
 ) -> Answered<Submitted> {
     let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    submission.restarted_from = None;
     make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
@@ -62,7 +63,7 @@ pub(super) async fn submit(
 }
 
 /// What can be checked of a job without knowing anything of the cluster.
-fn check(job: &Submission) -> Result<(), Refused> {
+pub(super) fn check(job: &Submission) -> Result<(), Refused> {
     if job.ranks == 0 {
         return Err(Refused::bad("-n 0 ranks is no job; use 1 or more".to_owned()));
     }
@@ -161,7 +162,7 @@ fn check_staged(job: &Submission) -> Result<(), Refused> {
 }
 
 /// The root must be a directory that this user may enter; the I/O node opens it as the same user.
-fn check_root(root: &Path) -> Result<(), Refused> {
+pub(super) fn check_root(root: &Path) -> Result<(), Refused> {
     let show = shown(root);
     let metadata = std::fs::metadata(root);
     let metadata = metadata.map_err(|error| Refused::bad(format!("cannot use root '{show}': {}", plain(&error))))?;
@@ -237,6 +238,7 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod behaviour;
 pub(crate) mod cluster;
+pub(crate) mod cutting;
 pub(crate) mod links;
 pub(crate) mod memory;
 
@@ -25,6 +26,7 @@ use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::store::{Held, Source};
+use coppice_storage::Storage;
 
 pub(crate) use self::cluster::Cluster;
 
@@ -126,6 +128,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        restarted_from: None,
     }
 }
 
@@ -159,6 +162,11 @@ pub(crate) fn program_file() -> Vec<u8> {
     put(104, &4096u64.to_le_bytes());
     put(112, &4096u64.to_le_bytes());
     bytes
+}
+
+/// Checkpoints below a directory.
+pub(crate) fn storage(home: &Path) -> Arc<Storage> {
+    Arc::new(Storage::open(paths(home).checkpoints()).expect("a directory"))
 }
 
 /// Paths below a directory.

@@ -73,6 +73,7 @@ impl Script {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
         }
     }
 
