@@ -1,5 +1,5 @@
-//! Restarting: a new job is submitted as the old one was, its ranks are made from the parts of a checkpoint, and when all
-//! of them are there its nodes are led through the rest of the cut.
+//! Restarting: a new job is submitted as the old one was, its ranks are made from the parts of a checkpoint, and when
+//! all of them are there its nodes are led through the rest of the cut.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -161,8 +161,8 @@ async fn find_staged(
         let held = find(api, Kind::Data, &file.file).await?.0;
         if contents.get(number) != Some(&held.id.to_string()) {
             return Err(Refused::conflict(&format!(
-                "cannot restart from {checkpoint}: staged file '{}' is another by now; put the one that was staged there \
-                 again",
+                "cannot restart from {checkpoint}: staged file '{}' is another by now; put the one that was staged \
+                 there again",
                 shown(&file.file)
             )));
         }

@@ -2,8 +2,8 @@
 //! next write to each goes to a copy ([`coppice_hal::paging::PageTable::snapshot`]). So taking one costs an entry of
 //! the page table for each page, and later a copy of each page that is written before it was taken out.
 //!
-//! Only what is the process's own is in it: not what its program's file says, which is there again from that, nor memory
-//! that others may show, of which there is one copy for all ([`SharedMemory::snapshot`]).
+//! Only what is the process's own is in it: not what its program's file says, which is there again from that, nor
+//! memory that others may show, of which there is one copy for all ([`SharedMemory::snapshot`]).
 //!
 //! Pages are taken out in *windows*: those of a run of [`WINDOW_PAGES`] at a multiple of that, whatever lies beside
 //! them. What a program does not change is in equal windows each time.

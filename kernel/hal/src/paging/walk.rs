@@ -198,9 +198,9 @@ impl PageTable {
     }
 
     /// Maps the pages of the range that are wanted in another table too, where no processor may use them, and has the
-    /// next write to each go to a copy: the other shows them as they are now. `wants` is asked about each page with what
-    /// its entry says. Returns how many pages that were; `None`, and the other is of no use, if there is no memory for
-    /// its tables: then some writes go to copies that need not.
+    /// next write to each go to a copy: the other shows them as they are now. `wants` is asked about each page with
+    /// what its entry says. Returns how many pages that were; `None`, and the other is of no use, if there is no memory
+    /// for its tables: then some writes go to copies that need not.
     pub fn snapshot(
         &mut self,
         range: PageRange,
