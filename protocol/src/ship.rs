@@ -90,7 +90,8 @@ pub enum Call {
         /// Mode of a new file, umask already applied.
         mode: u32,
     },
-    /// Keeps the bulk bytes as an object of a checkpoint → [`Reply::Object`].
+    /// Keeps the bulk bytes as an object of a checkpoint → [`Reply::Object`]. `ENODEV`, as for the next two: none
+    /// are kept; `EBUSY`: too many wait for the disk.
     PutObject,
     /// The bytes of an object → [`Reply::Data`]. `ENOENT`: there is none; `EBADMSG`: it is damaged.
     GetObject(ObjectId),

@@ -1,6 +1,6 @@
 //! What jobs have of the host: their roots and programs, the open files of their ranks, and the threads on which these
-//! are looked at, opened, changed and closed; and the objects of their checkpoints. The machine ([`crate::machine`]) says what is to be done; what came of it
-//! is said through a queue, from whatever thread it was done on.
+//! are looked at, opened, changed and closed; and the objects of their checkpoints. The machine ([`crate::machine`])
+//! says what is to be done; what came of it is said through a queue, from whatever thread it was done on.
 
 mod data;
 mod keeps;

@@ -1,7 +1,8 @@
 //! A second wall around the I/O node, held by the host's kernel: Landlock.
 //!
 //! The first one is the way paths are resolved ([`crate::files`]). Should that ever be fooled, the kernel refuses by
-//! itself what no job has a right to. There are three kinds of threads, each in a domain of its own that it cannot leave:
+//! itself what no job has a right to. There are three kinds of threads, each in a domain of its own that it cannot
+//! leave:
 //!
 //! - **The threads of a job** ([`confine_to_root`]): the first opens the job's root and program, goes into a domain of
 //!   that root alone, and starts one in the same domain for each of the job's nodes. From then on these open all files

@@ -6,6 +6,7 @@ mod inspect;
 mod kill;
 mod load;
 mod report;
+mod restore;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,9 @@ pub(crate) fn launch(
         life.seat.ended(end.exit);
         // Other nodes may still want staged files of this one, unless the job is being ended.
         executor::race(switch.killed(), shared.staging.settle()).await;
+        // What is not kept by now was the checkpoint of a job that is not whole any more.
+        shared.saving.give_up("a rank came to its end before it was kept");
+        shared.saving.idle().await;
         let transfers = shared.staging.counts();
         drop(shared);
         let report = life.report(&order, end, &retention).await;
@@ -138,6 +142,19 @@ impl Life {
         switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
+        if let Some(from) = order.restore {
+            let Self { seat, process: mine, launch_ns, .. } = self;
+            let made_it = |made: &Arc<Process>| {
+                made.follow_tracer(made.job.is_traced(order.rank, order.traced));
+                *mine = Some(Arc::clone(made));
+                *launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
+                started();
+            };
+            // In a box: few begin like that.
+            let restored =
+                Box::pin(restore::restore(order, from, Facts { client, job, node, ordered_ns }, seat, switch, made_it));
+            return restored.await.map_err(End::not_started);
+        }
         let no_memory = |_| End::not_started(String::from("the node has no memory for a process"));
         let mut charge = node.quota.charge(Identity::bytes(order)).map_err(no_memory)?;
         let _launching = node.quota.charge(load::strings_bytes(order)).map_err(no_memory)?;
@@ -217,9 +234,10 @@ impl Life {
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
+            let seat = &self.seat;
             let again = async {
                 match down.in_cut.take() {
-                    Some(member) => cut::again(process, down, member, switch).await,
+                    Some(member) => cut::again(process, down, member, (switch, seat)).await,
                     None => frozen::again(process, down, switch).await,
                 }
             };

@@ -52,6 +52,9 @@ static bool are_there() {
 }
 
 APART static void read_all() {
+    /* Here, as whoever hears it may look before the call that says it has returned. */
+    std::printf("ready\n");
+    std::fflush(stdout);
     while (std::getchar() != EOF) {
     }
 }
@@ -64,8 +67,6 @@ int main() {
     int number = 0;
     std::thread second([&number] { number = shapes::wait_for_change({7}); });
     while (!shapes::are_there()) std::this_thread::yield();
-    std::printf("ready\n");
-    std::fflush(stdout);
     shapes::read_all();
     shapes::stop = true;
     first.join();

@@ -49,6 +49,8 @@ mod shapes {
 
     #[inline(never)]
     pub fn read_all() {
+        // Here, as whoever hears it may look before the call that says it has returned.
+        println!("ready");
         let read = std::io::stdin().read_to_end(&mut Vec::new());
         black_box(read.unwrap());
     }
@@ -63,7 +65,6 @@ fn main() {
     while !(change.0.lock().unwrap().waits && shapes::COMPUTES.load(Ordering::Relaxed)) {
         thread::yield_now();
     }
-    println!("ready");
     shapes::read_all();
     shapes::STOP.store(true, Ordering::Relaxed);
     first.join().unwrap();

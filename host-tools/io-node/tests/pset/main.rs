@@ -6,6 +6,7 @@ mod confined;
 mod descriptors;
 mod keeps;
 mod node;
+mod objects;
 mod once;
 mod ranks;
 mod retain;

@@ -147,6 +147,11 @@ pub(super) async fn apart(process: Arc<Process>, down: TakenDown) -> Result<Apar
 }
 
 impl Apart {
+    /// Its record, and what stays.
+    pub(super) fn parts(&mut self) -> (&[u8], &mut Surroundings) {
+        (&self.bytes, &mut self.around)
+    }
+
     /// How long its record is, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
@@ -168,9 +173,10 @@ impl Apart {
 
 /// A process that was made again.
 pub(super) struct Made {
-    process: Arc<Process>,
-    threads: Vec<MadeThread>,
-    charge: Charge,
+    pub(super) process: Arc<Process>,
+    pub(super) threads: Vec<MadeThread>,
+    /// For its record.
+    pub(super) charge: Charge,
 }
 
 impl Made {

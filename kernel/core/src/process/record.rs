@@ -8,6 +8,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::control::Launch;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,10 @@ use super::timers::record::TimersRecord;
 use super::trace::Trace;
 use super::{Account, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::errno::Errno;
+use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::record::{BadFiles, Catalogue, FilesRecord, Making, NotMade, Outside};
+use crate::files::shared::SharedFile;
 use crate::files::{Closer, Input, OpenFile, Turns};
 use crate::memory::{FileSource, Pages, SpaceRecord};
 use crate::quota::Quota;
@@ -65,6 +68,43 @@ pub(crate) struct Surroundings {
     pages: Pages,
     pub(crate) outside: Vec<Outside>,
     charge: crate::quota::Charge,
+}
+
+impl Surroundings {
+    /// Those on a node that it has not been on, with what it has outside of itself made there already.
+    pub(crate) fn elsewhere(
+        (job, node, client, closer): (Arc<JobOnNode>, NodeFacts, Client, Closer),
+        pages: Pages,
+        outside: Vec<Outside>,
+        charge: crate::quota::Charge,
+    ) -> Self {
+        let (counts, trace) = (Counts::default(), Trace::new());
+        Self { job, node, client, closer, counts, trace, pages, outside, charge }
+    }
+
+    /// What its memory is charged to.
+    pub(crate) fn quota(&self) -> &Arc<Quota> {
+        &self.node.quota
+    }
+
+    /// Who makes its calls.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its pages.
+    pub(crate) fn pages_mut(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+
+    /// Files in memory that it has open.
+    pub(crate) fn shared_files(&self) -> Vec<Arc<SharedFile>> {
+        let shared = self.outside.iter().filter_map(|outside| match outside {
+            Outside::Shared(file) => Some(Arc::clone(file)),
+            _ => None,
+        });
+        shared.collect()
+    }
 }
 
 /// Why a process could not be made data, or be made again.
@@ -194,10 +234,42 @@ pub(crate) fn thaw(
     around: Surroundings,
     threads: impl FnOnce(&Identity) -> Threads,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
-    let record: ProcessRecord = postcard::from_bytes(bytes)?;
-    if record.version != VERSION {
+    make(read(bytes)?, around, threads)
+}
+
+/// Makes a process again on a node that it has not been on, as the rank of a job that is launched there.
+///
+/// # Errors
+/// [`NotFrozen`]. Also if it is another rank's.
+pub(crate) fn thaw_elsewhere(
+    bytes: &[u8],
+    around: Surroundings,
+    order: &Launch,
+    life_bytes: usize,
+) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
+    let mut record = read(bytes)?;
+    let identity = &mut record.identity;
+    if (identity.rank, identity.size, identity.program) != (order.rank, order.size, order.program) {
         return Err(NotFrozen::Damaged);
     }
+    identity.job = order.job;
+    identity.core_file = order.core_file;
+    // There may be fewer cores here.
+    record.cores = identity.cores(&order.world, executor::cores());
+    record.threads.keep_to(record.cores);
+    make(record, around, |identity| identity.threads(&order.world, life_bytes))
+}
+
+fn read(bytes: &[u8]) -> Result<ProcessRecord, NotFrozen> {
+    let record: ProcessRecord = postcard::from_bytes(bytes)?;
+    if record.version == VERSION { Ok(record) } else { Err(NotFrozen::Damaged) }
+}
+
+fn make(
+    record: ProcessRecord,
+    around: Surroundings,
+    threads: impl FnOnce(&Identity) -> Threads,
+) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
     let Surroundings { job, node, client, closer, counts, trace, pages, outside, charge } = around;
     let quota: &Arc<Quota> = &node.quota;
     let clock = ProcessClock::new();
