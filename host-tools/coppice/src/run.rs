@@ -79,7 +79,7 @@ async fn submit_and_follow(
         json: run.json,
         quiet: run.quiet,
     };
-    following.to_its_end(client, job).await
+    following.follow_to_end(client, job).await
 }
 
 /// How whoever has a job run wants to follow it.
@@ -96,7 +96,7 @@ struct Following {
 
 impl Following {
     /// Follows a job that was just accepted to its end, and exits as it does.
-    async fn to_its_end(self, client: &Client, job: u64) -> anyhow::Result<ExitCode> {
+    async fn follow_to_end(self, client: &Client, job: u64) -> anyhow::Result<ExitCode> {
         let stream = client.stream(job).await?;
         let tracing = match self.trace {
             Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
