@@ -128,6 +128,12 @@ pub(super) async fn step(job: &Arc<JobOnNode>, by: u64, step: Step) -> Result<()
         return stop(job, by, deadline_ns).await;
     }
     let phase = job.cut.phase_of(by);
+    if step == Step::GiveUp && job.saving.told(by).is_some() {
+        job.saving.give_up("it was not kept on another node");
+        if phase == Phase::None {
+            return Ok(());
+        }
+    }
     if phase == Phase::None {
         return Err(NotTold::NotHeld);
     }

@@ -166,20 +166,19 @@ impl AddressSpace {
     /// known. They are fetched again if they are wanted elsewhere.
     pub fn keep_what_fits(&mut self) {
         let areas = &self.areas;
-        let mut dropped = 0;
+        let mut kept = 0;
         self.table.walk(PageRange::ALL, |page, entry| {
             let area = areas.find(page.address()).filter(|(start, area)| match &area.content {
                 Content::Program { address, .. } => address == start,
                 _ => false,
             });
-            let Some((_, area)) = area else {
-                dropped += 1;
-                return Verdict::Drop;
-            };
+            let Some((_, area)) = area else { return Verdict::Drop };
             entry.set(area.access.read_only(), entry.get().marks);
+            kept += 1;
             Verdict::Keep
         });
-        self.stats.pages = self.stats.pages.saturating_sub(dropped);
+        // Those that it had are counted as they come.
+        self.stats.pages = kept + self.aside.pages();
     }
 
     /// Has a page be what it was: these bytes or, for `None`, zeros. Nothing happens where nothing is mapped.
