@@ -212,7 +212,7 @@ impl Life {
 
     /// Waits for the end of the process, however often it is frozen until then.
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
-        let (mut times, mut took_ns, mut bytes) = (0_u64, 0_u64, 0);
+        let (mut times, mut took_ns, mut worked_ns, mut bytes) = (0_u64, 0_u64, 0_u64, 0);
         loop {
             let mut down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
@@ -220,8 +220,9 @@ impl Life {
                     if let Some(each_ns) = took_ns.checked_div(times) {
                         let (rank, job) = (process.identity.rank, process.identity.job);
                         log::info!(
-                            "rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns, the last \
-                             record {bytes} bytes"
+                            "rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns, in which \
+                             its core worked for {} ns, the last record {bytes} bytes",
+                            worked_ns / times
                         );
                     }
                     return end;
@@ -229,7 +230,7 @@ impl Life {
                 Ran::Down(down) => down,
             };
             times += 1;
-            let begun_ns = clock::monotonic_ns();
+            let (begun_ns, idle_ns) = (clock::monotonic_ns(), executor::idle_ns());
             // Nobody else has it.
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
@@ -248,7 +249,9 @@ impl Life {
                     return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));
                 }
             };
-            took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
+            let elapsed_ns = clock::monotonic_ns().saturating_sub(begun_ns);
+            took_ns += elapsed_ns;
+            worked_ns += elapsed_ns.saturating_sub(executor::idle_ns().saturating_sub(idle_ns));
             self.process = Some(Arc::clone(&process));
         }
     }

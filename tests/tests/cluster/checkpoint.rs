@@ -1,8 +1,10 @@
 //! Jobs that are checkpointed, ended, and restarted from that: they go on as if nothing had been.
 
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use coppice_tests::cluster::wait_until;
+use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
 use coppice_tests::{Cluster, host};
 
@@ -189,4 +191,133 @@ fn mpi_programs_do_not_notice() {
     until_restarted(&cluster, ["0-1", "2-3"], &run, |_, all| {
         assert!(all.contains("multiple: 4 ranks of 3 threads on 1 cores agree\n"), "{all}");
     });
+}
+
+/// Starts a program that goes on for ever, makes a checkpoint of it, and ends it when it has gone further. Gives the
+/// checkpoint's name.
+fn checkpointed(cluster: &Cluster, nodes: &str) -> String {
+    let path = program("goes_on", Toolchain::Glibc);
+    let job = start(cluster, &["--nodes-list", nodes, &path.to_string_lossy(), "1000000", "/lines.txt", "5"]);
+    wait_for(cluster, &job, "round 5:");
+    let name = checkpoint(cluster, &job);
+    wait_for(cluster, &job, "round 10:");
+    end(cluster, &job);
+    name
+}
+
+/// Has a job go on from a checkpoint for some rounds.
+#[track_caller]
+fn goes_on(cluster: &Cluster, name: &str) {
+    let path = program("goes_on", Toolchain::Glibc);
+    let native = host::run(cluster.root(), &path, &["400", "native.txt"]).text();
+    let job = restart(cluster, name, &[]);
+    wait_until("it goes on", Duration::from_secs(60), || {
+        let text = said(cluster, &job);
+        if text.lines().count() > 3 { Ok(()) } else { Err(text) }
+    });
+    end(cluster, &job);
+    let text = said(cluster, &job);
+    assert!(first_round(&text) > 5 && native.contains(&text), "{text}");
+}
+
+/// A checkpoint is there when its node is gone, and when the cluster is.
+#[test]
+fn a_checkpoint_outlives_nodes_and_clusters() {
+    let cluster = Cluster::up(1);
+    let name = checkpointed(&cluster, "0");
+    let _ = cluster.coppice(&["reboot", "0"]).success();
+    cluster.wait_until_ready();
+    goes_on(&cluster, &name);
+    let _ = cluster.coppice(&["down"]).success();
+    let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "2"]).success();
+    goes_on(&cluster, &name);
+    let listed = cluster.json(&["checkpoints"]);
+    assert_eq!(listed[0]["checkpoint"], *name, "{listed}");
+}
+
+/// A node that is lost takes no checkpoint with it, neither a whole one nor one that is being made.
+#[test]
+fn a_node_is_lost_at_any_time() {
+    let cluster = Cluster::up(2);
+    let path = program("goes_on", Toolchain::Glibc);
+    let text = path.to_string_lossy();
+    let name = checkpointed(&cluster, "0");
+    for number in 0..4 {
+        let job = start(&cluster, &["--nodes-list", "0", &text, "1000000", "/lines.txt", "5"]);
+        wait_for(&cluster, &job, "round 5:");
+        let mut command = cluster.command(&["checkpoint", &job]);
+        let making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+        // At some time in it, from before it has begun on.
+        std::thread::sleep(Duration::from_millis(number * 30));
+        let _ = cluster.coppice(&["reboot", "0"]).success();
+        let made = finish_child(making, "checkpoint");
+        assert!([0, 125].contains(&made.status), "{}", made.stderr);
+        assert_eq!(made.stderr.lines().count(), usize::from(made.status != 0), "{}", made.stderr);
+        assert_eq!(cluster.coppice(&["wait", &job]).status, 125);
+        cluster.wait_until_ready();
+        let listed = cluster.json(&["checkpoints", &job]);
+        assert_eq!(listed.as_array().map(Vec::len), Some(usize::from(made.status == 0)), "{listed}");
+    }
+    goes_on(&cluster, &name);
+}
+
+/// Files that are not what they were are named, and nothing is started.
+#[test]
+fn files_that_changed_are_refused() {
+    let cluster = Cluster::up(1);
+    let name = checkpointed(&cluster, "0");
+    let file = cluster.root().join("lines.txt");
+    let bytes = std::fs::read(&file).expect("written");
+    let refused = |words: &str| {
+        let ran = cluster.coppice(&["restart", &name]);
+        let lines: Vec<_> = ran.stderr.lines().filter(|line| line.contains(words)).collect();
+        assert!(ran.status == 125 && lines.len() == 1, "{words}: {}", ran.stderr);
+        assert!(lines[0].contains("/lines.txt"), "{}", ran.stderr);
+    };
+    std::fs::OpenOptions::new().write(true).open(&file).expect("open").set_len(10).expect("cut");
+    refused("fewer than the");
+    let aside = cluster.root().join("aside.txt");
+    std::fs::rename(&file, &aside).expect("rename");
+    refused("cannot be opened any more");
+    std::fs::write(&file, &bytes).expect("write");
+    refused("is another file now");
+    std::fs::rename(&aside, &file).expect("rename");
+    std::fs::write(&file, &bytes).expect("write");
+    goes_on(&cluster, &name);
+}
+
+/// Whatever is damaged is found, before anything is started or by the rank that reads it; other checkpoints are whole.
+#[test]
+fn damaged_checkpoints_are_refused() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--storage", "kept"]);
+    let name = checkpointed(&cluster, "0");
+    let mut objects: Vec<_> = files_below(&cluster.root().join("kept/objects"));
+    assert!(objects.len() > 3, "{objects:?}");
+    objects.sort();
+    for object in &objects {
+        let whole = std::fs::read(object).expect("an object");
+        let mut damaged = whole.clone();
+        *damaged.last_mut().expect("a byte") ^= 1;
+        std::fs::write(object, &damaged).expect("write");
+        let ran = cluster.coppice(&["restart", "--verify", &name]);
+        assert!(ran.status == 125 && ran.stderr.contains("damaged"), "{}", ran.stderr);
+        let ran = cluster.coppice(&["restart", "--quiet", "--timeout", "5", &name]);
+        assert_eq!(ran.status, 125, "{}", ran.stderr);
+        std::fs::write(object, &whole).expect("write");
+    }
+    goes_on(&cluster, &name);
+    let _ = cluster.coppice(&["checkpoints", "--delete", &name]).success();
+    assert_eq!(files_below(&cluster.root().join("kept/objects")), Vec::<PathBuf>::new());
+    let gone = cluster.coppice(&["restart", &name]);
+    assert!(gone.status == 125 && gone.stderr.lines().count() == 1, "{}", gone.stderr);
+}
+
+/// All files below a directory.
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
 }

@@ -7,8 +7,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::FramePool;
 use coppice_protocol::checkpoint::ObjectId;
-use coppice_protocol::control::Launch;
+use coppice_protocol::ids::ProgramId;
 
 use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
 use super::objects::{Found, NotRead, Reader, find};
@@ -16,11 +17,12 @@ use crate::errno::Errno;
 use crate::executor;
 use crate::files::record::outside::{self, Elsewhere, NotThere};
 use crate::files::record::{Outside, transports};
-use crate::files::shared::SharedFile;
+use crate::files::shared::{SharedFile, SharedFiles};
 use crate::files::{Closer, Turns};
-use crate::memory::{AddressSpace, NoPage, SharedMemory, Window};
+use crate::memory::{AddressSpace, NoPage, Retention, SharedMemory, Window};
+use crate::net::Network;
 use crate::pmi::Seat;
-use crate::process::{JobOnNode, NodeFacts, Process};
+use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 
@@ -79,47 +81,49 @@ impl OfNode {
     }
 }
 
+/// Where a rank is to be made.
+pub(crate) struct Place<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) seat: &'a Seat,
+    /// What the ranks here share, as far as it is made.
+    pub(crate) of_node: &'a OfNode,
+    /// The job's `/dev/shm` here.
+    pub(crate) files: &'a SharedFiles,
+    pub(crate) frames: &'static FramePool,
+    pub(crate) retention: &'a Arc<Retention>,
+    pub(crate) quota: &'a Arc<Quota>,
+    pub(crate) network: &'a dyn Network,
+}
+
 /// What the ranks here share, made if it is not yet.
 ///
 /// # Errors
 /// [`NotLoaded`].
-pub(crate) async fn load_node(
-    name: ObjectId,
-    client: &Client,
-    job: &JobOnNode,
-    node: &NodeFacts,
-    seat: &Seat,
-) -> Result<Arc<Shared>, NotLoaded> {
-    let _turn = job.restoring.turns.take().await;
-    if let Some(made) = &*job.restoring.made.lock() {
+pub(crate) async fn load_node(name: ObjectId, on: &Place<'_>) -> Result<Arc<Shared>, NotLoaded> {
+    let _turn = on.of_node.turns.take().await;
+    if let Some(made) = &*on.of_node.made.lock() {
         return made.clone().map_err(NotLoaded::Elsewhere);
     }
-    let made = make_node(name, client, job, node, seat).await.map(Arc::new);
+    let made = make_node(name, on).await.map(Arc::new);
     let told = made.as_ref().map(Arc::clone).map_err(alloc::string::ToString::to_string);
-    *job.restoring.made.lock() = Some(told);
+    *on.of_node.made.lock() = Some(told);
     made
 }
 
-async fn make_node(
-    name: ObjectId,
-    client: &Client,
-    job: &JobOnNode,
-    node: &NodeFacts,
-    seat: &Seat,
-) -> Result<Shared, NotLoaded> {
-    let found = find(client, name, &node.quota).await?;
+async fn make_node(name: ObjectId, on: &Place<'_>) -> Result<Shared, NotLoaded> {
+    let found = find(on.client, name, on.quota).await?;
     let image: NodeImage = read(&found.record)?;
-    let mut reader = Reader::new(client, &found);
+    let mut reader = Reader::new(on.client, &found);
     let mut memories = BTreeMap::new();
     for image in image.memories {
-        memories.insert(image.id, make_memory(image, &mut reader, job, node).await?);
+        memories.insert(image.id, make_memory(image, &mut reader, on).await?);
     }
     if !reader.is_done() {
         return Err(NotRead::Damaged.into());
     }
-    let files = job.shared.restore(image.files, &mut memories, &node.quota).map_err(NotLoaded::Shared)?;
-    seat.restore_job(&image.pmi).map_err(NotLoaded::Shared)?;
-    let again = node.network.again();
+    let files = on.files.restore(image.files, &mut memories, on.quota).map_err(NotLoaded::Shared)?;
+    on.seat.restore_job(&image.pmi).map_err(NotLoaded::Shared)?;
+    let again = on.network.again();
     again.make_orphans(&image.orphans).map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;
     Ok(Shared { memories, files })
 }
@@ -127,12 +131,11 @@ async fn make_node(
 async fn make_memory(
     image: MemoryImage,
     reader: &mut Reader<'_>,
-    job: &JobOnNode,
-    node: &NodeFacts,
+    on: &Place<'_>,
 ) -> Result<Arc<SharedMemory>, NotLoaded> {
-    let budget = image.is_counted.then(|| Arc::clone(job.shared.budget()));
-    let retention = Arc::clone(&node.retention);
-    let memory = SharedMemory::again(image.id, node.frames, retention, image.length, budget);
+    let budget = image.is_counted.then(|| Arc::clone(on.files.budget()));
+    let retention = Arc::clone(on.retention);
+    let memory = SharedMemory::again(image.id, on.frames, retention, image.length, budget);
     for window in &image.windows {
         let bytes = window_bytes(window, reader).await?;
         let mut pages = bytes.chunks(PAGE_BYTES);
@@ -192,24 +195,24 @@ pub(crate) struct StoredPages {
 /// [`NotLoaded`].
 pub(crate) async fn load(
     name: ObjectId,
-    order: &Launch,
-    (client, closer): (&Client, &Closer),
-    node: &NodeFacts,
+    program: ProgramId,
+    closer: &Closer,
     shared: &Shared,
-    seat: &Seat,
+    on: &Place<'_>,
 ) -> Result<Loaded, NotLoaded> {
-    let found = find(client, name, &node.quota).await?;
+    let Place { client, seat, quota, network, .. } = *on;
+    let found = find(client, name, quota).await?;
     let image: RankImage = read(&found.record)?;
-    if image.program != order.program {
+    if image.program != program {
         return Err(NotLoaded::Program);
     }
     let memory = |id: &u64| shared.memories.get(id).map(Arc::clone).ok_or(NotRead::Damaged);
     let memories = image.memories.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
-    let elsewhere = Elsewhere { client, closer, quota: &node.quota, shared: &shared.files };
+    let elsewhere = Elsewhere { client, closer, quota, shared: &shared.files };
     let service = |record: &[u8]| Ok(Box::new(seat.endpoint_again(record)?) as _);
     let mut outside = outside::make(image.outside, &elsewhere, service).await?;
     let records: Vec<_> = postcard::from_bytes(&image.transports).map_err(|_| NotRead::Damaged)?;
-    let made = transports::make(&mut outside, &records, &*node.network);
+    let made = transports::make(&mut outside, &records, network);
     made.map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;
     let pages = StoredPages { windows: image.windows, found };
     Ok(Loaded { process: image.process, outside, memories, pages })
@@ -219,13 +222,16 @@ pub(crate) async fn load(
 ///
 /// # Errors
 /// [`NotLoaded`].
-pub(crate) async fn place_pages(pages: &StoredPages, process: &Process) -> Result<(), NotLoaded> {
-    process.space.lock().keep_what_fits();
-    let client = &process.client;
+pub(crate) async fn place_pages(
+    pages: &StoredPages,
+    client: &Client,
+    space: &Mutex<AddressSpace>,
+) -> Result<(), NotLoaded> {
+    space.lock().keep_what_fits();
     let mut reader = Reader::new(client, &pages.found);
     for window in &pages.windows {
         let bytes = window_bytes(window, &mut reader).await?;
-        place_window(window, &bytes, &mut process.space.lock())?;
+        place_window(window, &bytes, &mut space.lock())?;
         executor::yield_now().await;
     }
     if reader.is_done() { Ok(()) } else { Err(NotRead::Damaged.into()) }

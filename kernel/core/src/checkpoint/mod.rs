@@ -15,6 +15,6 @@ mod objects;
 mod of_job;
 mod save;
 
-pub(crate) use self::load::{Loaded, NotLoaded, OfNode, load, load_node, place_pages};
+pub(crate) use self::load::{Loaded, NotLoaded, OfNode, Place, load, load_node, place_pages};
 pub(crate) use self::of_job::OfJob;
-pub(crate) use self::save::{RankPart, begin};
+pub(crate) use self::save::{Outer, RankPart, begin};

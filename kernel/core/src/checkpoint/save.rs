@@ -15,14 +15,30 @@ use super::objects::Writer;
 use super::of_job::OfJob;
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::record::Outside;
 use crate::files::record::outside::{self, OutsideRecord};
-use crate::files::shared::SharedFile;
 use crate::files::shared::record::SharedFileRecord;
-use crate::memory::{GivenUp, SharedMemory, Snapshot, Window};
-use crate::process::JobOnNode;
-use crate::process::record::Surroundings;
+use crate::files::shared::{SharedFile, SharedFiles};
+use crate::memory::{GivenUp, Pages, SharedMemory, Snapshot, Window};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
+
+/// What stays on the node of a rank that is data.
+pub(crate) struct Outer<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) quota: &'a Arc<Quota>,
+    pub(crate) outside: &'a [Outside],
+    pub(crate) pages: &'a mut Pages,
+}
+
+/// Files in memory that it has open.
+fn shared_files(outside: &[Outside]) -> Vec<Arc<SharedFile>> {
+    let shared = outside.iter().filter_map(|outside| match outside {
+        Outside::Shared(file) => Some(Arc::clone(file)),
+        _ => None,
+    });
+    shared.collect()
+}
 
 /// What a rank is.
 pub(crate) struct RankPart {
@@ -48,31 +64,30 @@ impl RankPart {
     /// One line on what cannot be kept.
     pub(crate) async fn of(
         (rank, program): (Rank, ProgramId),
-        process: &[u8],
-        transports: &[u8],
-        around: &mut Surroundings,
+        (process, transports): (&[u8], &[u8]),
+        Outer { client, quota, outside, pages }: Outer<'_>,
         pmi: (Vec<u8>, u64),
     ) -> Result<Self, String> {
         let no_memory = |errno: Errno| format!("rank {rank}: there is no memory to keep what it is: {errno}");
-        let quota = Arc::clone(around.quota());
         // As values, as bytes, and once more while those grow.
         let charge = quota.charge(4 * (process.len() + transports.len() + pmi.0.len()));
         let charge = charge.map_err(no_memory)?;
-        let outside_records = outside::record(&around.outside, around.client()).await;
+        let outside_records = outside::record(outside, client).await;
+        let files = shared_files(outside);
         let outside = outside_records.map_err(|errno| format!("rank {rank}: what it has open: {errno}"))?;
-        let snapshot = around.pages_mut().snapshot().map_err(|_| no_memory(Errno::ENOMEM))?;
+        let snapshot = pages.snapshot().map_err(|_| no_memory(Errno::ENOMEM))?;
         Ok(Self {
             rank,
             program,
-            client: around.client().clone(),
+            client: client.clone(),
             process: process.to_vec(),
             transports: transports.to_vec(),
             outside,
-            memories: around.pages_mut().memories().to_vec(),
-            files: around.shared_files(),
+            memories: pages.memories().to_vec(),
+            files,
             snapshot,
             pmi,
-            quota,
+            quota: Arc::clone(quota),
             charge,
         })
     }
@@ -97,11 +112,11 @@ pub(crate) struct NodePart {
 
 impl NodePart {
     /// Takes it down while all ranks stand.
-    fn of(job: &JobOnNode, parts: &mut [RankPart], orphans: Vec<OrphanRecord>) -> Result<Self, String> {
+    fn of(shared: &SharedFiles, parts: &mut [RankPart], orphans: Vec<OrphanRecord>) -> Result<Self, String> {
         let no_memory = |_| String::from("there is no memory for a copy of what ranks share");
         let open: Vec<_> = parts.iter_mut().flat_map(|part| core::mem::take(&mut part.files)).collect();
         let (mut files, mut memories, mut staged) = (Vec::new(), Vec::new(), Vec::new());
-        for (record, memory) in job.shared.record(&open) {
+        for (record, memory) in shared.record(&open) {
             match memory {
                 Some(memory) => memories.push(memory),
                 None => staged.push(record.memory),
@@ -135,23 +150,28 @@ impl NodePart {
 ///
 /// # Errors
 /// One line on what cannot be kept.
-pub(crate) fn begin(job: &Arc<JobOnNode>, orphans: Vec<OrphanRecord>) -> Result<(), String> {
-    let mut parts = job.saving.take();
-    let node = NodePart::of(job, &mut parts, orphans)?;
+pub(crate) fn begin(
+    saving: &Arc<OfJob>,
+    here: JobNode,
+    shared: &SharedFiles,
+    orphans: Vec<OrphanRecord>,
+) -> Result<(), String> {
+    let mut parts = saving.take();
+    let node = NodePart::of(shared, &mut parts, orphans)?;
     let Some(barriers) = parts.first().map(|part| part.pmi.1) else { return Err("no rank is left".into()) };
-    job.saving.runs(barriers, node.pages());
-    // Not the job, which is to be gone when its last rank is.
-    let (saving, here) = (Arc::clone(&job.saving), job.node);
+    saving.runs(barriers, node.pages());
+    // Nothing else of the job, which is to be gone when its last rank is.
+    let kept_in = Arc::clone(saving);
     let started = executor::spawn_program(async move {
-        let kept = match executor::race(saving.given_up(), save(&saving, here, parts, node)).await {
+        let kept = match executor::race(kept_in.given_up(), save(&kept_in, here, parts, node)).await {
             executor::Either::First(()) => Err(String::new()),
             executor::Either::Second(kept) => kept,
         };
-        saving.done(kept);
+        kept_in.done(kept);
     });
     if started.is_err() {
         let why = "there are too many tasks on the node";
-        job.saving.done(Err(why.into()));
+        saving.done(Err(why.into()));
         return Err(why.into());
     }
     Ok(())

@@ -68,7 +68,7 @@ async fn member_again(
         let (process, around) = apart.parts();
         let pmi = seat.record_job().map_err(|errno| format!("rank {}: PMI: {errno}", who.0));
         let taken = match pmi {
-            Ok(pmi) => RankPart::of(who, process, written, around, pmi).await,
+            Ok(pmi) => RankPart::of(who, (process, written), around.outer(), pmi).await,
             Err(why) => Err(why),
         };
         member.arrive(taken.map(|part| job.saving.add(part)));
@@ -188,7 +188,7 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             }
             job.cut.enter(Phase::Record, Phase::Save)?;
             arrived(job, deadline_ns).await?;
-            checkpoint::begin(job, job.cut.take_orphans())
+            checkpoint::begin(&job.saving, job.node, &job.shared, job.cut.take_orphans())
         }
         (Step::Resume, Phase::Record | Phase::Save) => {
             job.cut.give_up();

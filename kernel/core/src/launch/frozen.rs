@@ -167,7 +167,8 @@ impl Apart {
         // They are the program's.
         hal::scrub::bytes(&mut bytes);
         let (process, threads) = thawed?;
-        Ok(Made { process, threads, charge })
+        let stood_ns = process.clock.now_ns();
+        Ok(Made { process, threads, charge, stood_ns })
     }
 }
 
@@ -177,6 +178,8 @@ pub(super) struct Made {
     pub(super) threads: Vec<MadeThread>,
     /// For its record.
     pub(super) charge: Charge,
+    /// What its clock showed when it was made, ns: it stands until it goes on.
+    pub(super) stood_ns: u64,
 }
 
 impl Made {
@@ -185,7 +188,8 @@ impl Made {
     /// # Errors
     /// [`NotFrozen`]: then it is gone.
     pub(super) fn start(self, switch: &KillSwitch) -> Result<Arc<Process>, NotFrozen> {
-        let Self { process, threads, charge } = self;
+        let Self { process, threads, charge, stood_ns } = self;
+        process.has_stood_since(stood_ns)?;
         if let Some(signal) = switch.signal() {
             process.end(End::signal(signal));
         }

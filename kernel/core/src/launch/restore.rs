@@ -12,7 +12,7 @@ use super::frozen::Made;
 use super::kill::KillSwitch;
 use super::load;
 use super::{Facts, cut};
-use crate::checkpoint::{self, Loaded, NotLoaded};
+use crate::checkpoint::{self, Loaded, NotLoaded, Place};
 use crate::executor;
 use crate::files::Closer;
 use crate::limits::RESTORE_NS_MAX;
@@ -67,8 +67,18 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
     let space = load::space_for(order, &prepared.image, &job, &node).map_err(|error| error.to_string())?;
     let closer = Closer::new(client.clone());
     let said = |error: NotLoaded| error.to_string();
-    let shared = checkpoint::load_node(from.node, &client, &job, &node, seat).await.map_err(said)?;
-    let loaded = checkpoint::load(from.rank, order, (&client, &closer), &node, &shared, seat).await.map_err(said)?;
+    let place = Place {
+        client: &client,
+        seat,
+        of_node: &job.restoring,
+        files: &job.shared,
+        frames: node.frames,
+        retention: &node.retention,
+        quota: &node.quota,
+        network: &*node.network,
+    };
+    let shared = checkpoint::load_node(from.node, &place).await.map_err(said)?;
+    let loaded = checkpoint::load(from.rank, order.program, &closer, &shared, &place).await.map_err(said)?;
     drop(shared);
     let Loaded { process, outside, memories, pages } = loaded;
     let no_memory = |errno| format!("there is no memory for a process: {errno}");
@@ -81,7 +91,8 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
     let (process, threads) = made.map_err(|error| error.to_string())?;
     // What is paired with the charge of its record, as where it was made data here.
     process.node.quota.keep();
-    let made = Made { process, threads, charge };
-    checkpoint::place_pages(&pages, &made.process).await.map_err(said)?;
+    let stood_ns = process.clock.now_ns();
+    let made = Made { process, threads, charge, stood_ns };
+    checkpoint::place_pages(&pages, &made.process.client, &made.process.space).await.map_err(said)?;
     Ok(made)
 }

@@ -11,7 +11,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_hal::addr::{PAGE_BYTES, PageRange, UserPage};
+use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use coppice_hal::frames::FrameKind;
 use coppice_hal::paging::{Marks, PageTable, Verdict};
 use coppice_protocol::checkpoint::OBJECT_BYTES_MAX;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::area::Content;
 use super::limits::PAGE;
-use super::record::Pages;
+use super::record::{Pages, Shown};
 use super::shared::{NoPage, SharedMemory};
 use super::space::{AddressSpace, OutOfMemory};
 use crate::sync::{LockLevel, Mutex};
@@ -128,31 +128,43 @@ impl Pages {
     /// There is no memory for its page tables.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, OutOfMemory> {
         let mut copy = PageTable::new(self.frames).ok_or(OutOfMemory)?;
-        let shown = &self.shown;
-        let mut next = 0;
-        let taken = self.table.snapshot(PageRange::ALL, &mut copy, |page, entry, at| {
-            if entry.marks.contains(Marks::PRISTINE) {
-                return false;
+        let (mut pages, mut reached) = (0, 0);
+        for area in self.shown.iter().map(Some).chain([None]) {
+            let (start, end) = area.map_or((USER_END, USER_END), |area| (area.start, area.end));
+            if let Some(range) = PageRange::covering(reached, start) {
+                pages += self.table.snapshot(range, &mut copy, Marks::PRISTINE).ok_or(OutOfMemory)?;
             }
-            // Both go upwards.
-            let address = page.address();
-            while shown.get(next).is_some_and(|area| area.end <= address) {
-                next += 1;
+            if let Some(area) = area.filter(|area| area.private) {
+                pages += own_pages(&mut self.table, area, &self.memories, &mut copy)?;
             }
-            let Some(area) = shown.get(next).filter(|area| area.start <= address) else { return true };
-            // A private page that was not written is the memory's.
-            area.private && {
-                let memory = self.memories.get(area.memory as usize);
-                let there = memory.and_then(|memory| memory.frame_at(area.offset + (address - area.start)));
-                there.is_none_or(|there| there.address() != at.frame().address())
-            }
-        });
-        let pages = taken.ok_or(OutOfMemory)?;
+            reached = end;
+        }
         let snapshot = Snapshot { table: Mutex::new(LockLevel::Reaper, Some(copy)), pages };
         let snapshot = Arc::new(snapshot);
         self.snapshot = Some(Arc::clone(&snapshot));
         Ok(snapshot)
     }
+}
+
+/// Takes the pages that a process has written where it shows memory privately. The others are the memory's.
+fn own_pages(
+    table: &mut PageTable,
+    area: &Shown,
+    memories: &[Arc<SharedMemory>],
+    copy: &mut PageTable,
+) -> Result<u64, OutOfMemory> {
+    let mut rest = PageRange::covering(area.start, area.end);
+    let mut pages = 0;
+    while let Some(page) = rest.and_then(|rest| table.first_in(rest)) {
+        let memory = memories.get(area.memory as usize);
+        let there = memory.and_then(|memory| memory.frame_at(area.offset + (page.address() - area.start)));
+        let here = table.frame(page).map(|frame| frame.address());
+        if there.map(|there| there.address()) != here {
+            pages += table.snapshot_page(page, copy).ok_or(OutOfMemory)?;
+        }
+        rest = rest.map(|rest| rest.after(page));
+    }
+    Ok(pages)
 }
 
 impl AddressSpace {

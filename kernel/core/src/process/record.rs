@@ -22,12 +22,12 @@ use super::threads::record::{MadeThread, ThreadsRecord};
 use super::timers::record::TimersRecord;
 use super::trace::Trace;
 use super::{Account, Identity, JobOnNode, NodeFacts, Process, ThreadState};
+use crate::checkpoint::Outer;
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::record::{BadFiles, Catalogue, FilesRecord, Making, NotMade, Outside};
-use crate::files::shared::SharedFile;
-use crate::files::{Closer, Input, OpenFile, Turns};
+use crate::files::{Closer, Input, Object, OpenFile, Turns};
 use crate::memory::{FileSource, Pages, SpaceRecord};
 use crate::quota::Quota;
 use crate::ship::Client;
@@ -82,28 +82,9 @@ impl Surroundings {
         Self { job, node, client, closer, counts, trace, pages, outside, charge }
     }
 
-    /// What its memory is charged to.
-    pub(crate) fn quota(&self) -> &Arc<Quota> {
-        &self.node.quota
-    }
-
-    /// Who makes its calls.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Its pages.
-    pub(crate) fn pages_mut(&mut self) -> &mut Pages {
-        &mut self.pages
-    }
-
-    /// Files in memory that it has open.
-    pub(crate) fn shared_files(&self) -> Vec<Arc<SharedFile>> {
-        let shared = self.outside.iter().filter_map(|outside| match outside {
-            Outside::Shared(file) => Some(Arc::clone(file)),
-            _ => None,
-        });
-        shared.collect()
+    /// All of that, for a checkpoint.
+    pub(crate) fn outer(&mut self) -> Outer<'_> {
+        Outer { client: &self.client, quota: &self.node.quota, outside: &self.outside, pages: &mut self.pages }
     }
 }
 
@@ -235,6 +216,32 @@ pub(crate) fn thaw(
     threads: impl FnOnce(&Identity) -> Threads,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
     make(read(bytes)?, around, threads)
+}
+
+impl Process {
+    /// Nothing of it has run since its clock showed this, ns: that goes on from there, and so do its timers.
+    ///
+    /// # Errors
+    /// There is no task for them.
+    pub(crate) fn has_stood_since(&self, then_ns: u64) -> Result<(), Errno> {
+        self.timers.pause();
+        let mut files: Vec<Arc<OpenFile>> = {
+            let files = self.files.lock();
+            let file = |number: usize| Some(Arc::clone(&files.descriptor(number as i32).ok()?.file));
+            files.numbers().filter_map(file).collect()
+        };
+        // Some have several numbers.
+        files.sort_unstable_by_key(|file| file.id);
+        files.dedup_by_key(|file| file.id);
+        let stood_ns = self.clock.now_ns().saturating_sub(then_ns);
+        self.clock.set(then_ns);
+        for file in files {
+            if let Object::Timer(timer) = &file.object {
+                timer.put_off(stood_ns);
+            }
+        }
+        self.timers.go_on(self)
+    }
 }
 
 /// Makes a process again on a node that it has not been on, as the rank of a job that is launched there.

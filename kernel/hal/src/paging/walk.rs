@@ -197,49 +197,6 @@ impl PageTable {
         shared
     }
 
-    /// Maps the pages of the range that are wanted in another table too, where no processor may use them, and has the
-    /// next write to each go to a copy: the other shows them as they are now. `wants` is asked about each page with
-    /// what its entry says. Returns how many pages that were; `None`, and the other is of no use, if there is no memory
-    /// for its tables: then some writes go to copies that need not.
-    pub fn snapshot(
-        &mut self,
-        range: PageRange,
-        with: &mut Self,
-        mut wants: impl FnMut(UserPage, Entry, &EntryMut<'_>) -> bool,
-    ) -> Option<u64> {
-        // Neighbours are in one table.
-        let mut leaf = None;
-        let (mut taken, mut is_short) = (0, false);
-        self.walk_unless(None, range, &mut { Effort::WHOLE }, |page, entry| {
-            let said = entry.get();
-            if is_short || !wants(page, said, entry) {
-                return Verdict::Keep;
-            }
-            let run = page.number() / ENTRIES as u64;
-            let table = match leaf.filter(|(known, _)| *known == run) {
-                Some((_, table)) => Some(table),
-                None => with.tables_for(page),
-            };
-            leaf = table.map(|table| (run, table));
-            let Some(table) = table else {
-                is_short = true;
-                return Verdict::Keep;
-            };
-            let slot = with.slot(table, page.number() as usize % ENTRIES);
-            if slot.load(Ordering::Relaxed) == 0 {
-                // The new entry holds the reference.
-                let raw = Raw::page(entry.frame().into_entry(), Access::empty(), said.marks);
-                slot.store(raw.0, Ordering::Relaxed);
-                with.pool.counter(table).fetch_add(1, Ordering::Relaxed);
-                entry.set(said.access.read_only(), said.marks | Marks::COPY_ON_WRITE);
-                taken += 1;
-            }
-            Verdict::Keep
-        });
-        with.let_go();
-        (!is_short).then_some(taken)
-    }
-
     /// How many frames the table itself takes, the top-level one included.
     #[must_use]
     pub fn frames(&self) -> u64 {
