@@ -159,6 +159,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         keep_output: run.output_kept(),
         core_file: run.core_file,
         restarted_from: None,
+        checkpoint_policy: None,
     })
 }
 

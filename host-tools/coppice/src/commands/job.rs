@@ -181,6 +181,9 @@ pub(crate) mod tests {
             detached: false,
             output: None,
             restarted_from: None,
+            checkpoint_policy: None,
+            checkpoints_made: None,
+            continued_as: None,
         }
     }
 
