@@ -230,6 +230,7 @@ fn refuse(error: StoreError) -> Refused {
 #[cfg(test)]
 mod tests {
     use coppice_api::ByteString;
+    use coppice_api::checkpoint::CheckpointPolicy;
     use coppice_api::job::Submission;
 
     use coppice_api::staging::{ProgramStaging, Scheme, Staged};
@@ -288,6 +289,9 @@ mod tests {
     fn what_makes_no_sense_is_refused_in_one_line() {
         check(&job()).expect("fine");
         check(&Submission { staged: many(STAGED_FILES_MAX), ..job() }).expect("fine");
+        let policy = CheckpointPolicy { every_ms: 1000, keep: 1, max_restarts: 0 };
+        let with = |policy| Submission { checkpoint_policy: Some(policy), ..job() };
+        check(&with(policy)).expect("fine");
         let file = tempfile::NamedTempFile::new().expect("file");
         let cases = [
             (Submission { ranks: 0, ..job() }, "-n 0"),
@@ -316,6 +320,9 @@ mod tests {
                 Submission { staged: many(STAGED_FILES_MAX), stage_program: ProgramStaging::Always, ..job() },
                 "the program being one",
             ),
+            (with(CheckpointPolicy { every_ms: 999, ..policy }), "--checkpoint-every 999ms is too often"),
+            (with(CheckpointPolicy { keep: 0, ..policy }), "--keep-checkpoints 0"),
+            (with(CheckpointPolicy { max_restarts: u32::MAX, ..policy }), "--max-restarts 4294967295"),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];
