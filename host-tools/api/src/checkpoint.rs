@@ -79,6 +79,38 @@ fn parse<T: FromStr>(digits: &str) -> Result<T, NoCheckpointName> {
     digits.parse().ok().filter(|_| are_digits).ok_or(NoCheckpointName)
 }
 
+/// Checkpoints that the service node makes of a job by itself, and what it does with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPolicy {
+    /// From the beginning of one to the beginning of the next, ms.
+    pub every_ms: u64,
+    /// Checkpoints of the job that stay when a new one is whole: so many, the newest.
+    pub keep: u32,
+    /// How often it is restarted from the newest when it has lost a node. Each restarted job may be once less.
+    #[serde(default)]
+    pub max_restarts: u32,
+}
+
+/// Checkpoints that were made of a job; by now they may be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointsMade {
+    /// How many.
+    pub count: u32,
+    /// The last one.
+    pub last: CheckpointName,
+}
+
+/// How a job goes on that has lost a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// As this job.
+    pub job: u64,
+    /// From this checkpoint.
+    pub checkpoint: CheckpointName,
+    /// The node that was lost.
+    pub lost_node: u32,
+}
+
 /// What making a checkpoint took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointReport {
@@ -190,6 +222,9 @@ pub struct RestartOrder {
     /// As [`crate::job::Submission::timeout_ms`], from the new job's start; without it as the job had it.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// As [`crate::job::Submission::checkpoint_policy`]; without it as the job had it.
+    #[serde(default)]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
 }
 
 /// Answer to an order to restart.

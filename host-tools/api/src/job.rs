@@ -7,7 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::AheadDecision;
-use crate::checkpoint::CheckpointName;
+use crate::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use crate::output::OutputView;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
@@ -77,6 +77,9 @@ pub struct Submission {
     /// restarts; what somebody submits has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<CheckpointName>,
+    /// Checkpoints are made of it by itself, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
 }
 
 impl Submission {
@@ -183,6 +186,15 @@ pub struct JobView {
     /// The checkpoint that it goes on from, if it was restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<CheckpointName>,
+    /// Checkpoints are made of it by itself, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
+    /// Checkpoints that were made of it, by itself or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints_made: Option<CheckpointsMade>,
+    /// How it goes on, if it has lost a node and was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<Continuation>,
 }
 
 /// One job with all of its ranks.
@@ -336,6 +348,7 @@ mod tests {
             keep_output: None,
             core_file: false,
             restarted_from: None,
+            checkpoint_policy: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod automatic;
 mod checkpoint;
 mod core;
 mod detached;

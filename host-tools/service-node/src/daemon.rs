@@ -114,13 +114,16 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
         claim.be_found()?;
-        let plant = Processes::new(setup, store.clone(), events.clone());
+        let (orders, to_be_done) = mpsc::unbounded_channel();
+        let plant = Processes::new(setup, store.clone(), events.clone(), orders);
         let clock = Clock::new();
         let controller = Controller::new(config, records, store.clone(), plant, now(&clock))
             .with_context(|| named(&paths.database()))?;
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
-        let router = Api::new(events, store, connections.clone(), checkpoints).router();
+        let api = Api::new(events, store, connections.clone(), checkpoints);
+        tokio::spawn(api.clone().carry_out(to_be_done));
+        let router = api.router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         control(controller, queue, clock).await.inspect_err(|error| unplanned::tell(&paths.reserve(), error))
     })?;

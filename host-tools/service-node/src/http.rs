@@ -1,5 +1,6 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
+mod automatic;
 mod checkpoint;
 mod checkpoints;
 mod clusters;
@@ -25,6 +26,7 @@ use axum::{Json, Router};
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_protocol::ids::JobId;
 use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -35,6 +37,7 @@ use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
 use crate::limits::IMPORTS_MAX;
+use crate::plant::{CheckpointEvent, PlantEvent};
 use crate::store::ProgramStore;
 
 /// What request handlers share.
@@ -120,6 +123,11 @@ impl Api {
         let (answer, answered) = oneshot::channel();
         self.tell(request(answer)).await?;
         answered.await.map_err(|_| going_down())?
+    }
+
+    /// Tells the controller what was done with checkpoints. If there is none any more nobody wants to know.
+    async fn say(&self, job: JobId, event: CheckpointEvent) {
+        let _ = self.events.send(Event::Plant(PlantEvent::Checkpoint { job, event })).await;
     }
 
     /// Tells the controller something it does not answer.

@@ -230,6 +230,20 @@ pub const STORAGE_TIME_MAX: Duration = Duration::from_secs(3600);
 /// How often a checkpoint is begun anew by itself when its nodes had not left the same barriers.
 pub const CHECKPOINT_TRIES: u32 = 3;
 
+/// How long a checkpoint that is made by itself waits for its turn when [`CHECKPOINTS_MAX`] others are being made; then
+/// it counts as failed.
+pub const CHECKPOINT_TURN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How often it tries.
+pub const CHECKPOINT_TURN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Checkpoints that are tried for a job that has lost a node, the newest first. If none of them can be used it stays
+/// ended.
+pub const RESTART_CHECKPOINTS_MAX: usize = 4;
+
+/// How long it may take to have such a job go on, with all that is read for it; then it stays ended.
+pub const RESTART_TIME_MAX: Duration = Duration::from_secs(600);
+
 /// Ranks on a pset that are made from a checkpoint. More are refused: an I/O node is told of all of them at once.
 pub const RESTORED_RANKS_PER_PSET_MAX: usize = 8192;
 

@@ -3,94 +3,17 @@
 
 mod support;
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, CheckpointsQuery, RestartOrder};
-use coppice_api::job::{KillOrder, Submission};
-use coppice_api::{ApiError, Client};
+use coppice_api::job::KillOrder;
 use coppice_protocol::checkpoint::{PartOf, Restore};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::inspect::cut::Step;
-use coppice_service_node::connections::Connections;
-use coppice_service_node::http::Api;
 use coppice_service_node::limits::{CHECKPOINT_TRIES, CHECKPOINTS_MAX};
-use coppice_storage::Storage;
 use support::Cluster;
-use support::cutting::{listing, part};
-use tokio::net::UnixListener;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-
-/// How long anything may take; the tests themselves take less than a second.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A cluster that answers on its socket.
-struct Served {
-    client: Client,
-    cluster: JoinHandle<Cluster>,
-    storage: Arc<Storage>,
-    program: PathBuf,
-    _files: tempfile::TempDir,
-}
-
-impl Served {
-    fn new(cluster: Cluster) -> Self {
-        let paths = support::paths(cluster.home.path());
-        let listener = UnixListener::bind(paths.api_socket()).expect("socket");
-        let ((events, queue), store) = (mpsc::channel(100), cluster.store.clone());
-        let (connections, storage) = (Connections::new(100), support::storage(cluster.home.path()));
-        let router = Api::new(events, store, connections.clone(), Arc::clone(&storage)).router();
-        tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
-        let files = tempfile::tempdir().expect("directory");
-        let program = files.path().join("prog");
-        std::fs::write(&program, support::program_file()).expect("program");
-        let cluster = tokio::spawn(cluster.serve(queue));
-        Self { client: Client::new(paths), cluster, storage, program, _files: files }
-    }
-
-    /// Has a job of two ranks on each node.
-    async fn submit(&self, ranks: u32) -> u64 {
-        let job = Submission {
-            program: self.program.clone(),
-            ranks_per_node: 2,
-            detached: true,
-            staged: Vec::new(),
-            ..support::job(ranks)
-        };
-        self.client.submit(&job).await.expect("accepted").job
-    }
-
-    /// Puts the objects that parts of so many ranks and nodes have.
-    fn put(&self, ranks: u32, nodes: u32) {
-        let of = (0..ranks).map(|rank| PartOf::Rank(Rank(rank))).chain((0..nodes).map(PartOf::Node));
-        for of in of {
-            let listing = listing(of);
-            let id = self.storage.put(&listing.bytes().expect("short")).expect("put");
-            assert_eq!(id, part(of).object);
-            for number in 0..2 * ranks.max(nodes) {
-                self.storage.put(&number.to_le_bytes()).expect("put");
-            }
-        }
-    }
-
-    /// Ends the cluster and returns it with all orders it gave.
-    async fn down(self) -> Cluster {
-        self.client.down().await.expect("told");
-        tokio::time::timeout(PATIENCE, self.cluster).await.expect("in time").expect("no panic")
-    }
-}
-
-fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
-    match result {
-        Err(ApiError::Refused { message, .. }) => {
-            assert!(!message.contains('\n'), "{message}");
-            message
-        }
-        other => panic!("{other:?}"),
-    }
-}
+use support::cutting::part;
+use support::served::{Served, refusal};
 
 /// The steps of each cut, one after the other, if both of the first nodes did each before any did the next.
 fn steps(cluster: &Cluster) -> Vec<Step> {

@@ -24,7 +24,7 @@ fn restoring(ranks: u32, nodes: u32) -> Restoring {
 fn restart(cluster: &mut Cluster, submission: Submission, restore: Restoring) -> Result<JobId, Refused> {
     let submission = Submission { restarted_from: Some(FROM), ..submission };
     let program = cluster.store.hold(PROGRAM);
-    let restart = Restart { submission, program, file: None, staged: Vec::new(), restore };
+    let restart = Restart { submission, program, file: None, staged: Vec::new(), restore, continues: None };
     cluster.ask(|answer| Request::Restart(Box::new(restart), answer))
 }
 

@@ -5,6 +5,7 @@ use coppice_api::checkpoint::{CheckpointChoice, RestartOrder};
 use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
 use super::Listing;
+use super::automatic::Automatic;
 use super::run::{NodesList, parse_nodes, parse_seconds};
 use crate::units::parse_output_size;
 
@@ -50,7 +51,8 @@ pub(crate) struct Checkpoints {
 The new job has the program, arguments, environment, root, files to be staged and ranks of the one that the checkpoint \
 was made of, which may have ended or not, and goes on where that was. It has as many ranks on each node, on any nodes. \
 The program must be stored yet, or lie where it lay. The job is followed as `coppice run` follows one; what it reads \
-from standard input comes from here.\n\n\
+from standard input comes from here. Checkpoints are made of it by itself, and it is restarted, as the old job was, \
+unless --checkpoint-every says otherwise.\n\n\
 Exit status and Ctrl-C: as with `coppice run`.\n\nExamples:\n  \
     coppice restart 7                    from the newest checkpoint of job 7\n  \
     coppice restart 7@2                  from its second one\n  \
@@ -85,6 +87,8 @@ pub(crate) struct Restart {
     /// Do not say which checkpoint it goes on from, nor at the end which nodes had kept pages of the program
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) automatic: Automatic,
     /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
     #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
     pub(crate) nodes_list: Option<NodesList>,
@@ -101,6 +105,7 @@ impl Restart {
             keep_output: self.keep_output.or(self.detach.then_some(OUTPUT_LOG_BYTES_DEFAULT)),
             core_file: self.core_file,
             timeout_ms: self.timeout,
+            checkpoint_policy: self.automatic.policy(),
         }
     }
 }

@@ -45,5 +45,5 @@ async fn restart_and_follow(
         json: restart.json,
         quiet: restart.quiet,
     };
-    following.follow_to_end(client, job).await
+    following.follow_to_end(client, job, accepted).await
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::ahead::AheadDecision;
+use coppice_api::checkpoint::{CheckpointsMade, Continuation};
 use coppice_api::job::{EXIT_COPPICE, JobView, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
@@ -14,6 +15,7 @@ use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
+use super::checkpoints::{Awaited, Schedule};
 use super::ranks::{RankState, Ranks};
 use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
@@ -55,6 +57,16 @@ pub(super) struct Job {
     pub(super) key: JobKey,
     /// What its ranks are made from, if it goes on from a checkpoint.
     pub(super) restore: Option<Restoring>,
+    /// When checkpoints are made of it by itself.
+    pub(super) schedule: Schedule,
+    /// Those that were made of it.
+    pub(super) checkpoints_made: Option<CheckpointsMade>,
+    /// The node whose loss ends it.
+    pub(super) lost_node: Option<NodeId>,
+    /// Nothing of it is left on any node, and it is seen whether it goes on from a checkpoint.
+    pub(super) restart: Option<Awaited>,
+    /// It does, like this.
+    pub(super) continued_as: Option<Continuation>,
     /// Empty while the job is queued.
     pub(super) ranks: Ranks,
     /// How it got its nodes.
@@ -110,12 +122,17 @@ pub(super) enum Due {
     Timeout,
     /// Its ranks did not end when killed.
     Kill,
+    /// It has ended, and was not restarted in time.
+    Restart,
+    /// A checkpoint is to be made of it.
+    Checkpoint,
 }
 
 impl Job {
     pub(super) fn new(id: JobId, submission: Submission, needs: Needs, key: JobKey, now: Now) -> Self {
         let detached = submission.detached;
         let tracer = submission.traced.then(Tracer::awaited);
+        let schedule = Schedule::of(submission.checkpoint_policy.as_ref());
         Self {
             id,
             submission,
@@ -125,6 +142,11 @@ impl Job {
             awaits_copy: None,
             key,
             restore: None,
+            schedule,
+            checkpoints_made: None,
+            lost_node: None,
+            restart: None,
+            continued_as: None,
             ranks: Ranks::default(),
             placement: None,
             ahead: None,
@@ -227,7 +249,16 @@ impl Job {
         }
         self.run_deadline = None;
         self.attach_deadline = None;
+        self.schedule.end();
         self.kill_deadline.get_or_insert(now + KILL_TIME_MAX);
+    }
+
+    /// Nothing of it is left on any node, and it is going to be seen whether it goes on. Nothing else is due any more.
+    pub(super) fn awaits_restart(&mut self, awaited: Awaited) {
+        (self.attach_deadline, self.run_deadline, self.kill_deadline) = (None, None, None);
+        self.awaits_copy = None;
+        self.schedule.end();
+        self.restart = Some(awaited);
     }
 
     /// One of its nodes says that it cannot go on, and what it is to exit with. That stands unless it is being ended
@@ -330,7 +361,9 @@ impl Job {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.attach_deadline, self.run_deadline, self.kill_deadline].into_iter().flatten().min()
+        let restart = self.restart.as_ref().map(|awaited| awaited.deadline);
+        let deadlines = [self.attach_deadline, self.run_deadline, self.kill_deadline, self.schedule.due(), restart];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn due(&self, now: Instant) -> Option<Due> {
@@ -341,6 +374,10 @@ impl Job {
             Some(Due::Timeout)
         } else if is_due(self.attach_deadline) {
             Some(Due::Attach)
+        } else if is_due(self.restart.as_ref().map(|awaited| awaited.deadline)) {
+            Some(Due::Restart)
+        } else if is_due(self.schedule.due()) {
+            Some(Due::Checkpoint)
         } else {
             None
         }

@@ -58,12 +58,18 @@ pub struct Restart {
     pub staged: Vec<Held>,
     /// What its ranks are made from.
     pub restore: Restoring,
+    /// The job that lost a node and goes on as this one.
+    pub continues: Option<JobId>,
 }
 
 impl<P: Plant> Controller<P> {
     /// Takes a job that goes on from a checkpoint.
     pub(super) fn restart(&mut self, restart: Restart, now: Now) -> Result<JobId, Refused> {
-        let Restart { submission, program, file, staged, restore } = restart;
+        let Restart { submission, program, file, staged, restore, continues } = restart;
+        if let Some(old) = continues {
+            self.check_continued(old)?;
+        }
+        let checkpoint = submission.restarted_from;
         self.records.check().map_err(|why| Refused::unavailable(&why))?;
         self.check_restoring(&submission, &restore)?;
         if let Some(file) = file {
@@ -72,6 +78,9 @@ impl<P: Plant> Controller<P> {
         let id = self.submit(submission, program, staged, now)?;
         if let Some(job) = self.jobs.get_mut(&id) {
             job.restore = Some(restore);
+        }
+        if let (Some(old), Some(checkpoint)) = (continues, checkpoint) {
+            self.continued(old, id, checkpoint, now);
         }
         Ok(id)
     }

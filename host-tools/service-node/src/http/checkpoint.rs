@@ -17,6 +17,7 @@ use super::leading::{Leader, new_leader, something_else, us};
 use super::{Answered, Api, Number, answer, going_down};
 use crate::controller::{Refused, Request, Submitted};
 use crate::limits::{CHECKPOINT_TRIES, HOST_FILE_TIME_MAX, SAVING_ASK_INTERVAL, SAVING_SILENCE_MAX};
+use crate::plant::CheckpointEvent;
 
 /// Makes a checkpoint of a job.
 pub(super) async fn checkpoint(State(api): State<Api>, Number(job): Number<u64>) -> Answered<CheckpointReport> {
@@ -31,11 +32,13 @@ pub(super) async fn checkpoint(State(api): State<Api>, Number(job): Number<u64>)
     answer(leading.await.map_err(|_| going_down())?)
 }
 
-async fn make(api: &Api, job: JobId) -> Result<CheckpointReport, Refused> {
+/// Makes one, unless ranks leave a barrier whenever that is tried.
+pub(super) async fn make(api: &Api, job: JobId) -> Result<CheckpointReport, Refused> {
     // What is kept is nobody's until there is the manifest.
     let _used = api.checkpoints.used().await;
     for _ in 0..CHECKPOINT_TRIES {
         if let Some(report) = attempt(api, job).await? {
+            api.say(job, CheckpointEvent::Made(report.checkpoint)).await;
             return Ok(report);
         }
     }

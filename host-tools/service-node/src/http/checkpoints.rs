@@ -184,7 +184,7 @@ pub(super) async fn delete(
 }
 
 /// Removes what no checkpoint has any more, unless somebody still needs it.
-async fn collect(api: &Api) -> Result<Collected, Refused> {
+pub(super) async fn collect(api: &Api) -> Result<Collected, Refused> {
     let Ok(alone) = Arc::clone(&api.checkpoints.used).try_write_owned() else {
         let later = "others are being made or restarted from; it is given back with the next that is deleted";
         return Err(Refused::conflict(later));

@@ -14,11 +14,12 @@ use coppice_protocol::checkpoint::{Listing, ObjectId, Part, PartOf};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::inspect::cut::Step;
 use coppice_storage::{Manifest, Storage, StorageError};
+use tokio::sync::OwnedRwLockReadGuard;
 
 use super::checkpoints::{Resubmission, no_checkpoints};
 use super::jobs::{check, check_root, find};
 use super::leading::{Leader, new_leader};
-use super::{Answered, Api, Number};
+use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request, Restart, Restoring};
 use crate::database::FileKey;
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, STORAGE_TIME_MAX};
@@ -31,24 +32,44 @@ pub(super) async fn restart(
     order: Result<Json<RestartOrder>, JsonRejection>,
 ) -> Answered<Restarted> {
     let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
-    // What it is made from stays, also if the checkpoint is deleted meanwhile.
+    let prepared = prepare(&api, JobId(job), order).await?;
+    answer(submit(api, prepared, None).await)
+}
+
+/// A job that can go on from a checkpoint.
+pub(super) struct Prepared {
+    restart: Restart,
+    checkpoint: CheckpointName,
+    /// What it is made from stays, also if the checkpoint is deleted meanwhile.
+    used: OwnedRwLockReadGuard<()>,
+}
+
+/// Looks whether a job can go on from a checkpoint.
+pub(super) async fn prepare(api: &Api, job: JobId, order: RestartOrder) -> Result<Prepared, Refused> {
     let used = api.checkpoints.used().await;
-    let manifest = find_manifest(&api, JobId(job), order.checkpoint).await?;
-    let checkpoint = CheckpointName { job, number: manifest.number };
-    let manifest = look(&api, manifest, order.verify).await?;
+    let manifest = find_manifest(api, job, order.checkpoint).await?;
+    let checkpoint = CheckpointName { job: job.0, number: manifest.number };
+    let manifest = look(api, manifest, order.verify).await?;
     let Resubmission { submission, staged } = Resubmission::read(&manifest)?;
     let submission = changed(submission, order, checkpoint);
     check(&submission)?;
-    let expected = api.connections.expect_job()?;
     let root = submission.root.clone();
     let what = format!("root '{}'", shown(&root));
     api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
-    let (program, file) = find_program(&api, &manifest, &submission.program, checkpoint).await?;
-    let staged = find_staged(&api, &submission, &staged, checkpoint).await?;
-    let by = new_leader(JobId(job));
-    let restore = restoring(&manifest, by);
-    let (is_detached, reads_input) = (submission.detached, submission.input_rank.is_some());
-    let restart = Box::new(Restart { submission, program, file, staged, restore });
+    let (program, file) = find_program(api, &manifest, &submission.program, checkpoint).await?;
+    let staged = find_staged(api, &submission, &staged, checkpoint).await?;
+    let restore = restoring(&manifest, new_leader(job));
+    let restart = Restart { submission, program, file, staged, restore, continues: None };
+    Ok(Prepared { restart, checkpoint, used })
+}
+
+/// Has it go on, also in the place of a job that has lost a node.
+pub(super) async fn submit(api: Api, prepared: Prepared, continues: Option<JobId>) -> Result<Restarted, Refused> {
+    let Prepared { restart, checkpoint, used } = prepared;
+    let expected = api.connections.expect_job()?;
+    let (is_detached, reads_input) = (restart.submission.detached, restart.submission.input_rank.is_some());
+    let by = restart.restore.by;
+    let restart = Box::new(Restart { continues, ..restart });
     let new = api.ask(|answer| Request::Restart(restart, answer)).await?;
     if !is_detached {
         expected.until_attached(new);
@@ -57,7 +78,7 @@ pub(super) async fn restart(
         lead(api, new, by).await;
         drop(used);
     });
-    Ok(Json(Restarted { job: new.0, checkpoint, reads_input }))
+    Ok(Restarted { job: new.0, checkpoint, reads_input })
 }
 
 /// Leads the nodes of a job through what is left of the cut when all of its ranks are made.
@@ -110,6 +131,7 @@ fn changed(submission: Submission, order: RestartOrder, checkpoint: CheckpointNa
         nodes: order.nodes,
         input_rank: submission.input_rank.filter(|_| !order.detached),
         timeout_ms: order.timeout_ms.or(submission.timeout_ms),
+        checkpoint_policy: order.checkpoint_policy.or(submission.checkpoint_policy),
         detached: order.detached,
         keep_output: order.keep_output,
         core_file: order.core_file,

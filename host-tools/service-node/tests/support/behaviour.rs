@@ -11,8 +11,11 @@ use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::output::{OutputEvent, OutputOrder, OutputPiece, Summary};
-use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{
+    CheckpointOrder, FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent,
+};
 use coppice_service_node::store::Found;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::Order;
 use super::cutting::Cutting;
@@ -71,6 +74,8 @@ pub(crate) struct Behaviour {
     pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
     /// What nodes do that are led through a cut.
     pub(crate) cutting: Cutting,
+    /// Whoever does what is to be done with checkpoints, if anybody does.
+    pub(crate) checkpoints: Option<UnboundedSender<CheckpointOrder>>,
     /// What the fabric makes of its links.
     pub(crate) links: Fabric,
     fabric: Incarnation,
@@ -102,6 +107,7 @@ impl Default for Behaviour {
             memory: Memory::default(),
             owed: BTreeMap::new(),
             cutting: Cutting::default(),
+            checkpoints: None,
             links: Fabric::default(),
             fabric: Incarnation::default(),
             psets: Vec::new(),
@@ -165,6 +171,12 @@ impl Behaviour {
             }
             Order::Keep(order) if self.keeps_output => self.keep(order),
             Order::Keep(_) => vec![],
+            Order::Checkpoint(order) => {
+                if let Some(checkpoints) = &self.checkpoints {
+                    checkpoints.send(order.clone()).expect("somebody carries it out");
+                }
+                vec![]
+            }
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
                 self.memory.boot(*node);

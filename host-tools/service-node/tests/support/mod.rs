@@ -8,6 +8,7 @@ pub(crate) mod cluster;
 pub(crate) mod cutting;
 pub(crate) mod links;
 pub(crate) mod memory;
+pub(crate) mod served;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -24,7 +25,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::output::OutputOrder;
-use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::store::{Held, Source};
 use coppice_storage::Storage;
 
@@ -43,6 +44,7 @@ pub(crate) enum Order {
     Tell(PsetId, Box<ToPset>),
     CheckProgram(JobId),
     Keep(OutputOrder),
+    Checkpoint(CheckpointOrder),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -94,6 +96,9 @@ impl Plant for NotingPlant {
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
     }
+    fn checkpoint(&mut self, order: CheckpointOrder) {
+        self.note(Order::Checkpoint(order));
+    }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);
         self.note(Order::Boot(personality.node, personality.generation));
@@ -129,6 +134,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         keep_output: None,
         core_file: false,
         restarted_from: None,
+        checkpoint_policy: None,
     }
 }
 

@@ -74,6 +74,7 @@ impl Script {
             keep_output: None,
             core_file: false,
             restarted_from: None,
+            checkpoint_policy: None,
         }
     }
 

@@ -61,6 +61,8 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::RecordingEnded,
         RasKind::Undelivered,
         RasKind::OutputCut,
+        RasKind::CheckpointFailed,
+        RasKind::RestartFailed,
     ])
 }
 
