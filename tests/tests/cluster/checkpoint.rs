@@ -8,6 +8,8 @@ use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
 use coppice_tests::{Cluster, host};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::mpi;
 
 /// Starts a job that nobody waits for. Gives its number.
@@ -320,4 +322,38 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
         if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
     }
     files
+}
+
+/// A job that loses nodes goes on from its checkpoints by itself, whoever follows it notices no more than a line of it.
+#[test]
+fn jobs_that_lose_nodes_go_on_by_themselves() {
+    let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M"]);
+    let ring = mpi::guest("ring");
+    let policy = ["--checkpoint-every", "1s", "--max-restarts", "2"];
+    let run = [&["run", "-n", "2"], &policy[..], &[ring.as_str(), "30000"]].concat();
+    let mut command = cluster.command(&run);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    for job in ["1", "2"] {
+        wait_until("there is a checkpoint of it", Duration::from_secs(60), || {
+            let listed = cluster.coppice(&["checkpoints", job, "--json"]);
+            let is_there = listed.status == 0 && listed.text().contains("checkpoint");
+            if is_there { Ok(()) } else { Err(format!("{}{}", listed.stderr, listed.text())) }
+        });
+        let shown = cluster.json(&["job", job]);
+        let node = usize::try_from(shown["nodes"][1].as_u64().expect("a node")).expect("a number");
+        let pid = cluster.json(&["nodes"])[node]["pid"].as_i64().expect("a process");
+        let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
+        kill_process(pid, Signal::KILL).expect("kill");
+    }
+    let ended = finish_child(child, "run");
+    let (said, told) = (ended.text(), ended.stderr.clone());
+    let jobs = cluster.json(&["jobs"]);
+    assert_eq!(ended.status, 0, "{told}{said}{jobs}");
+    for words in ["goes on as job 2 from checkpoint 1@", "goes on as job 3 from checkpoint 2@"] {
+        assert!(told.contains(words), "{told}{jobs}");
+    }
+    for rank in 0..2 {
+        assert!(said.contains(&format!("rank {rank} of 2 on node{rank}: 30000 rounds\n")), "{said}");
+    }
+    assert_eq!(jobs.as_array().map(Vec::len), Some(3), "{jobs}");
 }
