@@ -203,6 +203,7 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             arrived(job, deadline_ns).await
         }
         (Step::Connect, Phase::Make) => {
+            job.restoring.cut_back().await;
             network.again().call();
             until(deadline_ns, || !network.again().is_calling()).await.map_err(|()| NOT_MADE.into())
         }
@@ -290,6 +291,7 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
             if job.cut.enter(Phase::Forget, Phase::Make).is_ok() {
                 let _ = arrived(job, deadline_ns).await;
             }
+            job.restoring.cut_back().await;
             network.again().call();
             // Other nodes give up about now, and call.
             let _ = until(deadline_ns, || network.again().is_made()).await;
