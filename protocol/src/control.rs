@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 pub use self::counters::RankCounters;
+use crate::checkpoint::Restore;
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
@@ -224,6 +225,8 @@ pub struct Launch {
     /// A core file of it is wanted when a signal ends it that leaves one: it stands then, until somebody has taken it
     /// ([`crate::inspect::held`]), or nobody has for [`crate::inspect::held::LEASE_NS`].
     pub core_file: bool,
+    /// It is not to begin, but to go on from a checkpoint.
+    pub restore: Option<Restore>,
 }
 
 /// A rank that a signal is about to end.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::debug::{Go, SetThread, Stop};
 use self::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold};
+use crate::checkpoint::Saving;
 use crate::ids::{JobId, Rank};
 use crate::text::ByteString;
 
@@ -94,6 +95,8 @@ pub enum Question {
     Stop,
     /// Do a step of a cut through the job of the rank, with all of its ranks on the node.
     Cut(cut::Step),
+    /// How far the node is with keeping what [`cut::Step::Save`] had it keep.
+    Saving,
 }
 
 /// The answer to an [`Inspect`].
@@ -137,6 +140,8 @@ pub enum Answer {
     Stopped(Option<Stop>),
     /// To [`Question::Cut`]: the step is done.
     Cut,
+    /// To [`Question::Saving`].
+    Saving(Saving),
 }
 
 /// What a descriptor stands for.

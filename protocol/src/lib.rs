@@ -12,6 +12,7 @@
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
+//! | [`checkpoint`] | inside `control`, `pset`, `ship` and [`inspect`] | what a job was, kept |
 //! | [`trace`] | node → service node, inside `ship` | what a traced rank did |
 //! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
@@ -22,6 +23,7 @@
 
 extern crate alloc;
 
+pub mod checkpoint;
 pub mod control;
 pub mod distribution;
 pub mod frame;

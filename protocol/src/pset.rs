@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Restore;
 use crate::control::{Dying, JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
@@ -24,7 +25,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -44,6 +45,8 @@ pub enum ToPset {
         socket: ByteString,
         /// Unix datagram socket of the fabric's port to send frames to.
         fabric: ByteString,
+        /// Directory in which objects of checkpoints are kept; without one, none are.
+        storage: Option<ByteString>,
     },
     /// This boot of a node may connect with this key. Replaces any earlier boot of the node, whose connections are cut.
     AddNode {
@@ -183,6 +186,8 @@ pub struct Member {
     pub node: NodeId,
     /// The node is believed to hold the program's page table: tell it to retain that, then to launch on it.
     pub use_retained: bool,
+    /// As [`crate::control::Launch::restore`].
+    pub restore: Option<Restore>,
 }
 
 /// From an I/O node to the service node.

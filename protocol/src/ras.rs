@@ -56,6 +56,10 @@ pub enum RasKind {
     RecordingEnded,
     /// What a job writes is not kept any further, as its log cannot be written.
     OutputCut,
+    /// A checkpoint that is made by itself was not made, or old ones were not deleted.
+    CheckpointFailed,
+    /// A job that has lost a node does not go on from a checkpoint.
+    RestartFailed,
 }
 
 /// One event as a node reports it. Node and time are added by whoever records it.

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::ObjectId;
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::program::tree;
 use crate::text::ByteString;
@@ -89,6 +90,13 @@ pub enum Call {
         /// Mode of a new file, umask already applied.
         mode: u32,
     },
+    /// Keeps the bulk bytes as an object of a checkpoint → [`Reply::Object`]. `ENODEV`, as for the next two: none
+    /// are kept; `EBUSY`: too many wait for the disk.
+    PutObject,
+    /// The bytes of an object → [`Reply::Data`]. `ENOENT`: there is none; `EBADMSG`: it is damaged.
+    GetObject(ObjectId),
+    /// What was put for the rank is on stable storage → [`Reply::Done`].
+    SettleObjects,
     /// Gives a handle back → [`Reply::Done`].
     Close(Handle),
     /// pread(2) → [`Reply::Data`].
@@ -287,6 +295,7 @@ impl Call {
     pub const fn changes(&self) -> bool {
         match self {
             Self::Pages { .. }
+            | Self::GetObject(_)
             | Self::Read { .. }
             | Self::InputReady
             | Self::Stat { .. }
@@ -299,6 +308,8 @@ impl Call {
             | Self::Resolve(_)
             | Self::SeekData { .. } => false,
             Self::Open { .. }
+            | Self::PutObject
+            | Self::SettleObjects
             | Self::Close(_)
             | Self::Write { .. }
             | Self::Input { .. }
@@ -392,6 +403,8 @@ pub enum Reply {
     },
     /// A path from the job's root, starting with `/`.
     Path(ByteString),
+    /// The name of the object.
+    Object(ObjectId),
     /// It failed with this Linux errno.
     Failed(u16),
     /// Nothing was done: it would have to wait. A [`Notice`] follows.

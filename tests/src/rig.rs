@@ -235,6 +235,7 @@ impl Rig {
             staging: None,
             traced: false,
             core_file: false,
+            restore: None,
         }
     }
 

@@ -41,6 +41,7 @@ pub(crate) const HOST_PACKAGES: &[&str] = &[
     "coppice-io-node",
     "coppice-qemu",
     "coppice-service-node",
+    "coppice-storage",
     "coppice",
     "xtask",
 ];

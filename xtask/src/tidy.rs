@@ -37,8 +37,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-qemu", &[]),
     ("coppice-fabric", &["coppice-protocol"]),
     ("coppice-api", &["coppice-protocol"]),
-    ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric"]),
-    ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu"]),
+    ("coppice-storage", &["coppice-protocol"]),
+    ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric", "coppice-storage"]),
+    ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu", "coppice-storage"]),
     ("coppice", &["coppice-api", "coppice-qemu"]),
     (
         "coppice-simulator",

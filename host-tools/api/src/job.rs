@@ -7,6 +7,7 @@ use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::ahead::AheadDecision;
+use crate::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use crate::output::OutputView;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
@@ -72,6 +73,13 @@ pub struct Submission {
     /// When a signal ends a rank that leaves a core file, its stream says so before, for that to be taken.
     #[serde(default)]
     pub core_file: bool,
+    /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
+    /// restarts; what somebody submits has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<CheckpointName>,
+    /// Checkpoints are made of it by itself, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
 }
 
 impl Submission {
@@ -175,6 +183,18 @@ pub struct JobView {
     /// What is kept of its output, if it is to be kept.
     #[serde(default)]
     pub output: Option<OutputView>,
+    /// The checkpoint that it goes on from, if it was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_from: Option<CheckpointName>,
+    /// Checkpoints are made of it by itself, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
+    /// Checkpoints that were made of it, by itself or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints_made: Option<CheckpointsMade>,
+    /// How it goes on, if it has lost a node and was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<Continuation>,
 }
 
 /// One job with all of its ranks.
@@ -327,6 +347,8 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
+            checkpoint_policy: None,
         }
     }
 

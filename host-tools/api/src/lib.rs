@@ -2,8 +2,9 @@
 //!
 //! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
-//! [`job`], [`inspect`], [`keep`], [`link`], [`ras`], [`program`], [`retain`]); what a job writes, or is kept of that
-//! ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor copied more than needed.
+//! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`ras`], [`program`], [`retain`]); what a job writes, or
+//! is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor copied more
+//! than needed.
 //! [`client`] is the typed way to all of it.
 //!
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
@@ -11,6 +12,7 @@
 
 pub mod ahead;
 pub mod body;
+pub mod checkpoint;
 pub mod client;
 pub mod cluster;
 mod counted;

@@ -18,6 +18,18 @@ pub const REPORT_BYTES_MAX: usize = 64 * 1024;
 /// gives the stream up.
 pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
 
+/// Least time from the beginning of a checkpoint that is made by itself to that of the next, ms.
+pub const CHECKPOINT_INTERVAL_MS_MIN: u64 = 1000;
+
+/// Checkpoints of a job that stay when a new one was made by itself, if nobody says.
+pub const CHECKPOINTS_KEPT_DEFAULT: u32 = 2;
+
+/// Most that can be asked for.
+pub const CHECKPOINTS_KEPT_MAX: u32 = 1000;
+
+/// How often a job can be restarted by itself at most.
+pub const RESTARTS_MAX: u32 = 1000;
+
 /// Room that the log of a job's output may take on the disk if nobody says, bytes. Behind it the log is cut.
 pub const OUTPUT_LOG_BYTES_DEFAULT: u64 = 64 << 20;
 

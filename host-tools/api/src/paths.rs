@@ -277,6 +277,12 @@ impl ClusterPaths {
         self.state.join("consoles")
     }
 
+    /// Directory of checkpoints, if no other is named.
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.state.join("checkpoints")
+    }
+
     /// Directory of what is kept of jobs' output, a log each.
     #[must_use]
     pub fn output(&self) -> PathBuf {

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod automatic;
+mod checkpoint;
 mod core;
 mod detached;
 mod gdb;
@@ -10,6 +12,7 @@ mod stage;
 mod trace;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,6 +22,7 @@ use coppice_api::limits::{CORES_MAX, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAUL
 use coppice_api::{ClusterName, PathError};
 use coppice_qemu::processor::Processor;
 
+pub(crate) use self::checkpoint::{Checkpoint, Checkpoints, Restart};
 pub(crate) use self::core::Core;
 pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::gdb::Gdb;
@@ -43,6 +47,7 @@ use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
         coppice job 1 --json                     what it cost, rank by rank\n  \
         coppice run --detach ./solve             have it run whatever becomes of this terminal\n  \
         coppice logs -f 2                        what it writes, and has written\n  \
+        coppice checkpoint 2; coppice restart 2  keep what it is, and have a new job go on from that\n  \
         coppice link 2 --loss 1%                 what a bad network does to it\n  \
         coppice programs                         which nodes would start a program without loading it\n  \
         coppice down                             end everything\n\n\
@@ -95,6 +100,12 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Send a job a signal, by default one that ends it
     Kill(Kill),
+    /// Make a checkpoint of a job that runs; the job goes on
+    Checkpoint(Checkpoint),
+    /// List checkpoints, or delete some
+    Checkpoints(Checkpoints),
+    /// Have a new job go on from a checkpoint and exit as it does
+    Restart(Restart),
     /// Make all ranks of a job data and make them again from that, on all nodes at once
     #[command(hide = true)]
     Cut(Cut),
@@ -124,6 +135,7 @@ pub(crate) enum Command {
     coppice up --nodes 2 --cores 4              two nodes of four cores\n  \
     coppice up --cpu Haswell,-avx2              nodes with another processor\n  \
     coppice up --nodes 32 --pset-size 16        32 nodes, an I/O node for each 16\n  \
+    coppice up --storage /data/checkpoints      checkpoints of jobs on another disk\n  \
     coppice --cluster bad up --loss 1%          a cluster whose network loses frames\n\n\
     Ctrl-C, until the cluster is up, takes down what has come up. If `up` itself is killed (SIGKILL), the cluster\n\
     comes up all the same, and `coppice down` ends it.")]
@@ -153,6 +165,9 @@ pub(crate) struct Up {
     /// What nodes keep of the programs that ran on them, to start them again without loading them
     #[arg(long, value_enum, default_value_t = Retention::Many)]
     pub(crate) retention: Retention,
+    /// Directory of checkpoints, made if it is not there; without it one in the cluster's state directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) storage: Option<PathBuf>,
     /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the
     /// host's load; slower, and only under emulation
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! The commands, except `run`.
 
 pub(crate) mod attach;
+pub(crate) mod checkpoints;
 pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod core;

@@ -5,6 +5,7 @@ mod input;
 mod labels;
 pub(crate) mod output;
 pub(crate) mod program;
+pub(crate) mod restart;
 mod stage;
 pub(crate) mod trace;
 mod warm;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use coppice_api::checkpoint::Continuation;
 use coppice_api::client::JobStream;
 use coppice_api::job::{EXIT_COPPICE, JobDetail, JobView, KillOrder, RankOutcome, Submission};
 use coppice_api::path::bytes;
@@ -27,6 +29,7 @@ use indicatif::ProgressBar;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::core_files::CoreFiles;
+use self::input::Input;
 use self::output::{Output, OutputError};
 use self::trace::Trace;
 use crate::arguments::Run;
@@ -70,33 +73,89 @@ async fn submit_and_follow(
         print(&format!("{job}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stream = client.stream(job).await?;
-    let tracing = match trace {
-        Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
-        None => None,
+    let following = Following {
+        trace,
+        reads_input: submission.input_rank.is_some(),
+        core_file: run.core_file,
+        label: run.label,
+        json: run.json,
+        quiet: run.quiet,
     };
-    if submission.input_rank.is_some() {
-        input::send(client.clone(), job);
+    following.follow_to_end(client, job, accepted).await
+}
+
+/// How whoever has a job run wants to follow it.
+struct Following {
+    /// Where what it calls goes, if that is wanted.
+    trace: Option<Trace>,
+    /// It has a rank that reads standard input.
+    reads_input: bool,
+    core_file: bool,
+    label: bool,
+    json: bool,
+    quiet: bool,
+}
+
+impl Following {
+    /// Follows a job that was just accepted to its end, and those as which it goes on if it has lost a node, and exits
+    /// as the last one does.
+    async fn follow_to_end(
+        mut self,
+        client: &Client,
+        mut job: u64,
+        accepted: &Cell<Option<u64>>,
+    ) -> anyhow::Result<ExitCode> {
+        let input = self.reads_input.then(Input::of_ours);
+        let view = loop {
+            let End::Job(view) = self.follow_one(client, job, input.as_ref()).await? else {
+                return Ok(ExitCode::from(EXIT_PIPE));
+            };
+            let Some((next, line)) = view.continued_as.zip(goes_on(&view)) else { break view };
+            job = next.job;
+            accepted.set(Some(job));
+            if !self.quiet {
+                say(&line);
+            }
+        };
+        explain_end(client, &view).await?;
+        if self.json {
+            // It has in it what the line below says.
+            print_json(&client.job(job).await?)?;
+        } else if let Some(line) = warm::line(&view).filter(|_| !self.quiet) {
+            say(&line);
+        }
+        Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
     }
-    let mut core_files = run.core_file.then(|| CoreFiles::of(client, job));
-    let view = match follow(stream, Output::new(run.label, run.json), run.quiet, core_files.as_mut()).await? {
-        End::Job(view) => view,
-        End::ReaderGone => return Ok(ExitCode::from(EXIT_PIPE)),
-    };
-    if let Some(core_files) = &mut core_files {
-        core_files.finish().await;
+
+    /// Follows one job to its end.
+    async fn follow_one(&mut self, client: &Client, job: u64, input: Option<&Input>) -> anyhow::Result<End> {
+        let stream = client.stream(job).await?;
+        let tracing = match self.trace.take() {
+            Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
+            None => None,
+        };
+        // Until this job ends; what comes then is for the next.
+        let _sending = input.map(|input| input.send(client, job));
+        let mut core_files = self.core_file.then(|| CoreFiles::of(client, job));
+        let output = Output::new(self.label, self.json);
+        let end = follow(stream, output, self.quiet, core_files.as_mut()).await?;
+        if matches!(end, End::ReaderGone) {
+            return Ok(end);
+        }
+        if let Some(core_files) = &mut core_files {
+            core_files.finish().await;
+        }
+        if let Some(tracing) = tracing {
+            tracing.await.context("the trace was given up")??;
+        }
+        Ok(end)
     }
-    if let Some(tracing) = tracing {
-        tracing.await.context("the trace was given up")??;
-    }
-    explain_end(client, &view).await?;
-    if run.json {
-        // It has in it what the line below says.
-        print_json(&client.job(job).await?)?;
-    } else if let Some(line) = warm::line(&view).filter(|_| !run.quiet) {
-        say(&line);
-    }
-    Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
+}
+
+/// How a job goes on that has lost a node, if it does.
+pub(crate) fn goes_on(view: &JobView) -> Option<String> {
+    let Continuation { job, checkpoint, lost_node } = view.continued_as?;
+    Some(format!("job {} lost node {lost_node}; goes on as job {job} from checkpoint {checkpoint}", view.job))
 }
 
 fn submission(run: &Run) -> anyhow::Result<Submission> {
@@ -129,6 +188,8 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         detached: run.detach,
         keep_output: run.output_kept(),
         core_file: run.core_file,
+        restarted_from: None,
+        checkpoint_policy: run.automatic.policy(),
     })
 }
 
@@ -267,6 +328,9 @@ async fn interrupted(client: &Client, accepted: &Cell<Option<u64>>, detach: bool
 pub(crate) async fn explain_end(client: &Client, view: &JobView) -> anyhow::Result<()> {
     if let Some(reason) = &view.reason {
         say(&format!("job {}: {reason}", view.job));
+        if let Some(line) = goes_on(view) {
+            say(&line);
+        }
     } else if view.exit_status.is_some_and(|status| status > 128) {
         let detail = client.job(view.job).await?;
         if let Some(line) = signalled(&detail) {

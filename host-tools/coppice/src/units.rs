@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use coppice_api::limits::{LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN};
+use coppice_api::limits::{
+    CHECKPOINT_INTERVAL_MS_MIN, LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN,
+};
 use coppice_api::limits::{OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
 use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
@@ -48,7 +50,7 @@ pub(crate) fn parse_loss(text: &str) -> Result<u32, String> {
     format!("{:.0}", percent * 10_000.0).parse().map_err(|_| error())
 }
 
-/// `50us`, `2ms`, `1s`, `100ns`.
+/// `50us`, `2ms`, `1s`, `100ns`, `10m`, `1h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let error = || "give a time such as 50us or 2ms".to_owned();
     let (number, unit) = split(text).ok_or_else(error)?;
@@ -58,8 +60,19 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "us" | "µs" => Ok(Duration::from_micros(number)),
         "ms" => Ok(Duration::from_millis(number)),
         "s" => Ok(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(error),
+        "h" => number.checked_mul(3600).map(Duration::from_secs).ok_or_else(error),
         _ => Err(error()),
     }
+}
+
+/// `30s`, `10m`: the time from one checkpoint to the next, ms.
+pub(crate) fn parse_checkpoint_interval(text: &str) -> Result<u64, String> {
+    let interval = parse_duration(text).ok().and_then(|interval| u64::try_from(interval.as_millis()).ok());
+    let least = Duration::from_millis(CHECKPOINT_INTERVAL_MS_MIN);
+    interval
+        .filter(|ms| *ms >= CHECKPOINT_INTERVAL_MS_MIN)
+        .ok_or_else(|| format!("give a time of at least {} s, such as 30s or 10m", least.as_secs_f64()))
 }
 
 /// A time that a link may take.
@@ -173,7 +186,14 @@ mod tests {
             assert!(parse_loss(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_duration("50us"), Ok(Duration::from_micros(50)));
+        assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
         assert!(parse_duration("50").is_err() && parse_duration("us").is_err());
+        assert!(parse_duration("18446744073709551615h").is_err());
+        assert_eq!(parse_checkpoint_interval("1s"), Ok(1000));
+        assert_eq!(parse_checkpoint_interval("2h"), Ok(7_200_000));
+        for bad in ["999ms", "0s", "30", "s", "-1s", "1d", ""] {
+            assert!(parse_checkpoint_interval(bad).is_err_and(|error| error.contains("at least 1 s")), "{bad}");
+        }
         assert_eq!(parse_bandwidth("1G"), Ok(1_000_000_000));
         assert!(parse_bandwidth("0").is_err() && parse_bandwidth("1T").is_err());
         assert_eq!(parse_link_bandwidth("none"), Ok(Bandwidth::Unlimited));

@@ -1,17 +1,18 @@
 //! What jobs have of the host: their roots and programs, the open files of their ranks, and the threads on which these
-//! are looked at, opened, changed and closed. The machine ([`crate::machine`]) says what is to be done; what came of it
-//! is said through a queue, from whatever thread it was done on.
+//! are looked at, opened, changed and closed; and the objects of their checkpoints. The machine ([`crate::machine`])
+//! says what is to be done; what came of it is said through a queue, from whatever thread it was done on.
 
 mod data;
 mod keeps;
 mod names;
+mod objects;
 mod opening;
 mod place;
 mod program;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::pset::{Member, StartJob};
@@ -19,12 +20,14 @@ use coppice_protocol::ship::Call;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub(crate) use self::objects::Objects;
 pub(crate) use self::opening::{Opened, Opener};
 pub(crate) use self::place::JobPlace;
 pub(crate) use self::program::{PagesStart, Program};
 
 use self::data::{Prepared, Tried};
 use self::keeps::{Keeps, OpenedKeep};
+use self::objects::{ObjectCall, ObjectWork};
 use self::opening::Order;
 use self::place::{Owed, OwedClose, OwedOpen};
 use crate::descriptors::Descriptors;
@@ -64,10 +67,20 @@ struct Job {
     ranks: BTreeMap<Rank, (NodeId, Arc<Files>)>,
 }
 
+/// A call that may have to wait.
+#[derive(Debug)]
+enum Waiting {
+    /// On files or the program.
+    Data(Prepared),
+    /// On objects, with the files of the rank, which go when it ends.
+    Object(ObjectCall, Weak<Files>),
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct Disk {
     opener: Opener,
+    objects: Objects,
     homes: Rc<Homes>,
     /// The files that jobs may have open.
     descriptors: Arc<Descriptors>,
@@ -75,20 +88,20 @@ pub(crate) struct Disk {
     /// Files that are sent to be kept.
     keeps: Keeps,
     /// Calls that may have to wait, and whose they are.
-    prepared: HashMap<CallId, (JobPlace, Prepared)>,
+    prepared: HashMap<CallId, (JobPlace, Waiting)>,
     completions: Completions,
 }
 
 impl Disk {
     /// No jobs yet. Also gives where completions come out.
     pub(crate) fn new(
-        opener: Opener,
+        (opener, objects): (Opener, Objects),
         descriptors: Arc<Descriptors>,
         homes: Rc<Homes>,
     ) -> (Self, UnboundedReceiver<Completion>) {
         let (completions, queue) = unbounded_channel();
         let (jobs, prepared) = (HashMap::new(), HashMap::new());
-        (Self { opener, homes, descriptors, jobs, keeps: Keeps::default(), prepared, completions }, queue)
+        (Self { opener, objects, homes, descriptors, jobs, keeps: Keeps::default(), prepared, completions }, queue)
     }
 
     /// As [`crate::machine::Effect::Open`]. What is opened comes in [`Completion::Opened`], for [`Disk::take`].
@@ -143,28 +156,35 @@ impl Disk {
 
     /// As [`crate::machine::Effect::Try`]. `None`: it may have to wait, and is prepared.
     pub(crate) fn attempt(&mut self, id: CallId, whose: (PlaceId, Rank), call: Call, bulk: Vec<u8>) -> Option<Answer> {
-        let tried = self.whose(whose).and_then(|(job, files, _)| data::attempt(&job.program, files, call, bulk));
-        match tried {
-            Ok(Tried::Done(answer)) => Some(answer),
-            Ok(Tried::Waits(prepared)) => {
-                let place = self.jobs.get(&whose.0).map(|job| job.place.clone());
-                let Some(place) = place else { return Some(crate::machine::failed(Errno::SRCH)) };
-                self.prepared.insert(id, (place, prepared));
-                None
-            }
-            Err(error) => Some(crate::machine::failed(error)),
-        }
+        let (job, files) = match self.whose(whose) {
+            Ok((job, files, _)) => (job, files),
+            Err(error) => return Some(crate::machine::failed(error)),
+        };
+        let waiting = match ObjectCall::of(call, bulk) {
+            Ok(call) => Waiting::Object(call, Arc::downgrade(files)),
+            Err((call, bulk)) => match data::attempt(&job.program, files, call, bulk) {
+                Ok(Tried::Waits(prepared)) => Waiting::Data(prepared),
+                Ok(Tried::Done(answer)) => return Some(answer),
+                Err(error) => return Some(crate::machine::failed(error)),
+            },
+        };
+        let place = job.place.clone();
+        self.prepared.insert(id, (place, waiting));
+        None
     }
 
     /// As [`crate::machine::Effect::Run`].
     pub(crate) fn run(&mut self, id: CallId) {
-        let Some((place, prepared)) = self.prepared.remove(&id) else { return };
+        let Some((place, waiting)) = self.prepared.remove(&id) else { return };
         let owed = Owed::new(id, self.completions.clone());
-        tokio::task::spawn_blocking(move || {
-            let result = prepared.run();
-            drop(place);
-            owed.pay(result);
-        });
+        match waiting {
+            Waiting::Object(call, rank) => self.objects.leave(ObjectWork { call, rank, place, owed }),
+            Waiting::Data(prepared) => drop(tokio::task::spawn_blocking(move || {
+                let result = prepared.run();
+                drop(place);
+                owed.pay(result);
+            })),
+        }
     }
 
     /// As [`crate::machine::Effect::Cancel`].

@@ -59,6 +59,13 @@ pub const BLOCKING_THREADS_PER_RANK_MAX: usize = 4;
 pub const BLOCKING_THREADS_MAX: usize =
     JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX + TRANSFERS_MAX * READS_PER_TRANSFER_MAX;
 
+/// Threads that put and get objects of checkpoints, for all jobs: they share the disk. What one settles holds up one.
+pub const OBJECT_THREADS: usize = 4;
+
+/// Such calls, beside those that are made, that wait for a disk which may not answer: several jobs' share of its
+/// threads. Further ones fail with `EBUSY`.
+pub const OBJECT_CALLS_MAX: usize = 64 * BLOCKING_THREADS_PER_JOB_MAX;
+
 /// How long a rank's end waits until its files are closed. All ranks of a node together are far from a node's silence.
 pub const CLOSE_TIME_MAX: Duration = Duration::from_millis(100);
 

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::task::JoinSet;
 
 use crate::clock::{Clock, random};
-use crate::disk::Opener;
+use crate::disk::{Objects, Opener};
 use crate::link::{Device, Port, drive};
 use crate::shell::Shell;
 use crate::wall::{Wall, confine_to_nothing};
@@ -83,7 +83,7 @@ fn configure(
     writer: impl AsyncWrite + Unpin + 'static,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<Rc<Shell>> {
-    let ToPset::Configure { version, pset, mtu, socket, fabric } = first else {
+    let ToPset::Configure { version, pset, mtu, socket, fabric, storage } = first else {
         bail!("the service node's first message is not its configuration");
     };
     if version != VERSION {
@@ -96,9 +96,10 @@ fn configure(
     let stack = Stack::new(Device::new(mtu), config, clock.now_ns());
     let port = Port::bind(path(&socket), path(&fabric))?;
     let opener = Opener::start().context("cannot start a thread")?;
+    let objects = Objects::start(storage.as_ref().map(|storage| path(storage))).context("cannot start a thread")?;
     confine(path(&socket));
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    let shell = Shell::start(&stack, pset, clock, (opener, limit.unwrap_or(usize::MAX)), writer, tasks)?;
+    let shell = Shell::start(&stack, pset, clock, (opener, objects, limit.unwrap_or(usize::MAX)), writer, tasks)?;
     tasks.spawn_local(drive(stack, port, clock));
     tracing::info!(%pset, %address, "listening");
     shell.begin();

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use self::wire::Wire;
 use crate::clock::{Clock, realtime_ns};
 use crate::descriptors::Descriptors;
-use crate::disk::{Completion, Disk, Opener};
+use crate::disk::{Completion, Disk, Objects, Opener};
 use crate::distribution::{Alarm, Homes, News, Said};
 use crate::limits::DISTRIBUTION_QUEUE_BYTES;
 use crate::link::Device;
@@ -53,13 +53,13 @@ impl Shell {
         stack: &Stack<Device>,
         pset: PsetId,
         clock: Clock,
-        (opener, files_max): (Opener, usize),
+        (opener, objects, files_max): (Opener, Objects, usize),
         writer: impl AsyncWrite + Unpin + 'static,
         tasks: &mut JoinSet<()>,
     ) -> anyhow::Result<Rc<Self>> {
         let port = stack.open_port(DISTRIBUTION_PORT, DISTRIBUTION_QUEUE_BYTES)?;
         let (homes, staging, news) = Homes::start(pset, clock, port, Alarm::new()?);
-        let (disk, completions) = Disk::new(opener, Descriptors::of_limit(files_max), homes);
+        let (disk, completions) = Disk::new((opener, objects), Descriptors::of_limit(files_max), homes);
         let shell = Rc::new(Self {
             machine: RefCell::default(),
             disk: RefCell::new(disk),

@@ -1,19 +1,22 @@
 //! A second wall around the I/O node, held by the host's kernel: Landlock.
 //!
 //! The first one is the way paths are resolved ([`crate::files`]). Should that ever be fooled, the kernel refuses by
-//! itself what no job has a right to. There are two kinds of threads, each in a domain of its own that it cannot leave:
+//! itself what no job has a right to. There are three kinds of threads, each in a domain of its own that it cannot
+//! leave:
 //!
 //! - **The threads of a job** ([`confine_to_root`]): the first opens the job's root and program, goes into a domain of
 //!   that root alone, and starts one in the same domain for each of the job's nodes. From then on these open all files
 //!   of the job and make, remove, rename and link all of its names.
 //!   A file or a directory that does not lie in the root is `EACCES` there, however it was found, and so are new
 //!   devices, sockets and FIFOs, and giving such a one another name, everywhere.
+//! - **The threads of objects** ([`confine_to_objects`]), which keep parts of checkpoints: they make, read and rename
+//!   files in two directories of where checkpoints are kept. Not even manifests can be reached there.
 //! - **Everything else** ([`confine_to_nothing`]): the event loop, which reads what nodes say, and the threads that
 //!   wait for disks. They work on files that were opened by the threads above, and can open and change none at all.
 //!   Their one right is to remove files from the directory of the cluster's sockets, because their own is in there.
 //!
-//! Neither can start programs, send signals to other processes, reach abstract sockets and TCP ports of the host, or
-//! command devices. A third thread, outside, does nothing but start the jobs' threads.
+//! None can start programs, send signals to other processes, reach abstract sockets and TCP ports of the host, or
+//! command devices. One more thread, outside, does nothing but start the jobs' threads.
 //!
 //! What the wall does not hold: Landlock has no say in what only looks at files or changes no data (stat, readlink,
 //! access, chmod, utimensat, `O_PATH`), so these rest on the first wall alone. All threads are one process: who could
@@ -77,7 +80,21 @@ pub fn confine_to_root(root: &impl AsFd) -> Result<Wall, RulesetError> {
         | AccessFs::MakeSym
         | AccessFs::Refer
         | AccessFs::Truncate;
-    raise(Some((root.as_fd(), rights)))
+    raise(&[root.as_fd()], rights)
+}
+
+/// Keeps this thread, and those it starts from now on, in the directories that objects of checkpoints are put in.
+///
+/// # Errors
+/// As [`confine_to_root`].
+pub fn confine_to_objects(directories: [BorrowedFd<'_>; 2]) -> Result<Wall, RulesetError> {
+    let rights = AccessFs::ReadFile
+        | AccessFs::WriteFile
+        | AccessFs::RemoveFile
+        | AccessFs::MakeDir
+        | AccessFs::MakeReg
+        | AccessFs::Refer;
+    raise(&directories, rights)
 }
 
 /// Keeps this thread, and those it starts from now on, from opening and changing any file, but for removing some from
@@ -87,13 +104,13 @@ pub fn confine_to_root(root: &impl AsFd) -> Result<Wall, RulesetError> {
 /// As [`confine_to_root`].
 pub fn confine_to_nothing(sockets: &Path) -> Result<Wall, RulesetError> {
     match PathFd::new(sockets) {
-        Ok(sockets) => raise(Some((sockets.as_fd(), AccessFs::RemoveFile.into()))),
-        Err(_) => raise(None),
+        Ok(sockets) => raise(&[sockets.as_fd()], AccessFs::RemoveFile.into()),
+        Err(_) => raise(&[], AccessFs::RemoveFile.into()),
     }
 }
 
-fn raise(rule: Option<(BorrowedFd<'_>, BitFlags<AccessFs>)>) -> Result<Wall, RulesetError> {
-    let ruleset = Ruleset::default()
+fn raise(directories: &[BorrowedFd<'_>], rights: BitFlags<AccessFs>) -> Result<Wall, RulesetError> {
+    let mut ruleset = Ruleset::default()
         // All or nothing: without it, no file could be renamed from one directory to another.
         .set_compatibility(CompatLevel::SoftRequirement)
         .handle_access(AccessFs::Refer)?
@@ -102,9 +119,8 @@ fn raise(rule: Option<(BorrowedFd<'_>, BitFlags<AccessFs>)>) -> Result<Wall, Rul
         .handle_access(AccessNet::from_all(NETWORK))?
         .scope(Scope::from_all(SCOPES))?
         .create()?;
-    let ruleset = match rule {
-        Some((directory, rights)) => ruleset.add_rule(PathBeneath::new(directory, rights))?,
-        None => ruleset,
-    };
+    for directory in directories {
+        ruleset = ruleset.add_rule(PathBeneath::new(directory, rights))?;
+    }
     Ok(Wall::of(&ruleset.restrict_self()?))
 }

@@ -12,7 +12,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use coppice_io_node::wall::{Wall, confine_to_nothing, confine_to_root};
+use coppice_io_node::wall::{Wall, confine_to_nothing, confine_to_objects, confine_to_root};
+use coppice_storage::Storage;
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
@@ -157,4 +158,37 @@ fn a_jobs_thread_stays_in_its_root() {
         |_| assert_eq!(read(Path::new(&format!("/proc/self/fd/{}", held.as_raw_fd()))).unwrap(), "new"),
     );
     assert_eq!(std::fs::read_to_string(outside.join("secret")).unwrap(), "secret");
+}
+
+#[test]
+fn a_thread_of_objects_reaches_no_manifest() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("storage");
+    let storage = Storage::open(&path).unwrap();
+    let before = storage.put(b"before").unwrap();
+    std::fs::create_dir(path.join("jobs/1")).unwrap();
+    std::fs::write(path.join("jobs/1/1.json"), "manifest").unwrap();
+    std::fs::write(dir.path().join("outside"), "").unwrap();
+    behind_a_wall(
+        || confine_to_objects(storage.work_directories()).unwrap(),
+        |_| {
+            // New directories among them.
+            for number in 0..20_u8 {
+                let id = storage.put(&[number]).unwrap();
+                assert_eq!(storage.get(id).unwrap(), [number]);
+            }
+            assert_eq!(storage.get(before).unwrap(), b"before");
+            storage.settle().unwrap();
+            refused(std::fs::read(path.join("jobs/1/1.json")));
+            refused(std::fs::remove_file(path.join("jobs/1/1.json")));
+            refused(std::fs::rename(path.join("jobs/1/1.json"), path.join("temporary/1.json")));
+            refused(std::fs::write(path.join("jobs/1/2.json"), ""));
+            refused(std::fs::write(path.join("format"), ""));
+            refused(std::fs::write(dir.path().join("outside"), ""));
+            refused(std::fs::rename(path.join("objects"), path.join("other")));
+            refused(std::os::unix::fs::symlink("/etc", path.join("temporary/link")));
+            refused(UnixListener::bind(path.join("temporary/socket")));
+            refused(Command::new("/bin/true").status());
+        },
+    );
 }

@@ -9,6 +9,7 @@
 //! (I/O nodes, boots, jobs).
 
 mod ahead;
+mod checkpoints;
 mod forget;
 mod hearing;
 mod helpers;
@@ -25,6 +26,7 @@ mod programs;
 mod ranks;
 mod reports;
 mod requests;
+mod restart;
 mod retention;
 mod shutdown;
 mod staging;
@@ -63,6 +65,7 @@ use self::node::{Node, Nodes};
 pub use self::output::KeptLog;
 use self::output::Logs;
 pub use self::requests::{Answer, Refused, Request};
+pub use self::restart::{Restart, Restoring, Submitted};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
@@ -202,7 +205,13 @@ impl<P: Plant> Controller<P> {
         for job in storage.unfinished_jobs()? {
             let reason = "the service node ended while the job was under way".to_owned();
             let event = ras(Severity::Error, RasKind::Recovery, Some(job), format!("job {job} is ended: {reason}"));
-            let end = JobRow { exit_status: EXIT_COPPICE, reason: Some(reason), retention: None, pages_touched: None };
+            let end = JobRow {
+                exit_status: EXIT_COPPICE,
+                reason: Some(reason),
+                retention: None,
+                pages_touched: None,
+                continued_as: None,
+            };
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }
@@ -237,6 +246,7 @@ impl<P: Plant> Controller<P> {
                 self.machine_event(node, generation, event, now);
             }
             Event::Plant(PlantEvent::Output { job, event }) => self.output_event(job, event, now),
+            Event::Plant(PlantEvent::Checkpoint { job, event }) => self.checkpoint_event(job, event, now),
             Event::Plant(PlantEvent::Program { job, found }) => self.program_checked(job, found, now),
             Event::Request(request) => self.request(request, now),
         }

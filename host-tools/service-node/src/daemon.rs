@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
@@ -19,6 +20,7 @@ use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::find_qemu;
 use coppice_qemu::tether::Tether;
+use coppice_storage::{Collected, Storage as Directory};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -78,6 +80,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     })?;
     unplanned::tell_of_panics(paths.reserve());
     let store = ProgramStore::open(paths.programs()).with_context(|| shown(&paths.programs()).to_string())?;
+    let checkpoints = open_checkpoints(options.storage.clone().unwrap_or_else(|| paths.checkpoints()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut storage = runtime.block_on(async {
         let setup = Setup {
@@ -90,6 +93,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             memory_bytes: options.memory_bytes,
             processor: options.cpu.clone(),
             icount: options.icount,
+            storage: checkpoints.path().to_owned(),
         };
         let config = Config {
             paths: paths.clone(),
@@ -110,13 +114,16 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
         let (events, queue) = mpsc::channel(EVENTS_MAX);
         let listener = listen(&paths.api_socket())?;
         claim.be_found()?;
-        let plant = Processes::new(setup, store.clone(), events.clone());
+        let (orders, to_be_done) = mpsc::unbounded_channel();
+        let plant = Processes::new(setup, store.clone(), events.clone(), orders);
         let clock = Clock::new();
         let controller = Controller::new(config, records, store.clone(), plant, now(&clock))
             .with_context(|| named(&paths.database()))?;
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
-        let router = Api::new(events, store, connections.clone()).router();
+        let api = Api::new(events, store, connections.clone(), checkpoints);
+        tokio::spawn(api.clone().carry_out(to_be_done));
+        let router = api.router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         control(controller, queue, clock).await.inspect_err(|error| unplanned::tell(&paths.reserve(), error))
     })?;
@@ -161,6 +168,18 @@ async fn control(
 fn now(clock: &Clock) -> Now {
     let instant = Instant::now();
     Now { instant, realtime_ns: clock.realtime_ns(instant) }
+}
+
+/// Opens the directory of checkpoints, without what an earlier life left in it that is none.
+fn open_checkpoints(path: PathBuf) -> anyhow::Result<Arc<Directory>> {
+    let directory = Directory::open(path)?;
+    let swept = directory.sweep()?;
+    match directory.collect() {
+        Ok(Collected { objects, bytes }) => tracing::info!(swept, objects, bytes, "checkpoints are swept"),
+        // All that is whole can be used, and what is not can be deleted.
+        Err(error) => tracing::warn!(%error, "objects that no checkpoint has cannot be told from others"),
+    }
+    Ok(Arc::new(directory))
 }
 
 fn start_log(path: &Path) -> anyhow::Result<()> {

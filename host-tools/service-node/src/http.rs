@@ -1,13 +1,18 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
+mod automatic;
+mod checkpoint;
+mod checkpoints;
 mod clusters;
 mod cut;
 mod files;
 mod inspect;
 mod jobs;
+mod leading;
 mod links;
 mod logs;
 mod programs;
+mod restart;
 mod streams;
 
 use std::sync::Arc;
@@ -21,14 +26,18 @@ use axum::{Json, Router};
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_protocol::ids::JobId;
+use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use self::checkpoints::Checkpoints;
 use self::logs::LogFiles;
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
 use crate::limits::IMPORTS_MAX;
+use crate::plant::{CheckpointEvent, PlantEvent};
 use crate::store::ProgramStore;
 
 /// What request handlers share.
@@ -40,6 +49,7 @@ pub struct Api {
     files: HostFiles,
     logs: LogFiles,
     connections: Connections,
+    checkpoints: Checkpoints,
     /// Counts orders that are given up when whoever gave them is gone.
     requests: Arc<AtomicU64>,
 }
@@ -48,9 +58,14 @@ pub struct Api {
 type Answered<T> = Result<Json<T>, Refused>;
 
 impl Api {
-    /// An API that asks whoever takes these events, over these connections.
+    /// An API that asks whoever takes these events, over these connections, with checkpoints in that directory.
     #[must_use]
-    pub fn new(events: mpsc::Sender<Event>, store: ProgramStore, connections: Connections) -> Self {
+    pub fn new(
+        events: mpsc::Sender<Event>,
+        store: ProgramStore,
+        connections: Connections,
+        storage: Arc<Storage>,
+    ) -> Self {
         let imports = Arc::new(Semaphore::new(IMPORTS_MAX));
         Self {
             events,
@@ -59,6 +74,7 @@ impl Api {
             files: HostFiles::default(),
             logs: LogFiles::default(),
             connections,
+            checkpoints: Checkpoints::new(storage),
             requests: Arc::default(),
         }
     }
@@ -79,11 +95,15 @@ impl Api {
             .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
             .route("/v1/jobs/{job}/ranks/{rank}/questions", post(inspect::question))
             .route("/v1/jobs/{job}/cut", post(cut::cut))
+            .route("/v1/jobs/{job}/checkpoint", post(checkpoint::checkpoint))
+            .route("/v1/jobs/{job}/restart", post(restart::restart))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))
             .route("/v1/jobs/{job}/wait", get(logs::wait))
             .route("/v1/jobs/{job}/input", put(streams::input))
+            .route("/v1/checkpoints", get(checkpoints::list))
+            .route("/v1/checkpoints/delete", post(checkpoints::delete))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))
             .route("/v1/programs", get(programs::list))
@@ -103,6 +123,11 @@ impl Api {
         let (answer, answered) = oneshot::channel();
         self.tell(request(answer)).await?;
         answered.await.map_err(|_| going_down())?
+    }
+
+    /// Tells the controller what was done with checkpoints. If there is none any more nobody wants to know.
+    async fn say(&self, job: JobId, event: CheckpointEvent) {
+        let _ = self.events.send(Event::Plant(PlantEvent::Checkpoint { job, event })).await;
     }
 
     /// Tells the controller something it does not answer.

@@ -212,8 +212,46 @@ pub const LAST_WORDS_BYTES: u64 = 8192;
 /// Size at which the service node's log is put aside at its start (one older log is kept), bytes.
 pub const LOG_BYTES_MAX: u64 = 16 << 20;
 
-/// Questions about ranks that wait for nodes. A further one is refused.
-pub const INSPECTIONS_MAX: usize = 32;
+/// Questions about ranks that wait for nodes; one who leads a job asks all of its nodes. A further one is refused.
+pub const INSPECTIONS_MAX: usize = 32 + coppice_api::limits::NODES_MAX as usize;
+
+/// Checkpoints that are made at the same time; a job has one at a time. A further one is refused.
+pub const CHECKPOINTS_MAX: usize = 4;
+
+/// How often it is asked how far the nodes are with keeping what they recorded.
+pub const SAVING_ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long nodes may keep nothing more and not be done; then the checkpoint is given up.
+pub const SAVING_SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How long it may take to read all of a checkpoint, or to look which objects of which there are.
+pub const STORAGE_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// How often a checkpoint is begun anew by itself when its nodes had not left the same barriers.
+pub const CHECKPOINT_TRIES: u32 = 3;
+
+/// How long a checkpoint that is made by itself waits for its turn when [`CHECKPOINTS_MAX`] others are being made; then
+/// it counts as failed.
+pub const CHECKPOINT_TURN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How often it tries.
+pub const CHECKPOINT_TURN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Checkpoints that are tried for a job that has lost a node, the newest first. If none of them can be used it stays
+/// ended.
+pub const RESTART_CHECKPOINTS_MAX: usize = 4;
+
+/// How long it may take to have such a job go on, with all that is read for it; then it stays ended.
+pub const RESTART_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Ranks on a pset that are made from a checkpoint. More are refused: an I/O node is told of all of them at once.
+pub const RESTORED_RANKS_PER_PSET_MAX: usize = 8192;
+
+/// Such a message has room for them, and for arguments and environment.
+const _: () = assert!(
+    RESTORED_RANKS_PER_PSET_MAX * 90 + coppice_protocol::limits::ARGUMENT_BYTES_MAX
+        <= coppice_protocol::pset::MESSAGE_BYTES_MAX
+);
 
 /// How long it is waited for a node's answer about a rank.
 pub const INSPECT_TIME_MAX: Duration = Duration::from_secs(5);

@@ -1,5 +1,7 @@
 //! What `coppiced` is told when it is started; everything comes as arguments.
 
+use std::path::PathBuf;
+
 use clap::{Parser, ValueEnum};
 use coppice_api::limits::{
     CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT,
@@ -43,6 +45,9 @@ pub struct Options {
     /// What nodes keep of the programs that ran on them
     #[arg(long, value_enum, default_value_t = RetentionChoice::Many)]
     pub retention: RetentionChoice,
+    /// Directory of checkpoints; without it one in the cluster's state directory
+    #[arg(long)]
+    pub storage: Option<PathBuf>,
     /// How often nodes take processes apart and make them again, ns; 0: never
     #[arg(long, default_value_t = 0)]
     pub freeze_every_ns: u64,

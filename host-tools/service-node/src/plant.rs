@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use coppice_api::checkpoint::CheckpointName;
+use coppice_api::job::Submission;
 use coppice_api::link::{Direction, LinkCounters, LinkShape, LinkShapes, RecordingCounters, Station};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
@@ -83,6 +85,9 @@ pub trait Plant {
     /// Has the keeper of logs do something → [`PlantEvent::Output`].
     fn keep(&mut self, order: OutputOrder);
 
+    /// Has something done with checkpoints → [`PlantEvent::Checkpoint`].
+    fn checkpoint(&mut self, order: CheckpointOrder);
+
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);
 
@@ -91,6 +96,44 @@ pub trait Plant {
 
     /// Kills a node's machine.
     fn kill_machine(&mut self, node: NodeId);
+}
+
+/// What is done with checkpoints without anybody asking for it.
+#[derive(Clone, Debug)]
+pub enum CheckpointOrder {
+    /// Make one of a job, and when it is whole delete those of the job that are too many, the oldest → one
+    /// [`CheckpointEvent::Tried`].
+    Make {
+        /// The job.
+        job: JobId,
+        /// How many stay.
+        keep: u32,
+    },
+    /// Have a new job go on from the newest checkpoint of this one, which has lost a node →
+    /// [`crate::controller::Request::Restart`], or [`CheckpointEvent::NotRestarted`].
+    Restart {
+        /// The job.
+        job: JobId,
+        /// What it was submitted with.
+        submission: Box<Submission>,
+    },
+}
+
+/// What was done with checkpoints of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointEvent {
+    /// There is this one, whoever wanted it.
+    Made(CheckpointName),
+    /// An order to make one is carried out, well or not.
+    Tried {
+        /// What went wrong, one line each.
+        troubles: Vec<String>,
+    },
+    /// Nothing goes on from a checkpoint.
+    NotRestarted {
+        /// Why, one line.
+        reason: String,
+    },
 }
 
 /// What the fabric can be told to do with its links.
@@ -203,6 +246,13 @@ pub enum PlantEvent {
         job: JobId,
         /// What.
         event: OutputEvent,
+    },
+    /// Something was done with checkpoints.
+    Checkpoint {
+        /// The job they are of.
+        job: JobId,
+        /// What.
+        event: CheckpointEvent,
     },
     /// Something about a node's machine.
     Machine {

@@ -36,7 +36,7 @@ use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESS
 use crate::options::AcceleratorChoice;
 use crate::output::OutputOrder;
 use crate::output::keeper::Keeper;
-use crate::plant::{FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{CheckpointOrder, FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
 use crate::store::{Held, ProgramStore, Source};
 
 /// The programs a cluster is made of.
@@ -73,6 +73,8 @@ pub struct Setup {
     pub processor: Option<Processor>,
     /// Whether the nodes' clocks count instructions.
     pub icount: bool,
+    /// Directory of checkpoints.
+    pub storage: PathBuf,
 }
 
 /// All child processes of a cluster.
@@ -85,6 +87,8 @@ pub struct Processes {
     checks: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
     keeper: Keeper,
+    /// Whoever carries these out. A job has one under way at a time, so jobs bound them.
+    checkpoints: mpsc::UnboundedSender<CheckpointOrder>,
     fabric: Option<Link>,
     io_nodes: BTreeMap<PsetId, Link>,
     /// Set to true to kill the machine.
@@ -92,14 +96,20 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// No process yet.
+    /// No process yet; what is to be done with checkpoints is for somebody else.
     #[must_use]
-    pub fn new(setup: Setup, store: ProgramStore, events: mpsc::Sender<Event>) -> Self {
+    pub fn new(
+        setup: Setup,
+        store: ProgramStore,
+        events: mpsc::Sender<Event>,
+        checkpoints: mpsc::UnboundedSender<CheckpointOrder>,
+    ) -> Self {
         let keeper = Keeper::start(setup.paths.output(), events.clone());
         Self {
             setup,
             store,
             keeper,
+            checkpoints,
             files: HostFiles::default(),
             checks: Arc::new(Semaphore::new(IMPORTS_MAX)),
             events,
@@ -183,6 +193,7 @@ impl Plant for Processes {
                         mtu: MTU,
                         socket: coppice_api::path::bytes(port.station_socket(directory)),
                         fabric: coppice_api::path::bytes(port.switch_socket(directory)),
+                        storage: Some(coppice_api::path::bytes(&self.setup.storage)),
                     },
                 );
             }
@@ -234,6 +245,11 @@ impl Plant for Processes {
 
     fn keep(&mut self, order: OutputOrder) {
         self.keeper.order(order);
+    }
+
+    fn checkpoint(&mut self, order: CheckpointOrder) {
+        // There is somebody who takes it as long as there is a cluster.
+        let _ = self.checkpoints.send(order);
     }
 
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {

@@ -51,7 +51,8 @@ impl Served {
         let listener = UnixListener::bind(paths.api_socket()).expect("socket");
         let ((events, queue), store) = (mpsc::channel(100), cluster.store.clone());
         let connections = Connections::new(most);
-        let router = Api::new(events.clone(), store, connections.clone()).router();
+        let router =
+            Api::new(events.clone(), store, connections.clone(), support::storage(cluster.home.path())).router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         let files = tempfile::tempdir().expect("directory");
         let program = files.path().join("prog");

@@ -77,7 +77,7 @@ fn boots_a_bounded_number_at_a_time() {
 fn a_job_runs_on_its_block_and_exits_as_the_worst_of_its_ranks() {
     let mut cluster = Cluster::up(4, 2);
     let id = cluster.submit(job(3)).expect("accepted");
-    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false };
+    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false, restore: None };
     assert_eq!(cluster.members(id), [member(0, 0), member(1, 1), member(2, 2)]);
     let told: Vec<PsetId> = cluster.told().filter(|(_, told)| matches!(told, ToPset::Start(_))).map(|t| t.0).collect();
     assert_eq!(told, [PsetId(0), PsetId(1)]);

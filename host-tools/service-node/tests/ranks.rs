@@ -40,7 +40,7 @@ fn outcomes(cluster: &mut Cluster, job: JobId) -> Vec<(u32, RankOutcome)> {
 fn each_node_has_the_ranks_that_follow() {
     let mut cluster = Cluster::up(4, 2);
     let id = cluster.submit(on_each(5, 2)).expect("accepted");
-    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false };
+    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false, restore: None };
     assert_eq!(cluster.members(id), [member(0, 0), member(1, 0), member(2, 1), member(3, 1), member(4, 2)]);
     let starts = starts(&cluster, id);
     assert_eq!(starts.iter().map(|(pset, start)| (pset.0, start.members.len())).collect::<Vec<_>>(), [(0, 4), (1, 1)]);

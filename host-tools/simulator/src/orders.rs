@@ -157,5 +157,6 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         staging: None,
         traced: false,
         core_file: false,
+        restore: None,
     }
 }

@@ -57,6 +57,12 @@ pub(crate) use turns::{Turn, Turns};
 
 /// A number that no other object has: what tells pipes, sockets and the like apart where files have inodes.
 pub(crate) fn serial() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1000);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    NEXT_SERIAL.fetch_add(1, Ordering::Relaxed)
+}
+
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1000);
+
+/// No number up to this one is given from now on: something has it that was made on another node.
+pub(crate) fn serials_from(taken: u64) {
+    NEXT_SERIAL.fetch_max(taken.saturating_add(1), Ordering::Relaxed);
 }

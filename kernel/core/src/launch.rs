@@ -6,6 +6,7 @@ mod inspect;
 mod kill;
 mod load;
 mod report;
+mod restore;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,9 @@ pub(crate) fn launch(
         life.seat.ended(end.exit);
         // Other nodes may still want staged files of this one, unless the job is being ended.
         executor::race(switch.killed(), shared.staging.settle()).await;
+        // What is not kept by now was the checkpoint of a job that is not whole any more.
+        shared.saving.give_up("a rank came to its end before it was kept");
+        shared.saving.idle().await;
         let transfers = shared.staging.counts();
         drop(shared);
         let report = life.report(&order, end, &retention).await;
@@ -138,6 +142,19 @@ impl Life {
         switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
+        if let Some(from) = order.restore {
+            let Self { seat, process: mine, launch_ns, .. } = self;
+            let made_it = |made: &Arc<Process>| {
+                made.follow_tracer(made.job.is_traced(order.rank, order.traced));
+                *mine = Some(Arc::clone(made));
+                *launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
+                started();
+            };
+            // In a box: few begin like that.
+            let restored =
+                Box::pin(restore::restore(order, from, Facts { client, job, node, ordered_ns }, seat, switch, made_it));
+            return restored.await.map_err(End::not_started);
+        }
         let no_memory = |_| End::not_started(String::from("the node has no memory for a process"));
         let mut charge = node.quota.charge(Identity::bytes(order)).map_err(no_memory)?;
         let _launching = node.quota.charge(load::strings_bytes(order)).map_err(no_memory)?;
@@ -195,7 +212,7 @@ impl Life {
 
     /// Waits for the end of the process, however often it is frozen until then.
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
-        let (mut times, mut took_ns, mut bytes) = (0_u64, 0_u64, 0);
+        let (mut times, mut took_ns, mut worked_ns, mut bytes) = (0_u64, 0_u64, 0_u64, 0);
         loop {
             let mut down = match run_and_say(&process, switch).await {
                 Ran::ToItsEnd(end) => {
@@ -203,8 +220,9 @@ impl Life {
                     if let Some(each_ns) = took_ns.checked_div(times) {
                         let (rank, job) = (process.identity.rank, process.identity.job);
                         log::info!(
-                            "rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns, the last \
-                             record {bytes} bytes"
+                            "rank {rank} of job {job} was taken apart {times} times, each took {each_ns} ns, in which \
+                             its core worked for {} ns, the last record {bytes} bytes",
+                            worked_ns / times
                         );
                     }
                     return end;
@@ -212,14 +230,15 @@ impl Life {
                 Ran::Down(down) => down,
             };
             times += 1;
-            let begun_ns = clock::monotonic_ns();
+            let (begun_ns, idle_ns) = (clock::monotonic_ns(), executor::idle_ns());
             // Nobody else has it.
             self.process = None;
             // In a box, as this much rarer case is not to make all others as large.
             let (rank, job) = (process.identity.rank, process.identity.job);
+            let seat = &self.seat;
             let again = async {
                 match down.in_cut.take() {
-                    Some(member) => cut::again(process, down, member, switch).await,
+                    Some(member) => cut::again(process, down, member, (switch, seat)).await,
                     None => frozen::again(process, down, switch).await,
                 }
             };
@@ -230,7 +249,9 @@ impl Life {
                     return End::signal(SIGKILL as u8).because(format!("it could not be frozen: {error}"));
                 }
             };
-            took_ns += clock::monotonic_ns().saturating_sub(begun_ns);
+            let elapsed_ns = clock::monotonic_ns().saturating_sub(begun_ns);
+            took_ns += elapsed_ns;
+            worked_ns += elapsed_ns.saturating_sub(executor::idle_ns().saturating_sub(idle_ns));
             self.process = Some(Arc::clone(&process));
         }
     }

@@ -7,6 +7,7 @@ extern crate std;
 
 mod abi;
 pub mod agent;
+mod checkpoint;
 pub mod clock;
 pub mod errno;
 pub mod executor;

@@ -291,3 +291,13 @@ pub const STAGING_DATAGRAMS_MAX: usize = 16;
 /// How long the end of a rank waits, ns, until home says that all nodes have the job's staged files or are given up;
 /// home decides that, and whoever does not hear of home asks for some seconds only. Then they are without this node.
 pub const STAGING_SETTLE_NS_MAX: u64 = 120_000_000_000;
+
+/// Objects of a checkpoint that a rank's node writes or reads at once. Each is in memory meanwhile.
+pub const CHECKPOINT_CALLS: usize = 2;
+
+/// The longest record of a part of a checkpoint that is read, bytes: all but pages.
+pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How long the ranks of a node that are made from a checkpoint wait for those of other nodes, ns; then they go on with
+/// what could be made.
+pub const RESTORE_NS_MAX: u64 = 120_000_000_000;

@@ -241,6 +241,16 @@ impl FramePool {
         self.info[self.index(physical)].word()
     }
 
+    /// One more entry holds the frame at a physical address, which another holds.
+    ///
+    /// # Panics
+    /// As for [`Self::counter`].
+    #[inline]
+    pub(crate) fn hold(&self, physical: u64) {
+        let before = self.info[self.index(physical)].references().fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "a frame has too many holders");
+    }
+
     /// Index of the record of the frame at a physical address.
     fn index(&self, physical: u64) -> usize {
         (physical / PAGE_BYTES as u64 - self.first) as usize

@@ -27,6 +27,7 @@ mod cpu;
 mod entry;
 mod handle;
 mod mapped;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod walk;

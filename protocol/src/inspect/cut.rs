@@ -19,6 +19,10 @@ pub enum Step {
     Quiet,
     /// Make all ranks data.
     Record,
+    /// Have what they are, and their pages as they are now, be kept from now on ([`crate::checkpoint`]).
+    Save,
+    /// Go on with what they had.
+    Resume,
     /// Let go of what they were, and make them again from that.
     Make,
     /// Make those connections between them again that ranks here call for.
@@ -36,6 +40,12 @@ impl Step {
     pub const IN_ORDER: [Self; 7] =
         [Self::Stop, Self::Quiet, Self::Record, Self::Make, Self::Connect, Self::Settle, Self::Go];
 
+    /// Those of a checkpoint.
+    pub const OF_CHECKPOINT: [Self; 5] = [Self::Stop, Self::Quiet, Self::Record, Self::Save, Self::Resume];
+
+    /// Those that are left when all ranks were made from a checkpoint.
+    pub const OF_RESTART: [Self; 3] = [Self::Connect, Self::Settle, Self::Go];
+
     /// What it is called.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -43,6 +53,8 @@ impl Step {
             Self::Stop => "stop",
             Self::Quiet => "quiet",
             Self::Record => "record",
+            Self::Save => "save",
+            Self::Resume => "resume",
             Self::Make => "make",
             Self::Connect => "connect",
             Self::Settle => "settle",

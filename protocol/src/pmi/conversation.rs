@@ -9,6 +9,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::line::{Fields, Line, Lines};
 use super::request::Request;
 use super::server::Server;
@@ -24,8 +26,8 @@ const MAPPING_KEY: &[u8] = b"PMI_process_mapping";
 /// What a line that is no command is answered with.
 const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
 
-/// The conversation with one rank.
-#[derive(Debug)]
+/// The conversation with one rank. It can be written down, and goes on from that.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Conversation {
     speaker: Speaker,
     lines: Lines,
@@ -36,7 +38,7 @@ pub struct Conversation {
 }
 
 /// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Speaker {
     /// This rank, on its descriptor. It has said nothing.
     Descriptor(Rank),
@@ -49,7 +51,7 @@ enum Speaker {
 }
 
 /// A command of several lines that is going on, and refused.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Spawn {
     /// Commands that belong together.
     total: u32,

@@ -2,12 +2,14 @@
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::control::Exit;
 use crate::ids::{NodeId, Rank};
 use crate::limits::PMI_SILENCE_NS;
 
 /// How a rank left the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Departure {
     /// It said that it is done with PMI.
     Finalized,

@@ -5,10 +5,12 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::PMI_LINE_BYTES_MAX;
 
 /// Puts lines together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Lines {
     /// The start of a line whose end has not come, at most [`PMI_LINE_BYTES_MAX`] bytes.
     partial: Vec<u8>,

@@ -9,9 +9,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame};
 use super::placement::{NodeRanks, Placement};
+use super::record::{BadRecord, LocalRecord, ServerRecord};
 use super::space::{OutOfMemory, PutError, Space};
 use super::spread::{Completed, Spread};
 use crate::control::Exit;
@@ -43,8 +46,8 @@ pub enum Event {
 }
 
 /// Where a rank is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Phase {
     /// It does something else.
     Outside,
     /// It waits in a barrier.
@@ -104,6 +107,48 @@ impl Server {
             has_failed: false,
             tell_ns: None,
         })
+    }
+
+    /// What it is, for a checkpoint.
+    #[must_use]
+    pub fn record(&self) -> ServerRecord {
+        let local = |local: &Local| LocalRecord {
+            rank: local.rank,
+            phase: local.phase,
+            has_spoken: local.has_spoken,
+            is_heard: local.is_heard,
+            departure: local.departure,
+        };
+        ServerRecord {
+            space_name: self.space_name.clone(),
+            space: self.space.record(),
+            completed: self.spread.completed(),
+            ranks: self.ranks.iter().map(local).collect(),
+        }
+    }
+
+    /// Goes on from what was written down, when it has heard and said nothing yet.
+    ///
+    /// # Errors
+    /// [`BadRecord`]: then nothing changed.
+    pub fn restore(&mut self, record: ServerRecord, now_ns: u64) -> Result<(), BadRecord> {
+        if !record.is_of(self.here.ranks()) || !self.spread.begin_at(record.completed) {
+            return Err(BadRecord);
+        }
+        self.space = Space::again(record.space, record.completed);
+        self.space_name = record.space_name;
+        for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
+            (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
+            if was.phase == Phase::Released {
+                local.phase = Phase::Released;
+                self.events.push_back(Event::Released(local.rank));
+            }
+        }
+        // What had departed before it cannot be found missing by those that enter before all are known to be there.
+        for was in record.ranks.iter().filter(|was| was.phase == Phase::InBarrier) {
+            self.enter(was.rank, now_ns);
+        }
+        Ok(())
     }
 
     /// What frames for this job carry, to find the job by.

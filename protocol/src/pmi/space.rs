@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::record::{self, SpaceRecord};
 use crate::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_KEYS_PER_JOB_MAX, PMI_VALUE_BYTES_MAX};
 
 /// What a piece of memory takes beyond its bytes, about.
@@ -94,6 +95,33 @@ impl Space {
             keys_left: PMI_KEYS_PER_JOB_MAX / nodes,
             bytes_left: PMI_BYTES_PER_JOB_MAX / nodes,
         }
+    }
+
+    /// What it is, for a checkpoint.
+    pub(super) fn record(&self) -> SpaceRecord {
+        let entry = |known: &Known| (record::put(&known.key, &known.value), known.generation);
+        SpaceRecord {
+            entries: self.entries.iter().map(entry).collect(),
+            keys_left: self.keys_left,
+            bytes_left: self.bytes_left,
+        }
+    }
+
+    /// One that was written down after so many barriers. What was put here and is not known to all is this node's part
+    /// of the next.
+    pub(super) fn again(record: SpaceRecord, completed: u64) -> Self {
+        let SpaceRecord { entries, keys_left, bytes_left } = record;
+        let mut space = Self { keys_left, bytes_left, ..Self::new(1) };
+        for (entry, generation) in entries {
+            let generation = generation.filter(|generation| *generation < completed);
+            // It was in the memory of a node before.
+            let _ = space.learn(&entry, generation);
+            if generation.is_none() {
+                space.pending_bytes += entry.memory_bytes();
+                space.pending.push(entry);
+            }
+        }
+        space
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {

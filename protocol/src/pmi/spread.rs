@@ -105,6 +105,17 @@ impl Spread {
         self.completed
     }
 
+    /// So many barriers are through, which this node has not heard of. Not if it has left or entered any. Others may
+    /// have said something of the next already.
+    pub(crate) fn begin_at(&mut self, completed: u64) -> bool {
+        let is_fresh = self.completed == 0 && self.walk.is_none();
+        if is_fresh {
+            self.completed = completed;
+            self.inbox.retain(|(generation, _), _| *generation >= completed);
+        }
+        is_fresh
+    }
+
     /// This node has entered a barrier that is not through.
     pub(crate) fn is_entered(&self) -> bool {
         self.walk.is_some()

@@ -3,6 +3,7 @@
 
 use core::fmt::Write;
 
+use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Restore, Saving};
 use coppice_protocol::control::{
     Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
     ToIoNode, ToNode, Waiting,
@@ -40,6 +41,9 @@ const WALK: WalkCounts = WalkCounts { kept: 1, dropped: 2, zeroed: 3, discarded:
 const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, bytes: 7, held_as: HeldAs::Table };
 const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
+const OBJECT: ObjectId = ObjectId([0xdd; 32]);
+const RESTORE: Restore = Restore { rank: OBJECT, node: ObjectId([0xee; 32]), by: 9 };
+
 const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
 const DYING: Dying = Dying { job: JOB, rank: RANK, signal: 11 };
 const OBJECTS: Query = Query { by: 9, question: Question::Objects { from: 3 } };
@@ -53,7 +57,7 @@ fn inspected() -> Inspected {
 const WATCH: BreakAt = BreakAt { address: 0x2000, on: BreakOn::Write, length: 8 };
 
 /// Each question about a held process.
-fn questions() -> [Question; 10] {
+fn questions() -> [Question; 11] {
     let registers = core::array::from_fn(|number| number as u64);
     let breakpoints = [Some(WATCH), None, None, None];
     let go = Go { only: Some(1004), step: Some(1004), signal: None, breakpoints, planted: vec![0x40_1000] };
@@ -68,16 +72,19 @@ fn questions() -> [Question; 10] {
         Question::Go(go),
         Question::Stop,
         Question::Cut(Step::Record),
+        Question::Saving,
     ]
 }
 
 /// An answer to each question about a held process, and what is said instead.
-fn held() -> [(&'static str, Answer); 10] {
+fn held() -> [(&'static str, Answer); 11] {
     let process = HeldProcess { pid: 1004, parent: 1, threads: 2, components: 7, ..HeldProcess::default() };
     let registers = core::array::from_fn(|number| number as u64);
     let thread =
         HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, blocked: 6, pending: 7, vector: "xy".into() };
     let shows = Shows::File { path: "/a".into(), offset: 4096 };
+    let parts = vec![Part { of: PartOf::Rank(RANK), object: OBJECT }];
+    let saving = Saving { pages: (1, 2), bytes: 3, barriers: 4, parts: Some(parts), failed: None };
     let area = MappedArea { start: 0x1000, end: 0x2000, read: true, write: false, execute: true, shows };
     [
         ("Held", Answer::Held(process)),
@@ -88,6 +95,7 @@ fn held() -> [(&'static str, Answer); 10] {
         ("Changed", Answer::Changed),
         ("Goes", Answer::Goes),
         ("Cut", Answer::Cut),
+        ("Saving", Answer::Saving(saving)),
         ("Stopped", Answer::Stopped(Some(Stop { tid: 1004, why: Why::Touched(WATCH) }))),
         ("NotTold", Answer::NotTold(NotTold::Late("slow".into()))),
     ]
@@ -220,6 +228,7 @@ fn control() {
         staging: Some(staging()),
         traced: true,
         core_file: true,
+        restore: Some(RESTORE),
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -366,7 +375,7 @@ fn pset() {
         group: 1001,
         umask: 0o22,
         input_rank: Some(Rank(0)),
-        members: vec![Member { rank: RANK, node, use_retained: true }],
+        members: vec![Member { rank: RANK, node, use_retained: true, restore: Some(RESTORE) }],
         world: world(),
         staging: Some(staging()),
         staged_files: vec!["s".into()],
@@ -379,6 +388,7 @@ fn pset() {
         mtu: 9000,
         socket: "s".into(),
         fabric: "f".into(),
+        storage: Some("c".into()),
     };
     line(&mut table, "Configure", &configure);
     line(&mut table, "AddNode", &ToPset::AddNode { node, generation, key: NodeKey([0xaa; 32]) });

@@ -27,9 +27,13 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// So many ranks on each node.
     pub(crate) fn new(counts: &[u32]) -> Self {
+        Self::of(JOB, &KEY, counts)
+    }
+
+    fn of(job: JobId, key: &[u8; 32], counts: &[u32]) -> Self {
         let placement = blocks(counts);
         let places = (0..placement.nodes()).map(|index| placement.place(index).expect("an index"));
-        let servers = places.clone().map(|place| Server::new(JOB, &KEY, placement.clone(), place.node));
+        let servers = places.clone().map(|place| Server::new(job, key, placement.clone(), place.node));
         let conversations = places
             .enumerate()
             .flat_map(|(node, place)| place.ranks().map(move |rank| (rank, (node, Conversation::on_descriptor(rank)))));
@@ -40,6 +44,23 @@ impl Cluster {
             events: Vec::new(),
             waits: Vec::new(),
         }
+    }
+
+    /// Another job on other nodes that goes on from what this one is now. What is on its way is lost.
+    pub(crate) fn again(&self) -> Self {
+        let counts: Vec<u32> = self.servers.iter().map(|server| server.record().ranks() as u32).collect();
+        let mut other = Self::of(JobId(1), &[43; 32], &counts);
+        for (server, of) in other.servers.iter_mut().zip(&self.servers) {
+            let written = postcard::to_allocvec(&of.record()).expect("plain data");
+            server.restore(postcard::from_bytes(&written).expect("as written"), self.now_ns).expect("fits");
+        }
+        for (rank, (_, conversation)) in &self.conversations {
+            let written = postcard::to_allocvec(conversation).expect("plain data");
+            other.conversations.get_mut(rank).expect("a rank").1 = postcard::from_bytes(&written).expect("as written");
+        }
+        other.now_ns = self.now_ns;
+        other.settle_events();
+        other
     }
 
     /// The node of a rank.

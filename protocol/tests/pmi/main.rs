@@ -1,5 +1,6 @@
 //! PMI: conversations with ranks, and barriers between nodes, over the public interface.
 
+mod again;
 mod barriers;
 mod cluster;
 mod conversation;

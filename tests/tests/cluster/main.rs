@@ -5,6 +5,7 @@ mod boot;
 mod busybox;
 mod bytes;
 mod calls;
+mod checkpoint;
 mod cluster_life;
 mod core_files;
 mod cores;

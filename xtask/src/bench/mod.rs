@@ -4,6 +4,7 @@
 //! they do not move with the load of the measuring machine. Everything else is wall time and printed with its peer
 //! measured in the same run.
 
+mod checkpoint;
 pub(crate) mod cluster;
 mod distribution;
 mod frozen;
@@ -31,8 +32,8 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, sections, staging,
-    /// copies, pages, beside, or, simulated and only if it is named, distribution
+    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, checkpoint, sections,
+    /// staging, copies, pages, beside, or, simulated and only if it is named, distribution
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -64,6 +65,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("poll", poll::figures),
     ("threads", threads::figures),
     ("frozen", frozen::figures),
+    ("checkpoint", checkpoint::figures),
     ("sections", sections::figures),
     ("staging", staging::figures),
     ("copies", staging::copies::figures),

@@ -8,6 +8,7 @@ use coppice_api::counted;
 use coppice_api::limits::{NODES_MAX, OUTPUT_LOG_BYTES_DEFAULT, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
 
+use super::automatic::Automatic;
 use crate::units::parse_output_size;
 
 #[derive(Debug, Args)]
@@ -30,6 +31,10 @@ it lies in the root. FILE ends at the first '='. At most 16 files, the program i
 together they must fit into the memory of a node. A program that no rank has started on its nodes before is sent \
 ahead by itself where that is reckoned to be faster than to have each node fetch what it touches, which needs a \
 cluster whose links' bandwidth is known (`up --bandwidth`); `coppice job` says why it was or was not.\n\n\
+Checkpoints: with --checkpoint-every one is made again and again, as `coppice checkpoint` makes one, and the oldest \
+of the job are deleted; one that fails is said in `coppice ras` and tried again. With --max-restarts a job that has \
+lost a node goes on as a new job from its newest checkpoint, on any nodes, and `run` follows that and exits as it \
+does. Nothing is restarted that ended by itself, or that somebody ended.\n\n\
 Exit status: the highest of the ranks' exit statuses, where a rank ended by a signal counts as 128 + signal; 125 if \
 a node was lost, a rank could not be started, or Coppice could not do what was asked.\n\n\
 Ctrl-C sends the ranks SIGINT, which ends them unless they have a handler for it or ignore it; a second Ctrl-C leaves \
@@ -48,6 +53,7 @@ is full.\n\nExamples:\n  \
     coppice run -n 4 --stage table.bin --stage ~/model=/in/model ./solve\n  \
     coppice run --timeout 10 ./loops-forever\n  \
     coppice run --trace calls.txt ./hello\n  \
+    coppice run --checkpoint-every 10m --max-restarts 3 ./solve\n  \
     coppice run --core ./crashes; gdb ./crashes core.7.0\n  \
     job=$(coppice run --detach -n 4 ./solve); coppice wait $job; coppice logs $job")]
 pub(crate) struct Run {
@@ -99,7 +105,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t = Scheme::TwoTrees, help_heading = "Staging")]
     pub(crate) scheme: Scheme,
     /// Write to FILE (`-`: standard error) what the ranks call, as strace shows it: a line for each system call
-    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["detach", "max_restarts"])]
     pub(crate) trace: Option<PathBuf>,
     /// At the end, print the job's record as JSON; the program's output goes to standard error then
     #[arg(long)]
@@ -107,6 +113,8 @@ pub(crate) struct Run {
     /// Do not say at the end which nodes had kept pages of the program; what went wrong is said all the same
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) automatic: Automatic,
     /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
     #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
     pub(crate) nodes_list: Option<NodesList>,
@@ -232,7 +240,7 @@ pub(super) fn parse_nodes(text: &str) -> Result<NodesList, String> {
 }
 
 /// Seconds, with a fraction if wanted, as milliseconds.
-fn parse_seconds(text: &str) -> Result<u64, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().map_err(|_| "give seconds, such as 10 or 0.5".to_owned())?;
     if !(0.001..=SECONDS_MAX).contains(&seconds) {
         return Err(format!("give at least 0.001 and at most {SECONDS_MAX} seconds"));

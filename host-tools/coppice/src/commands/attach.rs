@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::arguments::{Attach, Wait};
 use crate::failure::say;
 use crate::run::output::Output;
-use crate::run::{EXIT_INTERRUPTED, EXIT_PIPE, End, explain_end, follow};
+use crate::run::{EXIT_INTERRUPTED, EXIT_PIPE, End, explain_end, follow, goes_on};
 
 pub(crate) async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<ExitCode> {
     let job = attach.job;
@@ -39,7 +39,8 @@ pub(crate) async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<E
     }
 }
 
-/// Waits for jobs one after the other; that makes no difference, as all must have ended.
+/// Waits for jobs one after the other; that makes no difference, as all must have ended. One that has lost a node and
+/// goes on as another ends when that does.
 pub(crate) async fn wait(client: &Client, wait: &Wait) -> anyhow::Result<ExitCode> {
     let mut first_bad = 0;
     // So that nobody waits for hours to hear that the last is none.
@@ -47,7 +48,11 @@ pub(crate) async fn wait(client: &Client, wait: &Wait) -> anyhow::Result<ExitCod
         let _ = client.job(*job).await?;
     }
     for job in &wait.jobs {
-        let view = client.wait(*job).await?;
+        let mut view = client.wait(*job).await?;
+        while let Some((next, line)) = view.continued_as.zip(goes_on(&view)) {
+            say(&line);
+            view = client.wait(next.job).await?;
+        }
         explain_end(client, &view).await?;
         if first_bad == 0 {
             first_bad = view.exit_status.unwrap_or(EXIT_COPPICE);

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use coppice_api::job::{JobDetail, RankOutcome, RankView};
+use coppice_api::checkpoint::CheckpointPolicy;
+use coppice_api::job::{JobDetail, JobView, RankOutcome, RankView};
 use coppice_api::output::OutputView;
 use coppice_api::staging::StagedView;
-use coppice_api::{Client, shown, signal};
+use coppice_api::{Client, counted, shown, signal};
 
 use super::listings::{command, job_state, run_time};
 use super::transfers;
@@ -25,6 +26,16 @@ fn describe(detail: &JobDetail) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "job {}: {}", job.job, command(job));
+    if let Some(checkpoint) = job.restarted_from {
+        let _ = writeln!(text, "restarted from checkpoint {checkpoint}");
+    }
+    if let Some(next) = job.continued_as {
+        let _ = writeln!(
+            text,
+            "lost node {}, goes on as job {} from checkpoint {}",
+            next.lost_node, next.job, next.checkpoint
+        );
+    }
     let exit = job.exit_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
     let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let _ = writeln!(text, "{}{exit}{reason}", job_state(job.state));
@@ -52,6 +63,9 @@ fn describe(detail: &JobDetail) -> String {
     } else if job.detached {
         text.push_str("detached\n");
     }
+    if let Some(line) = checkpoints(job) {
+        let _ = writeln!(text, "{line}");
+    }
     if let Some(placement) = &job.placement {
         let _ = writeln!(text, "placement: {}", placement.summary);
     }
@@ -70,6 +84,18 @@ fn describe(detail: &JobDetail) -> String {
         let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));
     }
     text
+}
+
+/// What is done about checkpoints of a job, and what was.
+fn checkpoints(job: &JobView) -> Option<String> {
+    let policy = job.checkpoint_policy.map(|CheckpointPolicy { every_ms, keep, max_restarts }| {
+        let every = show_ns(every_ms.saturating_mul(1_000_000));
+        format!("a checkpoint every {every}, {keep} stay, at most {}", counted(max_restarts, "restart"))
+    });
+    let made =
+        job.checkpoints_made.map(|made| format!("{} made, the last {}", counted(made.count, "checkpoint"), made.last));
+    let lines: Vec<String> = policy.into_iter().chain(made).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 /// What is kept of a job's output.
@@ -140,6 +166,7 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use coppice_api::ahead::AheadDecision;
+    use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
@@ -147,7 +174,8 @@ pub(crate) mod tests {
 
     use coppice_api::output::{OutputCut, OutputView};
 
-    use super::{describe, output, transfers};
+    use super::{checkpoints, describe, output, transfers};
+    use crate::run::goes_on;
 
     /// A job of two ranks that has ended well.
     pub(crate) fn view() -> JobView {
@@ -176,6 +204,10 @@ pub(crate) mod tests {
             reason: None,
             detached: false,
             output: None,
+            restarted_from: None,
+            checkpoint_policy: None,
+            checkpoints_made: None,
+            continued_as: None,
         }
     }
 
@@ -251,6 +283,35 @@ pub(crate) mod tests {
         let cut = OutputView { dropped: 2048, ..cut };
         assert!(output(false, &cut).ends_with("MiB, 2.0 KiB cut: the service node ended"));
         assert!(output(true, &OutputView { given_back: true, ..whole }).starts_with("detached, output not kept any"));
+    }
+
+    #[test]
+    fn a_job_says_where_it_goes_on_from() {
+        let job = JobView { restarted_from: Some(CheckpointName { job: 3, number: 2 }), ..view() };
+        let text = describe(&JobDetail { job, rank_reports: Vec::new() });
+        let beginning = "job 7: ./hello world\nrestarted from checkpoint 3@2\nended, exit status 0\n";
+        assert!(text.starts_with(beginning), "{text}");
+    }
+
+    #[test]
+    fn a_job_says_what_is_done_about_checkpoints_and_how_it_goes_on() {
+        let last = CheckpointName { job: 7, number: 4 };
+        let job = JobView {
+            checkpoint_policy: Some(CheckpointPolicy { every_ms: 600_000, keep: 2, max_restarts: 1 }),
+            checkpoints_made: Some(CheckpointsMade { count: 4, last }),
+            continued_as: Some(Continuation { job: 8, checkpoint: last, lost_node: 3 }),
+            ..view()
+        };
+        let made = "4 checkpoints made, the last 7@4";
+        let all = format!("a checkpoint every 600.0 s, 2 stay, at most 1 restart; {made}");
+        assert_eq!(checkpoints(&job), Some(all));
+        assert_eq!(checkpoints(&JobView { checkpoint_policy: None, ..job.clone() }).as_deref(), Some(made));
+        assert_eq!(checkpoints(&view()), None);
+        let line = "job 7 lost node 3; goes on as job 8 from checkpoint 7@4";
+        assert_eq!(goes_on(&job).as_deref(), Some(line));
+        assert_eq!(goes_on(&view()), None);
+        let text = describe(&JobDetail { job, rank_reports: Vec::new() });
+        assert!(text.contains("\nlost node 3, goes on as job 8 from checkpoint 7@4\nended"), "{text}");
     }
 
     #[test]

@@ -96,10 +96,13 @@ fn jobs_table(jobs: &[JobView]) -> String {
     table(&heading, jobs.iter().map(row))
 }
 
-/// How far a job is, and whether it goes on whoever goes away.
+/// How far a job is, whether it goes on whoever goes away, and from what it did not begin at its beginning.
 fn state(job: &JobView) -> String {
-    let detached = if job.detached { " (detached)" } else { "" };
-    format!("{}{detached}", job_state(job.state))
+    let detached = job.detached.then(|| "detached".to_owned());
+    let restarted = job.restarted_from.map(|checkpoint| format!("from {checkpoint}"));
+    let more: Vec<String> = detached.into_iter().chain(restarted).collect();
+    let state = job_state(job.state);
+    if more.is_empty() { state.to_owned() } else { format!("{state} ({})", more.join(", ")) }
 }
 
 /// How many ranks, and on each node if that is not one.
@@ -201,6 +204,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::path::PathBuf;
 
+    use coppice_api::checkpoint::CheckpointName;
     use coppice_api::job::{JobState, JobView};
     use coppice_api::node::{MemoryView, NodeState, NodeView};
     use coppice_api::program::ProgramView;
@@ -258,14 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_nobodys_are_marked() {
+    fn jobs_that_are_nobodys_or_restarted_are_marked() {
+        let restarted_from = Some(CheckpointName { job: 7, number: 2 });
+        let restarted = JobView { job: 9, restarted_from, ..view() };
         let detached = JobView { job: 8, state: JobState::Running, exit_status: None, detached: true, ..view() };
-        let text = jobs_table(&[view(), detached]);
+        let text = jobs_table(&[view(), detached, restarted]);
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(words[0].join(" "), "JOB STATE EXIT RANKS NODES SUBMITTED TIME COMMAND REASON");
         let when = "1970-01-01 00:00:00Z";
         assert_eq!(words[1].join(" "), format!("7 ended 0 2 1,4 {when} 2000 ms ./hello world"));
         assert_eq!(words[2].join(" "), format!("8 running (detached) - 2 1,4 {when} 2000 ms ./hello world"));
+        assert_eq!(words[3].join(" "), format!("9 ended (from 7@2) 0 2 1,4 {when} 2000 ms ./hello world"));
     }
 
     #[test]

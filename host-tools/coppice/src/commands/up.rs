@@ -128,6 +128,11 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
     if let Some(processor) = &up.cpu {
         command.args(["--cpu", &processor.to_string()]);
     }
+    if let Some(directory) = &up.storage {
+        // It is started in another one.
+        let directory = std::path::absolute(directory).context("cannot find the working directory")?;
+        command.arg("--storage").arg(directory);
+    }
     if let Some(bandwidth) = up.bandwidth {
         command.args(["--bandwidth-bits-per-s", &bandwidth.to_string()]);
     }

@@ -44,6 +44,9 @@ pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         Call::Pages { .. }
         | Call::Read { .. }
         | Call::Write { .. }
+        | Call::PutObject
+        | Call::GetObject(_)
+        | Call::SettleObjects
         | Call::Input { .. }
         | Call::InputReady
         | Call::Print(_)

@@ -94,7 +94,7 @@ impl Calls {
 
 /// What a call needs outside.
 pub(super) enum Outside {
-    /// Data of files, or pages.
+    /// Data of files, pages, or objects of checkpoints.
     Data(Call, Vec<u8>),
     /// Everything else.
     Names(Call),

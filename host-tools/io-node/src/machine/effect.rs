@@ -53,8 +53,8 @@ pub enum Effect {
     },
     /// Nothing is wanted any more of what was opened.
     Drop(PlaceId),
-    /// Look at or change data of files, or read the program. If that may have to wait, only prepare it and say so with
-    /// [`super::Machine::waits`]; else answer with [`super::Machine::done`].
+    /// Look at or change data of files, read the program, or put or get objects of checkpoints. If that may have to
+    /// wait, only prepare it and say so with [`super::Machine::waits`]; else answer with [`super::Machine::done`].
     Try {
         /// The call's number, by which it is answered.
         id: CallId,

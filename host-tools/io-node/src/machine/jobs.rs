@@ -54,9 +54,7 @@ struct Signals {
 impl Job {
     /// A job whose root and program are being opened.
     pub(super) fn new(spec: StartJob, place: PlaceId) -> Self {
-        let rank = |&Member { rank, node, use_retained }: &Member| {
-            (rank, RankState::new(Owner { job: spec.job, rank }, node, use_retained))
-        };
+        let rank = |member: &Member| (member.rank, RankState::new(Owner { job: spec.job, rank: member.rank }, member));
         Self {
             ranks: spec.members.iter().map(rank).collect(),
             spec,
@@ -186,6 +184,7 @@ impl Job {
             staging: spec.staging.clone(),
             traced: self.traced.unwrap_or(spec.traced).has(number),
             core_file: spec.core_file,
+            restore: rank.restore,
         }
     }
 

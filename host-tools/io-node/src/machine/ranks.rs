@@ -1,6 +1,8 @@
 //! A rank of a job on this pset.
 
+use coppice_protocol::checkpoint::Restore;
 use coppice_protocol::ids::NodeId;
+use coppice_protocol::pset::Member;
 use coppice_protocol::ship::Owner;
 
 use super::calls::Turns;
@@ -14,6 +16,8 @@ pub(super) struct RankState {
     pub node: NodeId,
     /// Whether its node is believed to hold the program's page table.
     pub use_retained: bool,
+    /// What it is made from, if it does not begin.
+    pub restore: Option<Restore>,
     /// It has ended, or never was.
     pub has_ended: bool,
     /// Its process exists.
@@ -24,7 +28,8 @@ pub(super) struct RankState {
 
 impl RankState {
     /// One of which nothing has been launched yet.
-    pub(super) fn new(owner: Owner, node: NodeId, use_retained: bool) -> Self {
-        Self { owner, node, use_retained, has_ended: false, is_launched: false, turns: Turns::default() }
+    pub(super) fn new(owner: Owner, member: &Member) -> Self {
+        let Member { node, use_retained, restore, .. } = *member;
+        Self { owner, node, use_retained, restore, has_ended: false, is_launched: false, turns: Turns::default() }
     }
 }

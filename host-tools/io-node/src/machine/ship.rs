@@ -107,7 +107,10 @@ impl Machine {
             | Call::Read { .. }
             | Call::Write { .. }
             | Call::Synchronise { .. }
-            | Call::Allocate { .. } => return self.do_outside(identity, id, whose, Outside::Data(call, bulk)),
+            | Call::Allocate { .. }
+            | Call::PutObject
+            | Call::GetObject(_)
+            | Call::SettleObjects => return self.do_outside(identity, id, whose, Outside::Data(call, bulk)),
             _ => return self.do_outside(identity, id, whose, Outside::Names(call)),
         };
         self.answer(identity, id, answered.unwrap_or_else(failed), now);

@@ -183,7 +183,7 @@ fn job() -> StartJob {
         group: 0,
         umask: 0,
         input_rank: None,
-        members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false }],
+        members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false, restore: None }],
         world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
         staging: None,
         traced: coppice_protocol::trace::Traced::None,

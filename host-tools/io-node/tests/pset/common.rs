@@ -68,7 +68,18 @@ impl Pset {
 
     /// As [`Self::start`], with so many files that it may have open.
     pub(crate) async fn start_with_files(limit: Option<u64>) -> Self {
+        Self::start_in(TempDir::new().unwrap(), limit, None).await
+    }
+
+    /// As [`Self::start`], with a directory for checkpoints, which something happened to before.
+    pub(crate) async fn start_with_storage(happens: impl FnOnce(&Path)) -> Self {
         let dir = TempDir::new().unwrap();
+        let storage = dir.path().join("storage");
+        happens(&storage);
+        Self::start_in(dir, None, Some(ByteString::from(storage.to_str().unwrap()))).await
+    }
+
+    async fn start_in(dir: TempDir, limit: Option<u64>, storage: Option<ByteString>) -> Self {
         let (own, fabric) = (dir.path().join("io.sock"), dir.path().join("io.sw"));
         std::fs::create_dir(dir.path().join("root")).unwrap();
         let program: Vec<u8> = (0..PROGRAM_BYTES).map(|index| (index / 7 % 251) as u8).collect();
@@ -94,7 +105,7 @@ impl Pset {
         let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
         let text = |path: &Path| ByteString::from(path.to_str().unwrap());
         let (socket, fabric) = (text(&own), text(&fabric));
-        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric }).await;
+        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric, storage }).await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
         pset
     }
@@ -111,15 +122,28 @@ impl Pset {
 
     /// Starts one with a node that is ready, of generation 1.
     pub(crate) async fn with_node() -> (Self, Node) {
-        let mut pset = Self::start().await;
-        pset.add_node(1).await;
-        let node = pset.ready_node(1).await;
-        (pset, node)
+        Self::start().await.with_its_node().await
+    }
+
+    async fn with_its_node(mut self) -> (Self, Node) {
+        self.add_node(1).await;
+        let node = self.ready_node(1).await;
+        (self, node)
     }
 
     /// As [`Self::with_node`], with the job started there.
     pub(crate) async fn with_job() -> (Self, Node) {
-        let (mut pset, node) = Self::with_node().await;
+        Self::start().await.with_its_job().await
+    }
+
+    /// As [`Self::with_job`], with a directory for checkpoints.
+    pub(crate) async fn with_storage() -> (Self, Node) {
+        Self::start_with_storage(|_| {}).await.with_its_job().await
+    }
+
+    /// The same with one that was started.
+    pub(crate) async fn with_its_job(self) -> (Self, Node) {
+        let (mut pset, node) = self.with_its_node().await;
         let spec = pset.job();
         pset.send(ToPset::Start(spec)).await;
         let ToNode::Launch(launch) = node.control.message().await else { panic!("no launch") };
@@ -219,6 +243,10 @@ impl Pset {
         self.dir.path().join("root")
     }
 
+    pub(crate) fn storage(&self) -> PathBuf {
+        self.dir.path().join("storage")
+    }
+
     pub(crate) fn job(&self) -> StartJob {
         let text = |name: &str| ByteString::from(self.dir.path().join(name).to_str().unwrap());
         StartJob {
@@ -236,7 +264,7 @@ impl Pset {
             group: 0,
             umask: 0o22,
             input_rank: Some(RANK),
-            members: vec![Member { rank: RANK, node: NODE, use_retained: false }],
+            members: vec![Member { rank: RANK, node: NODE, use_retained: false, restore: None }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
             staging: None,
             traced: coppice_protocol::trace::Traced::None,

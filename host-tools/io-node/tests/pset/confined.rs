@@ -21,7 +21,7 @@ fn rename(from: &str, to: &str) -> Call {
 }
 
 /// Of each thread of a process: its name, and the value of a line of its status.
-fn threads(process: u32, line: &str) -> Vec<(String, String)> {
+pub(crate) fn threads(process: u32, line: &str) -> Vec<(String, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of_one = |task: std::path::PathBuf| {
         // One may end meanwhile.
@@ -33,19 +33,20 @@ fn threads(process: u32, line: &str) -> Vec<(String, String)> {
     tasks.filter_map(|task| of_one(task.unwrap().path())).collect()
 }
 
-fn has_landlock() -> bool {
+/// Whether there can be a wall.
+pub(crate) fn landlock() -> Wall {
     let nowhere = std::path::Path::new("/nowhere");
     let tried = std::thread::spawn(|| confine_to_nothing(nowhere)).join().unwrap().unwrap();
     if tried == Wall::Missing {
         eprintln!("not tried: this kernel has no Landlock");
     }
-    tried != Wall::Missing
+    tried
 }
 
 #[test]
 fn jobs_are_held_in_their_roots_by_the_hosts_kernel() {
     run(async {
-        if !has_landlock() {
+        if landlock() == Wall::Missing {
             return;
         }
         let (mut pset, mut node) = Pset::with_job().await;

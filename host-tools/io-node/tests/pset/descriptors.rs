@@ -61,7 +61,7 @@ fn a_job_that_opens_all_it_can_leaves_others_theirs() {
         assert!((least..most).contains(&held.len()), "{}", held.len());
 
         // Another one starts, and has what is kept for its ranks, whatever the first does.
-        let members = vec![Member { rank: RANK, node: NodeId(1), use_retained: false }];
+        let members = vec![Member { rank: RANK, node: NodeId(1), use_retained: false, restore: None }];
         let second = StartJob { job: JobId(42), members, ..pset.job() };
         pset.send(ToPset::Start(second)).await;
         assert!(matches!(modest.control.message().await, ToNode::Launch(_)));
@@ -78,7 +78,8 @@ fn a_job_that_opens_all_it_can_leaves_others_theirs() {
         assert!(!open_all(&mut greedy, OWNER).await.is_empty());
 
         // One whose ranks cannot even have those is refused with the reason.
-        let ranks = (0..64).map(|rank| Member { rank: Rank(rank), node: NodeId(1), use_retained: false });
+        let ranks =
+            (0..64).map(|rank| Member { rank: Rank(rank), node: NodeId(1), use_retained: false, restore: None });
         let third = StartJob { job: JobId(43), size: 64, members: ranks.collect(), ..pset.job() };
         pset.send(ToPset::Start(third)).await;
         match pset.receive().await {

@@ -6,6 +6,7 @@ mod confined;
 mod descriptors;
 mod keeps;
 mod node;
+mod objects;
 mod once;
 mod ranks;
 mod retain;
@@ -110,7 +111,7 @@ fn unusable_jobs_are_refused() {
         let mut short_program = pset.job();
         short_program.program_bytes += 1;
         let mut other_node = pset.job();
-        other_node.members = vec![Member { rank: RANK, node: NodeId(17), use_retained: false }];
+        other_node.members = vec![Member { rank: RANK, node: NodeId(17), use_retained: false, restore: None }];
         for (spec, word) in [(no_root, "root"), (short_program, "program"), (other_node, "node 17")] {
             pset.send(ToPset::Start(spec)).await;
             match pset.receive().await {

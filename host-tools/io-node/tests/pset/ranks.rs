@@ -18,7 +18,7 @@ const OTHER: Identity = Identity { node: NodeId(1), generation: Generation(5) };
 /// A job with ranks 2, 3 and 4 on the first node and 5 on the second.
 fn job(pset: &Pset, use_retained: bool) -> StartJob {
     let mut spec = pset.job();
-    let member = |rank, node| Member { rank: Rank(rank), node, use_retained };
+    let member = |rank, node| Member { rank: Rank(rank), node, use_retained, restore: None };
     spec.members = vec![member(2, NODE), member(3, NODE), member(4, NODE), member(5, OTHER.node)];
     spec.world.ranks_per_node = 3;
     spec

@@ -22,7 +22,7 @@ const ANSWER: Retained = Retained { job: JOB, program: PROGRAM, outcome: RetainO
 async fn with_warm_job() -> (Pset, Node) {
     let (mut pset, node) = Pset::with_node().await;
     let mut spec = pset.job();
-    spec.members = vec![Member { rank: RANK, node: NODE, use_retained: true }];
+    spec.members = vec![Member { rank: RANK, node: NODE, use_retained: true, restore: None }];
     pset.send(ToPset::Start(spec)).await;
     (pset, node)
 }
@@ -45,8 +45,8 @@ fn nodes_that_hold_the_program_are_told_to_retain_it_right_before_the_launch() {
         let other = pset.ready(OTHER).await;
         let mut spec = pset.job();
         spec.members = vec![
-            Member { rank: RANK, node: NODE, use_retained: true },
-            Member { rank: Rank(4), node: OTHER.node, use_retained: false },
+            Member { rank: RANK, node: NODE, use_retained: true, restore: None },
+            Member { rank: Rank(4), node: OTHER.node, use_retained: false, restore: None },
         ];
         pset.send(ToPset::Start(spec)).await;
         let launch = take_orders(&node.control, 1).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::ahead::AheadDecision;
+use coppice_api::checkpoint::{CheckpointsMade, Continuation};
 use coppice_api::job::{EXIT_COPPICE, JobView, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
@@ -14,7 +15,9 @@ use coppice_protocol::pmi::Departure;
 use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
+use super::checkpoints::{Awaited, Schedule};
 use super::ranks::{RankState, Ranks};
+use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
 use super::{Answer, Now};
@@ -52,6 +55,18 @@ pub(super) struct Job {
     pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
     pub(super) key: JobKey,
+    /// What its ranks are made from, if it goes on from a checkpoint.
+    pub(super) restore: Option<Restoring>,
+    /// When checkpoints are made of it by itself.
+    pub(super) schedule: Schedule,
+    /// Those that were made of it.
+    pub(super) checkpoints_made: Option<CheckpointsMade>,
+    /// The node whose loss ends it.
+    pub(super) lost_node: Option<NodeId>,
+    /// Nothing of it is left on any node, and it is seen whether it goes on from a checkpoint.
+    pub(super) restart: Option<Awaited>,
+    /// It does, like this.
+    pub(super) continued_as: Option<Continuation>,
     /// Empty while the job is queued.
     pub(super) ranks: Ranks,
     /// How it got its nodes.
@@ -63,6 +78,8 @@ pub(super) struct Job {
     pub(super) tracer: Option<Tracer>,
     /// Who waits for its end.
     pub(super) waiters: Vec<Answer<JobView>>,
+    /// Who waits until all of its ranks run.
+    awaiting_running: Vec<Answer<Vec<Rank>>>,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
     /// Bytes of standard input sent and not yet read.
@@ -105,12 +122,17 @@ pub(super) enum Due {
     Timeout,
     /// Its ranks did not end when killed.
     Kill,
+    /// It has ended, and was not restarted in time.
+    Restart,
+    /// A checkpoint is to be made of it.
+    Checkpoint,
 }
 
 impl Job {
     pub(super) fn new(id: JobId, submission: Submission, needs: Needs, key: JobKey, now: Now) -> Self {
         let detached = submission.detached;
         let tracer = submission.traced.then(Tracer::awaited);
+        let schedule = Schedule::of(submission.checkpoint_policy.as_ref());
         Self {
             id,
             submission,
@@ -119,12 +141,19 @@ impl Job {
             transfers: Transfers::default(),
             awaits_copy: None,
             key,
+            restore: None,
+            schedule,
+            checkpoints_made: None,
+            lost_node: None,
+            restart: None,
+            continued_as: None,
             ranks: Ranks::default(),
             placement: None,
             ahead: None,
             feed: if detached { Feed::default() } else { Feed::owned() },
             tracer,
             waiters: Vec::new(),
+            awaiting_running: Vec::new(),
             input: Arc::new(Semaphore::new(INPUT_WINDOW_BYTES)),
             input_under_way: 0,
             input_opened: false,
@@ -190,6 +219,16 @@ impl Job {
         self.waiters.push(answer);
     }
 
+    /// Somebody waits until all of its ranks run.
+    pub(super) fn awaits_running(&mut self, answer: Answer<Vec<Rank>>) {
+        self.awaiting_running.push(answer);
+    }
+
+    /// Those who do, which are told now.
+    pub(super) fn take_awaiting_running(&mut self) -> Vec<Answer<Vec<Rank>>> {
+        std::mem::take(&mut self.awaiting_running)
+    }
+
     pub(super) fn attached(&mut self) {
         self.attach_deadline = None;
     }
@@ -210,7 +249,16 @@ impl Job {
         }
         self.run_deadline = None;
         self.attach_deadline = None;
+        self.schedule.end();
         self.kill_deadline.get_or_insert(now + KILL_TIME_MAX);
+    }
+
+    /// Nothing of it is left on any node, and it is going to be seen whether it goes on. Nothing else is due any more.
+    pub(super) fn awaits_restart(&mut self, awaited: Awaited) {
+        (self.attach_deadline, self.run_deadline, self.kill_deadline) = (None, None, None);
+        self.awaits_copy = None;
+        self.schedule.end();
+        self.restart = Some(awaited);
     }
 
     /// One of its nodes says that it cannot go on, and what it is to exit with. That stands unless it is being ended
@@ -313,7 +361,9 @@ impl Job {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.attach_deadline, self.run_deadline, self.kill_deadline].into_iter().flatten().min()
+        let restart = self.restart.as_ref().map(|awaited| awaited.deadline);
+        let deadlines = [self.attach_deadline, self.run_deadline, self.kill_deadline, self.schedule.due(), restart];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn due(&self, now: Instant) -> Option<Due> {
@@ -324,6 +374,10 @@ impl Job {
             Some(Due::Timeout)
         } else if is_due(self.attach_deadline) {
             Some(Due::Attach)
+        } else if is_due(self.restart.as_ref().map(|awaited| awaited.deadline)) {
+            Some(Due::Restart)
+        } else if is_due(self.schedule.due()) {
+            Some(Due::Checkpoint)
         } else {
             None
         }

@@ -11,9 +11,9 @@ use super::job::{Due, Job};
 use super::node::Phase;
 use super::ranks::RankState;
 use super::requests::reply;
-use super::{Controller, Now, Refused, staging};
+use super::{Controller, Now, Refused, restart, staging};
 use crate::database::JobRow;
-use crate::limits::ATTACH_TIME_MAX;
+use crate::limits::{ATTACH_TIME_MAX, RESTART_TIME_MAX};
 use crate::plant::Plant;
 use crate::records::What;
 
@@ -21,6 +21,9 @@ impl<P: Plant> Controller<P> {
     /// Ends a job by `SIGKILL`, for a reason.
     pub(super) fn kill_job(&mut self, id: JobId, reason: Option<String>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.restart.is_some() {
+            return self.give_up_restart(id, reason.as_deref().unwrap_or("it was ended"), now);
+        }
         if job.is_waiting() {
             return self.end_unstarted(id, 128 + SIGKILL, reason, now);
         }
@@ -45,7 +48,7 @@ impl<P: Plant> Controller<P> {
         if !reports.is_empty() {
             self.records.add(What::Ranks(id, reports), now);
         }
-        self.finish_job(id, exit_status, now);
+        self.end_or_restart(id, exit_status, now);
     }
 
     /// Does with a job what somebody asked for by naming a signal: ends it, or passes the signal on to its ranks, which
@@ -54,6 +57,7 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
         let reason = Some(asked_reason(signal));
         match signal {
+            SIGKILL | SIGTERM | SIGINT if job.restart.is_some() => self.kill_job(id, reason, now),
             SIGKILL | SIGTERM | SIGINT if job.is_waiting() => self.end_unstarted(id, 128 + signal, reason, now),
             SIGKILL => self.kill_job(id, reason, now),
             _ if job.is_waiting() => {
@@ -100,7 +104,7 @@ impl<P: Plant> Controller<P> {
                 job.reason.get_or_insert(failure);
             }
             let status = job.exit_status();
-            self.finish_job(id, status, now);
+            self.end_or_restart(id, status, now);
         } else if let Some(failure) = failure {
             // Without that rank the job cannot come to its end. Each pset is told so once, however many are lost.
             match job.is_being_killed() {
@@ -112,7 +116,8 @@ impl<P: Plant> Controller<P> {
 
     /// The node of ranks is gone.
     pub(super) fn ranks_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.has_lost(node);
         for rank in job.ranks.on(node) {
             let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
             self.rank_ended(id, rank, report, now);
@@ -125,16 +130,13 @@ impl<P: Plant> Controller<P> {
         self.record_transfers(id, now);
         let Some(mut job) = self.jobs.remove(&id) else { return };
         job.input.close();
-        for pset in job.ranks.psets() {
-            self.plant.tell(pset, &ToPset::Forget { job: id });
-        }
-        for (node, _) in job.ranks.by_node() {
-            if self.nodes.get(node).is_some_and(|node| node.phase() == Phase::Busy(id)) {
-                self.set_phase(node, Phase::Ready);
-            }
+        // One that was to be restarted has given them up before.
+        if job.restart.is_none() {
+            self.give_up_nodes(&job);
         }
         let (retention, pages_touched) = (job.retention(), job.pages_touched());
-        let end = JobRow { exit_status, reason: job.reason.clone(), retention, pages_touched };
+        let (reason, continued_as) = (job.reason.clone(), job.continued_as);
+        let end = JobRow { exit_status, reason, retention, pages_touched, continued_as };
         self.records.add(What::Ended(id, end.clone()), now);
         let view = match self.records.job(id) {
             Ok(Some(detail)) => detail.job,
@@ -143,6 +145,7 @@ impl<P: Plant> Controller<P> {
                 lost_view(&job, &end, now)
             }
         };
+        restart::never_ran(&mut job);
         for waiter in job.waiters.drain(..) {
             reply(waiter, Ok(view.clone()));
         }
@@ -151,6 +154,18 @@ impl<P: Plant> Controller<P> {
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
         self.changed = true;
+    }
+
+    /// Nothing of a job is left on its nodes: they take others.
+    pub(super) fn give_up_nodes(&mut self, job: &Job) {
+        for pset in job.ranks.psets() {
+            self.plant.tell(pset, &ToPset::Forget { job: job.id });
+        }
+        for (node, _) in job.ranks.by_node() {
+            if self.nodes.get(node).is_some_and(|node| node.phase() == Phase::Busy(job.id)) {
+                self.set_phase(node, Phase::Ready);
+            }
+        }
     }
 
     pub(super) fn advance_jobs(&mut self, now: Now) {
@@ -168,6 +183,11 @@ impl<P: Plant> Controller<P> {
                     self.kill_job(id, Some(format!("ended by --timeout after {seconds} s")), now);
                 }
                 Due::Kill => self.lose_stuck_nodes(id, now),
+                Due::Restart => {
+                    let reason = format!("that took longer than {} s", RESTART_TIME_MAX.as_secs());
+                    self.not_restarted(id, &reason, now);
+                }
+                Due::Checkpoint => self.make_checkpoint(id, now),
             }
         }
     }
@@ -222,5 +242,9 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         reason: end.reason.clone(),
         detached: job.submission.detached,
         output: job.submission.keep_output.map(OutputView::limited),
+        restarted_from: job.submission.restarted_from,
+        checkpoint_policy: job.submission.checkpoint_policy,
+        checkpoints_made: job.checkpoints_made,
+        continued_as: end.continued_as,
     }
 }

@@ -82,7 +82,9 @@ impl<P: Plant> Controller<P> {
         }
         if job.is_running() {
             job.times.running_ns.get_or_insert(now.realtime_ns);
+            job.schedule.begin(now.instant);
             self.records.add(What::Running(id), now);
+            self.tell_running(id);
         }
         if let Some(node) = discarded {
             self.drop_held(node, program, now);
@@ -133,6 +135,10 @@ impl<P: Plant> Controller<P> {
     fn job_failed(&mut self, pset: PsetId, node: NodeId, failure: JobFailure, now: Now) {
         let JobFailure { job: id, rank, code, reason } = failure;
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        // What it says of one that has lost a node comes too late.
+        if job.restart.is_some() {
+            return;
+        }
         // Its ranks on that node may have ended meanwhile.
         if !job.ranks.are_on(node, pset) {
             return tracing::warn!(job = id.0, rank = rank.0, reason, "from a node without a rank of the job");

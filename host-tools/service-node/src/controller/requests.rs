@@ -13,12 +13,12 @@ use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::SIGNAL_MAX;
 use coppice_api::stream::StagingProgress;
-use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::inspect::{self, Query};
 use coppice_protocol::pset::ToPset;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, KeptLog, Now};
+use super::{Controller, KeptLog, Now, Restart, Submitted};
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
@@ -107,6 +107,12 @@ pub enum Request {
     ProgramAltered(Held, PathBuf),
     /// Take a job with its program, the file that is in, and the files that it has staged.
     Submit(Box<Submission>, Held, FileKey, Vec<Held>, Answer<JobId>),
+    /// Take a job that goes on from a checkpoint.
+    Restart(Box<Restart>, Answer<JobId>),
+    /// What a job that is under way was submitted with.
+    Submitted(JobId, Answer<Submitted>),
+    /// The stored copy of a program, if there is one.
+    Stored(ProgramId, Answer<Option<Held>>),
     /// Take a job's stream as whoever runs it, once.
     Attach(JobId, Answer<Pieces>),
     /// Take what comes of a job's stream from now on, too.
@@ -125,6 +131,8 @@ pub enum Request {
     Inspect(JobId, Rank, Query, Answer<inspect::Answer>),
     /// One rank of a job for each of its nodes.
     NodesOf(JobId, Answer<Vec<Rank>>),
+    /// The same when all of its ranks run.
+    Running(JobId, Answer<Vec<Rank>>),
     /// The tracer of a job took that many bytes that came from an I/O node.
     TraceTaken(JobId, PsetId, usize),
     /// The tracer of a job is gone.
@@ -185,6 +193,9 @@ impl<P: Plant> Controller<P> {
                 let result = kept.and_then(|()| self.submit(*job, program, staged, now));
                 reply(answer, result);
             }
+            Request::Restart(restart, answer) => reply(answer, self.restart(*restart, now)),
+            Request::Submitted(job, answer) => reply(answer, self.submitted(job)),
+            Request::Stored(program, answer) => reply(answer, self.stored(program)),
             Request::Attach(job, answer) => self.attach(job, answer, now),
             Request::Join(job, answer) => self.join(job, answer, now),
             Request::Left(job, taker) => self.taker_left(job, taker, now),
@@ -194,6 +205,7 @@ impl<P: Plant> Controller<P> {
             Request::Trace(job, rank, answer) => self.trace(job, rank, answer),
             Request::Inspect(job, rank, query, answer) => self.inspect(job, rank, query, answer, now),
             Request::NodesOf(job, answer) => reply(answer, self.one_rank_of_each_node(job)),
+            Request::Running(job, answer) => self.when_running(job, answer),
             Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
             Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),

@@ -123,7 +123,8 @@ fn tell_start(job: &mut Job, store: &ProgramStore, links: &Links, plant: &mut im
     let message = start_message(job, store, links);
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
     for (rank, state) in job.ranks.iter() {
-        let member = Member { rank, node: state.node, use_retained: state.use_retained };
+        let restore = job.restore.as_ref().and_then(|restore| restore.of(rank, job.submission.ranks_per_node));
+        let member = Member { rank, node: state.node, use_retained: state.use_retained, restore };
         members.entry(state.pset).or_default().push(member);
     }
     for (pset, members) in members {

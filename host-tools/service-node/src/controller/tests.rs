@@ -18,7 +18,7 @@ use coppice_qemu::machine::Accelerator;
 use super::node::Phase;
 use super::{Config, Controller, Event, Now, walks};
 use crate::database::{Database, ProgramRow};
-use crate::plant::{FabricOrder, HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{CheckpointOrder, FabricOrder, HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
 use crate::records::Records;
 use crate::store::{Found, Held, ProgramStore, Source};
 
@@ -50,6 +50,7 @@ impl Plant for Idle {
     }
     fn check_program(&mut self, _job: JobId, _copy: Held, _source: Source) {}
     fn keep(&mut self, _order: crate::output::OutputOrder) {}
+    fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}
     fn forget_personality(&mut self, _node: NodeId) {}
     fn kill_machine(&mut self, _node: NodeId) {}
@@ -120,6 +121,8 @@ impl World {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
+            checkpoint_policy: None,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use coppice_api::ahead::AheadDecision;
+use coppice_api::checkpoint::{CheckpointsMade, Continuation};
 use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
 use coppice_api::output::OutputView;
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
@@ -30,6 +31,9 @@ pub struct JobRow {
     /// Pages of its program that a node had or fetched, if all ranks came to their own end.
     #[serde(default)]
     pub pages_touched: Option<u64>,
+    /// How it goes on, if it has lost a node and was restarted.
+    #[serde(default)]
+    pub continued_as: Option<Continuation>,
 }
 
 /// How a job started.
@@ -50,7 +54,8 @@ pub struct StartRow<'a> {
 const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
-                       retention, ranks_per_node, staged, transfers, ahead, detached, output,
+                       retention, ranks_per_node, staged, transfers, ahead, detached, output, restarted_from,
+                       checkpoint_policy, checkpoints_made, continued_as,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -67,8 +72,8 @@ impl Database {
     ) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
                    (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
-                    ranks_per_node, staged, detached, output)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) RETURNING job";
+                    ranks_per_node, staged, detached, output, restarted_from, checkpoint_policy)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             Bytes(&job.name),
@@ -84,6 +89,8 @@ impl Database {
             to_json(staged),
             job.detached,
             job.keep_output.map(|limit| to_json(&OutputView::limited(limit))),
+            job.restarted_from.map(|checkpoint| checkpoint.to_string()),
+            job.checkpoint_policy.as_ref().map(to_json),
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
@@ -149,6 +156,16 @@ impl Database {
         Ok(())
     }
 
+    /// Records which checkpoints were made of a job.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_checkpoints_made(&self, job: JobId, made: &CheckpointsMade) -> Result<(), DatabaseError> {
+        let sql = "UPDATE jobs SET checkpoints_made = ?2 WHERE job = ?1";
+        self.connection.prepare_cached(sql)?.execute(params![to_sql(job.0), to_json(made)])?;
+        Ok(())
+    }
+
     /// Records that what was kept of a job's output is not any more.
     ///
     /// # Errors
@@ -179,8 +196,8 @@ impl Database {
     /// [`DatabaseError`].
     pub fn end_job(&mut self, job: JobId, end: &JobRow, at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        let sql = "UPDATE jobs SET state = ?2, exit_status = ?4, reason = ?5, retention = ?6, ended_at_ns =
-                       MAX(?3, submitted_at_ns, IFNULL(started_at_ns, 0), IFNULL(running_at_ns, 0))
+        let sql = "UPDATE jobs SET state = ?2, exit_status = ?4, reason = ?5, retention = ?6, continued_as = ?7,
+                       ended_at_ns = MAX(?3, submitted_at_ns, IFNULL(started_at_ns, 0), IFNULL(running_at_ns, 0))
                    WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
@@ -188,7 +205,8 @@ impl Database {
             to_sql(at_ns),
             end.exit_status,
             end.reason,
-            end.retention.as_ref().map(to_json)
+            end.retention.as_ref().map(to_json),
+            end.continued_as.as_ref().map(to_json)
         ])?;
         if let Some(pages) = end.pages_touched {
             let sql = "UPDATE programs SET pages_touched = ?2 WHERE hash = (SELECT program FROM jobs WHERE job = ?1)";
@@ -282,6 +300,10 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let nodes: Option<String> = row.get("nodes")?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
     let (ahead, output): (Option<String>, Option<String>) = (row.get("ahead")?, row.get("output")?);
+    let restarted_from: Option<String> = row.get("restarted_from")?;
+    let policy: Option<String> = row.get("checkpoint_policy")?;
+    let (made, continued): (Option<String>, Option<String>) = (row.get("checkpoints_made")?, row.get("continued_as")?);
+    let checkpoint = |text: String| text.parse().map_err(|_| DatabaseError::Damaged("checkpoint of a job"));
     Ok(JobView {
         job: from_sql(row.get("job")?),
         state,
@@ -307,5 +329,9 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         reason: row.get("reason")?,
         detached: row.get("detached")?,
         output: output.map(|text| from_json(&text, "kept output of a job")).transpose()?,
+        restarted_from: restarted_from.map(checkpoint).transpose()?,
+        checkpoint_policy: policy.map(|text| from_json(&text, "checkpoint policy of a job")).transpose()?,
+        checkpoints_made: made.map(|text| from_json(&text, "checkpoints of a job")).transpose()?,
+        continued_as: continued.map(|text| from_json(&text, "continuation of a job")).transpose()?,
     })
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 12] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -16,6 +16,8 @@ const STEPS: [&str; 10] = [
     include_str!("schema-8.sql"),
     include_str!("schema-9.sql"),
     include_str!("schema-10.sql"),
+    include_str!("schema-11.sql"),
+    include_str!("schema-12.sql"),
 ];
 
 /// Brings the file up to date, all or nothing.
@@ -96,7 +98,11 @@ mod tests {
         assert_eq!((detail.job.name, detail.job.arguments), ("./prog".into(), vec!["a".into()]));
         assert_eq!((detail.job.root.to_str(), detail.job.directory), (Some("/"), "/".into()));
         assert_eq!((detail.job.staged, detail.job.transfers, detail.job.ahead), (vec![], vec![], None));
-        assert_eq!((detail.job.detached, detail.job.output), (false, None));
+        assert_eq!((detail.job.detached, detail.job.output, detail.job.restarted_from), (false, None, None));
+        assert_eq!(
+            (detail.job.checkpoint_policy, detail.job.checkpoints_made, detail.job.continued_as),
+            (None, None, None)
+        );
         assert_eq!(database.pages_touched(ProgramId([3; 32])).expect("query"), None);
         assert_eq!((detail.job.placement, detail.job.retention, detail.job.running_at_ns), (None, None, None));
         assert_eq!((detail.rank_reports[0].counters.pages_fetched, detail.rank_reports[0].retain), (5, None));

@@ -94,6 +94,8 @@ fn kind_name(kind: RasKind) -> &'static str {
         RasKind::LinkMended => "link-mended",
         RasKind::RecordingEnded => "recording-ended",
         RasKind::OutputCut => "output-cut",
+        RasKind::CheckpointFailed => "checkpoint-failed",
+        RasKind::RestartFailed => "restart-failed",
     }
 }
 

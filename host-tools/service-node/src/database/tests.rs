@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_api::staging::{ProgramStaging, Scheme};
@@ -38,6 +39,8 @@ fn submission() -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        restarted_from: None,
+        checkpoint_policy: None,
     }
 }
 
@@ -125,8 +128,12 @@ fn a_job_is_followed_from_queue_to_end() {
     // What is said twice is recorded once.
     database.add_ranks(job, &[rank(1)]).expect("ranks");
     let retention = RetentionSummary { warm_ranks: 2, warm_nodes: 1, pages_kept: 18, pages_fetched: 10 };
-    let end =
-        JobRow { exit_status: 3, reason: Some("because".into()), retention: Some(retention), pages_touched: Some(9) };
+    let last = CheckpointName { job: job.0, number: 7 };
+    let made = CheckpointsMade { count: 8, last };
+    database.set_checkpoints_made(job, &made).expect("made");
+    let continued_as = Some(Continuation { job: 99, checkpoint: last, lost_node: 4 });
+    let (reason, retention) = (Some("because".into()), Some(retention));
+    let end = JobRow { exit_status: 3, reason, retention, pages_touched: Some(9), continued_as };
     database.end_job(job, &end, 30).expect("ended");
 
     // As another process would find it, the first one having been killed.
@@ -139,15 +146,16 @@ fn a_job_is_followed_from_queue_to_end() {
     assert_eq!(detail.job.arguments, submission().arguments);
     let times = (detail.job.started_at_ns, detail.job.running_at_ns, detail.job.ended_at_ns);
     assert_eq!(times, (Some(20), Some(25), Some(30)));
-    assert_eq!((detail.job.placement, detail.job.retention), (Some(placement), Some(retention)));
-    assert_eq!(database.jobs(9).expect("jobs")[0].retention, Some(retention));
+    assert_eq!((detail.job.placement, detail.job.retention), (Some(placement), retention));
+    assert_eq!((detail.job.checkpoints_made, detail.job.continued_as), (Some(made), continued_as));
+    assert_eq!(database.jobs(9).expect("jobs")[0].retention, retention);
 }
 
 /// Of a job that a service node left behind the next one says that it ended, by a clock that was set meanwhile.
 #[test]
 fn no_job_ends_before_its_beginning() {
     let mut database = Database::in_memory().expect("open");
-    let end = JobRow { exit_status: 125, reason: None, retention: None, pages_touched: None };
+    let end = JobRow { exit_status: 125, reason: None, retention: None, pages_touched: None, continued_as: None };
     let job = |database: &mut Database| database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     let (queued, started, running) = (job(&mut database), job(&mut database), job(&mut database));
     start(&mut database, started, &[4]);
@@ -247,12 +255,15 @@ proptest! {
             directory: directory.into(),
             root: path.clone(),
             arguments: vec![argument.into()],
+            restarted_from: is_text.then_some(CheckpointName { job: 3, number: u32::MAX }),
+            checkpoint_policy: is_text.then_some(CheckpointPolicy { every_ms: 1000, keep: 2, max_restarts: 3 }),
             ..submission()
         };
         let id = database.add_job(&job, PROGRAM, &[], 10).expect("added");
         let found = database.job(id).expect("query").expect("there").job;
         prop_assert_eq!((found.name, found.arguments), (job.name, job.arguments));
         prop_assert_eq!((found.root, found.directory), (job.root, job.directory));
+        prop_assert_eq!((found.restarted_from, found.checkpoint_policy), (job.restarted_from, job.checkpoint_policy));
         let row = ProgramRow { id: PROGRAM, bytes: 3, memory_bytes: 9 };
         let file = FileKey { device: 1, inode: 2, bytes: 3, modified_ns: 4, changed_ns: 5 };
         database.use_program(&row, file, &path, 1).expect("used");

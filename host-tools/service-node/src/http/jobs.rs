@@ -6,7 +6,9 @@ use std::path::Path;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
+use coppice_api::checkpoint::CheckpointPolicy;
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
+use coppice_api::limits::{CHECKPOINT_INTERVAL_MS_MIN, CHECKPOINTS_KEPT_MAX, RESTARTS_MAX};
 use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
 use coppice_api::shown;
 use coppice_api::staging::{ProgramStaging, Staged, staged_path};
@@ -42,6 +44,7 @@ pub(super) async fn submit(
     submission: Result<Json<Submission>, JsonRejection>,
 ) -> Answered<Submitted> {
     let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+    submission.restarted_from = None;
     make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
@@ -62,7 +65,7 @@ pub(super) async fn submit(
 }
 
 /// What can be checked of a job without knowing anything of the cluster.
-fn check(job: &Submission) -> Result<(), Refused> {
+pub(super) fn check(job: &Submission) -> Result<(), Refused> {
     if job.ranks == 0 {
         return Err(Refused::bad("-n 0 ranks is no job; use 1 or more".to_owned()));
     }
@@ -97,6 +100,9 @@ fn check(job: &Submission) -> Result<(), Refused> {
     if job.estimate_ms == Some(0) {
         return Err(Refused::bad("--estimate 0 is no time; say how long the job runs, or nothing".to_owned()));
     }
+    if let Some(policy) = &job.checkpoint_policy {
+        check_policy(policy)?;
+    }
     let texts = job.arguments.iter().chain(&job.environment).chain([&job.name]);
     // Each ends with a zero on the program's stack, and there is a pointer to it.
     let bytes: usize = texts.clone().map(|text| text.len() + 1 + size_of::<u64>()).sum();
@@ -126,6 +132,23 @@ fn check(job: &Submission) -> Result<(), Refused> {
         return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
     }
     check_staged(job)
+}
+
+/// What can be checked of how checkpoints are to be made of a job by itself.
+fn check_policy(policy: &CheckpointPolicy) -> Result<(), Refused> {
+    let CheckpointPolicy { every_ms, keep, max_restarts } = *policy;
+    if every_ms < CHECKPOINT_INTERVAL_MS_MIN {
+        return Err(Refused::bad(format!(
+            "--checkpoint-every {every_ms}ms is too often; use {CHECKPOINT_INTERVAL_MS_MIN}ms or more"
+        )));
+    }
+    if !(1..=CHECKPOINTS_KEPT_MAX).contains(&keep) {
+        return Err(Refused::bad(format!("--keep-checkpoints {keep}: use 1 to {CHECKPOINTS_KEPT_MAX}")));
+    }
+    if max_restarts > RESTARTS_MAX {
+        return Err(Refused::bad(format!("--max-restarts {max_restarts}: use at most {RESTARTS_MAX}")));
+    }
+    Ok(())
 }
 
 /// Makes the paths of files to be staged plain, so that they can be compared.
@@ -161,7 +184,7 @@ fn check_staged(job: &Submission) -> Result<(), Refused> {
 }
 
 /// The root must be a directory that this user may enter; the I/O node opens it as the same user.
-fn check_root(root: &Path) -> Result<(), Refused> {
+pub(super) fn check_root(root: &Path) -> Result<(), Refused> {
     let show = shown(root);
     let metadata = std::fs::metadata(root);
     let metadata = metadata.map_err(|error| Refused::bad(format!("cannot use root '{show}': {}", plain(&error))))?;
@@ -207,6 +230,7 @@ fn refuse(error: StoreError) -> Refused {
 #[cfg(test)]
 mod tests {
     use coppice_api::ByteString;
+    use coppice_api::checkpoint::CheckpointPolicy;
     use coppice_api::job::Submission;
 
     use coppice_api::staging::{ProgramStaging, Scheme, Staged};
@@ -237,6 +261,8 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
+            checkpoint_policy: None,
         }
     }
 
@@ -263,6 +289,9 @@ mod tests {
     fn what_makes_no_sense_is_refused_in_one_line() {
         check(&job()).expect("fine");
         check(&Submission { staged: many(STAGED_FILES_MAX), ..job() }).expect("fine");
+        let policy = CheckpointPolicy { every_ms: 1000, keep: 1, max_restarts: 0 };
+        let with = |policy| Submission { checkpoint_policy: Some(policy), ..job() };
+        check(&with(policy)).expect("fine");
         let file = tempfile::NamedTempFile::new().expect("file");
         let cases = [
             (Submission { ranks: 0, ..job() }, "-n 0"),
@@ -291,6 +320,9 @@ mod tests {
                 Submission { staged: many(STAGED_FILES_MAX), stage_program: ProgramStaging::Always, ..job() },
                 "the program being one",
             ),
+            (with(CheckpointPolicy { every_ms: 999, ..policy }), "--checkpoint-every 999ms is too often"),
+            (with(CheckpointPolicy { keep: 0, ..policy }), "--keep-checkpoints 0"),
+            (with(CheckpointPolicy { max_restarts: u32::MAX, ..policy }), "--max-restarts 4294967295"),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
             (Submission { root: file.path().into(), ..job() }, "not a directory"),
         ];

@@ -1,6 +1,7 @@
 //! One thing that happened, as it goes into the database, now or later.
 
 use coppice_api::ahead::AheadDecision;
+use coppice_api::checkpoint::CheckpointsMade;
 use coppice_api::job::{JobDetail, JobState, RankView};
 use coppice_api::output::OutputView;
 use coppice_api::retain::{LastProgram, Placement};
@@ -51,6 +52,8 @@ pub enum What {
     },
     /// All ranks of a job run.
     Running(JobId),
+    /// Checkpoints that were made of a job.
+    Checkpoints(JobId, CheckpointsMade),
     /// What is known of a job's transfers.
     Transfers(JobId, Vec<TransferView>),
     /// What is kept of a job's output.
@@ -80,6 +83,7 @@ impl Record {
                 database.start_job(*job, &StartRow { nodes, placement, ahead, program: *program, run }, at_ns)
             }
             What::Running(job) => database.job_running(*job, at_ns),
+            What::Checkpoints(job, made) => database.set_checkpoints_made(*job, made),
             What::Transfers(job, transfers) => database.set_transfers(*job, transfers),
             What::Output(job, output) => database.set_output(*job, output),
             What::OutputGivenBack(job) => database.output_given_back(*job),
@@ -93,6 +97,7 @@ impl Record {
         match self.what {
             What::Started { job, .. }
             | What::Running(job)
+            | What::Checkpoints(job, _)
             | What::Transfers(job, _)
             | What::Output(job, _)
             | What::OutputGivenBack(job)
@@ -117,6 +122,7 @@ impl Record {
                 view.state = JobState::Running;
                 view.running_at_ns = Some(self.at_ns);
             }
+            What::Checkpoints(_, made) => view.checkpoints_made = Some(*made),
             What::Transfers(_, transfers) => view.transfers.clone_from(transfers),
             What::Output(_, output) => view.output = Some(*output),
             What::OutputGivenBack(_) => {
@@ -131,6 +137,7 @@ impl Record {
                 view.exit_status = Some(end.exit_status);
                 view.reason.clone_from(&end.reason);
                 view.retention = end.retention;
+                view.continued_as = end.continued_as;
             }
             What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => {}
         }

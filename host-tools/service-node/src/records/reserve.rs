@@ -88,7 +88,13 @@ mod tests {
     use crate::limits::RESERVE_BYTES;
 
     fn ended(job: u64, reason: &str) -> Record {
-        let end = JobRow { exit_status: 3, reason: Some(reason.into()), retention: None, pages_touched: None };
+        let end = JobRow {
+            exit_status: 3,
+            reason: Some(reason.into()),
+            retention: None,
+            pages_touched: None,
+            continued_as: None,
+        };
         Record { at_ns: job, what: What::Ended(JobId(job), end) }
     }
 

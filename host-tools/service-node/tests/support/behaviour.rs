@@ -5,15 +5,20 @@ use std::collections::BTreeMap;
 use coppice_api::output::OutputCut;
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankCounters, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
+use coppice_protocol::inspect::Inspected;
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::output::{OutputEvent, OutputOrder, OutputPiece, Summary};
-use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{
+    CheckpointOrder, FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent,
+};
 use coppice_service_node::store::Found;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::Order;
+use super::cutting::Cutting;
 use super::links::Fabric;
 use super::memory::Memory;
 
@@ -67,6 +72,10 @@ pub(crate) struct Behaviour {
     pub(crate) memory: Memory,
     /// Orders to discard that nodes have not answered, with the program.
     pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
+    /// What nodes do that are led through a cut.
+    pub(crate) cutting: Cutting,
+    /// Whoever does what is to be done with checkpoints, if anybody does.
+    pub(crate) checkpoints: Option<UnboundedSender<CheckpointOrder>>,
     /// What the fabric makes of its links.
     pub(crate) links: Fabric,
     fabric: Incarnation,
@@ -97,6 +106,8 @@ impl Default for Behaviour {
             machines_end: true,
             memory: Memory::default(),
             owed: BTreeMap::new(),
+            cutting: Cutting::default(),
+            checkpoints: None,
             links: Fabric::default(),
             fabric: Incarnation::default(),
             psets: Vec::new(),
@@ -160,6 +171,12 @@ impl Behaviour {
             }
             Order::Keep(order) if self.keeps_output => self.keep(order),
             Order::Keep(_) => vec![],
+            Order::Checkpoint(order) => {
+                if let Some(checkpoints) = &self.checkpoints {
+                    checkpoints.send(order.clone()).expect("somebody carries it out");
+                }
+                vec![]
+            }
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
                 self.memory.boot(*node);
@@ -247,6 +264,16 @@ impl Behaviour {
                     }
                 }
                 events
+            }
+            ToPset::Inspect { node, inspect } => {
+                let starts: Vec<_> =
+                    self.jobs.iter().map(|(_, start)| start).filter(|start| start.job == inspect.job).collect();
+                let answer = self.cutting.answer(*node, inspect, &starts);
+                let inspected = |answer| FromPset::Inspected {
+                    node: *node,
+                    answer: Inspected { request: inspect.request, answer },
+                };
+                answer.map(|answer| self.said(pset, inspected(answer))).into_iter().collect()
             }
             ToPset::Ask if self.io_nodes_answer => vec![self.said(pset, FromPset::Alive)],
             ToPset::Kill { job } if self.obeys_kill => self.all_ended(pset, *job, Exit::Signal(9)),

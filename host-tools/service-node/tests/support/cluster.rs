@@ -19,6 +19,7 @@ use coppice_service_node::store::ProgramStore;
 use tokio::sync::oneshot;
 
 use super::behaviour::Behaviour;
+use super::served::TICK;
 use super::{FILE, NotingPlant, Order, PROGRAM, job, paths};
 
 /// A controller with what carries its orders out, in time that passes only when told.
@@ -147,6 +148,21 @@ impl Cluster {
         while !self.controller.is_down() {
             let Some(event) = queue.recv().await else { break };
             self.event(event);
+        }
+        self
+    }
+
+    /// The same while a second passes in each tick.
+    pub(crate) async fn serve_in_time(mut self, mut queue: tokio::sync::mpsc::Receiver<Event>) -> Self {
+        let mut ticks = tokio::time::interval(TICK);
+        while !self.controller.is_down() {
+            tokio::select! {
+                event = queue.recv() => match event {
+                    Some(event) => self.event(event),
+                    None => break,
+                },
+                _ = ticks.tick() => self.pass(Duration::from_secs(1)),
+            }
         }
         self
     }

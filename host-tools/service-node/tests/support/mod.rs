@@ -5,8 +5,10 @@
 
 pub(crate) mod behaviour;
 pub(crate) mod cluster;
+pub(crate) mod cutting;
 pub(crate) mod links;
 pub(crate) mod memory;
+pub(crate) mod served;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -23,8 +25,9 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::output::OutputOrder;
-use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::store::{Held, Source};
+use coppice_storage::Storage;
 
 pub(crate) use self::cluster::Cluster;
 
@@ -41,6 +44,7 @@ pub(crate) enum Order {
     Tell(PsetId, Box<ToPset>),
     CheckProgram(JobId),
     Keep(OutputOrder),
+    Checkpoint(CheckpointOrder),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -92,6 +96,9 @@ impl Plant for NotingPlant {
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
     }
+    fn checkpoint(&mut self, order: CheckpointOrder) {
+        self.note(Order::Checkpoint(order));
+    }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);
         self.note(Order::Boot(personality.node, personality.generation));
@@ -126,6 +133,8 @@ pub(crate) fn job(ranks: u32) -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        restarted_from: None,
+        checkpoint_policy: None,
     }
 }
 
@@ -159,6 +168,11 @@ pub(crate) fn program_file() -> Vec<u8> {
     put(104, &4096u64.to_le_bytes());
     put(112, &4096u64.to_le_bytes());
     bytes
+}
+
+/// Checkpoints below a directory.
+pub(crate) fn storage(home: &Path) -> Arc<Storage> {
+    Arc::new(Storage::open(paths(home).checkpoints()).expect("a directory"))
 }
 
 /// Paths below a directory.

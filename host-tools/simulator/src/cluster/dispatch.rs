@@ -97,6 +97,7 @@ impl World {
                     mtu: coppice_service_node::plant::MTU,
                     socket: "socket".into(),
                     fabric: "fabric".into(),
+                    storage: None,
                 };
                 self.plan(in_ns, Event::Ordered(pset, incarnation, Box::new(configure)));
                 self.ordered_ns.insert(pset, self.now_ns + in_ns);

@@ -18,7 +18,7 @@ use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::FileKey;
 use coppice_service_node::output::OutputOrder;
-use coppice_service_node::plant::{FabricOrder, Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, Stop};
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
 use coppice_service_node::time;
@@ -120,6 +120,8 @@ impl Plant for NotingPlant {
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
     }
+    // No job here has checkpoints made by itself.
+    fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
         self.note(Order::Boot(Box::new(personality.clone())));
     }

@@ -73,6 +73,8 @@ impl Script {
             detached: false,
             keep_output: None,
             core_file: false,
+            restarted_from: None,
+            checkpoint_policy: None,
         }
     }
 

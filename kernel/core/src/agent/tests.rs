@@ -143,6 +143,7 @@ fn launch_rank(job: u64, rank: u32) -> ToNode {
         staging: None,
         traced: false,
         core_file: false,
+        restore: None,
     })
 }
 

@@ -73,6 +73,16 @@ pub(crate) struct Shipped {
 }
 
 impl Shipped {
+    /// One that was opened again, and was this when it was opened first.
+    pub(super) fn again(
+        handle: Handle,
+        status: FileStatus,
+        (path, charge): (ByteString, Charge),
+        closer: &Closer,
+    ) -> Self {
+        Self { handle, status, path, _charge: charge, closer: closer.clone() }
+    }
+
     /// Which file it is.
     pub(crate) fn identity(&self) -> FileIdentity {
         FileIdentity { device: self.status.device, inode: self.status.inode }
@@ -216,6 +226,7 @@ impl OpenFile {
         let charge = quota.charge(OPEN_FILE_BYTES)?;
         let mut file = Self::new(object, fixed & flags::O_PATH);
         file.id = id;
+        super::serials_from(id);
         file.fixed = fixed;
         file.settable = AtomicU32::new(settable & flags::SETTABLE);
         file.set_offset(offset);

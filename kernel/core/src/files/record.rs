@@ -28,6 +28,7 @@ use super::special::NodeRecord;
 use super::timer::TimerRecord;
 
 mod making;
+pub(crate) mod outside;
 pub(crate) mod transports;
 
 pub(super) use making::MadeChannel;
@@ -95,7 +96,8 @@ pub(super) enum ObjectRecord {
 
 /// What stays on the node.
 pub(crate) enum Outside {
-    Shipped(Shipped),
+    /// With what `F_GETFL` tells.
+    Shipped(Shipped, u32),
     Shared(Arc<SharedFile>),
     Service(Box<dyn Service>),
     Transport(Transport),
@@ -229,8 +231,10 @@ impl Catalogue {
         drop(channels);
         let mut outside = Vec::new();
         for file in files {
-            match Arc::into_inner(file)?.into_object() {
-                Object::Shipped(shipped) => outside.push(Outside::Shipped(shipped)),
+            let file = Arc::into_inner(file)?;
+            let flags = file.flags();
+            match file.into_object() {
+                Object::Shipped(shipped) => outside.push(Outside::Shipped(shipped, flags)),
                 Object::Shared(shared) => outside.push(Outside::Shared(shared)),
                 Object::Service(service) => outside.push(Outside::Service(service)),
                 Object::Socket(socket) => outside.push(Outside::Transport(socket.into_transport())),

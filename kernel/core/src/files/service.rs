@@ -1,5 +1,6 @@
 //! What the kernel itself is at the other end of: to the program a socket, like those that programs make.
 
+use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::readiness::Ready;
@@ -19,6 +20,12 @@ pub(crate) trait Service: Stream + Send {
 
     /// Bytes that can be read.
     fn held(&self) -> usize;
+
+    /// What is said and not heard yet, for whoever makes it again elsewhere.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn record(&self) -> Result<Vec<u8>, Errno>;
 
     /// What tells it from other sockets ([`super::serial`]).
     fn serial(&self) -> u64;

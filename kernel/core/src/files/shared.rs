@@ -7,6 +7,7 @@
 //! What no name, descriptor or mapping refers to any more is zeroed and free, and so is all of it at the end of the
 //! job's last rank on the node.
 
+pub(crate) mod record;
 mod staged;
 
 use alloc::boxed::Box;
@@ -21,6 +22,7 @@ use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::NAME_BYTES_MAX;
 use coppice_protocol::ship::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 use coppice_protocol::text::ByteString;
+use serde::{Deserialize, Serialize};
 
 use self::staged::is_staged;
 use super::{S_IFREG, serial};
@@ -36,7 +38,7 @@ use crate::sync::{LockLevel, Mutex};
 const DEVICE: u64 = device(0, 25);
 
 /// What a file is besides its bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Facts {
     /// Permissions.
     mode: u32,
@@ -94,6 +96,11 @@ fn errno_of(error: NoPage) -> Errno {
 }
 
 impl SharedFile {
+    /// What tells it from all others on the node.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
     /// What it is now.
     pub(crate) fn status(&self) -> FileStatus {
         let facts = *self.facts.lock();

@@ -142,6 +142,15 @@ impl TimerFile {
         Ok(timer)
     }
 
+    /// It is up so much later, ns, unless that was told already.
+    pub(crate) fn put_off(&self, by_ns: u64) {
+        let mut state = self.state.lock();
+        if state.next_ns != 0 && state.alarm.as_ref().is_some_and(|alarm| !alarm.has_rung()) {
+            state.next_ns = state.next_ns.saturating_add(by_ns);
+            self.rouse(&mut state);
+        }
+    }
+
     /// Has those who wait told when it is up.
     fn rouse(&self, state: &mut State) {
         state.alarm = None;

@@ -11,10 +11,12 @@ use coppice_protocol::inspect::held::NotTold;
 
 use super::frozen::{self, TakenDown};
 use super::kill::KillSwitch;
+use crate::checkpoint::{self, RankPart};
 use crate::executor::{self, Either};
 use crate::files::record::transports;
 use crate::limits::CUT_MOMENT_NS;
 use crate::net::Network;
+use crate::pmi::Seat;
 use crate::process::cut::{Cut, Member, Phase, Way};
 use crate::process::record::NotFrozen;
 use crate::process::{JobOnNode, Process};
@@ -34,10 +36,10 @@ pub(super) async fn again(
     process: Arc<Process>,
     down: TakenDown,
     member: Member,
-    switch: &KillSwitch,
+    (switch, seat): (&KillSwitch, &Seat),
 ) -> Result<(Arc<Process>, usize), NotFrozen> {
     let (cut, network) = (Arc::clone(&process.job.cut), Arc::clone(&process.node.network));
-    let again = member_again(process, down, member, &*network, switch).await;
+    let again = member_again(process, down, member, &*network, (switch, seat)).await;
     if again.is_err() || switch.signal().is_some() {
         end_deserted(&cut, &*network);
     }
@@ -49,8 +51,10 @@ async fn member_again(
     down: TakenDown,
     member: Member,
     network: &dyn Network,
-    switch: &KillSwitch,
+    (switch, seat): (&KillSwitch, &Seat),
 ) -> Result<(Arc<Process>, usize), NotFrozen> {
+    let who = (process.identity.rank, process.identity.program);
+    let job = Arc::clone(&process.job);
     let mut apart = frozen::apart(process, down).await?;
     // What is read again is what could come from a disk.
     let written = transports::record(&apart.around.outside)
@@ -58,7 +62,20 @@ async fn member_again(
         .and_then(|records| postcard::to_allocvec(&records).map_err(|error| error.to_string()));
     member.arrive(written.as_ref().map(drop).map_err(Clone::clone));
     let bytes = apart.bytes() + written.as_ref().map_or(0, Vec::len);
-    let way = next(&member, Phase::Forget, switch).await;
+    let mut way = next(&member, Phase::Save, switch).await;
+    if way == Way::On && member.is_at(Phase::Save) {
+        let written = written.as_deref().unwrap_or_default();
+        let (process, around) = apart.parts();
+        let pmi = seat.record_job().map_err(|errno| format!("rank {}: PMI: {errno}", who.0));
+        let taken = match pmi {
+            Ok(pmi) => RankPart::of(who, (process, written), around.outer(), pmi).await,
+            Err(why) => Err(why),
+        };
+        member.arrive(taken.map(|part| job.saving.add(part)));
+    }
+    if way == Way::On {
+        way = next(&member, Phase::Forget, switch).await;
+    }
     if way == Way::On {
         let records = written.ok().and_then(|written| postcard::from_bytes::<Vec<_>>(&written).ok());
         let records = records.ok_or(NotFrozen::Damaged)?;
@@ -111,11 +128,17 @@ pub(super) async fn step(job: &Arc<JobOnNode>, by: u64, step: Step) -> Result<()
         return stop(job, by, deadline_ns).await;
     }
     let phase = job.cut.phase_of(by);
+    if step == Step::GiveUp && job.saving.told(by).is_some() {
+        job.saving.give_up("it was not kept on another node");
+        if phase == Phase::None {
+            return Ok(());
+        }
+    }
     if phase == Phase::None {
         return Err(NotTold::NotHeld);
     }
     job.cut.renew(lease_until());
-    do_step(job, step, phase, deadline_ns).await.map_err(NotTold::Late)
+    do_step(job, (step, by), phase, deadline_ns).await.map_err(NotTold::Late)
 }
 
 /// Until when the next step must have come, ns.
@@ -149,7 +172,7 @@ async fn stop(job: &Arc<JobOnNode>, by: u64, deadline_ns: u64) -> Result<(), Not
     Ok(())
 }
 
-async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u64) -> Result<(), String> {
+async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, deadline_ns: u64) -> Result<(), String> {
     let network = job.cut.network().ok_or("its network is gone")?;
     match (step, phase) {
         (Step::Quiet, Phase::Stopped) => quieten(&*network, deadline_ns).await,
@@ -158,6 +181,18 @@ async fn do_step(job: &Arc<JobOnNode>, step: Step, phase: Phase, deadline_ns: u6
             arrived(job, deadline_ns).await?;
             job.cut.keep_orphans(network.again().record_orphans().map_err(|error| error.to_string())?);
             Ok(())
+        }
+        (Step::Save, Phase::Record) => {
+            if !job.saving.begin(by) {
+                return Err("what was cut before is still being kept".into());
+            }
+            job.cut.enter(Phase::Record, Phase::Save)?;
+            arrived(job, deadline_ns).await?;
+            checkpoint::begin(&job.saving, job.node, &job.shared, job.cut.take_orphans())
+        }
+        (Step::Resume, Phase::Record | Phase::Save) => {
+            job.cut.give_up();
+            done(job, deadline_ns).await
         }
         (Step::Make, Phase::Record) => {
             job.cut.enter(Phase::Record, Phase::Forget)?;
@@ -243,7 +278,8 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
     match job.cut.phase() {
         Phase::Stopped => job.cut.end(),
         Phase::None | Phase::Go => {}
-        Phase::Record => {
+        Phase::Record | Phase::Save => {
+            job.saving.give_up("a node could not do a step of the cut");
             job.cut.give_up();
             if let Err(error) = done(job, deadline_ns).await {
                 log::warn!("job {}: {error}", job.id);
@@ -266,7 +302,7 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
 }
 
 /// Goes on when whoever leads is not heard of for too long.
-async fn run_out(job: Weak<JobOnNode>, cut: Arc<Cut>, by: u64) {
+pub(super) async fn run_out(job: Weak<JobOnNode>, cut: Arc<Cut>, by: u64) {
     if cut.overdue(by).await
         && let Some(job) = job.upgrade()
     {

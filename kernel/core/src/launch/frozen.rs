@@ -147,6 +147,11 @@ pub(super) async fn apart(process: Arc<Process>, down: TakenDown) -> Result<Apar
 }
 
 impl Apart {
+    /// Its record, and what stays.
+    pub(super) fn parts(&mut self) -> (&[u8], &mut Surroundings) {
+        (&self.bytes, &mut self.around)
+    }
+
     /// How long its record is, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
@@ -162,15 +167,19 @@ impl Apart {
         // They are the program's.
         hal::scrub::bytes(&mut bytes);
         let (process, threads) = thawed?;
-        Ok(Made { process, threads, charge })
+        let stood_ns = process.clock.now_ns();
+        Ok(Made { process, threads, charge, stood_ns })
     }
 }
 
 /// A process that was made again.
 pub(super) struct Made {
-    process: Arc<Process>,
-    threads: Vec<MadeThread>,
-    charge: Charge,
+    pub(super) process: Arc<Process>,
+    pub(super) threads: Vec<MadeThread>,
+    /// For its record.
+    pub(super) charge: Charge,
+    /// What its clock showed when it was made, ns: it stands until it goes on.
+    pub(super) stood_ns: u64,
 }
 
 impl Made {
@@ -179,7 +188,8 @@ impl Made {
     /// # Errors
     /// [`NotFrozen`]: then it is gone.
     pub(super) fn start(self, switch: &KillSwitch) -> Result<Arc<Process>, NotFrozen> {
-        let Self { process, threads, charge } = self;
+        let Self { process, threads, charge, stood_ns } = self;
+        process.has_stood_since(stood_ns)?;
         if let Some(signal) = switch.signal() {
             process.end(End::signal(signal));
         }

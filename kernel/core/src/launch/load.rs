@@ -86,7 +86,7 @@ fn bad_directory(order: &Launch, errno: Errno) -> String {
 
 /// The address space with the program in it: on the retained page table if there is one, beside that of another rank
 /// if one runs here, else with no page in it.
-fn space_for(
+pub(super) fn space_for(
     order: &Launch,
     image: &ProgramImage,
     job: &JobOnNode,

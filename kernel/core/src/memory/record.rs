@@ -15,6 +15,7 @@ use super::image::Image;
 use super::limit::MemoryLimits;
 use super::retention::Retention;
 use super::shared::SharedMemory;
+use super::snapshot::Snapshot;
 use super::space::{AddressSpace, MemoryStats, Start};
 use crate::errno::Errno;
 use crate::quota::Quota;
@@ -63,13 +64,28 @@ enum ContentRecord {
 
 /// What stays on the node of an address space.
 pub struct Pages {
-    frames: &'static FramePool,
-    table: PageTable,
-    image: Option<Arc<Image>>,
-    aside: Aside,
-    retention: Arc<Retention>,
-    file_changes: FileChanges,
-    memories: Vec<Arc<SharedMemory>>,
+    pub(super) frames: &'static FramePool,
+    pub(super) table: PageTable,
+    pub(super) image: Option<Arc<Image>>,
+    pub(super) aside: Aside,
+    pub(super) retention: Arc<Retention>,
+    pub(super) file_changes: FileChanges,
+    pub(super) memories: Vec<Arc<SharedMemory>>,
+    /// Where those are shown, in order.
+    pub(super) shown: Vec<Shown>,
+    /// They as they were, as long as they are being written down.
+    pub(super) snapshot: Option<Arc<Snapshot>>,
+}
+
+/// Where memory is shown that others may show too.
+pub(super) struct Shown {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Its place among the memories.
+    pub(super) memory: u32,
+    /// What of it is at `start`, bytes.
+    pub(super) offset: u64,
+    pub(super) private: bool,
 }
 
 impl AddressSpace {
@@ -100,7 +116,8 @@ impl AddressSpace {
                 }
             },
         };
-        let areas = self.areas.overlapping(0, u64::MAX).map(&mut area).collect();
+        let areas: Vec<AreaRecord> = self.areas.overlapping(0, u64::MAX).map(&mut area).collect();
+        let shown = areas.iter().filter_map(AreaRecord::shown).collect();
         let record = SpaceRecord {
             areas,
             areas_max: self.areas.max() as u32,
@@ -110,8 +127,19 @@ impl AddressSpace {
             start: self.start,
             limits: self.limits,
         };
-        let Self { frames, table, image, aside, retention, file_changes, .. } = self;
-        (record, Pages { frames, table, image, aside, retention, file_changes, memories })
+        let Self { frames, table, image, aside, retention, file_changes, snapshot, .. } = self;
+        (record, Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot })
+    }
+}
+
+impl AreaRecord {
+    fn shown(&self) -> Option<Shown> {
+        match self.content {
+            ContentRecord::Shared { memory, offset, private } => {
+                Some(Shown { start: self.start, end: self.end, memory, offset, private })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -126,7 +154,7 @@ impl SpaceRecord {
         file: impl Fn(u32) -> Option<Arc<dyn FileSource>>,
         quota: &Arc<Quota>,
     ) -> Result<AddressSpace, Errno> {
-        let Pages { frames, table, image, aside, retention, file_changes, memories } = pages;
+        let Pages { frames, table, image, aside, retention, file_changes, memories, snapshot, .. } = pages;
         let mut areas = Areas::default();
         areas.limit(self.areas_max as usize, quota);
         for AreaRecord { start, end, access, may_write, content } in self.areas {
@@ -159,6 +187,7 @@ impl SpaceRecord {
             start: self.start,
             limits: self.limits,
             file_changes,
+            snapshot,
             ..AddressSpace::over(frames, retention, table)
         })
     }

@@ -116,6 +116,9 @@ impl PageCount {
     }
 }
 
+/// The number of the next.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 impl SharedMemory {
     /// What one takes of the heap, bytes.
     pub const BYTES: usize = shared_bytes::<Self>() + shared_bytes::<PageCount>();
@@ -130,9 +133,29 @@ impl SharedMemory {
     ) -> Self {
         let store = Store { table: None, length: length.min(SHARED_BYTES_MAX) };
         let pages = Arc::new(PageCount { budget, pages: AtomicU64::new(0) });
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { id, frames, retention, pages, store: Mutex::new(LockLevel::Shared, store) }
+    }
+
+    /// As [`Self::new`], with a number that it had elsewhere.
+    #[must_use]
+    pub fn again(
+        id: u64,
+        frames: &'static FramePool,
+        retention: Arc<Retention>,
+        length: u64,
+        budget: Option<Arc<Budget>>,
+    ) -> Self {
+        NEXT.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        let mut memory = Self::new(frames, retention, length, budget);
+        memory.id = id;
+        memory
+    }
+
+    /// Whether others may have its pages counted with theirs.
+    #[must_use]
+    pub fn has_budget(&self) -> bool {
+        self.pages.budget.is_some()
     }
 
     /// A number that no other has.
@@ -169,6 +192,33 @@ impl SharedMemory {
             return Err(NoPage::Beyond);
         }
         self.frame(&mut store, offset)
+    }
+
+    /// The frame at an offset, bytes, if there is one.
+    pub(super) fn frame_at(&self, offset: u64) -> Option<Frame> {
+        self.store.lock().frame(offset)
+    }
+
+    /// All its frames copied, by their places, and how many.
+    pub(super) fn copied(&self) -> Result<(PageTable, u64), OutOfMemory> {
+        let mut copy = self.alloc(|| PageTable::new(self.frames))?;
+        let store = self.store.lock();
+        let Some(table) = &store.table else { return Ok((copy, 0)) };
+        let (mut rest, mut pages) = (PageRange::ALL, 0);
+        while let Some(page) = table.first_in(rest) {
+            rest = rest.after(page);
+            let Some(frame) = table.frame(page) else { continue };
+            let mut new = self.alloc(|| self.frames.alloc(FrameKind::User))?;
+            new.copy_from(&frame);
+            while let Err(NoTable(refused)) = copy.map(page, new, Access::empty(), Marks::empty()) {
+                if !self.retention.give_back() {
+                    return Err(OutOfMemory);
+                }
+                new = refused;
+            }
+            pages += 1;
+        }
+        Ok((copy, pages))
     }
 
     /// Whether nothing was ever written at an offset, bytes, or it is behind the end.

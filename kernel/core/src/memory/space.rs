@@ -18,6 +18,7 @@ use super::image::Image;
 use super::limit::MemoryLimits;
 use super::limits::{AREAS_MAX, AREAS_MIN, READ_AHEAD_SPARE_FRAMES};
 use super::retention::Retention;
+use super::snapshot::Snapshot;
 use crate::quota::Quota;
 
 /// There is no frame left that a program could have. The process is to be ended; the kernel goes on, on its reserve.
@@ -70,6 +71,8 @@ pub struct AddressSpace {
     pub(super) limits: MemoryLimits,
     /// What became of the files in it lately.
     pub(super) file_changes: FileChanges,
+    /// Its pages as they were, as long as they are being written down.
+    pub(super) snapshot: Option<Arc<Snapshot>>,
 }
 
 /// What a program finds when it starts.
@@ -118,6 +121,7 @@ impl AddressSpace {
             limits: MemoryLimits::default(),
             file_changes: FileChanges::default(),
             changes: Changes::default(),
+            snapshot: None,
         }
     }
 
@@ -237,14 +241,17 @@ impl AddressSpace {
     }
 
     /// Frees memory that can be fetched again, the least valuable first: what other programs left here, the one that
-    /// ran longest ago before the others; then this one's pristine copies that are not mapped. Returns whether there
-    /// was any.
+    /// ran longest ago before the others; then this one's pristine copies that are not mapped; then its pages as they
+    /// were. Returns whether there was any.
     pub(super) fn give_up(&mut self) -> bool {
         if self.retention.give_back() {
             return true;
         }
         let copies = self.aside.clear(self.retention.reaper());
         self.stats.pages -= copies;
-        copies > 0 && self.retention.reaper().step()
+        if copies > 0 {
+            return self.retention.reaper().step();
+        }
+        self.snapshot.take().is_some_and(|snapshot| snapshot.give_up())
     }
 }

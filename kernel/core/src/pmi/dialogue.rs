@@ -8,6 +8,7 @@ use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_LINE_BYTES_MAX};
 use coppice_protocol::pmi::Conversation;
 
 use super::job::Job;
+use crate::errno::Errno;
 
 /// See this module. When it is dropped, the rank has closed it, if it has ever said anything.
 pub(super) struct Dialogue {
@@ -21,6 +22,20 @@ pub(super) struct Dialogue {
 impl Dialogue {
     pub(super) fn new(job: Arc<Job>, conversation: Conversation) -> Self {
         Self { job, conversation, unheard: Vec::new() }
+    }
+
+    /// What was said and is not heard yet, on both sides.
+    pub(super) fn record(&self) -> Result<Vec<u8>, Errno> {
+        postcard::to_allocvec(&(&self.conversation, &self.unheard)).map_err(|_| Errno::ENOMEM)
+    }
+
+    /// One that goes on from what was written down.
+    pub(super) fn again(job: Arc<Job>, record: &[u8]) -> Result<Self, Errno> {
+        let (conversation, unheard): (_, Vec<u8>) = postcard::from_bytes(record).map_err(|_| Errno::EINVAL)?;
+        if unheard.len() > PMI_LINE_BYTES_MAX {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Self { job, conversation, unheard })
     }
 
     /// Who the rank is, once it has said something.

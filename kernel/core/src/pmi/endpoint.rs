@@ -2,6 +2,7 @@
 //! barriers.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::task::Waker;
 
 use coppice_protocol::ids::Rank;
@@ -30,9 +31,25 @@ impl Endpoint {
         let dialogue = Dialogue::new(Arc::clone(&job), Conversation::on_descriptor(rank));
         Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() }
     }
+
+    /// That of a rank that goes on from what was written down ([`Service::record`]).
+    ///
+    /// # Errors
+    /// `EINVAL`: nothing was written down like that.
+    pub(super) fn again(job: Arc<Job>, rank: Rank, record: &[u8]) -> Result<Self, Errno> {
+        let dialogue = Dialogue::again(Arc::clone(&job), record)?;
+        if dialogue.rank().is_some_and(|of| of != rank) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() })
+    }
 }
 
 impl Service for Endpoint {
+    fn record(&self) -> Result<Vec<u8>, Errno> {
+        self.dialogue.lock().record()
+    }
+
     fn ready(&self) -> Ready {
         let mut dialogue = self.dialogue.lock();
         dialogue.go_on();

@@ -286,6 +286,26 @@ impl Job {
         self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
     }
 
+    /// What is known of the job, and how many barriers its nodes have left.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `ESRCH`: it is over.
+    pub(super) fn record(&self) -> Result<(Vec<u8>, u64), Errno> {
+        let record = self.state.lock().server.as_ref().map(Server::record).ok_or(Errno::ESRCH)?;
+        let bytes = postcard::to_allocvec(&record).map_err(|_| Errno::ENOMEM)?;
+        Ok((bytes, record.barriers()))
+    }
+
+    /// Goes on from what was written down.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is of another job, or this one has gone on already. `ESRCH`: it is over.
+    pub(super) fn restore(self: &Arc<Self>, record: &[u8]) -> Result<(), Errno> {
+        let record = postcard::from_bytes(record).map_err(|_| Errno::EINVAL)?;
+        let restored = self.with(|server, now_ns| server.restore(record, now_ns));
+        restored.ok_or(Errno::ESRCH)?.map_err(|_| Errno::EINVAL)
+    }
+
     /// Barriers that the ranks here have left.
     pub(super) fn barriers(&self) -> u64 {
         self.state.lock().server.as_ref().map_or(0, Server::barriers)

@@ -11,6 +11,7 @@ use coppice_protocol::text::ByteString;
 
 use super::job::Job;
 use super::{Endpoint, Pmi};
+use crate::errno::Errno;
 use crate::executor;
 use crate::limits::PMI_SETTLE_NS_MAX;
 
@@ -33,6 +34,30 @@ impl Seat {
     /// What the rank is to find at [`PMI_DESCRIPTOR`].
     pub(crate) fn endpoint(&self) -> Endpoint {
         Endpoint::new(Arc::clone(&self.job), self.rank)
+    }
+
+    /// The same, for a rank that is made from a checkpoint, of which this was written down.
+    ///
+    /// # Errors
+    /// `EINVAL`: nothing was written down like that.
+    pub(crate) fn endpoint_again(&self, record: &[u8]) -> Result<Endpoint, Errno> {
+        Endpoint::again(Arc::clone(&self.job), self.rank, record)
+    }
+
+    /// What the node knows of the job, for a checkpoint, and how many barriers its nodes have left.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `ESRCH`: the job is over.
+    pub(crate) fn record_job(&self) -> Result<(Vec<u8>, u64), Errno> {
+        self.job.record()
+    }
+
+    /// Has the node know of the job what was written down.
+    ///
+    /// # Errors
+    /// `EINVAL`: that is of another one, or the job has gone on already. `ESRCH`: it is over.
+    pub(crate) fn restore_job(&self, record: &[u8]) -> Result<(), Errno> {
+        self.job.restore(record)
     }
 
     /// The environment of the rank: what its user wants, and how to find PMI. The variables that say which interface

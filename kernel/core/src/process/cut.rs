@@ -36,6 +36,8 @@ pub(crate) enum Phase {
     Stopped,
     /// Ranks become data.
     Record,
+    /// What they are is taken down, to be kept.
+    Save,
     /// Ranks let go of what carries their sockets' bytes.
     Forget,
     /// Ranks are made again from what was written down.
@@ -104,6 +106,30 @@ impl Cut {
         let network = Some(network);
         *state = State { phase: Phase::Stopped, by, until_ns, held, members, network, ..State::default() };
         Ok(())
+    }
+
+    /// A rank that is made from a checkpoint takes part from where it is made, as one of so many here.
+    ///
+    /// # Errors
+    /// [`OVERTAKEN`]: it is too late, or there is another cut.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        by: u64,
+        members: usize,
+        network: Arc<dyn Network>,
+        until_ns: u64,
+    ) -> Result<(Member, bool), String> {
+        let mut state = self.state.lock();
+        let is_first = state.phase == Phase::None;
+        if is_first {
+            *state = State { phase: Phase::Make, by, members, network: Some(network), ..State::default() };
+        }
+        if (state.phase, state.by) != (Phase::Make, by) {
+            return Err(OVERTAKEN.into());
+        }
+        state.until_ns = until_ns;
+        drop(state);
+        Ok((Member { cut: Arc::clone(self), is_done: false }, is_first))
     }
 
     /// Whether there is one.
@@ -293,12 +319,17 @@ impl Member {
         let look = || {
             let state = self.cut.state.lock();
             // Who was late, and finds that it is over, has what it had, or makes what it can.
-            if phase == Phase::Forget && (state.is_given_up || state.phase == Phase::None) {
+            if phase <= Phase::Forget && (state.is_given_up || state.phase == Phase::None) {
                 return Some(Way::Back);
             }
             (state.phase >= phase || state.phase == Phase::None).then_some(Way::On)
         };
         self.cut.changed.wait_until(look).await
+    }
+
+    /// Whether this is the phase now.
+    pub(crate) fn is_at(&self, phase: Phase) -> bool {
+        self.cut.state.lock().phase == phase
     }
 
     /// It goes on.

@@ -19,6 +19,7 @@ use coppice_protocol::program::ProgramImage;
 use coppice_protocol::trace::Traced;
 use coppice_protocol::world::World;
 
+use crate::checkpoint;
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::buffer;
@@ -46,6 +47,10 @@ pub(crate) struct JobOnNode {
     pub(crate) shared: SharedFiles,
     /// What it has staged.
     pub(crate) staging: OfJob,
+    /// What it was, while that is being kept, and how far that is.
+    pub(crate) saving: Arc<checkpoint::OfJob>,
+    /// What its ranks here share, while they are made from a checkpoint.
+    pub(crate) restoring: checkpoint::OfNode,
     /// Its threads that sleep at words of memory.
     pub(crate) futexes: Futexes,
     /// All of its ranks become data, here and elsewhere.
@@ -141,6 +146,7 @@ impl JobOnNode {
         let told = if order.core_file { TOLD_BYTES } else { 0 };
         shared_bytes::<Self>()
             + shared_bytes::<Cut>()
+            + shared_bytes::<checkpoint::OfJob>()
             + Futexes::BYTES
             + block_bytes(size_of_val(&*order.world.nodes))
             + told
@@ -160,6 +166,8 @@ impl JobOnNode {
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),
+            saving: Arc::default(),
+            restoring: checkpoint::OfNode::default(),
             futexes: Futexes::default(),
             cut: Arc::new(Cut::none()),
             begun: AtomicBool::new(false),

@@ -8,6 +8,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::control::Launch;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -21,10 +22,12 @@ use super::threads::record::{MadeThread, ThreadsRecord};
 use super::timers::record::TimersRecord;
 use super::trace::Trace;
 use super::{Account, Identity, JobOnNode, NodeFacts, Process, ThreadState};
+use crate::checkpoint::Outer;
 use crate::errno::Errno;
+use crate::executor;
 use crate::files::locks::Locks;
 use crate::files::record::{BadFiles, Catalogue, FilesRecord, Making, NotMade, Outside};
-use crate::files::{Closer, Input, OpenFile, Turns};
+use crate::files::{Closer, Input, Object, OpenFile, Turns};
 use crate::memory::{FileSource, Pages, SpaceRecord};
 use crate::quota::Quota;
 use crate::ship::Client;
@@ -65,6 +68,24 @@ pub(crate) struct Surroundings {
     pages: Pages,
     pub(crate) outside: Vec<Outside>,
     charge: crate::quota::Charge,
+}
+
+impl Surroundings {
+    /// Those on a node that it has not been on, with what it has outside of itself made there already.
+    pub(crate) fn elsewhere(
+        (job, node, client, closer): (Arc<JobOnNode>, NodeFacts, Client, Closer),
+        pages: Pages,
+        outside: Vec<Outside>,
+        charge: crate::quota::Charge,
+    ) -> Self {
+        let (counts, trace) = (Counts::default(), Trace::new());
+        Self { job, node, client, closer, counts, trace, pages, outside, charge }
+    }
+
+    /// All of that, for a checkpoint.
+    pub(crate) fn outer(&mut self) -> Outer<'_> {
+        Outer { client: &self.client, quota: &self.node.quota, outside: &self.outside, pages: &mut self.pages }
+    }
 }
 
 /// Why a process could not be made data, or be made again.
@@ -194,10 +215,68 @@ pub(crate) fn thaw(
     around: Surroundings,
     threads: impl FnOnce(&Identity) -> Threads,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
-    let record: ProcessRecord = postcard::from_bytes(bytes)?;
-    if record.version != VERSION {
+    make(read(bytes)?, around, threads)
+}
+
+impl Process {
+    /// Nothing of it has run since its clock showed this, ns: that goes on from there, and so do its timers.
+    ///
+    /// # Errors
+    /// There is no task for them.
+    pub(crate) fn has_stood_since(&self, then_ns: u64) -> Result<(), Errno> {
+        self.timers.pause();
+        let mut files: Vec<Arc<OpenFile>> = {
+            let files = self.files.lock();
+            let file = |number: usize| Some(Arc::clone(&files.descriptor(number as i32).ok()?.file));
+            files.numbers().filter_map(file).collect()
+        };
+        // Some have several numbers.
+        files.sort_unstable_by_key(|file| file.id);
+        files.dedup_by_key(|file| file.id);
+        let stood_ns = self.clock.now_ns().saturating_sub(then_ns);
+        self.clock.set(then_ns);
+        for file in files {
+            if let Object::Timer(timer) = &file.object {
+                timer.put_off(stood_ns);
+            }
+        }
+        self.timers.go_on(self)
+    }
+}
+
+/// Makes a process again on a node that it has not been on, as the rank of a job that is launched there.
+///
+/// # Errors
+/// [`NotFrozen`]. Also if it is another rank's.
+pub(crate) fn thaw_elsewhere(
+    bytes: &[u8],
+    around: Surroundings,
+    order: &Launch,
+    life_bytes: usize,
+) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
+    let mut record = read(bytes)?;
+    let identity = &mut record.identity;
+    if (identity.rank, identity.size, identity.program) != (order.rank, order.size, order.program) {
         return Err(NotFrozen::Damaged);
     }
+    identity.job = order.job;
+    identity.core_file = order.core_file;
+    // There may be fewer cores here.
+    record.cores = identity.cores(&order.world, executor::cores());
+    record.threads.keep_to(record.cores);
+    make(record, around, |identity| identity.threads(&order.world, life_bytes))
+}
+
+fn read(bytes: &[u8]) -> Result<ProcessRecord, NotFrozen> {
+    let record: ProcessRecord = postcard::from_bytes(bytes)?;
+    if record.version == VERSION { Ok(record) } else { Err(NotFrozen::Damaged) }
+}
+
+fn make(
+    record: ProcessRecord,
+    around: Surroundings,
+    threads: impl FnOnce(&Identity) -> Threads,
+) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
     let Surroundings { job, node, client, closer, counts, trace, pages, outside, charge } = around;
     let quota: &Arc<Quota> = &node.quota;
     let clock = ProcessClock::new();

@@ -100,6 +100,7 @@ pub(crate) fn order(size: u32) -> Launch {
         staging: None,
         traced: false,
         core_file: false,
+        restore: None,
     }
 }
 

@@ -126,6 +126,18 @@ impl Raw {
         u64::from(marks.bits()) << MARKS_SHIFT
     }
 
+    /// The same frame and marks, which no processor may use.
+    #[inline]
+    pub(super) fn held_only(self) -> Self {
+        Self(self.0 & (ADDRESS | HELD | MARKS))
+    }
+
+    /// The same, of which the next write goes to a copy.
+    #[inline]
+    pub(super) fn to_be_copied(self) -> Self {
+        Self(self.0 & !WRITABLE | Self::marked(Marks::COPY_ON_WRITE))
+    }
+
     /// Holds nothing.
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0

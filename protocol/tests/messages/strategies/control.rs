@@ -1,5 +1,6 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
+use coppice_protocol::checkpoint::{ObjectId, Restore};
 use coppice_protocol::control::{
     Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
     ToIoNode, ToNode, Waiting,
@@ -60,6 +61,8 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::RecordingEnded,
         RasKind::Undelivered,
         RasKind::OutputCut,
+        RasKind::CheckpointFailed,
+        RasKind::RestartFailed,
     ])
 }
 
@@ -121,11 +124,19 @@ pub(super) fn traced() -> impl Strategy<Value = Traced> {
     prop_oneof![Just(Traced::None), rank().prop_map(Traced::Rank), Just(Traced::All)]
 }
 
+pub(super) fn restore() -> impl Strategy<Value = Restore> {
+    any::<([u8; 32], [u8; 32], u64)>().prop_map(|(rank, node, by)| Restore {
+        rank: ObjectId(rank),
+        node: ObjectId(node),
+        by,
+    })
+}
+
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
     let what = (bytes(), texts(), texts(), bytes());
-    let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()));
-    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained, traced), world, staging))| {
+    let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()), option::of(restore()));
+    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained, traced), world, staging, restore))| {
         let (job, rank, size, program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
@@ -146,6 +157,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             staging,
             traced,
             core_file: !traced,
+            restore,
         }
     })
 }

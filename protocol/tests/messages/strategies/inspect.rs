@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::debug::{BREAKPOINTS, BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{
@@ -38,6 +39,7 @@ fn question() -> impl Strategy<Value = Question> {
         go().prop_map(Question::Go),
         Just(Question::Stop),
         select(STEPS.to_vec()).prop_map(Question::Cut),
+        Just(Question::Saving),
     ]
 }
 
@@ -105,8 +107,28 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-const STEPS: &[Step] =
-    &[Step::Stop, Step::Quiet, Step::Record, Step::Make, Step::Connect, Step::Settle, Step::Go, Step::GiveUp];
+const STEPS: &[Step] = &[
+    Step::Stop,
+    Step::Quiet,
+    Step::Record,
+    Step::Save,
+    Step::Resume,
+    Step::Make,
+    Step::Connect,
+    Step::Settle,
+    Step::Go,
+    Step::GiveUp,
+];
+
+fn part() -> impl Strategy<Value = Part> {
+    let of = prop_oneof![rank().prop_map(PartOf::Rank), any::<u32>().prop_map(PartOf::Node)];
+    (of, any::<[u8; 32]>()).prop_map(|(of, id)| Part { of, object: ObjectId(id) })
+}
+
+fn saving() -> impl Strategy<Value = Saving> {
+    (any::<((u64, u64), u64, u64)>(), option::of(vec(part(), 0..4)), option::of(".{0,40}"))
+        .prop_map(|((pages, bytes, barriers), parts, failed)| Saving { pages, bytes, barriers, parts, failed })
+}
 
 fn object() -> impl Strategy<Value = OpenObject> {
     (any::<(u32, bool, u64, u32, u64)>(), what()).prop_map(|((descriptor, close_on_exec, id, flags, offset), what)| {
@@ -181,6 +203,7 @@ pub(super) fn inspected() -> impl Strategy<Value = Inspected> {
         Just(Answer::Goes),
         option::of(stop()).prop_map(Answer::Stopped),
         Just(Answer::Cut),
+        saving().prop_map(Answer::Saving),
     ];
     (any::<u64>(), answer).prop_map(|(request, answer)| Inspected { request, answer })
 }

@@ -8,7 +8,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-use super::control::{dying, job_failure, launch, memory, node_status, rank_report, ras_event, traced, waiting};
+use super::control::{
+    dying, job_failure, launch, memory, node_status, rank_report, ras_event, restore, traced, waiting,
+};
 use super::inspect::{inspect, inspected};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
@@ -17,7 +19,13 @@ use super::{bytes, generation, job, key, node, program, rank};
 use coppice_protocol::trace::Traced;
 
 fn member() -> impl Strategy<Value = Member> {
-    (rank(), node(), any::<bool>()).prop_map(|(rank, node, use_retained)| Member { rank, node, use_retained })
+    let restore = option::of(restore());
+    (rank(), node(), any::<bool>(), restore).prop_map(|(rank, node, use_retained, restore)| Member {
+        rank,
+        node,
+        use_retained,
+        restore,
+    })
 }
 
 fn start_job() -> impl Strategy<Value = StartJob> {
@@ -58,9 +66,11 @@ fn start_job() -> impl Strategy<Value = StartJob> {
 /// Messages of the service node to an I/O node.
 pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
     prop_oneof![
-        (any::<(u16, u32, u16)>(), bytes(), bytes()).prop_map(|((version, pset, mtu), socket, fabric)| {
-            ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric }
-        }),
+        (any::<(u16, u32, u16)>(), bytes(), bytes(), option::of(bytes())).prop_map(
+            |((version, pset, mtu), socket, fabric, storage)| {
+                ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric, storage }
+            }
+        ),
         (node(), generation(), key()).prop_map(|(node, generation, key)| ToPset::AddNode { node, generation, key }),
         node().prop_map(|node| ToPset::RemoveNode { node }),
         (any::<u64>(), option::of(program()), vec(node(), 0..5))

@@ -1,5 +1,6 @@
 //! Messages of function shipping.
 
+use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Notice, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
@@ -38,6 +39,9 @@ fn call_by_handle() -> impl Strategy<Value = Call> {
         (handle(), any::<Option<u64>>()).prop_map(|(file, offset)| Call::Write { file, offset }),
         any::<u32>().prop_map(|length| Call::Input { length }),
         Just(Call::InputReady),
+        Just(Call::PutObject),
+        any::<[u8; 32]>().prop_map(|id| Call::GetObject(ObjectId(id))),
+        Just(Call::SettleObjects),
         Just(Call::PrintNothing),
         stream().prop_map(Call::Print),
         handle().prop_map(Call::HandleStat),
@@ -155,6 +159,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         proptest::collection::vec(any::<[u8; 32]>(), 0..4).prop_map(|beside| Reply::Pages { beside }),
         any::<(u32, u64)>().prop_map(|(bytes, end)| Reply::Written { bytes, end }),
         any::<u64>().prop_map(Reply::Count),
+        any::<[u8; 32]>().prop_map(|id| Reply::Object(ObjectId(id))),
         (handle(), file_status()).prop_map(|(handle, status)| Reply::Opened { handle, status }),
         file_status().prop_map(Reply::Status),
         file_system_status().prop_map(Reply::FileSystem),

@@ -143,7 +143,7 @@ impl ObjectRecord {
         let channel = |number: Number| channels.get(number as usize).ok_or(BadFiles);
         Ok(match self {
             Self::Shipped | Self::Shared | Self::Service => match (self, outside.next()) {
-                (Self::Shipped, Some(Outside::Shipped(shipped))) => Object::Shipped(shipped),
+                (Self::Shipped, Some(Outside::Shipped(shipped, _))) => Object::Shipped(shipped),
                 (Self::Shared, Some(Outside::Shared(shared))) => Object::Shared(shared),
                 (Self::Service, Some(Outside::Service(service))) => Object::Service(service),
                 _ => return Err(BadFiles.into()),

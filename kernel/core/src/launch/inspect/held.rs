@@ -58,7 +58,12 @@ async fn answer_held(process: &Arc<Process>, question: &Question, deadline_ns: u
         Question::Write { address, bytes } => debug::write(process, *address, bytes, deadline_ns).await,
         Question::Set(set) => debug::set(process, set),
         Question::Go(go) => debug::go(process, go, deadline_ns).await,
-        Question::Hold | Question::Objects { .. } | Question::Release | Question::Stop | Question::Cut(_) => {
+        Question::Hold
+        | Question::Objects { .. }
+        | Question::Release
+        | Question::Stop
+        | Question::Cut(_)
+        | Question::Saving => {
             // What was being changed when the threads were held is to be seen as changed.
             process.after_change().await;
             Ok(Answer::Held(who(process)))

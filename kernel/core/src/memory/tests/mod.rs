@@ -23,6 +23,7 @@ mod retention;
 mod retention_end;
 mod shared;
 mod sharing;
+mod snapshot;
 mod start;
 mod steps;
 

@@ -57,6 +57,24 @@ pub(crate) struct MadeThread {
     pub(crate) position: Position,
 }
 
+impl ThreadsRecord {
+    /// Has the threads be on these cores only, a bit each: they were on a node with others.
+    pub(crate) fn keep_to(&mut self, cores: u64) {
+        for thread in &mut self.threads {
+            if thread.affinity & cores == 0 {
+                thread.affinity = cores;
+            }
+            let allowed = thread.affinity & cores;
+            if allowed & 1_u64.checked_shl(thread.core).unwrap_or(0) == 0 {
+                thread.core = allowed.trailing_zeros();
+            }
+        }
+        if cores & 1_u64.checked_shl(self.last_core).unwrap_or(0) == 0 {
+            self.last_core = cores.trailing_zeros();
+        }
+    }
+}
+
 impl Threads {
     /// Writes down what is held of a process whose threads these were. Those that sleep do so no more. `number` gives
     /// the number of a file.

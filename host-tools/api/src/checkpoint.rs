@@ -1,0 +1,258 @@
+//! Checkpoints of jobs: what is asked for, what there is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use coppice_protocol::text::ByteString;
+use serde::{Deserialize, Serialize};
+
+use crate::cut::CutStep;
+
+/// A checkpoint by its job and its number, written `JOB@NUMBER`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CheckpointName {
+    /// The job it was made of.
+    pub job: u64,
+    /// Which of the job's, counted from 1.
+    pub number: u32,
+}
+
+/// A text that names no checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give a job's number, or JOB@NUMBER for one of its checkpoints, such as 7@2")]
+pub struct NoCheckpointName;
+
+impl fmt::Display for CheckpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.job, self.number)
+    }
+}
+
+impl FromStr for CheckpointName {
+    type Err = NoCheckpointName;
+
+    fn from_str(text: &str) -> Result<Self, NoCheckpointName> {
+        match text.parse()? {
+            CheckpointChoice { job, number: Some(number) } => Ok(Self { job, number }),
+            CheckpointChoice { number: None, .. } => Err(NoCheckpointName),
+        }
+    }
+}
+
+impl TryFrom<String> for CheckpointName {
+    type Error = NoCheckpointName;
+
+    fn try_from(text: String) -> Result<Self, NoCheckpointName> {
+        text.parse()
+    }
+}
+
+impl From<CheckpointName> for String {
+    fn from(name: CheckpointName) -> Self {
+        name.to_string()
+    }
+}
+
+/// A checkpoint of a job, `JOB@NUMBER`, or none in particular, `JOB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointChoice {
+    /// The job.
+    pub job: u64,
+    /// Which of its checkpoints, if one is named.
+    #[serde(default)]
+    pub number: Option<u32>,
+}
+
+impl FromStr for CheckpointChoice {
+    type Err = NoCheckpointName;
+
+    fn from_str(text: &str) -> Result<Self, NoCheckpointName> {
+        let (job, number) = text.split_once('@').map_or((text, None), |(job, number)| (job, Some(number)));
+        Ok(Self { job: parse(job)?, number: number.map(parse).transpose()? })
+    }
+}
+
+/// Digits alone: what the standard takes besides is no name.
+fn parse<T: FromStr>(digits: &str) -> Result<T, NoCheckpointName> {
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| are_digits).ok_or(NoCheckpointName)
+}
+
+/// Checkpoints that the service node makes of a job by itself, and what it does with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPolicy {
+    /// From the beginning of one to the beginning of the next, ms.
+    pub every_ms: u64,
+    /// Checkpoints of the job that stay when a new one is whole: so many, the newest.
+    pub keep: u32,
+    /// How often it is restarted from the newest when it has lost a node. Each restarted job may be once less.
+    #[serde(default)]
+    pub max_restarts: u32,
+}
+
+/// Checkpoints that were made of a job; by now they may be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointsMade {
+    /// How many.
+    pub count: u32,
+    /// The last one.
+    pub last: CheckpointName,
+}
+
+/// How a job goes on that has lost a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// As this job.
+    pub job: u64,
+    /// From this checkpoint.
+    pub checkpoint: CheckpointName,
+    /// The node that was lost.
+    pub lost_node: u32,
+}
+
+/// What making a checkpoint took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointReport {
+    /// What was made.
+    pub checkpoint: CheckpointName,
+    /// Nodes that the job is on.
+    pub nodes: u32,
+    /// The steps through which its nodes were led, in order.
+    pub steps: Vec<CutStep>,
+    /// How long its ranks stood, µs: from the order to stop until all nodes had them go on.
+    pub pause_us: u64,
+    /// Pages that are in it.
+    pub pages: u64,
+    /// Bytes of objects that nodes had I/O nodes keep.
+    pub bytes: u64,
+    /// How long that took behind the pause, while the job ran, ms.
+    pub drain_ms: u64,
+}
+
+/// A checkpoint that there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointView {
+    /// Which.
+    pub checkpoint: CheckpointName,
+    /// When it was made, ns since 1970.
+    pub at_ns: u64,
+    /// The program's path as the user gave it.
+    pub name: ByteString,
+    /// Arguments, the program's name not included.
+    pub arguments: Vec<ByteString>,
+    /// Hash of the program, hexadecimal.
+    pub program: String,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Ranks on each of its nodes; the last node may have fewer.
+    pub ranks_per_node: u32,
+    /// How long the ranks stood for it, µs.
+    pub pause_us: u64,
+    /// Pages that are in it.
+    pub pages: u64,
+    /// Bytes of objects that nodes had I/O nodes keep; with other checkpoints it shares what they have in common.
+    pub bytes: u64,
+    /// Why it is of no use, if it is not; then nothing else is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
+}
+
+impl CheckpointView {
+    /// One of which nothing is known.
+    #[must_use]
+    pub fn unknown(checkpoint: CheckpointName) -> Self {
+        Self {
+            checkpoint,
+            at_ns: 0,
+            name: ByteString::new(),
+            arguments: Vec::new(),
+            program: String::new(),
+            ranks: 0,
+            ranks_per_node: 0,
+            pause_us: 0,
+            pages: 0,
+            bytes: 0,
+            damaged: None,
+        }
+    }
+}
+
+/// Which checkpoints to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointsQuery {
+    /// Those of this job; without it, of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+}
+
+/// What became of checkpoints that were to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// Those that are gone.
+    pub checkpoints: Vec<CheckpointName>,
+    /// Room on the disk that was given back: what no other checkpoint has, bytes.
+    pub bytes: u64,
+    /// Why room is not given back yet, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// An order to have a new job go on from a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartOrder {
+    /// The number of the checkpoint; without it, the job's newest.
+    #[serde(default)]
+    pub checkpoint: Option<u32>,
+    /// Read all that is in it before, and refuse if something is not what was written.
+    #[serde(default)]
+    pub verify: bool,
+    /// The nodes to run on, in order of the ranks; empty: any.
+    #[serde(default)]
+    pub nodes: Vec<u32>,
+    /// As [`crate::job::Submission::detached`].
+    #[serde(default)]
+    pub detached: bool,
+    /// As [`crate::job::Submission::keep_output`].
+    #[serde(default)]
+    pub keep_output: Option<u64>,
+    /// As [`crate::job::Submission::core_file`].
+    #[serde(default)]
+    pub core_file: bool,
+    /// As [`crate::job::Submission::timeout_ms`], from the new job's start; without it as the job had it.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// As [`crate::job::Submission::checkpoint_policy`]; without it as the job had it.
+    #[serde(default)]
+    pub checkpoint_policy: Option<CheckpointPolicy>,
+}
+
+/// Answer to an order to restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restarted {
+    /// The new job's number.
+    pub job: u64,
+    /// What it goes on from.
+    pub checkpoint: CheckpointName,
+    /// It has a rank that reads standard input.
+    pub reads_input: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CheckpointChoice, CheckpointName, NoCheckpointName};
+
+    #[test]
+    fn checkpoints_are_named_by_job_and_number() {
+        let name = CheckpointName { job: 7, number: 2 };
+        assert_eq!("7@2".parse(), Ok(name));
+        assert_eq!(serde_json::to_string(&name).expect("plain data"), "\"7@2\"");
+        assert_eq!(serde_json::from_str::<CheckpointName>("\"7@2\"").expect("what was written"), name);
+        assert_eq!("7".parse(), Ok(CheckpointChoice { job: 7, number: None }));
+        assert_eq!("7@2".parse(), Ok(CheckpointChoice { job: 7, number: Some(2) }));
+        assert_eq!("7".parse::<CheckpointName>(), Err(NoCheckpointName));
+        for bad in ["", "@", "7@", "@2", "7@2@3", "+7", "7@+2", "x", "7@x", " 7"] {
+            assert_eq!(bad.parse::<CheckpointChoice>(), Err(NoCheckpointName), "{bad}");
+        }
+    }
+}

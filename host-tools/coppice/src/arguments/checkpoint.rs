@@ -1,0 +1,172 @@
+//! The command lines for checkpoints.
+
+use clap::Args;
+use coppice_api::checkpoint::{CheckpointChoice, RestartOrder};
+use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
+
+use super::Listing;
+use super::automatic::Automatic;
+use super::run::{NodesList, parse_nodes, parse_seconds};
+use crate::units::parse_output_size;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+All ranks of the job stand for a moment, on all of its nodes, and go on as if nothing had been. What they were in that \
+moment goes to the directory of checkpoints (`coppice up --storage DIR`) while they run; pages that are there already, \
+from whatever checkpoint, are not written again. There is a checkpoint when this command ends: before, an end of the \
+job or the cluster leaves none. Files are not in it: a job that is restarted finds them as they are then.\n\n\
+Exit status: 0 if there is a checkpoint; 125 if not, and the job goes on.\n\nExamples:\n  \
+    coppice checkpoint 7                 make a checkpoint of job 7\n  \
+    coppice checkpoints                  list those that there are\n  \
+    coppice restart 7                    have a new job go on from the newest one of job 7")]
+pub(crate) struct Checkpoint {
+    /// The job's number
+    #[arg(value_name = "JOB")]
+    pub(crate) job: u64,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Checkpoints outlive their jobs and the cluster, until they are deleted. SIZE is what nodes gave for one; what several \
+have in common is on the disk once.\n\nExamples:\n  \
+    coppice checkpoints                  all of them\n  \
+    coppice checkpoints 7                those of job 7\n  \
+    coppice checkpoints --delete 7@2     delete the second one of job 7\n  \
+    coppice checkpoints --delete 7       delete all of job 7")]
+pub(crate) struct Checkpoints {
+    /// Those of this job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: Option<u64>,
+    /// Delete this one, or all of a job, and give back the room that nothing else needs
+    #[arg(long, value_name = "JOB[@N]", conflicts_with = "job")]
+    pub(crate) delete: Option<CheckpointChoice>,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The new job has the program, arguments, environment, root, files to be staged and ranks of the one that the checkpoint \
+was made of, which may have ended or not, and goes on where that was. It has as many ranks on each node, on any nodes. \
+The program must be stored yet, or lie where it lay. The job is followed as `coppice run` follows one; what it reads \
+from standard input comes from here. Checkpoints are made of it by itself, and it is restarted, as the old job was, \
+unless --checkpoint-every says otherwise.\n\n\
+Exit status and Ctrl-C: as with `coppice run`.\n\nExamples:\n  \
+    coppice restart 7                    from the newest checkpoint of job 7\n  \
+    coppice restart 7@2                  from its second one\n  \
+    coppice restart --nodes-list 4-7 7   on these nodes\n  \
+    job=$(coppice restart --detach 7); coppice wait $job")]
+pub(crate) struct Restart {
+    /// The job, or one of its checkpoints; without @N the newest
+    #[arg(value_name = "JOB[@N]")]
+    pub(crate) checkpoint: CheckpointChoice,
+    /// Read all that is in the checkpoint before, and do nothing if any of it is not what was written
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Print the new job's number and end; the job goes on by itself
+    #[arg(long, short, conflicts_with_all = ["label", "json"])]
+    pub(crate) detach: bool,
+    /// Keep the output, for `coppice logs`, in a log of this SIZE at most, such as 64M or 1G; the default of --detach
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, value_parser = parse_output_size,
+          default_missing_value = "64M")]
+    pub(crate) keep_output: Option<u64>,
+    /// Write a core file, core.JOB.RANK, of each rank that a signal such as SIGSEGV or SIGABRT ends, for gdb
+    #[arg(long = "core", conflicts_with = "detach")]
+    pub(crate) core_file: bool,
+    /// Start each line of output with the rank it comes from
+    #[arg(long)]
+    pub(crate) label: bool,
+    /// Kill the new job after that many seconds [default: as the job that the checkpoint is of]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) timeout: Option<u64>,
+    /// At the end, print the job's record as JSON; the program's output goes to standard error then
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not say which checkpoint it goes on from, nor at the end which nodes had kept pages of the program
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) automatic: Automatic,
+    /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
+    #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
+    pub(crate) nodes_list: Option<NodesList>,
+}
+
+impl Restart {
+    /// What the service node is asked for.
+    pub(crate) fn order(&self) -> RestartOrder {
+        RestartOrder {
+            checkpoint: self.checkpoint.number,
+            verify: self.verify,
+            nodes: self.nodes_list.as_ref().map(|NodesList(nodes)| nodes.clone()).unwrap_or_default(),
+            detached: self.detach,
+            keep_output: self.keep_output.or(self.detach.then_some(OUTPUT_LOG_BYTES_DEFAULT)),
+            core_file: self.core_file,
+            timeout_ms: self.timeout,
+            checkpoint_policy: self.automatic.policy(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use coppice_api::checkpoint::{CheckpointChoice, RestartOrder};
+    use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
+
+    use crate::arguments::{Arguments, Command};
+
+    fn command(line: &str) -> Result<Command, String> {
+        let words = ["coppice"].into_iter().chain(line.split(' '));
+        Arguments::try_parse_from(words).map(|arguments| arguments.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn checkpoints_are_named_by_job_and_number() {
+        assert!(matches!(command("checkpoint 7"), Ok(Command::Checkpoint(order)) if order.job == 7));
+        assert!(matches!(command("checkpoints"), Ok(Command::Checkpoints(order)) if order.job.is_none()));
+        let Ok(Command::Checkpoints(order)) = command("checkpoints 7 --json") else { panic!("valid") };
+        assert!(order.job == Some(7) && order.listing.json && order.delete.is_none());
+        let deleted = |line: &str| match command(line) {
+            Ok(Command::Checkpoints(order)) => order.delete,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(deleted("checkpoints --delete 7@2"), Some(CheckpointChoice { job: 7, number: Some(2) }));
+        assert_eq!(deleted("checkpoints --delete 7"), Some(CheckpointChoice { job: 7, number: None }));
+        for bad in ["checkpoint", "checkpoint 7@2", "checkpoints 7@2", "checkpoints 7 --delete 7", "restart"] {
+            assert!(command(bad).is_err(), "{bad}");
+        }
+        for bad in ["restart x", "restart 7@", "restart @2", "checkpoints --delete 7@x"] {
+            assert!(command(bad).is_err_and(|error| error.contains("JOB@NUMBER")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_restart_is_ordered_as_it_is_said() {
+        let order = |line: &str| match command(line) {
+            Ok(Command::Restart(restart)) => restart.order(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(order("restart 7"), RestartOrder::default());
+        let wanted = RestartOrder {
+            checkpoint: Some(2),
+            verify: true,
+            nodes: vec![4, 6, 7],
+            core_file: true,
+            timeout_ms: Some(1500),
+            ..RestartOrder::default()
+        };
+        assert_eq!(order("restart --verify --nodes-list 4,6-7 --core --timeout 1.5 7@2"), wanted);
+        let kept = Some(OUTPUT_LOG_BYTES_DEFAULT);
+        assert_eq!(
+            order("restart -d 7"),
+            RestartOrder { detached: true, keep_output: kept, ..RestartOrder::default() }
+        );
+        assert_eq!(order("restart --keep-output=8K 7").keep_output, Some(8192));
+        for bad in ["restart -d --json 7", "restart -d --label 7", "restart -d --core 7", "restart -n 2 7"] {
+            assert!(command(bad).is_err(), "{bad}");
+        }
+    }
+}

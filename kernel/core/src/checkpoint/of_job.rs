@@ -1,0 +1,130 @@
+//! How far the node is with keeping what a job was.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::checkpoint::{Part, Saving};
+
+use super::save::RankPart;
+use crate::executor::WaitQueue;
+use crate::memory::Snapshot;
+use crate::sync::{LockLevel, Mutex};
+
+/// See this module.
+pub(crate) struct OfJob {
+    state: Mutex<State>,
+    changed: WaitQueue,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whose it is.
+    by: u64,
+    progress: Saving,
+    /// Ranks that have said what they are.
+    parts: Vec<RankPart>,
+    /// Their pages, to be given up with the rest.
+    snapshots: Vec<Arc<Snapshot>>,
+    /// A task is at it.
+    runs: bool,
+    /// It is to stop, for this.
+    given_up: Option<String>,
+}
+
+impl Default for OfJob {
+    fn default() -> Self {
+        Self { state: Mutex::new(LockLevel::Job, State::default()), changed: WaitQueue::new() }
+    }
+}
+
+impl OfJob {
+    /// Begins one. False: an earlier one is still being kept.
+    pub(crate) fn begin(&self, by: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.runs {
+            return false;
+        }
+        *state = State { by, ..State::default() };
+        true
+    }
+
+    /// A rank has said what it is.
+    pub(crate) fn add(&self, part: RankPart) {
+        let mut state = self.state.lock();
+        state.progress.pages.1 += part.pages();
+        state.snapshots.push(part.snapshot());
+        state.parts.push(part);
+    }
+
+    /// What ranks have said.
+    pub(super) fn take(&self) -> Vec<RankPart> {
+        core::mem::take(&mut self.state.lock().parts)
+    }
+
+    /// A task keeps that from now on, with so many pages that ranks share, after so many barriers.
+    pub(super) fn runs(&self, barriers: u64, more_pages: u64) {
+        let mut state = self.state.lock();
+        state.progress.barriers = barriers;
+        state.progress.pages.1 += more_pages;
+        state.runs = true;
+    }
+
+    /// So much more is kept.
+    pub(super) fn kept(&self, pages: u64, bytes: u64) {
+        let mut state = self.state.lock();
+        state.progress.pages.0 += pages;
+        state.progress.bytes += bytes;
+    }
+
+    /// The task is done.
+    pub(super) fn done(&self, result: Result<Vec<Part>, String>) {
+        let snapshots = {
+            let mut state = self.state.lock();
+            match result {
+                Ok(parts) => state.progress.parts = Some(parts),
+                Err(why) => state.progress.failed = Some(state.given_up.take().unwrap_or(why)),
+            }
+            state.runs = false;
+            core::mem::take(&mut state.snapshots)
+        };
+        drop(snapshots);
+        self.changed.wake_all();
+    }
+
+    /// How far it is, if it is this one's.
+    pub(crate) fn told(&self, by: u64) -> Option<Saving> {
+        let state = self.state.lock();
+        (state.by == by && by != 0).then(|| state.progress.clone())
+    }
+
+    /// It is not to be kept after all, for this.
+    pub(crate) fn give_up(&self, why: &str) {
+        let (parts, snapshots) = {
+            let mut state = self.state.lock();
+            let is_over = state.progress.parts.is_some() || state.progress.failed.is_some();
+            if !is_over && state.by != 0 {
+                state.given_up = Some(why.into());
+                if !state.runs {
+                    state.progress.failed = Some(why.into());
+                }
+            }
+            (core::mem::take(&mut state.parts), core::mem::take(&mut state.snapshots))
+        };
+        drop(parts);
+        snapshots.iter().for_each(|snapshot| {
+            snapshot.give_up();
+        });
+        self.changed.wake_all();
+    }
+
+    /// Waits until it is given up.
+    pub(super) async fn given_up(&self) {
+        self.changed.wait_until(|| self.state.lock().given_up.is_some().then_some(())).await;
+    }
+
+    /// Waits until no task is at it.
+    pub(crate) async fn idle(&self) {
+        self.changed.wait_until(|| (!self.state.lock().runs).then_some(())).await;
+    }
+}

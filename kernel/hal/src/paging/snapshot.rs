@@ -1,0 +1,61 @@
+//! A second table that shows pages as they are now, whatever is written then: it shares the frames, and the next write
+//! to each goes to a copy. What it costs is what a program stands still for, so entries are gone through table by
+//! table.
+
+use core::sync::atomic::Ordering;
+
+use super::entry::Raw;
+use super::{ENTRIES, Marks, PageTable, index_at};
+use crate::addr::{PageRange, UserPage};
+
+impl PageTable {
+    /// Maps the pages of the range in another table too, which has none of them and where no processor may use them,
+    /// but for those that have any of these marks, and has the next write to each go to a copy. The table's program
+    /// does not run. Returns how many pages that were; `None`, and the other is of no use, if there is no memory for
+    /// its tables: then some writes go to copies that need not.
+    pub fn snapshot(&mut self, range: PageRange, with: &mut Self, but: Marks) -> Option<u64> {
+        // No core then remembers what entries said.
+        self.deactivate();
+        self.hold();
+        let taken = self.snapshot_leaves(range, with, Raw::marked(but));
+        self.let_go();
+        with.let_go();
+        taken
+    }
+
+    fn snapshot_leaves(&self, range: PageRange, with: &mut Self, but: u64) -> Option<u64> {
+        let (mut taken, mut rest) = (0, range);
+        while let Some(page) = self.first_in(rest) {
+            let (from, to) = (self.leaf_table(page)?, with.tables_for(page)?);
+            let first = index_at(page.number(), 0);
+            let left = usize::try_from(range.end_number() - page.number()).unwrap_or(ENTRIES);
+            let run = first..ENTRIES.min(first.saturating_add(left));
+            let before = taken;
+            for (slot, copy) in self.slots(from)[run.clone()].iter().zip(&with.slots(to)[run.clone()]) {
+                let raw = Raw(slot.load(Ordering::Relaxed));
+                if raw.is_empty() || raw.0 & but != 0 {
+                    continue;
+                }
+                // What the other table has of this range it has from here.
+                self.pool.hold(raw.address());
+                copy.store(raw.held_only().0, Ordering::Relaxed);
+                // No processor notes anything there now.
+                slot.store(raw.to_be_copied().0, Ordering::Relaxed);
+                taken += 1;
+            }
+            let more = u32::try_from(taken - before).unwrap_or(0);
+            with.pool.counter(to).fetch_add(more, Ordering::Relaxed);
+            let behind = page.number() + run.len() as u64;
+            if more == 0 {
+                with.prune(page);
+            }
+            rest = PageRange::of_numbers(behind.min(range.end_number()), range.end_number());
+        }
+        Some(taken)
+    }
+
+    /// As [`Self::snapshot`], of one page. `None`: there is no memory for a table.
+    pub fn snapshot_page(&mut self, page: UserPage, with: &mut Self) -> Option<u64> {
+        self.snapshot(PageRange::of_numbers(page.number(), page.number() + 1), with, Marks::empty())
+    }
+}
