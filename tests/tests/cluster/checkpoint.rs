@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::namespace::fill;
 use coppice_tests::{Cluster, host};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -356,4 +357,37 @@ fn jobs_that_lose_nodes_go_on_by_themselves() {
         assert!(said.contains(&format!("rank {rank} of 2 on node{rank}: 30000 rounds\n")), "{said}");
     }
     assert_eq!(jobs.as_array().map(Vec::len), Some(3), "{jobs}");
+}
+
+/// Room for a cluster of a node, its programs and two checkpoints, KiB.
+const DISK_KIB: u64 = 24 * 1024;
+
+/// Storage that is full is said in one line; the job goes on, earlier checkpoints are whole, and nothing half-written
+/// is left.
+#[test]
+fn storage_that_is_full_costs_no_job() {
+    let mounted = Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(&cluster.home_path(), DISK_KIB));
+    let Some(cluster) = mounted else { return };
+    let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "1"]).success();
+    let path = program("goes_on", Toolchain::Glibc);
+    let job = start(&cluster, &[&path.to_string_lossy(), "1000000", "/lines.txt", "5"]);
+    wait_for(&cluster, &job, "round 5:");
+    let name = checkpoint(&cluster, &job);
+    let filler = fill(&cluster.home_path());
+    let refused = cluster.coppice(&["checkpoint", &job]);
+    assert!(refused.status == 125 && refused.stderr.contains("full"), "{}", refused.stderr);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    std::fs::remove_file(filler).expect("remove");
+    let mut again = None;
+    wait_until("there is room again", Duration::from_secs(60), || {
+        let made = cluster.coppice(&["checkpoint", &job, "--json"]);
+        again = (made.status == 0).then(|| made.text());
+        if again.is_some() { Ok(()) } else { Err(made.stderr) }
+    });
+    assert!(again.is_some_and(|made| !made.contains(&name)));
+    let storage = cluster.home_path().join("state/default/checkpoints");
+    assert_eq!(files_below(&storage.join("temporary")), Vec::<PathBuf>::new());
+    end(&cluster, &job);
+    goes_on(&cluster, &name);
+    goes_on(&cluster, &format!("{job}@2"));
 }

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
 use super::objects::{Found, NotRead, Reader, find};
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::record::outside::{self, Elsewhere, NotThere};
+use crate::files::record::outside::{self, Elsewhere, Longer, NotThere};
 use crate::files::record::{Outside, transports};
 use crate::files::shared::{SharedFile, SharedFiles};
 use crate::files::{Closer, Turns};
@@ -65,15 +65,45 @@ pub(crate) struct Shared {
 pub(crate) struct OfNode {
     turns: Turns,
     made: Mutex<Option<Result<Arc<Shared>, String>>>,
+    /// Files that are to be cut back when all of the job's ranks are made, and none goes on yet: others may have them
+    /// open, too.
+    longer: Mutex<Vec<(Client, Longer)>>,
+    /// Why one was not.
+    not_cut: Mutex<Option<String>>,
 }
 
 impl Default for OfNode {
     fn default() -> Self {
-        Self { turns: Turns::new(), made: Mutex::new(LockLevel::Job, None) }
+        Self {
+            turns: Turns::new(),
+            made: Mutex::new(LockLevel::Job, None),
+            longer: Mutex::new(LockLevel::Job, Vec::new()),
+            not_cut: Mutex::new(LockLevel::Job, None),
+        }
     }
 }
 
 impl OfNode {
+    /// These are to be cut back.
+    pub(crate) fn is_to_cut(&self, client: &Client, longer: Vec<Longer>) {
+        self.longer.lock().extend(longer.into_iter().map(|longer| (client.clone(), longer)));
+    }
+
+    /// Cuts back what is to be.
+    pub(crate) async fn cut_back(&self) {
+        let longer = core::mem::take(&mut *self.longer.lock());
+        for (client, file) in longer {
+            if let Err(error) = file.cut(&client).await {
+                *self.not_cut.lock() = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Why a file was not cut back.
+    pub(crate) fn not_cut(&self) -> Option<String> {
+        self.not_cut.lock().clone()
+    }
+
     /// Nobody needs it any more.
     pub(crate) fn forget(&self) {
         let made = self.made.lock().take();
@@ -105,7 +135,7 @@ pub(crate) async fn load_node(name: ObjectId, on: &Place<'_>) -> Result<Arc<Shar
         return made.clone().map_err(NotLoaded::Elsewhere);
     }
     let made = make_node(name, on).await.map(Arc::new);
-    let told = made.as_ref().map(Arc::clone).map_err(alloc::string::ToString::to_string);
+    let told = made.as_ref().map(Arc::clone).map_err(ToString::to_string);
     *on.of_node.made.lock() = Some(told);
     made
 }
@@ -113,7 +143,7 @@ pub(crate) async fn load_node(name: ObjectId, on: &Place<'_>) -> Result<Arc<Shar
 async fn make_node(name: ObjectId, on: &Place<'_>) -> Result<Shared, NotLoaded> {
     let found = find(on.client, name, on.quota).await?;
     let image: NodeImage = read(&found.record)?;
-    let mut reader = Reader::new(on.client, &found);
+    let mut reader = Reader::new(on.client, &found)?;
     let mut memories = BTreeMap::new();
     for image in image.memories {
         memories.insert(image.id, make_memory(image, &mut reader, on).await?);
@@ -181,6 +211,8 @@ pub(crate) struct Loaded {
     /// Memories that it shows, in the order of its record.
     pub(crate) memories: Vec<Arc<SharedMemory>>,
     pub(crate) pages: StoredPages,
+    /// Files that have grown since.
+    pub(crate) longer: Vec<Longer>,
 }
 
 /// A rank's pages, still at the I/O node.
@@ -210,12 +242,12 @@ pub(crate) async fn load(
     let memories = image.memories.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
     let elsewhere = Elsewhere { client, closer, quota, shared: &shared.files };
     let service = |record: &[u8]| Ok(Box::new(seat.endpoint_again(record)?) as _);
-    let mut outside = outside::make(image.outside, &elsewhere, service).await?;
+    let (mut outside, longer) = outside::make(image.outside, &elsewhere, service).await?;
     let records: Vec<_> = postcard::from_bytes(&image.transports).map_err(|_| NotRead::Damaged)?;
     let made = transports::make(&mut outside, &records, network);
     made.map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;
     let pages = StoredPages { windows: image.windows, found };
-    Ok(Loaded { process: image.process, outside, memories, pages })
+    Ok(Loaded { process: image.process, outside, memories, pages, longer })
 }
 
 /// Puts a rank's pages where they were. Nothing of it runs yet.
@@ -228,7 +260,7 @@ pub(crate) async fn place_pages(
     space: &Mutex<AddressSpace>,
 ) -> Result<(), NotLoaded> {
     space.lock().keep_what_fits();
-    let mut reader = Reader::new(client, &pages.found);
+    let mut reader = Reader::new(client, &pages.found)?;
     for window in &pages.windows {
         let bytes = window_bytes(window, &mut reader).await?;
         place_window(window, &bytes, &mut space.lock())?;

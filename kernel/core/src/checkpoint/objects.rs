@@ -1,5 +1,6 @@
 //! Parts as objects at the I/O node ([`coppice_protocol::checkpoint`]): written and read a few at once.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::checkpoint::{LISTED_MAX, Listing, OBJECT_BYTES_MAX, ObjectId};
@@ -8,12 +9,15 @@ use coppice_protocol::ship::{Call, Reply};
 use crate::errno::Errno;
 use crate::files::pipeline::Pipeline;
 use crate::limits::{CHECKPOINT_CALLS, CHECKPOINT_RECORD_BYTES_MAX};
+use crate::memory::Window;
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
-use alloc::sync::Arc;
 
-/// What a name in a list takes while it is kept, with room for the list to grow.
-const NAME_BYTES: usize = 3 * size_of::<ObjectId>();
+/// What a name in a list takes while it is kept, and which pages are in the object, with room for both lists to grow.
+const NAME_BYTES: usize = 3 * (size_of::<ObjectId>() + size_of::<Window>());
+
+/// What is charged while objects are written or read, bytes: those that are under way, and the next.
+const BUFFER_BYTES: usize = (CHECKPOINT_CALLS + 1) * OBJECT_BYTES_MAX;
 
 /// Objects whose names are charged at a time.
 const NAMES_CHARGED: usize = 128;
@@ -25,6 +29,7 @@ pub(super) struct Writer<'a> {
     names: Names,
     /// Bytes that were given to the I/O node.
     pub(super) bytes: u64,
+    _buffers: Charge,
 }
 
 /// Names of objects, charged.
@@ -50,7 +55,8 @@ impl Names {
 impl<'a> Writer<'a> {
     /// None written yet. What is to be remembered is charged to `quota`.
     pub(super) fn new(client: &'a Client, quota: &Arc<Quota>) -> Result<Self, Errno> {
-        Ok(Self { client, calls: Pipeline::new(), names: Names::new(quota)?, bytes: 0 })
+        let buffers = quota.charge(BUFFER_BYTES)?;
+        Ok(Self { client, calls: Pipeline::new(), names: Names::new(quota)?, bytes: 0, _buffers: buffers })
     }
 
     /// Writes an object, or has that be under way.
@@ -182,12 +188,17 @@ pub(super) struct Reader<'a> {
     client: &'a Client,
     rest: core::slice::Iter<'a, ObjectId>,
     calls: Pipeline<'a>,
+    _buffers: Charge,
 }
 
 impl<'a> Reader<'a> {
     /// From the first on.
-    pub(super) fn new(client: &'a Client, found: &'a Found) -> Self {
-        Self { client, rest: found.pages.names.iter(), calls: Pipeline::new() }
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn new(client: &'a Client, found: &'a Found) -> Result<Self, Errno> {
+        let buffers = found.pages.charge.quota().charge(BUFFER_BYTES)?;
+        Ok(Self { client, rest: found.pages.names.iter(), calls: Pipeline::new(), _buffers: buffers })
     }
 
     /// The next one.

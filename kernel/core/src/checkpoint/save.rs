@@ -71,10 +71,12 @@ impl RankPart {
         let no_memory = |errno: Errno| format!("rank {rank}: there is no memory to keep what it is: {errno}");
         // As values, as bytes, and once more while those grow.
         let charge = quota.charge(4 * (process.len() + transports.len() + pmi.0.len()));
-        let charge = charge.map_err(no_memory)?;
+        let mut charge = charge.map_err(no_memory)?;
         let outside_records = outside::record(outside, client).await;
         let files = shared_files(outside);
         let outside = outside_records.map_err(|errno| format!("rank {rank}: what it has open: {errno}"))?;
+        let bytes: usize = outside.iter().map(OutsideRecord::bytes).sum();
+        charge.grow(4 * bytes).map_err(no_memory)?;
         let snapshot = pages.snapshot().map_err(|_| no_memory(Errno::ENOMEM))?;
         Ok(Self {
             rank,

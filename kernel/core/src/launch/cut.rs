@@ -128,17 +128,23 @@ pub(super) async fn step(job: &Arc<JobOnNode>, by: u64, step: Step) -> Result<()
         return stop(job, by, deadline_ns).await;
     }
     let phase = job.cut.phase_of(by);
-    if step == Step::GiveUp && job.saving.told(by).is_some() {
-        job.saving.give_up("it was not kept on another node");
-        if phase == Phase::None {
-            return Ok(());
-        }
+    if step == Step::GiveUp && not_to_be_kept(job, by) && phase == Phase::None {
+        return Ok(());
     }
     if phase == Phase::None {
         return Err(NotTold::NotHeld);
     }
     job.cut.renew(lease_until());
     do_step(job, (step, by), phase, deadline_ns).await.map_err(NotTold::Late)
+}
+
+/// What was kept for somebody is not to be after all. Returns whether it was.
+fn not_to_be_kept(job: &JobOnNode, by: u64) -> bool {
+    let is_whose = job.saving.told(by).is_some();
+    if is_whose {
+        job.saving.give_up("a node could not do its part of it");
+    }
+    is_whose
 }
 
 /// Until when the next step must have come, ns.
@@ -203,6 +209,7 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             arrived(job, deadline_ns).await
         }
         (Step::Connect, Phase::Make) => {
+            job.restoring.cut_back().await;
             network.again().call();
             until(deadline_ns, || !network.again().is_calling()).await.map_err(|()| NOT_MADE.into())
         }
@@ -279,7 +286,6 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
         Phase::Stopped => job.cut.end(),
         Phase::None | Phase::Go => {}
         Phase::Record | Phase::Save => {
-            job.saving.give_up("a node could not do a step of the cut");
             job.cut.give_up();
             if let Err(error) = done(job, deadline_ns).await {
                 log::warn!("job {}: {error}", job.id);
@@ -290,6 +296,7 @@ async fn give_up(job: &Arc<JobOnNode>, deadline_ns: u64) {
             if job.cut.enter(Phase::Forget, Phase::Make).is_ok() {
                 let _ = arrived(job, deadline_ns).await;
             }
+            job.restoring.cut_back().await;
             network.again().call();
             // Other nodes give up about now, and call.
             let _ = until(deadline_ns, || network.again().is_made()).await;
@@ -307,6 +314,7 @@ pub(super) async fn run_out(job: Weak<JobOnNode>, cut: Arc<Cut>, by: u64) {
         && let Some(job) = job.upgrade()
     {
         log::warn!("job {}: the next step of its cut has not come in time", job.id);
+        not_to_be_kept(&job, by);
         give_up(&job, executor::now_ns().saturating_add(STEP_NS_MAX)).await;
     }
 }

@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use coppice_protocol::checkpoint::Restore;
 use coppice_protocol::control::Launch;
@@ -15,6 +16,7 @@ use super::{Facts, cut};
 use crate::checkpoint::{self, Loaded, NotLoaded, Place};
 use crate::executor;
 use crate::files::Closer;
+use crate::files::record::outside::Longer;
 use crate::limits::RESTORE_NS_MAX;
 use crate::pmi::Seat;
 use crate::process::cut::{Member, Phase};
@@ -35,13 +37,16 @@ pub(super) async fn restore(
     made_it: impl FnOnce(&Arc<Process>),
 ) -> Result<Arc<Process>, String> {
     let job = Arc::clone(&facts.job);
-    let made = make(order, from, facts, seat).await?;
+    let (made, longer) = make(order, from, facts, seat).await?;
     let member = join(&job, order, from.by, &made)?;
-    // All that is written down of memory that ranks share is there.
+    job.restoring.is_to_cut(&made.process.client, longer);
     member.arrive(Ok(()));
     made_it(&made.process);
     member.next(Phase::Go).await;
     job.restoring.forget();
+    if let Some(why) = job.restoring.not_cut() {
+        return Err(why);
+    }
     let process = made.start(switch).map_err(|error| error.to_string())?;
     member.done();
     Ok(process)
@@ -61,7 +66,7 @@ fn join(job: &Arc<JobOnNode>, order: &Launch, by: u64, made: &Made) -> Result<Me
     Ok(member)
 }
 
-async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Result<Made, String> {
+async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Result<(Made, Vec<Longer>), String> {
     let Facts { client, job, node, .. } = facts;
     let prepared = load::prepare(order, &client, &job, &node).await?;
     let space = load::space_for(order, &prepared.image, &job, &node).map_err(|error| error.to_string())?;
@@ -80,7 +85,7 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
     let shared = checkpoint::load_node(from.node, &place).await.map_err(said)?;
     let loaded = checkpoint::load(from.rank, order.program, &closer, &shared, &place).await.map_err(said)?;
     drop(shared);
-    let Loaded { process, outside, memories, pages } = loaded;
+    let Loaded { process, outside, memories, pages, longer } = loaded;
     let no_memory = |errno| format!("there is no memory for a process: {errno}");
     let charge = node.quota.charge(process.len() * 2).map_err(no_memory)?;
     let cores = Identity::of(order).cores(&order.world, executor::cores());
@@ -94,5 +99,5 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
     let stood_ns = process.clock.now_ns();
     let made = Made { process, threads, charge, stood_ns };
     checkpoint::place_pages(&pages, &made.process.client, &made.process.space).await.map_err(said)?;
-    Ok(made)
+    Ok((made, longer))
 }

@@ -1,12 +1,13 @@
 //! What stays on the node of open files while the rest is data, as data too: for when they are made again where it is
 //! not. A file at the I/O node is opened again where it was opened, and has to be the same file still.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal::heap::block_bytes;
-use coppice_protocol::ship::{Call, FileStatus, Location, Reply};
+use coppice_protocol::ship::{Call, FileStatus, Handle, Location, Reply};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,40 @@ pub(crate) enum OutsideRecord {
     Service(Vec<u8>),
     /// What carries a socket's bytes: written down elsewhere ([`super::transports`]).
     Transport,
+}
+
+impl OutsideRecord {
+    /// What it takes of the heap beside itself, about, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let own = size_of::<Self>();
+        match self {
+            Self::Shipped { path, .. } => own + path.len(),
+            Self::Service(record) => own + record.len(),
+            Self::Shared(_) | Self::Transport => own,
+        }
+    }
+}
+
+/// A file that was open to be written and has grown since. What was written behind its end is to be cut off, as it will
+/// be written again: not before all of the job is there, so that a restart that fails takes nothing away.
+pub(crate) struct Longer {
+    path: ByteString,
+    handle: Handle,
+    /// Its length then, bytes.
+    then: u64,
+}
+
+impl Longer {
+    /// Cuts it back.
+    ///
+    /// # Errors
+    /// [`NotThere::Shipped`].
+    pub(crate) async fn cut(self, client: &Client) -> Result<(), NotThere> {
+        let Self { path, handle, then } = self;
+        let cut = Call::HandleTruncate { file: handle, length: then };
+        let done = client.call(cut, Vec::new()).await;
+        done.map(drop).map_err(|errno| NotThere::Shipped { path, errno })
+    }
 }
 
 /// Why something is not there any more.
@@ -114,20 +149,21 @@ async fn size_now(shipped: &Shipped, opened_with: u32, client: &Client) -> Resul
     }
 }
 
-/// Makes it again, but for what carries sockets' bytes.
+/// Makes it again, but for what carries sockets' bytes. Gives also the files that are to be cut back.
 ///
 /// # Errors
 /// [`NotThere`].
 pub(crate) async fn make(
     records: Vec<OutsideRecord>,
     on: &Elsewhere<'_>,
-    service: impl Fn(&[u8]) -> Result<alloc::boxed::Box<dyn Service>, Errno>,
-) -> Result<Vec<Outside>, NotThere> {
-    let mut outside = Vec::new();
+    service: impl Fn(&[u8]) -> Result<Box<dyn Service>, Errno>,
+) -> Result<(Vec<Outside>, Vec<Longer>), NotThere> {
+    let (mut outside, mut longer) = (Vec::new(), Vec::new());
     for record in records {
         outside.push(match record {
             OutsideRecord::Shipped { path, opened_with, was, size } => {
-                let shipped = on.open(path, opened_with, &was, size).await?;
+                let (shipped, is_longer) = on.open(path, opened_with, &was, size).await?;
+                longer.extend(is_longer);
                 Outside::Shipped(shipped, opened_with)
             }
             OutsideRecord::Shared(inode) => {
@@ -137,13 +173,18 @@ pub(crate) async fn make(
             OutsideRecord::Transport => Outside::NoTransport,
         });
     }
-    Ok(outside)
+    Ok((outside, longer))
 }
 
 impl Elsewhere<'_> {
-    /// Opens a file again. What was written behind its end since then is cut off, if it was open to be written: it will
-    /// be written again.
-    async fn open(&self, path: ByteString, opened_with: u32, was: &FileStatus, then: u64) -> Result<Shipped, NotThere> {
+    /// Opens a file again, which had this length. Says also whether it is to be cut back.
+    async fn open(
+        &self,
+        path: ByteString,
+        opened_with: u32,
+        was: &FileStatus,
+        then: u64,
+    ) -> Result<(Shipped, Option<Longer>), NotThere> {
         const MAKES: u32 = flags::O_CREAT | flags::O_EXCL | flags::O_TRUNC | flags::O_CLOEXEC;
         let charge = self.quota.charge(block_bytes(path.len()))?;
         let at = Location { directory: None, path: path.clone() };
@@ -158,15 +199,12 @@ impl Elsewhere<'_> {
             return Err(NotThere::Replaced(path));
         }
         if opened_with & flags::O_PATH != 0 || status.mode & S_IFMT != S_IFREG {
-            return Ok(shipped);
+            return Ok((shipped, None));
         }
         if status.size < then {
             return Err(NotThere::Shorter { path, then, now: status.size });
         }
-        if status.size > then && opened_with & flags::O_ACCMODE != flags::O_RDONLY {
-            let cut = Call::HandleTruncate { file: handle, length: then };
-            self.client.call(cut, Vec::new()).await.map_err(|errno| NotThere::Shipped { path, errno })?;
-        }
-        Ok(shipped)
+        let is_longer = status.size > then && opened_with & flags::O_ACCMODE != flags::O_RDONLY;
+        Ok((shipped, is_longer.then_some(Longer { path, handle, then })))
     }
 }
