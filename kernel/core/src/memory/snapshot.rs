@@ -49,9 +49,10 @@ impl Window {
 
     /// The pages whose bits these are, in order.
     pub fn pages(&self, bits: u32) -> impl Iterator<Item = UserPage> + use<> {
+        // Which may be beyond all pages: it may come from a disk.
         let first = self.number.saturating_mul(WINDOW_PAGES);
         let set = (0..WINDOW_PAGES).filter(move |index| bits & (1 << index) != 0);
-        set.filter_map(move |index| UserPage::containing((first + index).checked_mul(PAGE)?))
+        set.filter_map(move |index| UserPage::containing(first.checked_add(index)?.checked_mul(PAGE)?))
     }
 }
 

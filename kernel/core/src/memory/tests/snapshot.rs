@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use coppice_hal::addr::USER_END;
 use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 
@@ -183,4 +184,12 @@ fn pages_are_put_where_they_were() {
     other.read(DATA, &mut data).expect("mapped");
     assert_eq!(data, *b"data");
     assert_eq!(other.byte(0x40_1000), Some(other.initial(0x40_1000)));
+}
+
+#[test]
+fn a_window_beyond_all_pages_has_none() {
+    for number in [u64::MAX, u64::MAX / WINDOW_PAGES, USER_END / PAGE / WINDOW_PAGES + 1] {
+        let window = Window { number, filled: u32::MAX, zeros: u32::MAX };
+        assert_eq!(window.pages(u32::MAX).count(), 0, "{number}");
+    }
 }
