@@ -68,7 +68,14 @@ async fn member_again(
         let (process, around) = apart.parts();
         let pmi = seat.record_job().map_err(|errno| format!("rank {}: PMI: {errno}", who.0));
         let taken = match pmi {
-            Ok(pmi) => RankPart::of(who, (process, written), around.outer(), pmi).await,
+            // The I/O node is asked for lengths of files, and may not answer.
+            Ok(pmi) => {
+                let part = RankPart::of(who, (process, written), around.outer(), pmi);
+                match executor::race(switch.killed(), part).await {
+                    Either::First(_) => Err(format!("rank {} is being ended", who.0)),
+                    Either::Second(part) => part,
+                }
+            }
             Err(why) => Err(why),
         };
         member.arrive(taken.map(|part| job.saving.add(part)));
