@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Rank;
 use crate::limits::BULK_BYTES_MAX;
+use crate::region::SlotKey;
 
 /// Bytes of an object at most: so many go in one request.
 pub const OBJECT_BYTES_MAX: usize = BULK_BYTES_MAX;
@@ -136,8 +137,20 @@ pub struct Saving {
     pub barriers: u64,
     /// It is over: all parts that the node keeps, on stable storage, or none, as `failed` says.
     pub parts: Option<Vec<Part>>,
+    /// All of it lies in the node's region, from where its I/O node is to pull it; then `parts` says nothing.
+    pub local: Option<SlotKey>,
     /// Why nothing is kept, one line.
     pub failed: Option<alloc::string::String>,
+}
+
+/// How what ranks are is to be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keeping {
+    /// There is the checkpoint that was led by this one: pages that were not written since need not be kept again.
+    pub since: Option<u64>,
+    /// Ranks do not go on before all of it lies in the region or is with the I/O node, so that none of it need be
+    /// copied for them.
+    pub copy: bool,
 }
 
 /// What a rank is to be made from instead of its program's beginning.

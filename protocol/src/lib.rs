@@ -13,6 +13,7 @@
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
 //! | [`checkpoint`] | inside `control`, `pset`, `ship` and [`inspect`] | what a job was, kept |
+//! | [`region`] | node → I/O node, in a file that both have | what a node has kept and the I/O node pulls |
 //! | [`trace`] | node → service node, inside `ship` | what a traced rank did |
 //! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
@@ -37,6 +38,7 @@ pub mod program;
 pub mod pset;
 pub mod psets;
 pub mod ras;
+pub mod region;
 pub mod retain;
 pub mod session;
 pub mod ship;

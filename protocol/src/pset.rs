@@ -9,13 +9,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Restore;
+use crate::checkpoint::{Part, Restore};
 use crate::control::{Dying, JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
 use crate::personality::NodeKey;
 use crate::ras::RasEvent;
+use crate::region::SlotKey;
 use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
 use crate::staging::Staging;
@@ -25,7 +26,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 14;
+pub const VERSION: u16 = 15;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -47,6 +48,9 @@ pub enum ToPset {
         fabric: ByteString,
         /// Directory in which objects of checkpoints are kept; without one, none are.
         storage: Option<ByteString>,
+        /// Directory of the nodes' regions ([`crate::region`]), one file each by the node's number; without one, nodes
+        /// have none.
+        regions: Option<ByteString>,
     },
     /// This boot of a node may connect with this key. Replaces any earlier boot of the node, whose connections are cut.
     AddNode {
@@ -129,6 +133,27 @@ pub enum ToPset {
         node: NodeId,
         /// The question.
         inspect: Inspect,
+    },
+    /// Pull what a node's region has of a checkpoint into the storage. Answered with [`FromPset::Pulled`].
+    Pull {
+        /// Number of the request, for the answers.
+        request: u64,
+        /// The node, which need not be there any more.
+        node: NodeId,
+        /// Where in its region.
+        from: SlotKey,
+    },
+    /// Wipe what a node's region has, but for this, if it is there. What is being pulled is, first. Answered with
+    /// [`FromPset::Wiped`].
+    Wipe {
+        /// Number of the request, for the answer.
+        request: u64,
+        /// The node.
+        node: NodeId,
+        /// Of this job alone; `None`: of all.
+        job: Option<JobId>,
+        /// What stays.
+        but: Option<SlotKey>,
     },
 }
 
@@ -331,6 +356,27 @@ pub enum FromPset {
         node: NodeId,
         /// Which rank, and of what.
         dying: Dying,
+    },
+    /// The answer to [`ToPset::Pull`].
+    Pulled {
+        /// Number of the request.
+        request: u64,
+        /// All parts that were there, on stable storage; or why not, one line.
+        parts: Result<Vec<Part>, String>,
+    },
+    /// How far it is with a request to pull. Said now and then.
+    Pulling {
+        /// Number of the request.
+        request: u64,
+        /// Objects that are stored, and that there are.
+        objects: (u64, u64),
+    },
+    /// The answer to [`ToPset::Wipe`].
+    Wiped {
+        /// Number of the request.
+        request: u64,
+        /// Why something is left, one line.
+        failed: Option<String>,
     },
 }
 

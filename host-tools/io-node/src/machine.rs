@@ -117,6 +117,7 @@ impl Machine {
             ToPset::Keep(order) => self.keep(order),
             ToPset::EndKeep { request } => self.end_keep(request),
             ToPset::Shutdown => self.stop(now),
+            ToPset::Pull { .. } | ToPset::Wipe { .. } => {}
             ToPset::Ask => self.outbox.push(FromPset::Alive),
             ToPset::Kill { .. }
             | ToPset::Signal { .. }

@@ -83,7 +83,7 @@ fn configure(
     writer: impl AsyncWrite + Unpin + 'static,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<Rc<Shell>> {
-    let ToPset::Configure { version, pset, mtu, socket, fabric, storage } = first else {
+    let ToPset::Configure { version, pset, mtu, socket, fabric, storage, .. } = first else {
         bail!("the service node's first message is not its configuration");
     };
     if version != VERSION {

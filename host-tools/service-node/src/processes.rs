@@ -194,6 +194,7 @@ impl Plant for Processes {
                         socket: coppice_api::path::bytes(port.station_socket(directory)),
                         fabric: coppice_api::path::bytes(port.switch_socket(directory)),
                         storage: Some(coppice_api::path::bytes(&self.setup.storage)),
+                        regions: None,
                     },
                 );
             }

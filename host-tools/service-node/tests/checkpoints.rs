@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, CheckpointsQuery, RestartOrder};
 use coppice_api::job::KillOrder;
-use coppice_protocol::checkpoint::{PartOf, Restore};
+use coppice_protocol::checkpoint::{Keeping, PartOf, Restore};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::inspect::cut::Step;
 use coppice_service_node::limits::{CHECKPOINT_TRIES, CHECKPOINTS_MAX};
@@ -62,7 +62,10 @@ async fn nodes_are_led_in_order_and_then_there_is_a_checkpoint() {
     let all = CheckpointChoice { job, number: None };
     assert_eq!(served.client.delete_checkpoints(&all).await.expect("deleted").checkpoints.len(), 1);
     assert!(refusal(served.client.delete_checkpoints(&all).await).contains("has no checkpoints"));
-    assert_eq!(steps(&served.down().await), [Step::OF_CHECKPOINT, Step::OF_CHECKPOINT].concat());
+    assert_eq!(
+        steps(&served.down().await),
+        [Step::of_checkpoint(Keeping::default()), Step::of_checkpoint(Keeping::default())].concat()
+    );
 }
 
 #[tokio::test]
@@ -83,7 +86,7 @@ async fn what_a_node_cannot_do_ends_it_for_all_nodes() {
     let message = refusal(served.client.checkpoint(job).await);
     assert_eq!(message, format!("no checkpoint of job {job} was made: cannot write 'x': No space left on device"));
     assert!(served.storage.jobs().expect("listed").is_empty());
-    assert_eq!(steps(&served.down().await), [&Step::OF_CHECKPOINT[..], &[Step::GiveUp]].concat());
+    assert_eq!(steps(&served.down().await), [&Step::of_checkpoint(Keeping::default())[..], &[Step::GiveUp]].concat());
 }
 
 #[tokio::test]
@@ -100,7 +103,7 @@ async fn a_cut_through_a_barrier_is_made_again() {
     assert_eq!(message, format!("ranks of job {job} were leaving a barrier; try again"));
     assert_eq!(served.storage.manifests(JobId(job)).expect("listed").len(), 1);
     let tries = 2 + CHECKPOINT_TRIES as usize;
-    assert_eq!(steps(&served.down().await), Step::OF_CHECKPOINT.repeat(tries));
+    assert_eq!(steps(&served.down().await), Step::of_checkpoint(Keeping::default()).repeat(tries));
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Keeping;
+
 /// How long a step may take on a node, ns. Less than it is waited for.
 pub const STEP_NS_MAX: u64 = 3_000_000_000;
 
@@ -20,7 +22,7 @@ pub enum Step {
     /// Make all ranks data.
     Record,
     /// Have what they are, and their pages as they are now, be kept from now on ([`crate::checkpoint`]).
-    Save,
+    Save(Keeping),
     /// Go on with what they had.
     Resume,
     /// Let go of what they were, and make them again from that.
@@ -41,7 +43,10 @@ impl Step {
         [Self::Stop, Self::Quiet, Self::Record, Self::Make, Self::Connect, Self::Settle, Self::Go];
 
     /// Those of a checkpoint.
-    pub const OF_CHECKPOINT: [Self; 5] = [Self::Stop, Self::Quiet, Self::Record, Self::Save, Self::Resume];
+    #[must_use]
+    pub const fn of_checkpoint(keeping: Keeping) -> [Self; 5] {
+        [Self::Stop, Self::Quiet, Self::Record, Self::Save(keeping), Self::Resume]
+    }
 
     /// Those that are left when all ranks were made from a checkpoint.
     pub const OF_RESTART: [Self; 3] = [Self::Connect, Self::Settle, Self::Go];
@@ -53,7 +58,7 @@ impl Step {
             Self::Stop => "stop",
             Self::Quiet => "quiet",
             Self::Record => "record",
-            Self::Save => "save",
+            Self::Save(_) => "save",
             Self::Resume => "resume",
             Self::Make => "make",
             Self::Connect => "connect",

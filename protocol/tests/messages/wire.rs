@@ -19,6 +19,7 @@ use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::region::SlotKey;
 use coppice_protocol::retain::{
     Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
 };
@@ -42,6 +43,7 @@ const HELD: RetainedProgram = RetainedProgram { program: PROGRAM, pages: 6, byte
 const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
 const OBJECT: ObjectId = ObjectId([0xdd; 32]);
+const SLOT: SlotKey = SlotKey { slot: 2, key: 9 };
 const RESTORE: Restore = Restore { rank: OBJECT, node: ObjectId([0xee; 32]), by: 9 };
 
 const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
@@ -84,7 +86,7 @@ fn held() -> [(&'static str, Answer); 11] {
         HeldThread { tid: 1004, cpu_ns: 5, registers, in_call: true, blocked: 6, pending: 7, vector: "xy".into() };
     let shows = Shows::File { path: "/a".into(), offset: 4096 };
     let parts = vec![Part { of: PartOf::Rank(RANK), object: OBJECT }];
-    let saving = Saving { pages: (1, 2), bytes: 3, barriers: 4, parts: Some(parts), failed: None };
+    let saving = Saving { pages: (1, 2), bytes: 3, barriers: 4, parts: Some(parts), local: Some(SLOT), failed: None };
     let area = MappedArea { start: 0x1000, end: 0x2000, read: true, write: false, execute: true, shows };
     [
         ("Held", Answer::Held(process)),
@@ -389,6 +391,7 @@ fn pset() {
         socket: "s".into(),
         fabric: "f".into(),
         storage: Some("c".into()),
+        regions: Some("r".into()),
     };
     line(&mut table, "Configure", &configure);
     line(&mut table, "AddNode", &ToPset::AddNode { node, generation, key: NodeKey([0xaa; 32]) });
@@ -404,6 +407,8 @@ fn pset() {
     line(&mut table, "Ask", &ToPset::Ask);
     line(&mut table, "Trace", &ToPset::Trace { job: JOB, traced: Traced::All });
     line(&mut table, "Inspect", &ToPset::Inspect { node, inspect: INSPECT });
+    line(&mut table, "Pull", &ToPset::Pull { request: 7, node, from: SLOT });
+    line(&mut table, "Wipe", &ToPset::Wipe { request: 7, node, job: Some(JOB), but: Some(SLOT) });
     line(&mut table, "Inspected", &FromPset::Inspected { node, answer: inspected() });
     let status = NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY };
     line(&mut table, "Listening", &FromPset::Listening);
@@ -432,6 +437,10 @@ fn pset() {
     let answer = kept(KeepOutcome::Whole { was_here: false });
     line(&mut table, "Kept", &FromPset::Kept { node, answer });
     line(&mut table, "Dies", &FromPset::Dies { node, dying: DYING });
+    let parts = vec![Part { of: PartOf::Rank(RANK), object: OBJECT }];
+    line(&mut table, "Pulled", &FromPset::Pulled { request: 7, parts: Ok(parts) });
+    line(&mut table, "Pulling", &FromPset::Pulling { request: 7, objects: (1, 2) });
+    line(&mut table, "Wiped", &FromPset::Wiped { request: 7, failed: Some("no".into()) });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");

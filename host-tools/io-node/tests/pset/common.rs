@@ -105,7 +105,16 @@ impl Pset {
         let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
         let text = |path: &Path| ByteString::from(path.to_str().unwrap());
         let (socket, fabric) = (text(&own), text(&fabric));
-        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric, storage }).await;
+        pset.send(ToPset::Configure {
+            version: VERSION,
+            pset: PsetId(0),
+            mtu: MTU,
+            socket,
+            fabric,
+            storage,
+            regions: None,
+        })
+        .await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
         pset
     }

@@ -20,6 +20,7 @@ impl<P: Plant> Controller<P> {
         match message {
             // Handled where I/O nodes are started and watched.
             FromPset::Listening | FromPset::Alive => {}
+            FromPset::Pulled { .. } | FromPset::Pulling { .. } | FromPset::Wiped { .. } => {}
             FromPset::NodeReady { node, generation, status } if self.is_in(node, pset) => {
                 self.node_ready(node, generation, status, now);
             }

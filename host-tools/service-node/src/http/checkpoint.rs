@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use coppice_api::checkpoint::{CheckpointName, CheckpointReport};
-use coppice_protocol::checkpoint::{Part, PartOf, Saving};
+use coppice_protocol::checkpoint::{Keeping, Part, PartOf, Saving};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::{Answer, Question};
@@ -51,7 +51,7 @@ async fn attempt(api: &Api, job: JobId) -> Result<Option<CheckpointReport>, Refu
     let ranks = api.ask(|answer| Request::NodesOf(job, answer)).await?;
     let leader = Leader { api: api.clone(), job, by: new_leader(job), ranks };
     let (begun, since_1970) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-    let steps = leader.lead(&Step::OF_CHECKPOINT).await?;
+    let steps = leader.lead(&Step::of_checkpoint(Keeping::default())).await?;
     let (pause_us, resumed) = (us(begun.elapsed()), Instant::now());
     let saved = match saved(&leader).await {
         Ok(saved) => saved,

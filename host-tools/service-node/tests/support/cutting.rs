@@ -46,7 +46,7 @@ impl Cutting {
         match inspect.query.question {
             Question::Cut(step) => {
                 self.steps.push((inspect.job, inspect.query.by, node, step));
-                if step == Step::Save {
+                if matches!(step, Step::Save(_)) {
                     self.asked.remove(&node);
                 }
                 let cannot = self.cannot == Some((node, step));
@@ -82,6 +82,6 @@ impl Cutting {
             }
         }
         let barriers = self.barriers.get_mut(&node).and_then(VecDeque::pop_front).unwrap_or(0);
-        Saving { pages: (10, 10), bytes: 40960, barriers, parts: Some(parts), failed: None }
+        Saving { pages: (10, 10), bytes: 40960, barriers, parts: Some(parts), local: None, failed: None }
     }
 }

@@ -98,6 +98,7 @@ impl World {
                     socket: "socket".into(),
                     fabric: "fabric".into(),
                     storage: None,
+                    regions: None,
                 };
                 self.plan(in_ns, Event::Ordered(pset, incarnation, Box::new(configure)));
                 self.ordered_ns.insert(pset, self.now_ns + in_ns);

@@ -195,7 +195,7 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             job.cut.keep_orphans(network.again().record_orphans().map_err(|error| error.to_string())?);
             Ok(())
         }
-        (Step::Save, Phase::Record) => {
+        (Step::Save(_), Phase::Record) => {
             if !job.saving.begin(by) {
                 return Err("what was cut before is still being kept".into());
             }

@@ -2,13 +2,14 @@
 
 use core::net::Ipv4Addr;
 
-use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
+use coppice_protocol::checkpoint::{Keeping, ObjectId, Part, PartOf, Saving};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::debug::{BREAKPOINTS, BreakAt, BreakOn, Go, SetThread, Stop, Why};
 use coppice_protocol::inspect::held::{
     EndedBy, HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, REGISTERS, Shows,
 };
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, PairKind, Query, Question, What};
+use coppice_protocol::region::SlotKey;
 use proptest::array;
 use proptest::collection::vec;
 use proptest::option;
@@ -111,7 +112,8 @@ const STEPS: &[Step] = &[
     Step::Stop,
     Step::Quiet,
     Step::Record,
-    Step::Save,
+    Step::Save(Keeping { since: None, copy: false }),
+    Step::Save(Keeping { since: Some(0x1234_5678_9abc), copy: true }),
     Step::Resume,
     Step::Make,
     Step::Connect,
@@ -120,14 +122,25 @@ const STEPS: &[Step] = &[
     Step::GiveUp,
 ];
 
-fn part() -> impl Strategy<Value = Part> {
+pub(crate) fn part() -> impl Strategy<Value = Part> {
     let of = prop_oneof![rank().prop_map(PartOf::Rank), any::<u32>().prop_map(PartOf::Node)];
     (of, any::<[u8; 32]>()).prop_map(|(of, id)| Part { of, object: ObjectId(id) })
 }
 
+pub(crate) fn slot_key() -> impl Strategy<Value = SlotKey> {
+    any::<(u8, u64)>().prop_map(|(slot, key)| SlotKey { slot, key })
+}
+
 fn saving() -> impl Strategy<Value = Saving> {
-    (any::<((u64, u64), u64, u64)>(), option::of(vec(part(), 0..4)), option::of(".{0,40}"))
-        .prop_map(|((pages, bytes, barriers), parts, failed)| Saving { pages, bytes, barriers, parts, failed })
+    (any::<((u64, u64), u64, u64)>(), option::of(vec(part(), 0..4)), option::of(".{0,40}"), option::of(slot_key()))
+        .prop_map(|((pages, bytes, barriers), parts, failed, local)| Saving {
+            pages,
+            bytes,
+            barriers,
+            parts,
+            local,
+            failed,
+        })
 }
 
 fn object() -> impl Strategy<Value = OpenObject> {

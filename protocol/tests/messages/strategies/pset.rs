@@ -11,7 +11,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use super::control::{
     dying, job_failure, launch, memory, node_status, rank_report, ras_event, restore, traced, waiting,
 };
-use super::inspect::{inspect, inspected};
+use super::inspect::{inspect, inspected, part, slot_key};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
 use super::ship::stream;
@@ -66,9 +66,9 @@ fn start_job() -> impl Strategy<Value = StartJob> {
 /// Messages of the service node to an I/O node.
 pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
     prop_oneof![
-        (any::<(u16, u32, u16)>(), bytes(), bytes(), option::of(bytes())).prop_map(
-            |((version, pset, mtu), socket, fabric, storage)| {
-                ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric, storage }
+        (any::<(u16, u32, u16)>(), bytes(), bytes(), option::of(bytes()), option::of(bytes())).prop_map(
+            |((version, pset, mtu), socket, fabric, storage, regions)| {
+                ToPset::Configure { version, pset: PsetId(pset), mtu, socket, fabric, storage, regions }
             }
         ),
         (node(), generation(), key()).prop_map(|(node, generation, key)| ToPset::AddNode { node, generation, key }),
@@ -86,6 +86,9 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         any::<u64>().prop_map(|request| ToPset::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToPset::Trace { job, traced }),
         (node(), inspect()).prop_map(|(node, inspect)| ToPset::Inspect { node, inspect }),
+        (any::<u64>(), node(), slot_key()).prop_map(|(request, node, from)| ToPset::Pull { request, node, from }),
+        (any::<u64>(), node(), option::of(job()), option::of(slot_key()))
+            .prop_map(|(request, node, job, but)| ToPset::Wipe { request, node, job, but }),
     ]
 }
 
@@ -110,6 +113,10 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
+        (any::<u64>(), vec(part(), 0..4)).prop_map(|(request, parts)| FromPset::Pulled { request, parts: Ok(parts) }),
+        any::<(u64, String)>().prop_map(|(request, why)| FromPset::Pulled { request, parts: Err(why) }),
+        any::<(u64, (u64, u64))>().prop_map(|(request, objects)| FromPset::Pulling { request, objects }),
+        any::<(u64, Option<String>)>().prop_map(|(request, failed)| FromPset::Wiped { request, failed }),
         (node(), dying()).prop_map(|(node, dying)| FromPset::Dies { node, dying }),
         (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),

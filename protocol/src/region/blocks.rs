@@ -1,0 +1,129 @@
+//! Which blocks of a region are used.
+
+use alloc::vec::Vec;
+
+use super::{BLOCK_BYTES, Extent};
+
+/// A bit for each block. The first, which has the headers, is always used.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    words: Vec<u64>,
+    count: usize,
+    free: usize,
+    /// Where the next free one is looked for.
+    next: usize,
+}
+
+impl Blocks {
+    /// Those of a region of this length, all free.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn new(region_bytes: u64) -> Result<Self, alloc::collections::TryReserveError> {
+        let count = usize::try_from(region_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
+        let mut words = Vec::new();
+        words.try_reserve_exact(Self::memory_bytes(region_bytes) / size_of::<u64>())?;
+        words.resize(count.div_ceil(64), 0);
+        let mut blocks = Self { words, count, free: count, next: 0 };
+        blocks.take(0);
+        Ok(blocks)
+    }
+
+    /// What they take in memory, bytes.
+    #[must_use]
+    pub fn memory_bytes(region_bytes: u64) -> usize {
+        let count = usize::try_from(region_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
+        count.div_ceil(64).saturating_mul(size_of::<u64>())
+    }
+
+    /// How many are free.
+    #[must_use]
+    pub const fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Those of an extent are used. What lies outside is nothing.
+    pub fn use_extent(&mut self, extent: Extent) {
+        let numbers = extent.blocks();
+        (numbers.start..numbers.end.min(self.count)).for_each(|number| self.take(number));
+    }
+
+    /// Whether one is used; those that there are not are.
+    #[must_use]
+    pub fn is_used(&self, number: usize) -> bool {
+        self.words.get(number / 64).is_none_or(|word| word & 1 << (number % 64) != 0)
+    }
+
+    /// Takes a free one: where it begins, bytes.
+    pub fn alloc(&mut self) -> Option<u64> {
+        let free = (self.next..self.count).find(|number| !self.is_used(*number))?;
+        self.next = free + 1;
+        self.take(free);
+        Some(free as u64 * BLOCK_BYTES)
+    }
+
+    /// Takes a run of free ones for so many bytes, as far behind as there is one: where it begins, bytes.
+    pub fn alloc_run(&mut self, bytes: u64) -> Option<u64> {
+        let wanted = usize::try_from(bytes.div_ceil(BLOCK_BYTES)).ok().filter(|wanted| *wanted > 0)?;
+        let mut end = self.count;
+        while end >= wanted {
+            let start = end - wanted;
+            match (start..end).rev().find(|number| self.is_used(*number)) {
+                Some(used) => end = used,
+                None => {
+                    (start..end).for_each(|number| self.take(number));
+                    return Some(start as u64 * BLOCK_BYTES);
+                }
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, number: usize) {
+        if !self.is_used(number) {
+            self.words[number / 64] |= 1 << (number % 64);
+            self.free -= 1;
+        }
+    }
+}
+
+impl Extent {
+    /// The blocks that it lies in, by number.
+    #[must_use]
+    pub fn blocks(&self) -> core::ops::Range<usize> {
+        let number = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = self.offset.saturating_add(self.bytes).div_ceil(BLOCK_BYTES);
+        number(self.offset / BLOCK_BYTES)..number(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_given_once() {
+        let mut blocks = Blocks::new(10 * BLOCK_BYTES + 7).expect("memory");
+        assert_eq!(blocks.free(), 9);
+        blocks.use_extent(Extent { offset: BLOCK_BYTES + 1, bytes: BLOCK_BYTES, check: 0 });
+        assert_eq!(blocks.free(), 7, "it lies in two");
+        assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(8 * BLOCK_BYTES));
+        let mut given = alloc::vec![];
+        while let Some(offset) = blocks.alloc() {
+            given.push(offset / BLOCK_BYTES);
+        }
+        assert_eq!(given, [3, 4, 5, 6, 7]);
+        assert_eq!((blocks.free(), blocks.alloc_run(1)), (0, None));
+    }
+
+    #[test]
+    fn runs_go_between_what_is_used() {
+        let mut blocks = Blocks::new(10 * BLOCK_BYTES).expect("memory");
+        blocks.use_extent(Extent { offset: 8 * BLOCK_BYTES, bytes: 1, check: 0 });
+        assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(6 * BLOCK_BYTES));
+        assert_eq!(blocks.alloc_run(1), Some(9 * BLOCK_BYTES));
+        assert_eq!(blocks.alloc_run(6 * BLOCK_BYTES), None);
+        assert_eq!(blocks.alloc_run(5 * BLOCK_BYTES), Some(BLOCK_BYTES));
+        assert_eq!(blocks.free(), 0);
+    }
+}
