@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`machine`] | a machine as a value, and the QEMU command line it means |
 //! | [`processor`] | which processor it has |
+//! | [`region`] | a file that it sees as memory |
 //! | [`locate`] | which QEMU there is |
 //! | [`tether`] | children that cannot outlive whoever started them |
 //! | [`launch`] | a machine running, and how it ended |
@@ -18,4 +19,5 @@ pub mod machine;
 pub mod probe;
 pub mod processor;
 pub mod qmp;
+pub mod region;
 pub mod tether;

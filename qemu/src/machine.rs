@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Arguments, Value};
 use crate::processor::Processor;
+use crate::region::{REGION_BYTES_MAX, Region};
 
 /// I/O port of the device that ends the machine with a status; see [`crate::launch::Exit`].
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
@@ -70,6 +71,8 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// A file the image finds in memory.
     pub initrd: Option<PathBuf>,
+    /// A file that it sees as memory, and that outlives it.
+    pub region: Option<Region>,
     /// Its network interface.
     pub nic: Option<Nic>,
     /// Where its serial line goes.
@@ -132,6 +135,12 @@ pub enum MachineError {
     /// Memory outside the limits or no multiple of 1 MiB.
     #[error("a machine cannot have {0} bytes of memory: give a whole number of MiB from 16 to 1048576")]
     Memory(u64),
+    /// A region that is too long, of no length, or no multiple of 1 MiB.
+    #[error(
+        "a machine cannot have a region of {0} bytes: give a whole number of MiB from 1 to {max}",
+        max = REGION_BYTES_MAX / MIB
+    )]
+    Region(u64),
     /// Number of processors outside the limits.
     #[error("a machine cannot have {0} processors: give 1 to {CPUS_MAX}")]
     Cpus(u16),
@@ -168,6 +177,7 @@ impl Machine {
             idle_registers_bytes: None,
             kernel: kernel.into(),
             initrd: None,
+            region: None,
             nic: None,
             serial: Serial::Null,
             qmp: QmpChannel::None,
@@ -201,7 +211,7 @@ impl Machine {
         arguments.option("-display", "none");
         arguments.option("-name", Value::new(&self.name));
         self.processor(&mut arguments);
-        arguments.option("-m", format!("size={}M", self.memory_bytes / MIB));
+        arguments.option("-m", self.memory());
         arguments.path("-kernel", &self.kernel);
         if let Some(initrd) = &self.initrd {
             arguments.path("-initrd", initrd);
@@ -210,6 +220,9 @@ impl Machine {
         arguments.option("-device", format!("isa-debug-exit,iobase={DEBUG_EXIT_PORT:#x},iosize=0x04"));
         if let Some(nic) = &self.nic {
             nic.arguments(&mut arguments);
+        }
+        if let Some(region) = &self.region {
+            region.arguments(&mut arguments);
         }
         if let Some(bytes) = self.idle_registers_bytes {
             arguments.option("-device", format!("pci-testdev,membar={bytes}"));
@@ -225,6 +238,9 @@ impl Machine {
         if !(MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX).contains(&self.memory_bytes) || !self.memory_bytes.is_multiple_of(MIB)
         {
             return Err(MachineError::Memory(self.memory_bytes));
+        }
+        if let Some(region) = self.region.as_ref().filter(|region| !region.fits()) {
+            return Err(MachineError::Region(region.bytes));
         }
         if !(1..=CPUS_MAX).contains(&self.cpus) {
             return Err(MachineError::Cpus(self.cpus));
@@ -242,6 +258,15 @@ impl Machine {
         match self.leftovers().into_iter().chain(remote).find(|path| path.as_os_str().len() > 107) {
             Some(path) => Err(MachineError::SocketPath(path)),
             None => Ok(()),
+        }
+    }
+
+    /// Memory, with a slot for the region. QEMU itself adds to that what aligning it takes.
+    fn memory(&self) -> String {
+        let size = self.memory_bytes / MIB;
+        match &self.region {
+            Some(region) => format!("size={size}M,slots=1,maxmem={}M", size + region.bytes / MIB),
+            None => format!("size={size}M"),
         }
     }
 
@@ -383,6 +408,13 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_with_a_region() {
+        let mut machine = node();
+        machine.region = Some(Region { path: "/var/a,b/3".into(), bytes: 129 * MIB });
+        insta::assert_snapshot!(text(&machine));
+    }
+
+    #[test]
     fn a_machine_with_a_processor_of_its_own() {
         let mut machine = node();
         (machine.processor, machine.idle_registers_bytes) = ("Haswell,-xsave".parse().ok(), Some(8192 * MIB));
@@ -423,6 +455,14 @@ mod tests {
         assert_eq!(refused(|machine| machine.memory_bytes = 8 * MIB), MachineError::Memory(8 * MIB));
         assert_eq!(refused(|machine| machine.memory_bytes += 1), MachineError::Memory(64 * MIB + 1));
         assert_eq!(refused(|machine| machine.memory_bytes = u64::MAX), MachineError::Memory(u64::MAX));
+        let region = |bytes| {
+            let machine = Machine { region: Some(Region { path: "/3".into(), bytes }), ..node() };
+            machine.arguments().map(drop)
+        };
+        for bytes in [0, MIB - 1, MIB + 1, REGION_BYTES_MAX + MIB, u64::MAX] {
+            assert_eq!(region(bytes), Err(MachineError::Region(bytes)));
+        }
+        assert_eq!((region(MIB), region(REGION_BYTES_MAX)), (Ok(()), Ok(())));
         assert_eq!(refused(|machine| machine.cpus = 0), MachineError::Cpus(0));
         let counting_kvm = |machine: &mut Machine| (machine.icount, machine.accelerator) = (true, Accelerator::Kvm);
         assert_eq!(refused(counting_kvm), MachineError::IcountNeedsTcg);

@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +15,7 @@ use coppice_qemu::locate::find_qemu;
 use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
 use coppice_qemu::probe::{Verdict, probe, probe_cached};
 use coppice_qemu::qmp::QmpError;
+use coppice_qemu::region::Region;
 use coppice_qemu::tether::{self, Tether};
 use support::{Then, image};
 use tokio::io::AsyncReadExt;
@@ -46,6 +48,10 @@ fn main() {
         qmp_controls_a_machine(&host, true).await;
         step("machines leave nothing");
         machines_leave_nothing(&host).await;
+        step("a region is memory and a disk");
+        for icount in [false, true] {
+            a_region_is_memory_and_a_disk(&host, icount).await;
+        }
         step("a frame's worth of network");
         network_sockets(&host).await;
         step("QEMU's complaints are kept");
@@ -194,6 +200,38 @@ async fn qmp_controls_a_machine(host: &Host, socket: bool) {
     assert_eq!(end(&mut running).await, Exit::Off);
     assert!(!path.exists());
     assert!(matches!(qmp.query_status().await, Err(QmpError::Closed | QmpError::Io(_))));
+}
+
+async fn a_region_is_memory_and_a_disk(host: &Host, icount: bool) {
+    let path = host.path("a,b=\n\u{fc}");
+    let mut machine = host.machine("up\n", Then::Halt);
+    // An odd length: QEMU aligns what it shows.
+    machine.region = Some(Region { path: path.clone(), bytes: 3 * MIB });
+    // What is written to the disk is also said on standard output.
+    (machine.icount, machine.qmp) = (icount, QmpChannel::Socket(host.path("qmp")));
+    let file = std::fs::File::create(&path).expect("file");
+    file.set_len(3 * MIB).expect("length");
+    file.write_all_at(b"before", 2 * MIB).expect("written");
+    let mut running = host.start(&machine);
+    let mut qmp = running.qmp().await.expect("QMP");
+    let devices = qmp.execute("query-memory-devices", serde_json::Value::Null).await.expect("devices");
+    let data = &devices[0]["data"];
+    assert_eq!((&devices[0]["type"], &data["size"]), (&"virtio-pmem".into(), &(3 * MIB).into()), "{devices}");
+    let address = data["memaddr"].as_u64().expect("an address");
+    // What the disk writes is in the memory, and what is written from outside is too.
+    let disks = qmp.execute("query-block", serde_json::Value::Null).await.expect("disks");
+    let disk = disks[0]["qdev"].as_str().expect("a device");
+    let write = serde_json::json!({"command-line": format!("qemu-io -d {disk} \"write -P 0x61 2097153 4\"")});
+    qmp.execute("human-monitor-command", write).await.expect("written");
+    file.write_all_at(b"!", 3 * MIB - 1).expect("written");
+    let memory = host.path("memory");
+    for (offset, expected) in [(2 * MIB, b"baaaae"), (3 * MIB - 6, b"\0\0\0\0\0!")] {
+        qmp.save_memory(address + offset, 6, &memory, PATIENCE).await.expect("saved");
+        assert_eq!(std::fs::read(&memory).expect("memory"), expected);
+    }
+    qmp.quit().await.expect("quit");
+    assert_eq!(end(&mut running).await, Exit::Off);
+    assert_eq!(std::fs::read(&path).expect("it stays")[2 * MIB as usize..][..6], *b"baaaae");
 }
 
 fn wire(host: &Host) -> Nic {
