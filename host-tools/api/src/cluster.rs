@@ -45,6 +45,9 @@ pub struct ClusterView {
     pub cores: u32,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
+    /// Length of each node's region, where its checkpoints lie first, bytes; 0: they have none.
+    #[serde(default)]
+    pub region_bytes: u64,
     /// How nodes are executed, `tcg` or `kvm`; nothing while that is being found out.
     pub accelerator: Option<String>,
     /// Jobs waiting for nodes.

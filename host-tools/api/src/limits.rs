@@ -104,6 +104,15 @@ pub const NODE_MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Most memory of a node, bytes: what lies below the PCI hole of the machine.
 pub const NODE_MEMORY_BYTES_MAX: u64 = 2 << 30;
 
+/// Least length of a node's region, bytes.
+pub use coppice_protocol::region::REGION_BYTES_MIN as NODE_REGION_BYTES_MIN;
+
+/// Most, bytes: what a machine can have.
+pub const NODE_REGION_BYTES_MAX: u64 = 64 << 30;
+
+/// Length of a node's region if nobody says, in its memories: two checkpoints of all of it.
+pub const NODE_REGION_MEMORIES_DEFAULT: u64 = 2;
+
 /// Rows a listing gives if it is not asked for another number.
 pub const LISTING_ROWS_DEFAULT: u32 = 100;
 

@@ -53,6 +53,9 @@ pub struct NodeView {
     pub cores: Option<u32>,
     /// Its memory when it was last heard of.
     pub memory: Option<MemoryView>,
+    /// Length of its region, where its checkpoints lie first, bytes; 0: it has none.
+    #[serde(default)]
+    pub region_bytes: u64,
     /// The last program it ran in this boot.
     pub last_program: Option<LastProgram>,
     /// What it holds of programs it ran, the last one first.

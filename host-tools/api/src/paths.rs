@@ -2,7 +2,7 @@
 //!
 //! | what | `COPPICE_HOME` set | otherwise |
 //! | --- | --- | --- |
-//! | state: database, programs, logs, output | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
+//! | state: database, programs, logs, regions | `$COPPICE_HOME/state/CLUSTER` | `$XDG_STATE_HOME/coppice/CLUSTER` |
 //! | runtime: sockets, gone after `down` | `$COPPICE_HOME/run/CLUSTER` | `$XDG_RUNTIME_DIR/coppice/CLUSTER` |
 //!
 //! `XDG_STATE_HOME` is by default `~/.local/state`; without `XDG_RUNTIME_DIR` it is `/tmp/coppice-UID/CLUSTER`,
@@ -170,12 +170,9 @@ impl ClusterPaths {
     /// # Errors
     /// [`PathError::Unsafe`], [`PathError::Io`].
     pub fn create(&self) -> Result<(), PathError> {
-        for directory in
-            [&self.runtime_parent, &self.state, &self.runtime, &self.consoles(), &self.programs(), &self.output()]
-        {
-            make_private(directory)?;
-        }
-        Ok(())
+        let above = [&self.runtime_parent, &self.state, &self.runtime].map(Clone::clone);
+        let below = [self.consoles(), self.programs(), self.output(), self.regions()];
+        above.iter().chain(&below).try_for_each(|directory| make_private(directory))
     }
 
     /// Checks that the runtime directory, if there is one, belongs to the user alone: what answers on a socket in a
@@ -281,6 +278,18 @@ impl ClusterPaths {
     #[must_use]
     pub fn checkpoints(&self) -> PathBuf {
         self.state.join("checkpoints")
+    }
+
+    /// Directory of the nodes' regions, a file each by the node's number.
+    #[must_use]
+    pub fn regions(&self) -> PathBuf {
+        self.state.join("regions")
+    }
+
+    /// The file of a node's region.
+    #[must_use]
+    pub fn region(&self, node: u32) -> PathBuf {
+        self.regions().join(node.to_string())
     }
 
     /// Directory of what is kept of jobs' output, a log each.

@@ -31,7 +31,7 @@ pub(crate) use self::objects::Objects;
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
 pub(crate) use self::trace::Trace;
-use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory};
+use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory, parse_region};
 
 /// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
 #[derive(Debug, Parser)]
@@ -151,6 +151,10 @@ pub(crate) struct Up {
     /// Memory of each node, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_memory)]
     pub(crate) memory: u64,
+    /// Length of each node's non-volatile region, such as 256M or 1G, where checkpoints of jobs lie first: a file of
+    /// the host that takes room as it is written. 0: none; without it twice the memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_region)]
+    pub(crate) nmr: Option<u64>,
     /// Compute nodes per I/O node
     #[arg(long, value_name = "N", default_value_t = PSET_NODES_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]

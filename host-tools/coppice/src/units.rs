@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use coppice_api::limits::{
     CHECKPOINT_INTERVAL_MS_MIN, LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN,
+    NODE_REGION_BYTES_MAX, NODE_REGION_BYTES_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN,
 };
-use coppice_api::limits::{OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
 use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
 
@@ -18,6 +18,17 @@ pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).ok_or_else(error)?;
     let fits = (NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(1 << 20);
     if fits { Ok(bytes) } else { Err(error()) }
+}
+
+/// `256M`, `1G`, or `0` for none: a node's region, bytes, a whole number of MiB.
+pub(crate) fn parse_region(text: &str) -> Result<u64, String> {
+    let fits =
+        |bytes: &u64| (NODE_REGION_BYTES_MIN..=NODE_REGION_BYTES_MAX).contains(bytes) && bytes.is_multiple_of(1 << 20);
+    let error = || {
+        let (min, max) = (NODE_REGION_BYTES_MIN >> 20, NODE_REGION_BYTES_MAX >> 30);
+        format!("give a whole number of MiB from {min}M to {max}G, such as 256M or 1G, or 0 for none")
+    };
+    if text == "0" { Ok(0) } else { parse_bytes(text).filter(fits).ok_or_else(error) }
 }
 
 /// `64K`, `1G`: room for output that is kept, bytes.
@@ -174,6 +185,16 @@ mod tests {
         assert_eq!(parse_memory("65536K"), Ok(64 << 20));
         for bad in ["", "M", "64", "1M", "64T", "-64M", "1.5G", "99999999999999999999G", "65537K", "4G"] {
             assert!(parse_memory(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn regions() {
+        assert_eq!(parse_region("0"), Ok(0));
+        assert_eq!(parse_region("2M"), Ok(2 << 20));
+        assert_eq!(parse_region("64G"), Ok(64 << 30));
+        for bad in ["", "0M", "1M", "2049K", "65G", "64", "-2M", "99999999999999999999G"] {
+            assert!(parse_region(bad).is_err_and(|error| error.contains("or 0 for none")), "{bad}");
         }
     }
 

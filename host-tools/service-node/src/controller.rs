@@ -85,6 +85,8 @@ pub struct Config {
     pub cores: u32,
     /// Memory of each, bytes.
     pub memory_bytes: u64,
+    /// Length of each one's region, bytes; 0: they have none.
+    pub region_bytes: u64,
     /// Compute nodes per I/O node.
     pub pset_size: u32,
     /// What nodes keep of programs.

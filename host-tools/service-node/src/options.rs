@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use coppice_api::limits::{
-    CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT,
-    PSET_NODES_MAX,
+    CORES_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODE_REGION_BYTES_MAX, NODE_REGION_BYTES_MIN,
+    NODE_REGION_MEMORIES_DEFAULT, NODES_DEFAULT, NODES_MAX, PSET_NODES_DEFAULT, PSET_NODES_MAX,
 };
 use coppice_api::paths::ClusterName;
 use coppice_protocol::retain::RetentionPolicy;
@@ -29,6 +29,9 @@ pub struct Options {
     #[arg(long, default_value_t = 64 << 20,
           value_parser = clap::value_parser!(u64).range(NODE_MEMORY_BYTES_MIN..=NODE_MEMORY_BYTES_MAX))]
     pub memory_bytes: u64,
+    /// Length of each node's region, bytes, a whole number of MiB; 0: none; without it twice the memory
+    #[arg(long, value_parser = parse_region_bytes)]
+    pub nmr_bytes: Option<u64>,
     /// Compute nodes per I/O node
     #[arg(long, default_value_t = PSET_NODES_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PSET_NODES_MAX)))]
@@ -60,6 +63,23 @@ pub struct Options {
     /// Bits per second of every link, each way; without it no limit
     #[arg(long)]
     pub bandwidth_bits_per_s: Option<u64>,
+}
+
+impl Options {
+    /// Length of each node's region, bytes; 0: none.
+    #[must_use]
+    pub fn region_bytes(&self) -> u64 {
+        self.nmr_bytes.unwrap_or(self.memory_bytes.saturating_mul(NODE_REGION_MEMORIES_DEFAULT))
+    }
+}
+
+fn parse_region_bytes(text: &str) -> Result<u64, String> {
+    let fits = |bytes: &u64| match bytes {
+        0 => true,
+        bytes => (NODE_REGION_BYTES_MIN..=NODE_REGION_BYTES_MAX).contains(bytes) && bytes.is_multiple_of(1 << 20),
+    };
+    let error = || format!("give 0, or a whole number of MiB from {NODE_REGION_BYTES_MIN} to {NODE_REGION_BYTES_MAX}");
+    text.parse().ok().filter(fits).ok_or_else(error)
 }
 
 /// What nodes keep of the programs that ran on them.

@@ -9,6 +9,7 @@ mod helper;
 mod io_node;
 mod last_words;
 mod machine;
+mod region;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,6 +70,8 @@ pub struct Setup {
     pub cores: u16,
     /// Memory of each node, bytes.
     pub memory_bytes: u64,
+    /// Length of each node's region, bytes; 0: they have none.
+    pub region_bytes: u64,
     /// Processor of each node; without one all that can be had.
     pub processor: Option<Processor>,
     /// Whether the nodes' clocks count instructions.
@@ -185,6 +188,7 @@ impl Plant for Processes {
                 self.io_nodes.insert(pset, link);
                 let port = Port::of_pset(pset);
                 let directory = self.setup.paths.runtime();
+                let regions = (self.setup.region_bytes > 0).then(|| self.setup.paths.regions());
                 self.tell(
                     pset,
                     &ToPset::Configure {
@@ -194,7 +198,7 @@ impl Plant for Processes {
                         socket: coppice_api::path::bytes(port.station_socket(directory)),
                         fabric: coppice_api::path::bytes(port.switch_socket(directory)),
                         storage: Some(coppice_api::path::bytes(&self.setup.storage)),
-                        regions: None,
+                        regions: regions.map(coppice_api::path::bytes),
                     },
                 );
             }

@@ -228,6 +228,7 @@ mod tests {
             boot_idle_ns: None,
             cores: None,
             memory: None,
+            region_bytes: 0,
             last_program: None,
             retained: Vec::new(),
             pid: Some(77),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use coppice_api::cluster::{ClusterState, ClusterView, StartReport};
-use coppice_api::limits::REPORT_BYTES_MAX;
+use coppice_api::limits::{NODE_REGION_MEMORIES_DEFAULT, REPORT_BYTES_MAX};
 use coppice_api::{Client, counted, in_one_line, shown};
 use futures_util::StreamExt;
 use rustix::process::{Pid, Signal};
@@ -61,15 +61,24 @@ pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<ExitCode> {
         }
     };
     print(&format!(
-        "cluster '{}' is up: {} of {} and {} MiB under {}, ready after {:.1} s\n",
+        "cluster '{}' is up: {} of {}{} under {}, ready after {:.1} s\n",
         view.name,
         counted(view.nodes, "node"),
         counted(view.cores, "core"),
-        view.memory_bytes >> 20,
+        memory(&view),
         view.accelerator.as_deref().unwrap_or("an unknown accelerator"),
         started.elapsed().as_secs_f64()
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What nodes have beside cores.
+fn memory(view: &ClusterView) -> String {
+    let mib = view.memory_bytes >> 20;
+    match view.region_bytes >> 20 {
+        0 => format!(" and {mib} MiB"),
+        region => format!(", {mib} MiB and a region of {region} MiB"),
+    }
 }
 
 /// Ends a service node that we have started, whatever it is doing: it may not listen yet, or have ended.
@@ -116,6 +125,7 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
         .args(["--nodes", &up.nodes.to_string()])
         .args(["--cores", &up.cores.to_string()])
         .args(["--memory-bytes", &up.memory.to_string()])
+        .args(["--nmr-bytes", &up.nmr.unwrap_or(up.memory * NODE_REGION_MEMORIES_DEFAULT).to_string()])
         .args(["--pset-size", &up.pset_size.to_string()])
         .args(["--accel", up.accel.as_str()])
         .args(["--retention", up.retention.as_str()])

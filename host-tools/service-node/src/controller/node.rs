@@ -5,11 +5,11 @@ mod table;
 use std::time::Instant;
 
 use coppice_api::node::{MemoryView, NodeState, NodeView};
-use coppice_api::paths::ClusterPaths;
 use coppice_protocol::control::{MemoryStatus, NodeStatus};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 
 pub(super) use self::table::Nodes;
+use super::Config;
 use super::holdings::Holdings;
 use crate::database::NodeRow;
 use crate::limits::{BOOT_ATTEMPTS_MAX, BOOT_RETRY_TIME_GIVEN_UP, BOOT_RETRY_TIME_MIN};
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    pub(super) fn view(&self, paths: &ClusterPaths) -> NodeView {
+    pub(super) fn view(&self, config: &Config) -> NodeView {
         NodeView {
             node: self.id.0,
             pset: self.pset.0,
@@ -147,10 +147,11 @@ impl Node {
                 kernel_bytes: memory.kernel,
                 free_bytes: memory.free,
             }),
+            region_bytes: config.region_bytes,
             last_program: self.holdings.last.clone(),
             retained: if self.is_up() { self.holdings.views() } else { Vec::new() },
             pid: self.pid,
-            console: paths.console(self.id.0),
+            console: config.paths.console(self.id.0),
         }
     }
 }

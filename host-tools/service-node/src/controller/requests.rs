@@ -158,7 +158,7 @@ impl<P: Plant> Controller<P> {
             Request::Watch(answer) => reply(answer, Ok(self.view.subscribe())),
             Request::Down => self.shut_down(now),
             Request::Nodes(answer) => {
-                let views = self.nodes.iter().map(|node| node.view(&self.config.paths)).collect();
+                let views = self.nodes.iter().map(|node| node.view(&self.config)).collect();
                 reply(answer, Ok(views));
             }
             Request::Reboot(node, answer) => {

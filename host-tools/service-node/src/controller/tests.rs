@@ -78,6 +78,7 @@ impl World {
             nodes,
             cores: 2,
             memory_bytes: 1 << 30,
+            region_bytes: 0,
             pset_size: PSET_NODES,
             retention,
             freeze_every_ns: 0,

@@ -47,6 +47,7 @@ pub(super) fn empty(config: &Config, now: Now) -> ClusterView {
         pset_size: config.pset_size,
         cores: config.cores,
         memory_bytes: config.memory_bytes,
+        region_bytes: config.region_bytes,
         accelerator: None,
         jobs_queued: 0,
         jobs_running: 0,

@@ -4,15 +4,17 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
+use coppice_api::limits::NODE_REGION_BYTES_MAX;
 use coppice_api::shown;
 use coppice_protocol::ids::{Generation, NodeId};
 use coppice_protocol::personality::Personality;
 use coppice_qemu::launch::{Exit, Running};
 use coppice_qemu::machine::{Accelerator, Machine, Nic, QmpChannel, Serial};
+use coppice_qemu::region::{REGION_BYTES_MAX, Region};
 use tokio::sync::{mpsc, watch};
 
 use super::fabric::Port;
-use super::{Setup, last_words};
+use super::{Setup, last_words, region};
 use crate::controller::Event;
 use crate::plant::{LastWords, MachineEvent, PlantEvent};
 use crate::store::plain;
@@ -76,7 +78,10 @@ async fn watch_machine(mut running: Running, mut killed: watch::Receiver<bool>) 
     }
 }
 
-/// Writes the node's personality, readable by the user alone, and puts the last boot's console aside.
+const _: () = assert!(NODE_REGION_BYTES_MAX <= REGION_BYTES_MAX);
+
+/// Writes the node's personality, readable by the user alone, makes sure of its region, and puts the last boot's
+/// console aside.
 fn prepare(setup: &Setup, personality: &Personality) -> Result<(), String> {
     let node = personality.node.0;
     let path = setup.paths.personality(node);
@@ -90,6 +95,9 @@ fn prepare(setup: &Setup, personality: &Personality) -> Result<(), String> {
             .and_then(|mut file| file.write_all(&personality.encode())),
     };
     written.map_err(|error| format!("cannot write {}: {}", shown(&path), plain(&error)))?;
+    if setup.region_bytes > 0 {
+        region::prepare(&setup.paths.region(node), setup.region_bytes)?;
+    }
     let console = setup.paths.console(node);
     // There is none before the first boot.
     let _ = std::fs::rename(&console, console.with_extension("log.1"));
@@ -109,6 +117,8 @@ fn machine(setup: &Setup, personality: &Personality, accelerator: Accelerator) -
     machine.icount = setup.icount;
     machine.processor.clone_from(&setup.processor);
     machine.initrd = Some(paths.personality(node.0));
+    let bytes = setup.region_bytes;
+    machine.region = (bytes > 0).then(|| Region { path: paths.region(node.0), bytes });
     machine.nic = Some(Nic {
         mac: port.mac().0,
         mtu: personality.mtu,

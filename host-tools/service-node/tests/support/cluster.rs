@@ -106,6 +106,7 @@ impl Cluster {
             nodes,
             cores: 2,
             memory_bytes: 64 << 20,
+            region_bytes: 128 << 20,
             pset_size,
             retention,
             freeze_every_ns: 0,

@@ -183,6 +183,7 @@ impl Host {
             nodes: options.nodes,
             cores: 1,
             memory_bytes: if options.is_whole { MEMORY_BYTES_WHOLE } else { MEMORY_BYTES },
+            region_bytes: 0,
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             freeze_every_ns: 0,
