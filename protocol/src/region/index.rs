@@ -50,6 +50,12 @@ pub fn find(bytes: u64, name: &ObjectId, mut read: impl FnMut(u64, &mut [u8; ENT
     None
 }
 
+/// All that an index says, in order.
+pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (ObjectId, Place)> {
+    let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
+    entries.iter().filter_map(|entry| Some((ObjectId(*entry.first_chunk()?), place(entry)?)))
+}
+
 fn place(entry: &[u8; ENTRY_BYTES]) -> Option<Place> {
     let (offset, rest) = entry[32..].split_first_chunk()?;
     let (bytes, _) = rest.split_first_chunk()?;

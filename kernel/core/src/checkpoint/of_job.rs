@@ -4,12 +4,21 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::checkpoint::{Part, Saving};
+use coppice_protocol::checkpoint::{Keeping, Part, Saving};
+use coppice_protocol::region::SlotKey;
 
 use super::save::RankPart;
 use crate::executor::WaitQueue;
 use crate::memory::Snapshot;
 use crate::sync::{LockLevel, Mutex};
+
+/// What was kept.
+pub(super) enum Kept {
+    /// The I/O node has it.
+    Parts(Vec<Part>),
+    /// The node's region has it.
+    Local(SlotKey),
+}
 
 /// See this module.
 pub(crate) struct OfJob {
@@ -21,6 +30,8 @@ pub(crate) struct OfJob {
 struct State {
     /// Whose it is.
     by: u64,
+    /// How it is to be done.
+    keeping: Keeping,
     progress: Saving,
     /// Ranks that have said what they are.
     parts: Vec<RankPart>,
@@ -40,12 +51,12 @@ impl Default for OfJob {
 
 impl OfJob {
     /// Begins one. False: an earlier one is still being kept.
-    pub(crate) fn begin(&self, by: u64) -> bool {
+    pub(crate) fn begin(&self, by: u64, keeping: Keeping) -> bool {
         let mut state = self.state.lock();
         if state.runs {
             return false;
         }
-        *state = State { by, ..State::default() };
+        *state = State { by, keeping, ..State::default() };
         true
     }
 
@@ -60,6 +71,12 @@ impl OfJob {
     /// What ranks have said.
     pub(super) fn take(&self) -> Vec<RankPart> {
         core::mem::take(&mut self.state.lock().parts)
+    }
+
+    /// Whose it is, and how it is to be done.
+    pub(super) fn order(&self) -> (u64, Keeping) {
+        let state = self.state.lock();
+        (state.by, state.keeping)
     }
 
     /// A task keeps that from now on, with so many pages that ranks share, after so many barriers.
@@ -78,11 +95,12 @@ impl OfJob {
     }
 
     /// The task is done.
-    pub(super) fn done(&self, result: Result<Vec<Part>, String>) {
+    pub(super) fn done(&self, result: Result<Kept, String>) {
         let snapshots = {
             let mut state = self.state.lock();
             match result {
-                Ok(parts) => state.progress.parts = Some(parts),
+                Ok(Kept::Parts(parts)) => state.progress.parts = Some(parts),
+                Ok(Kept::Local(slot)) => state.progress.local = Some(slot),
                 Err(why) => state.progress.failed = Some(state.given_up.take().unwrap_or(why)),
             }
             state.runs = false;
@@ -102,7 +120,7 @@ impl OfJob {
     pub(crate) fn give_up(&self, why: &str) {
         let (parts, snapshots) = {
             let mut state = self.state.lock();
-            let is_over = state.progress.parts.is_some() || state.progress.failed.is_some();
+            let is_over = state.progress.is_over();
             if !is_over && state.by != 0 {
                 state.given_up = Some(why.into());
                 if !state.runs {
