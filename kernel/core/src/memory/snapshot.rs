@@ -161,7 +161,11 @@ fn own_pages(
         let there = memory.and_then(|memory| memory.frame_at(area.offset + (page.address() - area.start)));
         let here = table.frame(page).map(|frame| frame.address());
         if there.map(|there| there.address()) != here {
-            pages += table.snapshot_page(page, copy).ok_or(OutOfMemory)?;
+            // The memory's frames are mapped to be copied and never said to be unchanged. One may be left of a memory
+            // that was cut, and be written by others who have not forgotten it either.
+            let is_own =
+                table.entry(page).is_some_and(|entry| entry.unchanged || !entry.marks.contains(Marks::COPY_ON_WRITE));
+            pages += table.snapshot_page(page, copy, is_own).ok_or(OutOfMemory)?;
         }
         rest = rest.map(|rest| rest.after(page));
     }
