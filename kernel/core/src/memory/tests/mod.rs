@@ -10,14 +10,17 @@ use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::retain::WalkCounts;
 use spin::Mutex;
 
-use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Resolution, Retention, Signal, Source};
+use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Pages, Resolution, Retention, Signal, Source};
+use crate::quota::tests::quota;
 
 mod copies;
 mod faults;
+mod keeper;
 mod mapping;
 mod memory_end;
 mod model;
 mod model_pair;
+mod model_snapshot;
 mod remapping;
 mod retention;
 mod retention_end;
@@ -26,6 +29,7 @@ mod sharing;
 mod snapshot;
 mod start;
 mod steps;
+mod unchanged;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MIB: usize = 1024 * 1024;
@@ -166,6 +170,16 @@ impl World {
                 self.space.adopt(wanted, frame);
             }
         }
+    }
+
+    /// The process stands, as data, and goes on. It has no file mapped but this. Meanwhile `f` has its pages.
+    pub(super) fn stand<R>(&mut self, file: Option<&Arc<TestFile>>, f: impl FnOnce(&mut Pages) -> R) -> R {
+        let none = AddressSpace::new(self.pool, Arc::clone(&self.retention)).expect("memory");
+        let (record, mut pages) = core::mem::replace(&mut self.space, none).into_record(|_| 0);
+        let result = f(&mut pages);
+        let file = |_| file.map(|file| Arc::clone(file) as Arc<dyn FileSource>);
+        self.space = record.make(pages, file, &quota()).expect("as it was");
+        result
     }
 
     /// What the source of a fetch has there.
