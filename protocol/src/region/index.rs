@@ -56,6 +56,11 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (ObjectId, Place)> {
     entries.iter().filter_map(|entry| Some((ObjectId(*entry.first_chunk()?), place(entry)?)))
 }
 
+/// Where the objects of an index lie, by name. What cannot be an entry is none.
+pub fn places(index: &[u8]) -> impl Iterator<Item = Place> {
+    index.as_chunks().0.iter().filter_map(place)
+}
+
 fn place(entry: &[u8; ENTRY_BYTES]) -> Option<Place> {
     let (offset, rest) = entry[32..].split_first_chunk()?;
     let (bytes, _) = rest.split_first_chunk()?;
@@ -82,6 +87,11 @@ mod tests {
                 prop_assert_eq!(look(*name), Some(at(*name)));
             }
             prop_assert_eq!(look(other).is_some(), names.contains(&other));
+            prop_assert_eq!(places(&index).count() * ENTRY_BYTES, index.len());
+            for place in places(&index) {
+                let name = place.bytes as u8;
+                prop_assert!(names.contains(&name) && place == at(name));
+            }
         }
     }
 }

@@ -3,7 +3,11 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::Frame;
 
 use coppice_protocol::checkpoint::{LISTED_MAX, Listing, OBJECT_BYTES_MAX, ObjectId};
 use coppice_protocol::region::Section;
@@ -21,7 +25,7 @@ use crate::ship::Client;
 const NAME_BYTES: usize = 3 * (size_of::<ObjectId>() + size_of::<Window>());
 
 /// The same of what is written, with the table that it goes to.
-const SECTION_BYTES: usize = 4 * (size_of::<Section>() + size_of::<Window>());
+const SECTION_BYTES: usize = 6 * (size_of::<Section>() + size_of::<Window>());
 
 /// What is charged while objects are written or read, bytes: those that are under way, and the next.
 const BUFFER_BYTES: usize = (CHECKPOINT_CALLS + 1) * OBJECT_BYTES_MAX;
@@ -44,6 +48,17 @@ pub(super) struct Writer<'a> {
 }
 
 /// A part of which all is written.
+pub(super) struct Finished {
+    pub(super) written: Written,
+    /// Bytes that were given away.
+    pub(super) bytes: u64,
+    /// The objects of its pages, in order.
+    pub(super) pages: Vec<Section>,
+    /// What that takes, and windows beside it.
+    pub(super) charge: Charge,
+}
+
+/// Where it is.
 pub(super) enum Written {
     /// It is with the I/O node, by this name.
     Named(ObjectId),
@@ -120,6 +135,32 @@ impl<'a> Writer<'a> {
         self.give(bytes).await
     }
 
+    /// Writes an object of whole pages, as [`Self::put`]. Nobody writes to these any more.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub(super) async fn put_pages(&mut self, frames: Vec<Frame>) -> Result<(), NotPut> {
+        if let Some(region) = self.region.as_deref_mut().filter(|region| region.has_room()) {
+            self.bytes += (frames.len() * PAGE_BYTES) as u64;
+            let extent = region.put(frames).await?;
+            return Ok(self.sections.add(Section::New(extent))?);
+        }
+        let mut bytes = vec![0; frames.len() * PAGE_BYTES];
+        bytes.chunks_mut(PAGE_BYTES).zip(frames).for_each(|(page, frame)| frame.read(0, page));
+        self.put(bytes).await
+    }
+
+    /// Adds an object that was written for an earlier checkpoint.
+    ///
+    /// # Errors
+    /// There is no memory for its name.
+    pub(super) fn put_known(&mut self, section: Section) -> Result<(), NotPut> {
+        if let Some(region) = self.region.as_deref_mut() {
+            region.names_another();
+        }
+        Ok(self.sections.add(section)?)
+    }
+
     /// Gives an object to the I/O node.
     async fn give(&mut self, bytes: Vec<u8>) -> Result<(), NotPut> {
         while self.calls.len() >= CHECKPOINT_CALLS {
@@ -153,7 +194,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub(super) async fn finish(mut self, record: &[u8]) -> Result<(Written, u64), NotPut> {
+    pub(super) async fn finish(mut self, record: &[u8]) -> Result<Finished, NotPut> {
         let pages = self.sections.sections.len();
         for chunk in record.chunks(OBJECT_BYTES_MAX) {
             self.put(chunk.to_vec()).await?;
@@ -162,8 +203,10 @@ impl<'a> Writer<'a> {
         // The record's are the first.
         self.sections.sections.rotate_left(pages);
         let sections = core::mem::take(&mut self.sections.sections);
+        let pages = sections[sections.len() - pages..].to_vec();
         if self.region.is_some() {
-            return Ok((Written::Listed(record.len() as u64, sections), self.bytes));
+            let written = Written::Listed(record.len() as u64, sections);
+            return Ok(Finished { written, bytes: self.bytes, pages, charge: self.sections.charge });
         }
         let mut next = None;
         let runs = sections.len().div_ceil(LISTED_MAX).max(1);
@@ -176,7 +219,8 @@ impl<'a> Writer<'a> {
             self.all_answered().await?;
             next = self.sections.sections.pop().as_ref().and_then(name);
         }
-        Ok((Written::Named(next.ok_or(Errno::EIO)?), self.bytes))
+        let written = Written::Named(next.ok_or(Errno::EIO)?);
+        Ok(Finished { written, bytes: self.bytes, pages, charge: self.sections.charge })
     }
 }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use coppice_protocol::checkpoint::{Keeping, Part, Saving};
 use coppice_protocol::region::SlotKey;
 
+use super::last::Last;
 use super::save::RankPart;
 use crate::executor::WaitQueue;
 use crate::memory::Snapshot;
@@ -37,6 +38,8 @@ struct State {
     parts: Vec<RankPart>,
     /// Their pages, to be given up with the rest.
     snapshots: Vec<Arc<Snapshot>>,
+    /// What was kept last.
+    last: Option<Last>,
     /// A task is at it.
     runs: bool,
     /// It is to stop, for this.
@@ -56,7 +59,8 @@ impl OfJob {
         if state.runs {
             return false;
         }
-        *state = State { by, keeping, ..State::default() };
+        let last = state.last.take();
+        *state = State { by, keeping, last, ..State::default() };
         true
     }
 
@@ -92,6 +96,26 @@ impl OfJob {
         let mut state = self.state.lock();
         state.progress.pages.0 += pages;
         state.progress.bytes += bytes;
+    }
+
+    /// What was kept last, if that is what need not be kept again. It is forgotten.
+    pub(super) fn take_last(&self) -> Option<Last> {
+        let (last, since) = {
+            let mut state = self.state.lock();
+            (state.last.take(), state.keeping.since)
+        };
+        last.filter(|last| since == Some(last.by))
+    }
+
+    /// That was kept.
+    pub(super) fn remember(&self, last: Last) {
+        self.state.lock().last = Some(last);
+    }
+
+    /// Nobody needs what was kept last.
+    pub(crate) fn forget(&self) {
+        let last = self.state.lock().last.take();
+        drop(last);
     }
 
     /// The task is done.

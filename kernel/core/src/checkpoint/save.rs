@@ -12,7 +12,8 @@ use coppice_protocol::region::TablePart;
 use coppice_protocol::ship::Call;
 
 use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
-use super::objects::{NotPut, Writer, Written};
+use super::last::{Known, KnownPages, Last, LastPages};
+use super::objects::{Finished, NotPut, Writer, Written};
 use super::of_job::{Kept, OfJob};
 use crate::errno::Errno;
 use crate::executor;
@@ -194,27 +195,34 @@ async fn save(
     let (by, keeping) = saving.order();
     let Some(first) = parts.first_mut() else { return Ok(Kept::Parts(Vec::new())) };
     let (client, quota, pmi) = (first.client.clone(), Arc::clone(&first.quota), core::mem::take(&mut first.pmi.0));
+    let device = first.region.clone();
     let said = |error: NotSaved| error.to_string();
-    let mut region = match first.region.clone() {
+    let known = saving.take_last().map(|last| Known::new(last, device.as_deref(), &quota)).transpose();
+    let known = known.map_err(|errno| said(errno.into()))?;
+    let mut region = match device {
         Some(region) => region.fill((job, by), keeping.copy, &quota).await.map_err(|error| said(error.into()))?,
         None => None,
     };
-    let mut written = Vec::new();
+    let (mut written, mut ranks) = (Vec::new(), Vec::new());
     for part in parts {
         let rank = part.rank;
-        let of_rank = save_rank(saving, part, region.as_mut()).await;
-        written.push((PartOf::Rank(rank), of_rank.map_err(|error| format!("rank {rank}: {error}"))?));
+        let known = known.as_ref().and_then(|known| known.of(rank, &part.snapshot));
+        let of_rank = save_rank(saving, part, region.as_mut(), known).await;
+        let (of_rank, pages) = of_rank.map_err(|error| format!("rank {rank}: {error}"))?;
+        written.push((PartOf::Rank(rank), of_rank));
+        ranks.push(pages);
     }
+    drop(known);
     let of_node = save_node(saving, (&client, &quota), node, pmi, region.as_mut()).await.map_err(said)?;
     written.push((PartOf::Node(here.0), of_node));
-    match region {
+    let kept = match region {
         Some(region) => {
             let listed = written.into_iter().filter_map(|(of, written)| match written {
                 Written::Listed(record_bytes, sections) => Some(TablePart { of, record_bytes, sections }),
                 Written::Named(_) => None,
             });
             let committed = region.commit(listed.collect()).await;
-            committed.map(Kept::Local).map_err(|error| said(error.into()))
+            Kept::Local(committed.map_err(|error| said(error.into()))?)
         }
         None => {
             let settled = client.call(Call::SettleObjects, Vec::new()).await;
@@ -223,9 +231,12 @@ async fn save(
                 Written::Named(object) => Some(Part { of, object }),
                 Written::Listed(..) => None,
             });
-            Ok(Kept::Parts(named.collect()))
+            Kept::Parts(named.collect())
         }
-    }
+    };
+    let slot = if let Kept::Local(slot) = kept { Some(slot) } else { None };
+    saving.remember(Last { by, slot, ranks });
+    Ok(kept)
 }
 
 /// Why something is not kept.
@@ -257,15 +268,22 @@ fn said(errno: Errno) -> String {
     }
 }
 
-async fn save_rank(saving: &OfJob, part: RankPart, region: Option<&mut Filling>) -> Result<Written, NotSaved> {
-    let RankPart { program, client, process, transports, outside, memories, snapshot, quota, charge, .. } = part;
+async fn save_rank(
+    saving: &OfJob,
+    part: RankPart,
+    region: Option<&mut Filling>,
+    known: Option<KnownPages<'_>>,
+) -> Result<(Written, LastPages), NotSaved> {
+    let RankPart { rank, program, client, process, transports, outside, memories, snapshot, quota, charge, .. } = part;
     let memories = memories.iter().map(|memory| memory.id()).collect();
     let mut writer = Writer::new(&client, &quota, region)?;
-    let windows = save_pages(saving, &snapshot, &mut writer).await?;
+    let windows = save_pages(saving, &snapshot, &mut writer, known).await?;
     let image = RankImage { version: VERSION, program, process, transports, outside, memories, windows };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
-    drop((image, charge));
-    finish(saving, writer, &record).await
+    let windows = image.windows;
+    drop(charge);
+    let Finished { written, pages, charge, .. } = finish(saving, writer, &record).await?;
+    Ok((written, LastPages::new(rank, snapshot.number(), windows, &pages, charge)))
 }
 
 async fn save_node(
@@ -279,31 +297,47 @@ async fn save_node(
     let mut writer = Writer::new(client, quota, region)?;
     let mut images = Vec::new();
     for (image, snapshot) in memories {
-        let windows = save_pages(saving, &snapshot, &mut writer).await?;
+        let windows = save_pages(saving, &snapshot, &mut writer, None).await?;
         images.push(MemoryImage { windows, ..image });
     }
     let image = NodeImage { version: VERSION, orphans, pmi, files, memories: images };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
-    finish(saving, writer, &record).await
+    Ok(finish(saving, writer, &record).await?.written)
 }
 
-async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<Written, NotSaved> {
+async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<Finished, NotSaved> {
     let before = writer.bytes;
-    let (written, bytes) = writer.finish(record).await?;
-    saving.kept(0, bytes - before);
-    Ok(written)
+    let finished = writer.finish(record).await?;
+    saving.kept(0, finished.bytes - before);
+    Ok(finished)
 }
 
-async fn save_pages(saving: &OfJob, snapshot: &Snapshot, writer: &mut Writer<'_>) -> Result<Vec<Window>, NotSaved> {
+async fn save_pages(
+    saving: &OfJob,
+    snapshot: &Snapshot,
+    writer: &mut Writer<'_>,
+    known: Option<KnownPages<'_>>,
+) -> Result<Vec<Window>, NotSaved> {
     let mut windows = Vec::new();
     loop {
-        let mut bytes = Vec::new();
-        let Some(taken) = snapshot.take(&mut bytes, |_| None)? else { return Ok(windows) };
-        let (Taken::Changed(window) | Taken::Unchanged(window)) = taken;
+        let mut frames = Vec::new();
+        let taken = snapshot.take_frames(&mut frames, |number| known.and_then(|known| known.window(number)))?;
         let before = writer.bytes;
-        if window.filled != 0 {
-            writer.put(bytes).await?;
-        }
+        let window = match taken {
+            Some(Taken::Changed(window)) => {
+                if window.filled != 0 {
+                    writer.put_pages(frames).await?;
+                }
+                window
+            }
+            Some(Taken::Unchanged(window)) => {
+                if let Some(section) = known.and_then(|known| known.section(window.number)) {
+                    writer.put_known(section)?;
+                }
+                window
+            }
+            None => return Ok(windows),
+        };
         windows.push(window);
         let pages = u64::from((window.filled | window.zeros).count_ones());
         saving.kept(pages, writer.bytes - before);

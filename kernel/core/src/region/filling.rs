@@ -13,7 +13,7 @@ use coppice_protocol::region::{
     BLOCK_BYTES, Blocks, Extent, SLOTS, Slot, SlotKey, State, Table, TablePart, check, header_offset,
 };
 
-use super::{NotWritten, Region, index_room};
+use super::{NotWritten, Region};
 use crate::quota::{Charge, Quota};
 
 /// Bytes that a table and an index have of each object at most, with what they have of a part.
@@ -77,15 +77,9 @@ impl Region {
     fn free_blocks(&self) -> Result<Blocks, NotWritten> {
         let mut blocks = Blocks::new(self.device.bytes()).map_err(|_| NotWritten::Memory)?;
         for (_, slot) in self.whole() {
-            blocks.use_extent(slot.table);
-            match self.table(&slot) {
-                Ok(table) => {
-                    table.extents().for_each(|extent| blocks.use_extent(extent));
-                    blocks.use_extent(index_room(&slot, &table));
-                }
-                // Nothing of it will be read.
-                Err(error) => log::warn!("{error}"),
-            }
+            let table = self.table(&slot);
+            // Of one that is damaged nothing will be read.
+            blocks.use_slot(&slot, table.as_ref().ok());
         }
         Ok(blocks)
     }

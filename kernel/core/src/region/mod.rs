@@ -17,9 +17,10 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::region::{Full, Region as Device, Ticket};
 use coppice_protocol::region::{BLOCK_BYTES, header_offset};
-use coppice_protocol::region::{Extent, NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
+use coppice_protocol::region::{NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
 
 pub(crate) use self::filling::Filling;
+pub(crate) use self::found::Names;
 use crate::executor::{self, WaitQueue};
 
 /// Bytes of a header that say something.
@@ -179,9 +180,4 @@ impl Region {
         let ticket = self.changed.wait_until(|| self.device.flush()).await;
         self.done(ticket).await
     }
-}
-
-/// The room that the node left for the index of a slot and its listings.
-fn index_room(slot: &Slot, table: &Table) -> Extent {
-    Extent { bytes: slot.index.bytes.max(table.index_bytes_max()), ..slot.index }
 }
