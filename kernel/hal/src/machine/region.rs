@@ -27,6 +27,9 @@ const VENDOR: u16 = 0x1af4;
 /// PCI's number of a virtio-pmem: the type 27 behind the first of them.
 const DEVICE_PMEM: u16 = 0x1040 + 27;
 
+/// The region is mapped in pages of so many bytes.
+const LARGE_PAGE_BYTES: u64 = 2 << 20;
+
 /// See this module.
 pub struct Region {
     memory: NonNull<u8>,
@@ -154,6 +157,8 @@ fn find_memory() -> Option<(NonNull<u8>, u64)> {
     let (mut root, function) = pci::find_by(|info| (info.vendor_id, info.device_id) == (VENDOR, DEVICE_PMEM))?;
     pci::map_registers(&mut root, function)?;
     let [start, bytes] = virtio::device_words(&mut root, &mut ConfigurationPorts, function)?;
+    // What is behind the last large page stays unused.
+    let bytes = bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
     let mapped = window::memory_at(start, bytes).and_then(NonNull::new);
     if mapped.is_none() {
         log::error!("the region, {bytes} bytes at {start:#x}, cannot be mapped");

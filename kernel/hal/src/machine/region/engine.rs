@@ -79,7 +79,7 @@ pub(super) enum EngineError {
     NoMessages,
     /// It lacks features the driver needs.
     Features,
-    /// It is not as long as the region: so many bytes.
+    /// It is shorter than the region: so many bytes.
     Length(u64),
     /// There is no memory for its headers.
     OutOfMemory,
@@ -93,7 +93,7 @@ impl fmt::Display for EngineError {
             Self::Registers => f.write_str("its registers cannot be mapped"),
             Self::NoMessages => f.write_str("it cannot interrupt by message"),
             Self::Features => f.write_str("it cannot flush, or take 32 pages at once, or is older than virtio 1.0"),
-            Self::Length(bytes) => write!(f, "it has {bytes} bytes, other than the region"),
+            Self::Length(bytes) => write!(f, "it has {bytes} bytes, fewer than the region"),
             Self::OutOfMemory => f.write_str("no memory for its headers"),
         }
     }
@@ -134,7 +134,7 @@ pub(super) struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// Starts the device at `function`, which is to have so many bytes.
+    /// Starts the device at `function`, which is to have so many bytes or more.
     pub(super) fn start(
         mut root: PciRoot<ConfigurationPorts>,
         function: DeviceFunction,
@@ -148,7 +148,7 @@ impl Engine {
         let [low, high] =
             transport.read_consistent(|| transport.read_config_space::<[u32; 2]>(configuration::CAPACITY))?;
         let length = (u64::from(high) << 32 | u64::from(low)).saturating_mul(SECTOR_BYTES);
-        if length != bytes {
+        if length < bytes {
             return Err(EngineError::Length(length));
         }
         if (transport.read_config_space::<u32>(configuration::SEGMENTS_MAX)? as usize) < PAGES_MAX {
