@@ -13,7 +13,7 @@ use coppice_protocol::region::{
     BLOCK_BYTES, Blocks, Extent, SLOTS, Slot, SlotKey, State, Table, TablePart, check, header_offset,
 };
 
-use super::{NotWritten, Region};
+use super::{NotWritten, Region, Said};
 use crate::quota::{Charge, Quota};
 
 /// Bytes that a table and an index have of each object at most, with what they have of a part.
@@ -56,7 +56,15 @@ impl Region {
         let taken = Taken(Arc::clone(self));
         // It does not keep the order, and may still be writing for one that was given up.
         self.changed.wait_until(|| self.device.is_idle().then_some(())).await;
-        let free = (0..SLOTS).find(|slot| self.slot(*slot).is_none_or(|slot| slot.state == State::Filling));
+        let mut free = None;
+        for slot in 0..SLOTS {
+            // All of them are waited for: what is read of others from here on is whole.
+            let is_free = match self.said(slot).await {
+                Said::Nothing | Said::Noise => true,
+                Said::Slot(said) => said.state == State::Filling,
+            };
+            free = free.or(is_free.then_some(slot));
+        }
         let Some(slot) = free else { return Ok(None) };
         let bytes = Blocks::memory_bytes(self.device.bytes()) + BLOCK_BYTES as usize;
         let charge = quota.charge(bytes).map_err(|_| NotWritten::Memory)?;

@@ -26,6 +26,10 @@ use crate::executor::{self, WaitQueue};
 /// Bytes of a header that say something.
 const SAID_BYTES: usize = 512;
 
+/// How long, and how often, a header is looked at again that says nothing: the I/O node may be writing it.
+const LOOK_AGAIN_NS: u64 = 10_000_000;
+const LOOKS: u32 = 10;
+
 /// See this module.
 pub struct Region {
     device: &'static Device,
@@ -36,6 +40,15 @@ pub struct Region {
     is_ready: AtomicBool,
     /// A slot is being filled.
     is_taken: AtomicBool,
+}
+
+/// What a header says.
+enum Said {
+    /// It is empty.
+    Nothing,
+    /// It is none, and stays that: it was torn when the node went.
+    Noise,
+    Slot(Slot),
 }
 
 /// Why something is not in the region.
@@ -76,7 +89,7 @@ impl Region {
     pub async fn prepare(self: Arc<Self>) {
         let mut header = [0; SAID_BYTES];
         let is_one = self.device.read(0, &mut header) && SuperBlock::is_at(&header, self.device.bytes());
-        let made = if is_one { Ok(()) } else { self.make().await };
+        let made = if is_one { self.clear().await } else { self.make().await };
         match made {
             Ok(()) => self.is_ready.store(true, Ordering::Release),
             Err(error) => log::error!("the region is of no use: {error}"),
@@ -90,6 +103,36 @@ impl Region {
         self.flush().await?;
         self.write_bytes(0, &SuperBlock::of(self.device.bytes()).bytes()).await?;
         self.flush().await
+    }
+
+    /// Empties slots that the node was filling when it went.
+    async fn clear(&self) -> Result<(), NotWritten> {
+        for slot in 0..SLOTS {
+            let is_ours = match self.said(slot).await {
+                Said::Nothing => false,
+                Said::Noise => true,
+                Said::Slot(slot) => slot.state == State::Filling,
+            };
+            if is_ours {
+                self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
+            }
+        }
+        self.flush().await
+    }
+
+    /// What a slot's header says, at last.
+    async fn said(&self, slot: u8) -> Said {
+        for _ in 0..LOOKS {
+            let mut header = [0; SAID_BYTES];
+            if !self.device.read(header_offset(slot), &mut header) || header == [0; SAID_BYTES] {
+                return Said::Nothing;
+            }
+            if let Some(slot) = Slot::read(&header, self.device.bytes()) {
+                return Said::Slot(slot);
+            }
+            executor::sleep(LOOK_AGAIN_NS).await;
+        }
+        Said::Noise
     }
 
     /// Whether the engine could take more.

@@ -229,3 +229,21 @@ fn ranks_that_stand_do_not_wait_for_the_engine() {
         assert_eq!(region.read(extent.offset, extent.bytes), Some(vec![byte; 4096]));
     }
 }
+
+#[test]
+fn what_was_being_filled_when_the_node_went_is_emptied() {
+    let (device, region) = region(BLOCKS);
+    let (key, _) = filled(&region, 1, &[3]).expect("written");
+    let names = drain(device, &region, key);
+    let nowhere = Extent { offset: 0, bytes: 0, check: 0 };
+    let filling = Slot { state: State::Filling, job: JOB, key: 2, table: nowhere, index: nowhere };
+    device.host_write(header_offset(1), &filling.bytes());
+    device.host_write(header_offset(2), b"torn");
+    let again = Region::new(device, frames()).expect("not too small");
+    run(Arc::clone(&again).prepare());
+    for slot in [1, 2] {
+        let mut header = [1; 64];
+        assert!(device.read(header_offset(slot), &mut header) && header == [0; 64], "{slot}");
+    }
+    assert!(again.object(&names[0]).is_some(), "what is whole stays");
+}
