@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_hal::addr::UserPage;
 use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
@@ -224,6 +225,16 @@ impl World {
             };
         }
         panic!("touching {address:#x} comes to no end");
+    }
+
+    /// The program writes a byte, if it may: the processor does, past the kernel.
+    pub(super) fn store(&mut self, address: u64, byte: u8) -> Result<(), Signal> {
+        self.touch(address, Access::WRITE)?;
+        let page = UserPage::containing(address).expect("it was touched");
+        let entry = self.space.table().entry(page).expect("it was touched");
+        assert!(entry.access.contains(Access::WRITE));
+        self.space.table().frame(page).expect("it was touched").write((address % PAGE) as usize, &[byte]);
+        Ok(())
     }
 
     /// Copies from the program as a system call does. `Err`: how much was copied before the fault.

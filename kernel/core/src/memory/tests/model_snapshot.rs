@@ -6,22 +6,23 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coppice_hal::addr::UserPage;
 use coppice_hal::frames::{FrameKind, FramePool};
-use coppice_hal::paging::Access;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 
 use super::keeper::Keeper;
 use super::model::{Check, Model, PAGES, START, Step, step};
-use super::{FIXED, MIB, PAGE, RW, World};
+use super::{ANONYMOUS, FIXED, MIB, PAGE, RW, World};
 use crate::memory::limits::STEP_PAGES;
-use crate::memory::{Backing, CopyError, GivenUp, Resolution, SharedMemory, Snapshot};
+use crate::memory::{Backing, CopyError, GivenUp, Resolution, SharedMemory, Snapshot, WINDOW_PAGES};
 
 /// Memory of others that the process shows privately, a page behind those of the model and in one window with some.
 const OTHERS: u64 = START + (PAGES + 1) * PAGE;
 const OTHERS_PAGES: u64 = 6;
+
+/// A page far behind all else: there may be memory for the tables of all but this.
+const FAR: u64 = 0x10_0000_0000;
 
 /// Snapshots that wait at most: there is memory for so many.
 const WAITING_MAX: usize = 8;
@@ -29,6 +30,8 @@ const WAITING_MAX: usize = 8;
 #[derive(Clone, Debug)]
 enum Turn {
     Step(Step),
+    /// A snapshot is taken and kept as a whole.
+    Kept,
     /// A step in short steps, in the middle of which a snapshot is taken.
     Midway(Step),
     Snapshot,
@@ -48,17 +51,42 @@ enum Turn {
     Disown(u64),
 }
 
+/// Pages of which much is made: some in each window.
+fn place() -> impl Strategy<Value = u64> {
+    (0..3_u64, 0..3_u64).prop_map(|(window, index)| window * WINDOW_PAGES + 10 + index)
+}
+
+/// Something with a page or two, so that much else stays unchanged.
+fn small() -> impl Strategy<Value = Step> {
+    let range = || (place(), 1_u64..3);
+    let byte = || place().prop_map(|number| number * PAGE + 5);
+    prop_oneof![
+        2 => range().prop_map(|(start, count)| Step::Zero(start, count, 3)),
+        1 => range().prop_map(|(start, count)| Step::Unmap(start, count)),
+        1 => (range(), 0_u8..8).prop_map(|((start, count), access)| Step::Protect(start, count, access)),
+        1 => range().prop_map(|(start, count)| Step::DontNeed(start, count)),
+        3 => (place(), place(), 1_u64..3).prop_map(|(from, to, count)| Step::Move(from, count, to, count)),
+        3 => (byte(), any::<u8>()).prop_map(|(at, value)| Step::Write(at, 7, value)),
+        2 => byte().prop_map(|at| Step::Read(at, 7)),
+        1 => (byte(), 0_u8..3).prop_map(|(at, bit)| Step::Touch(at, 1 << bit)),
+    ]
+}
+
 fn turn() -> impl Strategy<Value = Turn> {
     let others = || 0..OTHERS_PAGES;
+    let at = || prop_oneof![3 => place().prop_map(|number| number * PAGE + 7), 1 => 0..PAGES * PAGE];
     prop_oneof![
-        12 => step().prop_map(Turn::Step),
-        2 => step().prop_map(Turn::Midway),
-        8 => Just(Turn::Snapshot),
-        1 => (0_u32..12).prop_map(Turn::Fails),
-        8 => Just(Turn::Keep),
-        1 => (0_u8..3).prop_map(Turn::GiveUp),
-        2 => (0..PAGES * PAGE, 1_usize..200, any::<u8>()).prop_map(|(at, length, value)| Turn::Poke(at, length, value)),
-        3 => (0..PAGES * PAGE, any::<u8>()).prop_map(|(at, value)| Turn::Store(at, value)),
+        16 => small().prop_map(Turn::Step),
+        3 => step().prop_map(Turn::Step),
+        1 => small().prop_map(Turn::Midway),
+        1 => step().prop_map(Turn::Midway),
+        12 => Just(Turn::Kept),
+        5 => Just(Turn::Snapshot),
+        4 => Just(Turn::Keep),
+        2 => (0_u32..12).prop_map(Turn::Fails),
+        2 => (0_u8..3).prop_map(Turn::GiveUp),
+        2 => (at(), 1_usize..200, any::<u8>()).prop_map(|(at, length, value)| Turn::Poke(at, length, value)),
+        6 => (at(), any::<u8>()).prop_map(|(at, value)| Turn::Store(at, value)),
         1 => (others(), any::<u8>()).prop_map(|(page, value)| Turn::OthersWrite(page, value)),
         2 => (others(), any::<u8>()).prop_map(|(page, value)| Turn::Own(page, value)),
         1 => others().prop_map(Turn::Look),
@@ -90,6 +118,8 @@ impl Kept {
         let memory = Arc::new(SharedMemory::new(pool, Arc::clone(retention), OTHERS_PAGES * PAGE, None));
         let backing = Backing::Shared { memory: Arc::clone(&memory), offset: 0, may_write: false };
         assert_eq!(space.map(OTHERS, OTHERS_PAGES * PAGE, RW, 2 | FIXED, backing), Ok(OTHERS));
+        assert_eq!(space.map(FAR, PAGE, RW, ANONYMOUS | FIXED, Backing::Zero), Ok(FAR));
+        assert_eq!(check.world.write(FAR, b"far"), Ok(()));
         Self { check, memory, own: BTreeMap::new(), keeper: Keeper::default(), waiting: VecDeque::new() }
     }
 
@@ -164,10 +194,7 @@ impl Kept {
     }
 
     fn store(&mut self, at: u64, value: u8) {
-        let world = &mut self.check.world;
-        if world.touch(START + at, Access::WRITE).is_ok() {
-            let page = UserPage::containing(START + at).expect("a user's");
-            world.space.table().lookup(page).expect("it is there").write((at % PAGE) as usize, &[value]);
+        if self.check.world.store(START + at, value).is_ok() {
             self.check.note(at, &[value]);
         }
     }
@@ -179,6 +206,12 @@ impl Kept {
                 self.check.world.space.changes.step_pages = 1;
                 self.check.step(step)?;
                 self.snapshot()?;
+            }
+            Turn::Kept => {
+                self.snapshot()?;
+                while !self.waiting.is_empty() {
+                    self.keep()?;
+                }
             }
             Turn::Snapshot => self.snapshot()?,
             Turn::Fails(left) => self.fail(left),

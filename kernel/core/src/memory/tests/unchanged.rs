@@ -99,11 +99,9 @@ fn a_write_is_noticed() {
     assert!(is_noticed(|world| world.space.poke(AT + PAGE, b"x").expect("mapped")));
     assert!(is_noticed(|world| assert!(world.space.exchange(AT + PAGE, 0, |_| true).is_ok())));
     assert!(is_noticed(|world| world.space.put_page(page(AT), Some(b"x")).expect("memory")));
-    assert!(is_noticed(|world| {
-        world.touch(AT + 31 * PAGE, Access::WRITE).expect("mapped");
-        // It may write when it likes from now on.
-        world.space.table().lookup(page(AT + 31 * PAGE)).expect("it is there").write(9, b"x");
-    }));
+    assert!(is_noticed(|world| world.store(AT + 31 * PAGE, 7).expect("mapped")));
+    // It may write when it likes from now on.
+    assert!(is_noticed(|world| world.touch(AT + 31 * PAGE, Access::WRITE).expect("mapped")));
 }
 
 #[test]
@@ -147,7 +145,7 @@ fn what_is_not_needed_is_noticed() {
         }));
         assert!(is_noticed(|world| {
             world.space.advise(AT, WINDOW, advice).expect("mapped");
-            world.touch(AT + 5 * PAGE, Access::WRITE).expect("mapped");
+            world.store(AT + 5 * PAGE, 7).expect("mapped");
         }));
     }
 }
@@ -186,8 +184,7 @@ fn a_write_behind_other_rights_is_noticed() {
         assert!(is_noticed(|world| {
             world.space.protect(AT, PAGE, rights).expect("mapped");
             world.space.protect(AT, PAGE, RW).expect("mapped");
-            world.touch(AT, Access::WRITE).expect("mapped");
-            world.space.table().lookup(page(AT)).expect("it is there").write(9, b"x");
+            world.store(AT, 7).expect("mapped");
         }));
         // A debugger writes nevertheless.
         assert!(is_noticed(|world| {
