@@ -90,7 +90,8 @@ impl Drop for Elsewhere {
 /// Starts the program on node 0 and waits until it has changed some pages.
 fn started(cluster: &Cluster) -> String {
     let path = program("writes_few", Toolchain::Glibc);
-    let arguments = [&["--nodes-list", "0", &*path.to_string_lossy()], &FEW[..]].concat();
+    let path = path.to_string_lossy();
+    let arguments = [&["--nodes-list", "0", &*path], &FEW[..]].concat();
     let job = start(cluster, &arguments);
     wait_for(cluster, &job, "round 100:");
     job
