@@ -98,6 +98,44 @@ pub struct CheckpointsMade {
     pub count: u32,
     /// The last one.
     pub last: CheckpointName,
+    /// What that cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CheckpointCost>,
+}
+
+/// What a checkpoint cost its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCost {
+    /// How long its ranks stood, µs: from the order to stop until all nodes had them go on.
+    pub pause_us: u64,
+    /// Pages that are in it.
+    pub pages: u64,
+    /// Bytes of objects that nodes gave for it; with other checkpoints it shares what they have in common.
+    pub bytes: u64,
+    /// When nodes had no more to do with it, ms from the order to stop: all of it lay in their regions or was with I/O
+    /// nodes.
+    pub local_ms: u64,
+    /// When all of it was on stable storage, and it was a checkpoint, ms from the order to stop.
+    pub drain_ms: u64,
+}
+
+/// How ranks are kept from changing what is to be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckpointMode {
+    /// They go on at once, and a page that they write is copied first (copy on write).
+    #[default]
+    Cow,
+    /// They stand until all of it lies in regions or is with I/O nodes.
+    Copy,
+}
+
+/// An order to make a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MakeOrder {
+    /// How.
+    #[serde(default)]
+    pub mode: CheckpointMode,
 }
 
 /// How a job goes on that has lost a node.
@@ -120,21 +158,47 @@ pub struct CheckpointReport {
     pub nodes: u32,
     /// The steps through which its nodes were led, in order.
     pub steps: Vec<CutStep>,
-    /// How long its ranks stood, µs: from the order to stop until all nodes had them go on.
-    pub pause_us: u64,
-    /// Pages that are in it.
-    pub pages: u64,
-    /// Bytes of objects that nodes had I/O nodes keep.
-    pub bytes: u64,
-    /// How long that took behind the pause, while the job ran, ms.
-    pub drain_ms: u64,
+    /// How ranks were kept from changing it.
+    pub mode: CheckpointMode,
+    /// What it cost.
+    #[serde(flatten)]
+    pub cost: CheckpointCost,
 }
 
-/// A checkpoint that there is.
+/// How far a checkpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckpointState {
+    /// Its nodes have all of it in their regions or gave it away, and its ranks go on. It is none yet: what is in
+    /// regions is on its way to stable storage.
+    Local,
+    /// All of it is on stable storage.
+    #[default]
+    Drained,
+    /// All of it was read there once more and is what was written.
+    Verified,
+}
+
+/// How much of a checkpoint is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drained {
+    /// Objects that are stored.
+    pub objects: u64,
+    /// Objects of regions that there are, as far as is known.
+    pub of: u64,
+}
+
+/// A checkpoint that there is, or will be soon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointView {
     /// Which.
     pub checkpoint: CheckpointName,
+    /// How far it is.
+    #[serde(default)]
+    pub state: CheckpointState,
+    /// How much of it is stored, while it is drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Drained>,
     /// When it was made, ns since 1970.
     pub at_ns: u64,
     /// The program's path as the user gave it.
@@ -164,6 +228,8 @@ impl CheckpointView {
     pub fn unknown(checkpoint: CheckpointName) -> Self {
         Self {
             checkpoint,
+            state: CheckpointState::default(),
+            drained: None,
             at_ns: 0,
             name: ByteString::new(),
             arguments: Vec::new(),
@@ -196,6 +262,18 @@ pub struct Deleted {
     /// Why room is not given back yet, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// Which nodes may still have what was in it in their regions, and why, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_wiped: Option<String>,
+}
+
+/// What became of checkpoints that were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Those all of which is what was written.
+    pub checkpoints: Vec<CheckpointName>,
+    /// What is wrong with others, one line each.
+    pub damaged: Vec<String>,
 }
 
 /// An order to have a new job go on from a checkpoint.

@@ -1,5 +1,7 @@
 //! Typed client of the API. One connection per request: they are local, cheap, and end with whoever made them.
 
+mod checkpoints;
+
 use std::io;
 use std::time::Duration;
 
@@ -18,9 +20,6 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 
 use crate::body::ChannelBody;
-use crate::checkpoint::{
-    CheckpointChoice, CheckpointReport, CheckpointView, CheckpointsQuery, Deleted, RestartOrder, Restarted,
-};
 use crate::cluster::ClusterView;
 use crate::cut::{CutOrder, CutView};
 use crate::error::{ApiError, Refusal};
@@ -249,42 +248,6 @@ impl Client {
     /// [`ApiError`].
     pub async fn cut(&self, job: u64, order: CutOrder) -> Result<CutView, ApiError> {
         self.post(&format!("/v1/jobs/{job}/cut"), &order).await
-    }
-
-    /// Makes a checkpoint of a job, and waits until there is one.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] with the reason; there is none then, and the job goes on.
-    pub async fn checkpoint(&self, job: u64) -> Result<CheckpointReport, ApiError> {
-        // The nodes' memory goes to a disk.
-        self.post_and_wait(&format!("/v1/jobs/{job}/checkpoint"), &(), Duration::MAX).await
-    }
-
-    /// The checkpoints that there are, by job and number.
-    ///
-    /// # Errors
-    /// [`ApiError`].
-    pub async fn checkpoints(&self, query: &CheckpointsQuery) -> Result<Vec<CheckpointView>, ApiError> {
-        let job = query.job.map(|job| format!("?job={job}")).unwrap_or_default();
-        self.get(&format!("/v1/checkpoints{job}")).await
-    }
-
-    /// Deletes a checkpoint, or all of a job.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] if there is none.
-    pub async fn delete_checkpoints(&self, which: &CheckpointChoice) -> Result<Deleted, ApiError> {
-        // What it alone has is looked for among all that is there.
-        self.post_and_wait("/v1/checkpoints/delete", which, Duration::MAX).await
-    }
-
-    /// Has a new job go on from a checkpoint of a job. As one that is submitted, it must have its stream opened soon
-    /// unless it is detached.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] with the reason: no such checkpoint, parts of it or its program are gone, …
-    pub async fn restart(&self, job: u64, order: &RestartOrder) -> Result<Restarted, ApiError> {
-        self.post_and_wait(&format!("/v1/jobs/{job}/restart"), order, Duration::MAX).await
     }
 
     /// The newest RAS events, the newest last.

@@ -65,7 +65,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
         Command::Cut(cut) => commands::orders::cut(&client()?, cut).await?,
         Command::Checkpoint(order) => commands::checkpoints::checkpoint(&client()?, order).await?,
-        Command::Checkpoints(order) => commands::checkpoints::checkpoints(&client()?, order).await?,
+        Command::Checkpoints(order) => return commands::checkpoints::checkpoints(&client()?, order).await,
         Command::Restart(restart) => return run::restart::restart(&client()?, restart).await,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Core(core) => commands::core::core(&client()?, core).await?,

@@ -24,6 +24,7 @@ mod nodes;
 mod output;
 mod programs;
 mod ranks;
+mod regions;
 mod reports;
 mod requests;
 mod restart;
@@ -54,16 +55,20 @@ use coppice_protocol::retain::RetentionPolicy;
 use coppice_qemu::machine::Accelerator;
 use tokio::sync::watch;
 
+pub use self::checkpoints::Newest;
 use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
 use self::inspect::Inspections;
+pub use self::inspect::Place;
 use self::job::Job;
 use self::keeps::Keeps;
 use self::links::Links;
 use self::node::{Node, Nodes};
 pub use self::output::KeptLog;
 use self::output::Logs;
+pub use self::regions::Objects;
+use self::regions::Regions;
 pub use self::requests::{Answer, Refused, Request};
 pub use self::restart::{Restart, Restoring, Submitted};
 use self::unclaimed::Unclaimed;
@@ -134,6 +139,7 @@ pub struct Controller<P> {
     logs: Logs,
     forgets: Forgets,
     inspections: Inspections,
+    regions: Regions,
     keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
@@ -182,6 +188,7 @@ impl<P: Plant> Controller<P> {
             logs: Logs::default(),
             forgets: Forgets::default(),
             inspections: Inspections::default(),
+            regions: Regions::default(),
             keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
@@ -272,6 +279,7 @@ impl<P: Plant> Controller<P> {
             self.unclaimed.deadline(),
             self.forgets.deadline(),
             self.inspections.deadline(),
+            self.regions.deadline(),
             self.logs.deadline(),
             self.links.orders.deadline(),
             self.shutdown_deadline,
@@ -292,6 +300,7 @@ impl<P: Plant> Controller<P> {
         self.unclaimed.expire(now.instant);
         self.advance_forgets(now);
         self.inspections.give_up(now);
+        self.regions.give_up(now);
         self.give_up_logs(now);
         self.advance_links(now);
         self.advance_shutdown(now);

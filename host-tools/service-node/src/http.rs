@@ -5,15 +5,20 @@ mod checkpoint;
 mod checkpoints;
 mod clusters;
 mod cut;
+mod deleting;
+mod draining;
 mod files;
 mod inspect;
 mod jobs;
+mod keeping;
 mod leading;
 mod links;
 mod logs;
 mod programs;
+mod regions;
 mod restart;
 mod streams;
+mod verifying;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,7 +108,8 @@ impl Api {
             .route("/v1/jobs/{job}/wait", get(logs::wait))
             .route("/v1/jobs/{job}/input", put(streams::input))
             .route("/v1/checkpoints", get(checkpoints::list))
-            .route("/v1/checkpoints/delete", post(checkpoints::delete))
+            .route("/v1/checkpoints/delete", post(deleting::delete))
+            .route("/v1/checkpoints/verify", post(verifying::verify))
             .route("/v1/files/keep", post(files::keep))
             .route("/v1/ras", get(ras))
             .route("/v1/programs", get(programs::list))

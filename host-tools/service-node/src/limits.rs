@@ -218,11 +218,28 @@ pub const INSPECTIONS_MAX: usize = 32 + coppice_api::limits::NODES_MAX as usize;
 /// Checkpoints that are made at the same time; a job has one at a time. A further one is refused.
 pub const CHECKPOINTS_MAX: usize = 4;
 
-/// How often it is asked how far the nodes are with keeping what they recorded.
-pub const SAVING_ASK_INTERVAL: Duration = Duration::from_millis(50);
+/// How soon it is asked how far the nodes are with keeping what they recorded, at first; then each time later.
+pub const SAVING_ASK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+
+/// And how often at least.
+pub const SAVING_ASK_INTERVAL_MAX: Duration = Duration::from_millis(50);
 
 /// How long nodes may keep nothing more and not be done; then the checkpoint is given up.
 pub const SAVING_SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// The same of the ranks that stand while it is kept.
+pub const COPYING_SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the pulls of a pset's regions may come no further; then the checkpoint is given up.
+pub const PULL_SILENCE_MAX: Duration = SAVING_SILENCE_MAX;
+
+/// How long it is waited until a region is wiped. Then a checkpoint is begun without room, or it is said that a deleted
+/// one still lies there.
+pub const WIPE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Orders about regions that wait for I/O nodes. A further one is refused: room for all nodes that checkpoints are made
+/// of at a time to be pulled from and wiped, and for one to be deleted.
+pub const REGION_ORDERS_MAX: usize = (2 * CHECKPOINTS_MAX + 1) * coppice_api::limits::NODES_MAX as usize;
 
 /// How long it may take to read all of a checkpoint, or to look which objects of which there are.
 pub const STORAGE_TIME_MAX: Duration = Duration::from_secs(3600);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use coppice_api::checkpoint::CheckpointName;
+use coppice_api::checkpoint::{CheckpointCost, CheckpointName};
 use coppice_api::job::Submission;
 use coppice_api::link::{Direction, LinkCounters, LinkShape, LinkShapes, RecordingCounters, Station};
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
@@ -12,6 +12,7 @@ use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
+use crate::controller::Newest;
 use crate::output::{OutputEvent, OutputOrder};
 use crate::store::{Found, Held, Source};
 
@@ -122,8 +123,12 @@ pub enum CheckpointOrder {
 /// What was done with checkpoints of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckpointEvent {
-    /// There is this one, whoever wanted it.
-    Made(CheckpointName),
+    /// There is this one, whoever wanted it, and it cost that.
+    Made(Newest, CheckpointCost),
+    /// One was not made that had to do with the newest: the next one is to keep all pages.
+    NoBase,
+    /// This one is not there any more.
+    Deleted(CheckpointName),
     /// An order to make one is carried out, well or not.
     Tried {
         /// What went wrong, one line each.

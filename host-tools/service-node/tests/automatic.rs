@@ -2,9 +2,10 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
+use coppice_api::checkpoint::{CheckpointCost, CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use coppice_api::job::{EXIT_COPPICE, JobState, Submission};
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::signal::{SIGKILL, SIGTERM};
@@ -12,7 +13,7 @@ use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::control::{Exit, JobFailure};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::FromPset;
-use coppice_service_node::controller::{Event, Refused, Request, Restart, Restoring};
+use coppice_service_node::controller::{Event, Newest, Refused, Request, Restart, Restoring};
 use coppice_service_node::limits::RESTART_TIME_MAX;
 use coppice_service_node::plant::{CheckpointEvent, CheckpointOrder, PlantEvent};
 use support::{Cluster, Order, PROGRAM, job};
@@ -21,6 +22,9 @@ use support::{Cluster, Order, PROGRAM, job};
 const SIGUSR1: u8 = 10;
 
 const POLICY: CheckpointPolicy = CheckpointPolicy { every_ms: 30_000, keep: 3, max_restarts: 2 };
+
+/// What checkpoints cost.
+const COST: CheckpointCost = CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600 };
 
 fn of_policy(ranks: u32) -> Submission {
     Submission { checkpoint_policy: Some(POLICY), detached: true, ..job(ranks) }
@@ -43,6 +47,13 @@ fn to_be_restarted(cluster: &Cluster) -> Vec<(JobId, Submission)> {
 
 fn say(cluster: &mut Cluster, job: JobId, event: CheckpointEvent) {
     cluster.event(Event::Plant(PlantEvent::Checkpoint { job, event }));
+}
+
+/// There is a checkpoint.
+fn made(cluster: &mut Cluster, job: JobId, number: u32) {
+    let checkpoint = CheckpointName { job: job.0, number };
+    let newest = Newest { checkpoint, by: number.into(), is_base: true, slots: BTreeMap::new() };
+    say(cluster, job, CheckpointEvent::Made(newest, COST));
 }
 
 fn tried(cluster: &mut Cluster, job: JobId, troubles: &[&str]) {
@@ -80,17 +91,18 @@ fn one_is_made_in_each_interval_from_when_all_ranks_run() {
         assert_eq!(ordered(&cluster), number - 1);
         cluster.pass(Duration::from_millis(1));
         assert_eq!(ordered(&cluster), number);
-        say(&mut cluster, id, CheckpointEvent::Made(CheckpointName { job: id.0, number: number as u32 }));
+        made(&mut cluster, id, number as u32);
         tried(&mut cluster, id, &[]);
     }
-    let made = CheckpointsMade { count: 3, last: CheckpointName { job: id.0, number: 3 } };
-    assert_eq!(cluster.job(id).job.checkpoints_made, Some(made));
+    let last = CheckpointName { job: id.0, number: 3 };
+    let all = CheckpointsMade { count: 3, last, cost: Some(COST) };
+    assert_eq!(cluster.job(id).job.checkpoints_made, Some(all));
     assert_eq!(cluster.job(id).job.checkpoint_policy, Some(POLICY));
     cluster.end(id);
     cluster.pass(Duration::from_secs(100));
     assert_eq!(ordered(&cluster), 3, "it has ended");
     // One that was whole only when it had ended is one all the same.
-    say(&mut cluster, id, CheckpointEvent::Made(CheckpointName { job: id.0, number: 4 }));
+    made(&mut cluster, id, 4);
     tried(&mut cluster, id, &["too late"]);
     assert_eq!(cluster.job(id).job.checkpoints_made.map(|made| made.count), Some(4));
     assert!(events(&mut cluster, "checkpoint-failed").is_empty());

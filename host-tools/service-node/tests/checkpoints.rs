@@ -5,7 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, CheckpointsQuery, RestartOrder};
+use coppice_api::checkpoint::{
+    CheckpointChoice, CheckpointMode, CheckpointName, CheckpointsQuery, MakeOrder, RestartOrder,
+};
 use coppice_api::job::KillOrder;
 use coppice_protocol::checkpoint::{Keeping, PartOf, Restore};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
@@ -28,6 +30,23 @@ fn steps(cluster: &Cluster) -> Vec<Step> {
     pairs.iter().map(both).collect()
 }
 
+/// Who led each of them, in order.
+fn leaders(cluster: &Cluster) -> Vec<u64> {
+    let mut leaders: Vec<u64> = cluster.behaviour.cutting.steps.iter().map(|(_, by, ..)| *by).collect();
+    leaders.dedup();
+    leaders
+}
+
+/// The steps of one that goes on from another.
+fn since(by: u64) -> [Step; 5] {
+    Step::of_checkpoint(Keeping { since: Some(by), copy: false })
+}
+
+/// Those of one that does not.
+fn whole() -> [Step; 5] {
+    Step::of_checkpoint(Keeping::default())
+}
+
 fn newest() -> RestartOrder {
     RestartOrder { detached: true, ..RestartOrder::default() }
 }
@@ -38,10 +57,11 @@ async fn nodes_are_led_in_order_and_then_there_is_a_checkpoint() {
     let job = served.submit(3).await;
     assert_eq!(served.client.checkpoints(&CheckpointsQuery::default()).await.expect("none"), []);
     for number in 1..=2 {
-        let made = served.client.checkpoint(job).await.expect("made");
+        let made = served.client.checkpoint(job, MakeOrder::default()).await.expect("made");
         assert_eq!((made.checkpoint, made.nodes), (CheckpointName { job, number }, 2));
-        assert_eq!((made.pages, made.bytes), (20, 81920));
-        assert!(made.pause_us >= made.steps.iter().map(|step| step.us).sum());
+        assert_eq!((made.cost.pages, made.cost.bytes, made.mode), (20, 81920, CheckpointMode::Cow));
+        assert!(made.cost.local_ms <= made.cost.drain_ms);
+        assert!(made.cost.pause_us >= made.steps.iter().map(|step| step.us).sum());
         let names: Vec<_> = made.steps.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(names, ["stop", "quiet", "record", "save", "resume"]);
     }
@@ -62,10 +82,8 @@ async fn nodes_are_led_in_order_and_then_there_is_a_checkpoint() {
     let all = CheckpointChoice { job, number: None };
     assert_eq!(served.client.delete_checkpoints(&all).await.expect("deleted").checkpoints.len(), 1);
     assert!(refusal(served.client.delete_checkpoints(&all).await).contains("has no checkpoints"));
-    assert_eq!(
-        steps(&served.down().await),
-        [Step::of_checkpoint(Keeping::default()), Step::of_checkpoint(Keeping::default())].concat()
-    );
+    let cluster = served.down().await;
+    assert_eq!(steps(&cluster), [whole(), since(leaders(&cluster)[0])].concat());
 }
 
 #[tokio::test]
@@ -74,7 +92,7 @@ async fn what_a_node_cannot_do_ends_it_for_all_nodes() {
     cluster.behaviour.cutting.cannot = Some((NodeId(1), Step::Record));
     let served = Served::new(cluster);
     let job = served.submit(4).await;
-    let message = refusal(served.client.checkpoint(job).await);
+    let message = refusal(served.client.checkpoint(job, MakeOrder::default()).await);
     assert!(message.contains("cannot be looked at now: a thread does not stand"), "{message}");
     assert!(served.storage.jobs().expect("listed").is_empty());
     assert_eq!(steps(&served.down().await), [Step::Stop, Step::Quiet, Step::Record, Step::GiveUp]);
@@ -83,10 +101,10 @@ async fn what_a_node_cannot_do_ends_it_for_all_nodes() {
     cluster.behaviour.cutting.cannot_keep = Some((NodeId(0), "cannot write 'x': No space left on device".into()));
     let served = Served::new(cluster);
     let job = served.submit(4).await;
-    let message = refusal(served.client.checkpoint(job).await);
+    let message = refusal(served.client.checkpoint(job, MakeOrder::default()).await);
     assert_eq!(message, format!("no checkpoint of job {job} was made: cannot write 'x': No space left on device"));
     assert!(served.storage.jobs().expect("listed").is_empty());
-    assert_eq!(steps(&served.down().await), [&Step::of_checkpoint(Keeping::default())[..], &[Step::GiveUp]].concat());
+    assert_eq!(steps(&served.down().await), [&whole()[..], &[Step::GiveUp]].concat());
 }
 
 #[tokio::test]
@@ -97,13 +115,15 @@ async fn a_cut_through_a_barrier_is_made_again() {
         [(NodeId(0), left(&[4, 5, 6, 7, 8])), (NodeId(1), left(&[3, 5, 5, 6, 7]))].into();
     let served = Served::new(cluster);
     let job = served.submit(4).await;
-    served.client.checkpoint(job).await.expect("made at the second try");
+    served.client.checkpoint(job, MakeOrder::default()).await.expect("made at the second try");
     assert_eq!(served.storage.manifest(JobId(job), 1).expect("written").barriers, 5);
-    let message = refusal(served.client.checkpoint(job).await);
+    let message = refusal(served.client.checkpoint(job, MakeOrder::default()).await);
     assert_eq!(message, format!("ranks of job {job} were leaving a barrier; try again"));
     assert_eq!(served.storage.manifests(JobId(job)).expect("listed").len(), 1);
-    let tries = 2 + CHECKPOINT_TRIES as usize;
-    assert_eq!(steps(&served.down().await), Step::of_checkpoint(Keeping::default()).repeat(tries));
+    // Those that came to nothing are no base for the next.
+    let cluster = served.down().await;
+    let base = since(leaders(&cluster)[1]);
+    assert_eq!(steps(&cluster), [whole().repeat(2), base.repeat(CHECKPOINT_TRIES as usize)].concat());
 }
 
 #[tokio::test]
@@ -121,18 +141,20 @@ async fn as_many_are_made_at_a_time_as_may_be() {
         .iter()
         .map(|job| {
             let (client, job) = (served.client.clone(), *job);
-            tokio::spawn(async move { client.checkpoint(job).await })
+            tokio::spawn(async move { client.checkpoint(job, MakeOrder::default()).await })
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(refusal(served.client.checkpoint(first[0]).await).contains("is being made already"));
-    assert!(refusal(served.client.checkpoint(*last).await).contains("4 other jobs are being made"));
+    assert!(refusal(served.client.checkpoint(first[0], MakeOrder::default()).await).contains("is being made already"));
+    assert!(
+        refusal(served.client.checkpoint(*last, MakeOrder::default()).await).contains("4 other jobs are being made")
+    );
     for (job, made) in first.iter().zip(made) {
         served.client.kill(*job, KillOrder { signal: 9 }).await.expect("killed");
         let message = refusal(made.await.expect("no panic"));
         assert!(message.contains(&format!("no checkpoint of job {job} was made: job {job} has ended")), "{message}");
     }
-    let message = refusal(served.client.checkpoint(first[0]).await);
+    let message = refusal(served.client.checkpoint(first[0], MakeOrder::default()).await);
     assert!(message.contains("has ended already"), "{message}");
     served.down().await;
 }
@@ -141,7 +163,12 @@ async fn as_many_are_made_at_a_time_as_may_be() {
 async fn a_job_goes_on_from_a_checkpoint() {
     let served = Served::new(Cluster::up(4, 2));
     let job = served.submit(3).await;
-    served.client.checkpoint(job).await.expect("made");
+    served.client.checkpoint(job, MakeOrder::default()).await.expect("made");
+    // Not while it runs.
+    let message = refusal(served.client.restart(job, &newest()).await);
+    assert_eq!(message, format!("job {job} still runs; end it first: coppice kill {job}"));
+    served.client.kill(job, KillOrder { signal: 9 }).await.expect("killed");
+    served.client.wait(job).await.expect("ended");
     // What nodes have kept is not there.
     let message = refusal(served.client.restart(job, &newest()).await);
     assert!(message.contains("is missing"), "{message}");

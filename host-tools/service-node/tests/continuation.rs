@@ -3,7 +3,7 @@
 
 mod support;
 
-use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsQuery};
+use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsQuery, MakeOrder};
 use coppice_api::job::{EXIT_COPPICE, JobState, JobView};
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_protocol::checkpoint::{PartOf, Restore};
@@ -60,7 +60,7 @@ async fn old_checkpoints_go_when_a_new_one_is_whole_and_not_before() {
     assert_eq!(failed.iter().map(|event| event.text.as_str()).collect::<Vec<_>>(), [&text]);
     // What somebody wants is made all the same, and counts.
     let others = loop {
-        match served.client.checkpoint(job).await {
+        match served.client.checkpoint(job, MakeOrder::default()).await {
             Ok(report) => break report.checkpoint.number,
             refused => assert!(refusal(refused).contains("is being made already")),
         }
@@ -75,7 +75,7 @@ async fn a_job_that_has_lost_a_node_goes_on_from_its_newest_checkpoint() {
     served.put(3, 2);
     let first = served.submit_with(3, Some(RARELY)).await;
     for _ in 0..2 {
-        served.client.checkpoint(first).await.expect("made");
+        served.client.checkpoint(first, MakeOrder::default()).await.expect("made");
     }
     served.lose_machine(0).await;
     let view = served.client.wait(first).await.expect("ended");
@@ -112,7 +112,7 @@ async fn the_newest_older_checkpoint_is_tried_or_it_is_said_why_there_is_none() 
     served.put(3, 2);
     let job = served.submit_with(3, Some(RARELY)).await;
     for _ in 0..3 {
-        served.client.checkpoint(job).await.expect("made");
+        served.client.checkpoint(job, MakeOrder::default()).await.expect("made");
     }
     let damage = |number: u32| {
         let file = served.storage.path().join(format!("jobs/{job}/{number}.json"));

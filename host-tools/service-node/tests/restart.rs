@@ -5,9 +5,9 @@ mod support;
 use coppice_api::checkpoint::CheckpointName;
 use coppice_api::job::Submission;
 use coppice_protocol::checkpoint::{ObjectId, Restore};
-use coppice_protocol::ids::{JobId, PsetId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::FromPset;
-use coppice_service_node::controller::{Refused, Request, Restart, Restoring};
+use coppice_service_node::controller::{Place, Refused, Request, Restart, Restoring};
 use support::{Cluster, PROGRAM, job};
 
 const FROM: CheckpointName = CheckpointName { job: 7, number: 2 };
@@ -66,8 +66,10 @@ fn whoever_waits_for_all_ranks_hears_of_them_or_of_the_end() {
         let launched = cluster.behaviour.said(PsetId(0), FromPset::Launched { job: id, rank: Rank(rank) });
         cluster.event(launched);
     }
-    assert_eq!(running.try_recv().expect("answered"), Ok(vec![Rank(0), Rank(2)]));
-    assert_eq!(cluster.ask(|answer| Request::Running(id, answer)), Ok(vec![Rank(0), Rank(2)]));
+    let place = |(rank, node)| Place { rank: Rank(rank), node: NodeId(node) };
+    let places = [(0, 0), (2, 1)].map(place).to_vec();
+    assert_eq!(running.try_recv().expect("answered"), Ok(places.clone()));
+    assert_eq!(cluster.ask(|answer| Request::Running(id, answer)), Ok(places));
     let waits = cluster.submit(job(1)).expect("accepted");
     let mut running = cluster.ask_and_wait(|answer| Request::Running(waits, answer));
     cluster.ask(|answer| Request::Kill(waits, 9, answer)).expect("taken out of the queue");

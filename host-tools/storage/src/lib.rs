@@ -5,6 +5,7 @@
 //! | `format` | which version of all this it is |
 //! | `objects/ab/abcd…` | objects, by their names; the I/O nodes put them |
 //! | `jobs/<job>/<number>.json` | manifests: what is here is a checkpoint; the service node writes them |
+//! | `jobs/<job>/<number>.verified` | notes that all of such a one was read and is what was written |
 //! | `temporary` | what is being written, until it has its name |
 //!
 //! Nothing gets its name before all of it is written, and a manifest none before all its objects are on stable storage.
@@ -22,6 +23,7 @@
 //! | `directory` | the directory itself, and how a file gets there whole |
 //! | `objects`, `encoding` | objects, and what their files hold |
 //! | `manifest`, `manifests` | what a checkpoint is; all of them |
+//! | `verified` | which checkpoints were found to be whole |
 //! | `reach` | which objects a checkpoint has: whether all are there, and which none has |
 
 mod directory;
@@ -34,6 +36,7 @@ mod objects;
 mod reach;
 #[cfg(test)]
 mod tests;
+mod verified;
 
 pub use directory::Storage;
 pub use error::StorageError;

@@ -86,6 +86,7 @@ impl Storage {
         let path = path(job, number);
         let failed = |error| self.failed("remove", &path, error);
         let directory = self.directory_of(job)?.ok_or(StorageError::NoManifest { job, number })?;
+        self.forget_verified(&directory, job, number)?;
         match rustix::fs::unlinkat(&directory, file_name(number), AtFlags::empty()) {
             Err(Errno::NOENT) => return Err(StorageError::NoManifest { job, number }),
             removed => removed.map_err(failed)?,
@@ -99,7 +100,7 @@ impl Storage {
         }
     }
 
-    fn directory_of(&self, job: JobId) -> Result<Option<OwnedFd>> {
+    pub(crate) fn directory_of(&self, job: JobId) -> Result<Option<OwnedFd>> {
         match open_directory(&self.jobs, &job.to_string()) {
             Err(Errno::NOENT) => Ok(None),
             opened => opened.map(Some).map_err(|error| self.failed("open", &format!("jobs/{job}"), error)),
@@ -120,7 +121,7 @@ impl Storage {
     }
 }
 
-fn file_name(number: u32) -> String {
+pub(crate) fn file_name(number: u32) -> String {
     format!("{number}{SUFFIX}")
 }
 

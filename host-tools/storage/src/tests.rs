@@ -350,3 +350,31 @@ fn several_put_the_same_at_once() {
     });
     assert_eq!(files(&storage.path().join("temporary")), 0);
 }
+
+#[test]
+fn that_one_is_verified_is_noted_of_it_alone() {
+    let (_dir, storage) = storage();
+    let one = manifest(1, Vec::new());
+    storage.write_manifest(&one).expect("writes");
+    assert!(!storage.is_verified(JOB, 1));
+    storage.note_verified(&one).expect("notes");
+    assert!(storage.is_verified(JOB, 1) && !storage.is_verified(JOB, 2) && !storage.is_verified(JobId(8), 1));
+    assert_eq!(storage.manifests(JOB).expect("lists").len(), 1, "the note is none");
+    // What was written over, or is another's, is not what was verified.
+    let other = Manifest { pages: 6, ..one.clone() };
+    assert!(matches!(storage.note_verified(&other), Err(StorageError::NoManifest { job: JOB, number: 1 })));
+    let file = storage.path().join("jobs/7/1.json");
+    let (whole, note) = (fs::read(&file).expect("reads"), file.with_extension("verified"));
+    fs::write(&file, b"{}").expect("writes");
+    assert!(!storage.is_verified(JOB, 1));
+    fs::write(&file, whole).expect("writes");
+    assert!(storage.is_verified(JOB, 1));
+    for damaged in [&b""[..], b"\n", b"0\n", &[b'0'; 64], &[b'0'; 100]] {
+        fs::write(&note, damaged).expect("writes");
+        assert!(!storage.is_verified(JOB, 1));
+    }
+    // The note goes with it, and with the last of the job its directory.
+    storage.delete(JOB, 1).expect("deletes");
+    assert!(storage.jobs().expect("lists").is_empty());
+    assert!(matches!(storage.note_verified(&one), Err(StorageError::NoManifest { .. })));
+}

@@ -1,7 +1,7 @@
 //! The command lines for checkpoints.
 
-use clap::Args;
-use coppice_api::checkpoint::{CheckpointChoice, RestartOrder};
+use clap::{Args, ValueEnum};
+use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, RestartOrder};
 use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
 use super::Listing;
@@ -12,27 +12,53 @@ use crate::units::parse_output_size;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 All ranks of the job stand for a moment, on all of its nodes, and go on as if nothing had been. What they were in that \
-moment goes to the directory of checkpoints (`coppice up --storage DIR`) while they run; pages that are there already, \
-from whatever checkpoint, are not written again. There is a checkpoint when this command ends: before, an end of the \
-job or the cluster leaves none. Files are not in it: a job that is restarted finds them as they are then.\n\n\
+moment lies in the regions of their nodes (`coppice up --nmr SIZE`) soon: it is local. From there it goes to the \
+directory of checkpoints (`coppice up --storage DIR`), whatever becomes of the job and its nodes; pages that are there \
+already, from whatever checkpoint, are not written again. There is a checkpoint when it is drained, and this command \
+ends: an end of the job before it is local, or of the cluster before it is drained, leaves none. Files are not in it: \
+a job that is restarted finds them as they are then.\n\n\
 Exit status: 0 if there is a checkpoint; 125 if not, and the job goes on.\n\nExamples:\n  \
     coppice checkpoint 7                 make a checkpoint of job 7\n  \
+    coppice checkpoint --phase1 copy 7   the same, while the job stands\n  \
     coppice checkpoints                  list those that there are\n  \
     coppice restart 7                    have a new job go on from the newest one of job 7")]
 pub(crate) struct Checkpoint {
     /// The job's number
     #[arg(value_name = "JOB")]
     pub(crate) job: u64,
+    /// How ranks are kept from changing what is kept of them
+    #[arg(long, value_enum, default_value_t = Phase1::Cow)]
+    pub(crate) phase1: Phase1,
     #[command(flatten)]
     pub(crate) listing: Listing,
+}
+
+/// See [`CheckpointMode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Phase1 {
+    /// They stand until nodes have copied all of it into their regions
+    Copy,
+    /// They go on at once, and a page that they write is copied first
+    Cow,
+}
+
+impl From<Phase1> for CheckpointMode {
+    fn from(phase1: Phase1) -> Self {
+        match phase1 {
+            Phase1::Copy => Self::Copy,
+            Phase1::Cow => Self::Cow,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Checkpoints outlive their jobs and the cluster, until they are deleted. SIZE is what nodes gave for one; what several \
-have in common is on the disk once.\n\nExamples:\n  \
+have in common is on the disk once. One that is local is on its way there yet, and none before.\n\n\
+Exit status: 0 if it was done; 125 if not, or one that was read is not what was written.\n\nExamples:\n  \
     coppice checkpoints                  all of them\n  \
     coppice checkpoints 7                those of job 7\n  \
+    coppice checkpoints --verify 7       read all that is in those of job 7, and note that they are whole\n  \
     coppice checkpoints --delete 7@2     delete the second one of job 7\n  \
     coppice checkpoints --delete 7       delete all of job 7")]
 pub(crate) struct Checkpoints {
@@ -42,6 +68,9 @@ pub(crate) struct Checkpoints {
     /// Delete this one, or all of a job, and give back the room that nothing else needs
     #[arg(long, value_name = "JOB[@N]", conflicts_with = "job")]
     pub(crate) delete: Option<CheckpointChoice>,
+    /// Read all that is in this one, or in all of a job, and note which are what was written
+    #[arg(long, value_name = "JOB[@N]", conflicts_with_all = ["job", "delete"])]
+    pub(crate) verify: Option<CheckpointChoice>,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }
@@ -49,7 +78,7 @@ pub(crate) struct Checkpoints {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The new job has the program, arguments, environment, root, files to be staged and ranks of the one that the checkpoint \
-was made of, which may have ended or not, and goes on where that was. It has as many ranks on each node, on any nodes. \
+was made of, which must have ended, and goes on where that was. It has as many ranks on each node, on any nodes. \
 The program must be stored yet, or lie where it lay. The job is followed as `coppice run` follows one; what it reads \
 from standard input comes from here. Checkpoints are made of it by itself, and it is restarted, as the old job was, \
 unless --checkpoint-every says otherwise.\n\n\
@@ -113,7 +142,7 @@ impl Restart {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use coppice_api::checkpoint::{CheckpointChoice, RestartOrder};
+    use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, RestartOrder};
     use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
     use crate::arguments::{Arguments, Command};
@@ -135,6 +164,15 @@ mod tests {
         };
         assert_eq!(deleted("checkpoints --delete 7@2"), Some(CheckpointChoice { job: 7, number: Some(2) }));
         assert_eq!(deleted("checkpoints --delete 7"), Some(CheckpointChoice { job: 7, number: None }));
+        let verified = |line: &str| matches!(command(line), Ok(Command::Checkpoints(order)) if order.verify.is_some());
+        assert!(verified("checkpoints --verify 7@2") && verified("checkpoints --verify 7"));
+        assert!(command("checkpoints --verify 7 --delete 7").is_err() && command("checkpoints 7 --verify 7").is_err());
+        let phase1 = |line: &str| match command(line) {
+            Ok(Command::Checkpoint(order)) => CheckpointMode::from(order.phase1),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(phase1("checkpoint 7"), CheckpointMode::Cow);
+        assert_eq!(phase1("checkpoint --phase1 copy 7"), CheckpointMode::Copy);
         for bad in ["checkpoint", "checkpoint 7@2", "checkpoints 7@2", "checkpoints 7 --delete 7", "restart"] {
             assert!(command(bad).is_err(), "{bad}");
         }

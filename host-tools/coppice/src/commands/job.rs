@@ -9,6 +9,7 @@ use coppice_api::output::OutputView;
 use coppice_api::staging::StagedView;
 use coppice_api::{Client, counted, shown, signal};
 
+use super::checkpoints::cost as show_cost;
 use super::listings::{command, job_state, run_time};
 use super::transfers;
 use crate::arguments::Job;
@@ -92,8 +93,10 @@ fn checkpoints(job: &JobView) -> Option<String> {
         let every = show_ns(every_ms.saturating_mul(1_000_000));
         format!("a checkpoint every {every}, {keep} stay, at most {}", counted(max_restarts, "restart"))
     });
-    let made =
-        job.checkpoints_made.map(|made| format!("{} made, the last {}", counted(made.count, "checkpoint"), made.last));
+    let made = job.checkpoints_made.map(|made| {
+        let cost = made.cost.map(|cost| format!(": {}", show_cost(&cost))).unwrap_or_default();
+        format!("{} made, the last {}{cost}", counted(made.count, "checkpoint"), made.last)
+    });
     let lines: Vec<String> = policy.into_iter().chain(made).collect();
     (!lines.is_empty()).then(|| lines.join("; "))
 }
@@ -298,7 +301,7 @@ pub(crate) mod tests {
         let last = CheckpointName { job: 7, number: 4 };
         let job = JobView {
             checkpoint_policy: Some(CheckpointPolicy { every_ms: 600_000, keep: 2, max_restarts: 1 }),
-            checkpoints_made: Some(CheckpointsMade { count: 4, last }),
+            checkpoints_made: Some(CheckpointsMade { count: 4, last, cost: None }),
             continued_as: Some(Continuation { job: 8, checkpoint: last, lost_node: 3 }),
             ..view()
         };

@@ -4,13 +4,15 @@
 //! ([`CheckpointOrder`]). A job that may be restarted gives up its nodes and has not ended until it is known whether it
 //! is: so whoever waits for its end hears at once how it goes on.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
+use coppice_api::checkpoint::{CheckpointCost, CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use coppice_api::cluster::ClusterState;
 use coppice_api::signal::{SIGINT, SIGTERM};
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::ras::{RasKind, Severity};
+use coppice_protocol::region::SlotKey;
 
 use super::job::Job;
 use super::ranks::RankState;
@@ -66,6 +68,19 @@ impl Schedule {
     }
 }
 
+/// The newest checkpoint of a job that runs, as the next one needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Which.
+    pub checkpoint: CheckpointName,
+    /// Who led the job's nodes when it was made.
+    pub by: u64,
+    /// Pages that were not written since need not be kept again; or else nothing is said of them.
+    pub is_base: bool,
+    /// Where it lies in regions of nodes.
+    pub slots: BTreeMap<NodeId, SlotKey>,
+}
+
 /// What is known of a job that may be restarted.
 #[derive(Debug)]
 pub(super) struct Awaited {
@@ -106,7 +121,17 @@ impl<P: Plant> Controller<P> {
     /// Something was done with checkpoints of a job.
     pub(super) fn checkpoint_event(&mut self, id: JobId, event: CheckpointEvent, now: Now) {
         match event {
-            CheckpointEvent::Made(checkpoint) => self.checkpoint_made(id, checkpoint, now),
+            CheckpointEvent::Made(newest, cost) => self.checkpoint_made(id, newest, cost, now),
+            CheckpointEvent::NoBase => {
+                if let Some(newest) = self.jobs.get_mut(&id).and_then(|job| job.newest.as_mut()) {
+                    newest.is_base = false;
+                }
+            }
+            CheckpointEvent::Deleted(checkpoint) => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.newest.take_if(|newest| newest.checkpoint == checkpoint);
+                }
+            }
             CheckpointEvent::Tried { troubles } => {
                 let Some(job) = self.jobs.get_mut(&id) else { return };
                 job.schedule.tried(now.instant);
@@ -122,16 +147,17 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    fn checkpoint_made(&mut self, id: JobId, last: CheckpointName, now: Now) {
+    fn checkpoint_made(&mut self, id: JobId, newest: Newest, cost: CheckpointCost, now: Now) {
         let before = match self.jobs.get(&id) {
             Some(job) => job.checkpoints_made,
             // It has ended just now.
             None => self.records.job(id).ok().flatten().and_then(|detail| detail.job.checkpoints_made),
         };
         let count = before.map_or(0, |made| made.count).saturating_add(1);
-        let made = CheckpointsMade { count, last };
+        let made = CheckpointsMade { count, last: newest.checkpoint, cost: Some(cost) };
         if let Some(job) = self.jobs.get_mut(&id) {
             job.checkpoints_made = Some(made);
+            job.newest = Some(newest);
         }
         self.records.add(What::Checkpoints(id, made), now);
     }

@@ -236,10 +236,11 @@ impl<P: Plant> Controller<P> {
                 let expected = known.helper.phase == HelperPhase::Stopping;
                 let again = known.helper.ended();
                 self.changed = true;
+                let reason = format!("the I/O node of pset {pset} ended: {reason}");
+                self.regions.pset_lost(pset, &reason);
                 if self.state == ClusterState::Stopping {
                     return;
                 }
-                let reason = format!("the I/O node of pset {pset} ended: {reason}");
                 if !expected {
                     self.record_ras(None, &ras(Severity::Error, RasKind::IoNodeLost, None, reason.clone()), now);
                     self.end_nodes_of(pset, &reason, now);

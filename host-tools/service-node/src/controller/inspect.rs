@@ -16,6 +16,15 @@ use super::{Controller, Now};
 use crate::limits::{INSPECT_TIME_MAX, INSPECTIONS_MAX};
 use crate::plant::Plant;
 
+/// Where a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The rank.
+    pub rank: Rank,
+    /// Its node.
+    pub node: NodeId,
+}
+
 /// A question that waits for its node.
 #[derive(Debug)]
 struct Waiting {
@@ -112,7 +121,7 @@ impl<P: Plant> Controller<P> {
     }
 
     /// One rank of a job for each of its nodes, if all of them run.
-    pub(super) fn one_rank_of_each_node(&mut self, id: JobId) -> Result<Vec<Rank>, Refused> {
+    pub(super) fn one_rank_of_each_node(&mut self, id: JobId) -> Result<Vec<Place>, Refused> {
         let Some(job) = self.jobs.get(&id) else { return Err(self.why_not_under_way(id)) };
         if job.is_waiting() || job.ranks.iter().any(|(_, rank)| !rank.runs()) {
             return Err(Refused::conflict(&format!("not all ranks of job {id} run")));
@@ -121,7 +130,7 @@ impl<P: Plant> Controller<P> {
         for (rank, state) in job.ranks.iter() {
             nodes.entry(state.node).or_insert(rank);
         }
-        Ok(nodes.into_values().collect())
+        Ok(nodes.into_iter().map(|(node, rank)| Place { rank, node }).collect())
     }
 
     /// Where the rank is, if it can be asked about.

@@ -20,7 +20,7 @@ use super::ranks::{RankState, Ranks};
 use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
-use super::{Answer, Now};
+use super::{Answer, Newest, Now, Place};
 use crate::feed::Feed;
 use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
 use crate::store::{Held, Kind, Source};
@@ -61,6 +61,8 @@ pub(super) struct Job {
     pub(super) schedule: Schedule,
     /// Those that were made of it.
     pub(super) checkpoints_made: Option<CheckpointsMade>,
+    /// The newest of them that is there.
+    pub(super) newest: Option<Newest>,
     /// The node whose loss ends it.
     pub(super) lost_node: Option<NodeId>,
     /// Nothing of it is left on any node, and it is seen whether it goes on from a checkpoint.
@@ -79,7 +81,7 @@ pub(super) struct Job {
     /// Who waits for its end.
     pub(super) waiters: Vec<Answer<JobView>>,
     /// Who waits until all of its ranks run.
-    awaiting_running: Vec<Answer<Vec<Rank>>>,
+    awaiting_running: Vec<Answer<Vec<Place>>>,
     /// A permit per byte of standard input that may be sent.
     pub(super) input: Arc<Semaphore>,
     /// Bytes of standard input sent and not yet read.
@@ -144,6 +146,7 @@ impl Job {
             restore: None,
             schedule,
             checkpoints_made: None,
+            newest: None,
             lost_node: None,
             restart: None,
             continued_as: None,
@@ -220,12 +223,12 @@ impl Job {
     }
 
     /// Somebody waits until all of its ranks run.
-    pub(super) fn awaits_running(&mut self, answer: Answer<Vec<Rank>>) {
+    pub(super) fn awaits_running(&mut self, answer: Answer<Vec<Place>>) {
         self.awaiting_running.push(answer);
     }
 
     /// Those who do, which are told now.
-    pub(super) fn take_awaiting_running(&mut self) -> Vec<Answer<Vec<Rank>>> {
+    pub(super) fn take_awaiting_running(&mut self) -> Vec<Answer<Vec<Place>>> {
         std::mem::take(&mut self.awaiting_running)
     }
 

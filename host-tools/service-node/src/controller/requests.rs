@@ -13,12 +13,14 @@ use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::SIGNAL_MAX;
 use coppice_api::stream::StagingProgress;
+use coppice_protocol::checkpoint::Part;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::inspect::{self, Query};
 use coppice_protocol::pset::ToPset;
+use coppice_protocol::region::SlotKey;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, KeptLog, Now, Restart, Submitted};
+use super::{Controller, KeptLog, Now, Objects, Place, Restart, Submitted};
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
@@ -130,9 +132,13 @@ pub enum Request {
     /// Ask something about a rank.
     Inspect(JobId, Rank, Query, Answer<inspect::Answer>),
     /// One rank of a job for each of its nodes.
-    NodesOf(JobId, Answer<Vec<Rank>>),
+    NodesOf(JobId, Answer<Vec<Place>>),
     /// The same when all of its ranks run.
-    Running(JobId, Answer<Vec<Rank>>),
+    Running(JobId, Answer<Vec<Place>>),
+    /// Pull what a node's region has of a checkpoint into the storage, and say how far that is.
+    Pull(NodeId, SlotKey, watch::Sender<Objects>, Answer<Vec<Part>>),
+    /// Wipe what a node's region has, of a job or of all, but for this.
+    Wipe(NodeId, Option<JobId>, Option<SlotKey>, Answer<()>),
     /// The tracer of a job took that many bytes that came from an I/O node.
     TraceTaken(JobId, PsetId, usize),
     /// The tracer of a job is gone.
@@ -206,6 +212,8 @@ impl<P: Plant> Controller<P> {
             Request::Inspect(job, rank, query, answer) => self.inspect(job, rank, query, answer, now),
             Request::NodesOf(job, answer) => reply(answer, self.one_rank_of_each_node(job)),
             Request::Running(job, answer) => self.when_running(job, answer),
+            Request::Pull(node, from, progress, answer) => self.pull((node, from), progress, answer, now),
+            Request::Wipe(node, job, but, answer) => self.wipe(node, (job, but), answer, now),
             Request::TraceTaken(job, pset, bytes) => self.trace_taken(job, pset, bytes),
             Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),

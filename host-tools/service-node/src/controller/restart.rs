@@ -9,7 +9,7 @@ use coppice_protocol::psets::PsetTable;
 
 use super::job::Job;
 use super::requests::{Answer, Refused, reply};
-use super::{Controller, Now};
+use super::{Controller, Newest, Now, Place};
 use crate::database::{FileKey, ProgramRow};
 use crate::limits::RESTORED_RANKS_PER_PSET_MAX;
 use crate::plant::Plant;
@@ -24,6 +24,8 @@ pub struct Submitted {
     pub program: ProgramRow,
     /// What the files had in them that it has staged, in the submission's order.
     pub staged: Vec<ProgramId>,
+    /// Its newest checkpoint, if one was made while it runs.
+    pub newest: Option<Newest>,
 }
 
 /// What the ranks of a job are made from instead of their program's beginning.
@@ -113,6 +115,7 @@ impl<P: Plant> Controller<P> {
             submission: job.submission.clone(),
             program: *job.program,
             staged: job.staged.iter().map(|held| held.id).collect(),
+            newest: job.newest.clone(),
         })
     }
 
@@ -123,7 +126,7 @@ impl<P: Plant> Controller<P> {
     }
 
     /// Somebody waits until all ranks of a job run, and wants one of each node then.
-    pub(super) fn when_running(&mut self, id: JobId, answer: Answer<Vec<Rank>>) {
+    pub(super) fn when_running(&mut self, id: JobId, answer: Answer<Vec<Place>>) {
         match self.jobs.get_mut(&id) {
             Some(job) if !job.is_running() => job.awaits_running(answer),
             _ => reply(answer, self.one_rank_of_each_node(id)),

@@ -27,6 +27,7 @@ impl<P: Plant> Controller<P> {
         }
         self.end_forgets();
         self.inspections.end();
+        self.regions.end();
         self.end_link_orders();
         self.end_keeps();
         self.stop_nodes();

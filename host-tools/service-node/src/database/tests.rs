@@ -129,7 +129,7 @@ fn a_job_is_followed_from_queue_to_end() {
     database.add_ranks(job, &[rank(1)]).expect("ranks");
     let retention = RetentionSummary { warm_ranks: 2, warm_nodes: 1, pages_kept: 18, pages_fetched: 10 };
     let last = CheckpointName { job: job.0, number: 7 };
-    let made = CheckpointsMade { count: 8, last };
+    let made = CheckpointsMade { count: 8, last, cost: None };
     database.set_checkpoints_made(job, &made).expect("made");
     let continued_as = Some(Continuation { job: 99, checkpoint: last, lost_node: 4 });
     let (reason, retention) = (Some("because".into()), Some(retention));

@@ -3,14 +3,15 @@
 
 use std::time::Instant;
 
-use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, RestartOrder};
+use coppice_api::checkpoint::{CheckpointMode, CheckpointName, CheckpointPolicy, RestartOrder};
 use coppice_api::job::Submission;
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Storage, StorageError};
 use tokio::sync::mpsc;
 
 use super::checkpoint::make;
-use super::checkpoints::{Making, collect};
+use super::checkpoints::Busy;
+use super::deleting::collect;
 use super::restart::{prepare, submit};
 use super::{Api, going_down};
 use crate::controller::Refused;
@@ -51,7 +52,7 @@ async fn make_and_delete(api: Api, job: JobId, keep: u32) -> Vec<String> {
         Ok(None) => return Vec::new(),
         Err(refused) => return vec![none_made(job, &refused)],
     };
-    let made = make(&api, job).await;
+    let made = make(&api, job, CheckpointMode::default()).await;
     drop(making);
     match made {
         Ok(_) => match delete_old(&api, job, keep).await {
@@ -68,7 +69,7 @@ fn none_made(job: JobId, Refused { message, .. }: &Refused) -> String {
 }
 
 /// Waits until one can be made. Nothing if one of the job is being made already.
-async fn turn(api: &Api, job: JobId) -> Result<Option<Making>, Refused> {
+async fn turn(api: &Api, job: JobId) -> Result<Option<Busy>, Refused> {
     let since = Instant::now();
     loop {
         match api.checkpoints.make(job) {

@@ -1,31 +1,41 @@
-//! Making a checkpoint: a job's nodes are led through its steps, then asked until all they recorded is kept, and then
-//! there is a manifest that says so.
+//! Making a checkpoint: a job's nodes are led through its steps, and asked until all they recorded is kept; what lies
+//! in their regions then is drained into the storage, and then there is a manifest that says so.
 
 use std::collections::BTreeMap;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use axum::Json;
 use axum::extract::State;
-use coppice_api::checkpoint::{CheckpointName, CheckpointReport};
+use axum::extract::rejection::JsonRejection;
+use coppice_api::checkpoint::{CheckpointCost, CheckpointMode, CheckpointName, CheckpointReport, MakeOrder};
+use coppice_api::cut::CutStep;
 use coppice_protocol::checkpoint::{Keeping, Part, PartOf, Saving};
-use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::inspect::cut::Step;
-use coppice_protocol::inspect::{Answer, Question};
+use coppice_protocol::region::SlotKey;
 use coppice_storage::{Manifest, ManifestPart, Storage, StorageError};
 
-use super::checkpoints::Resubmission;
+use super::checkpoints::{Resubmission, view_of};
+use super::keeping::{Kept, kept};
 use super::leading::{Leader, new_leader, something_else, us};
+use super::regions::Pull;
 use super::{Answered, Api, Number, answer, going_down};
-use crate::controller::{Refused, Request, Submitted};
-use crate::limits::{CHECKPOINT_TRIES, HOST_FILE_TIME_MAX, SAVING_ASK_INTERVAL, SAVING_SILENCE_MAX};
+use crate::controller::{Newest, Place, Refused, Request, Submitted};
+use crate::limits::{CHECKPOINT_TRIES, COPYING_SILENCE_MAX, HOST_FILE_TIME_MAX, SAVING_SILENCE_MAX};
 use crate::plant::CheckpointEvent;
 
 /// Makes a checkpoint of a job.
-pub(super) async fn checkpoint(State(api): State<Api>, Number(job): Number<u64>) -> Answered<CheckpointReport> {
+pub(super) async fn checkpoint(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    order: Result<Json<MakeOrder>, JsonRejection>,
+) -> Answered<CheckpointReport> {
+    let Json(MakeOrder { mode }) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
     let making = api.checkpoints.make(job)?;
     // Whoever asked for it may go: nodes are not to wait for the next step then.
     let leading = tokio::spawn(async move {
-        let made = make(&api, job).await;
+        let made = make(&api, job, mode).await;
         drop(making);
         made
     });
@@ -33,46 +43,150 @@ pub(super) async fn checkpoint(State(api): State<Api>, Number(job): Number<u64>)
 }
 
 /// Makes one, unless ranks leave a barrier whenever that is tried.
-pub(super) async fn make(api: &Api, job: JobId) -> Result<CheckpointReport, Refused> {
-    // What is kept is nobody's until there is the manifest.
+pub(super) async fn make(api: &Api, job: JobId, mode: CheckpointMode) -> Result<CheckpointReport, Refused> {
+    // What is kept is nobody's until there is the manifest, nor is what it goes on from.
     let _used = api.checkpoints.used().await;
+    let submitted = api.ask(|answer| Request::Submitted(job, answer)).await?;
+    let places = api.ask(|answer| Request::NodesOf(job, answer)).await?;
+    let newest = match submitted.newest.clone() {
+        Some(newest) if is_there(api, newest.checkpoint).await => Some(newest),
+        _ => None,
+    };
+    let slots = newest.as_ref().map(|newest| newest.slots.clone()).unwrap_or_default();
+    let since = newest.as_ref().filter(|newest| newest.is_base).map(|newest| newest.by);
+    let mut result = Err(Refused::conflict(&format!("ranks of job {job} were leaving a barrier; try again")));
     for _ in 0..CHECKPOINT_TRIES {
-        if let Some(report) = attempt(api, job).await? {
-            api.say(job, CheckpointEvent::Made(report.checkpoint)).await;
-            return Ok(report);
+        if let Some(why) = api.wipe(but(&places, &slots), None).await.failed().await {
+            // Then nodes may have to give it to their I/O nodes themselves.
+            tracing::warn!(job = job.0, why, "no room made for a checkpoint");
+        }
+        let leader = Leader { api: api.clone(), job, by: new_leader(job), places: places.clone() };
+        match attempt(&leader, &submitted, Keeping { since, copy: mode == CheckpointMode::Copy }).await {
+            Ok(None) => {}
+            Ok(Some((report, newest))) => {
+                api.wipe(but(&places, &newest.slots), Some(job)).await.in_background(job);
+                api.say(job, CheckpointEvent::Made(newest, report.cost)).await;
+                return Ok(report);
+            }
+            Err(refused) => {
+                result = Err(refused);
+                if since.is_some() {
+                    api.say(job, CheckpointEvent::NoBase).await;
+                }
+                break;
+            }
         }
     }
-    Err(Refused::conflict(&format!("ranks of job {job} were leaving a barrier; try again")))
+    // Of this one nothing is needed any more. The newest may be deleted by now, and was left to us.
+    let stays = match newest {
+        Some(newest) if is_there(api, newest.checkpoint).await => newest.slots,
+        _ => BTreeMap::new(),
+    };
+    api.wipe(but(&places, &stays), Some(job)).await.in_background(job);
+    result
+}
+
+/// Nodes, and what stays in their regions.
+fn but(places: &[Place], slots: &BTreeMap<NodeId, SlotKey>) -> Vec<(NodeId, Option<SlotKey>)> {
+    places.iter().map(|place| (place.node, slots.get(&place.node).copied())).collect()
+}
+
+/// Whether that checkpoint is there yet.
+async fn is_there(api: &Api, CheckpointName { job, number }: CheckpointName) -> bool {
+    api.stored(HOST_FILE_TIME_MAX, move |storage| storage.manifest(JobId(job), number)).await.is_ok()
 }
 
 /// Makes one, unless some ranks have left a barrier that others still have to leave.
-async fn attempt(api: &Api, job: JobId) -> Result<Option<CheckpointReport>, Refused> {
-    let submitted = api.ask(|answer| Request::Submitted(job, answer)).await?;
-    let ranks = api.ask(|answer| Request::NodesOf(job, answer)).await?;
-    let leader = Leader { api: api.clone(), job, by: new_leader(job), ranks };
+async fn attempt(
+    leader: &Leader,
+    submitted: &Submitted,
+    keeping: Keeping,
+) -> Result<Option<(CheckpointReport, Newest)>, Refused> {
     let (begun, since_1970) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-    let steps = leader.lead(&Step::of_checkpoint(Keeping::default())).await?;
-    let (pause_us, resumed) = (us(begun.elapsed()), Instant::now());
-    let saved = match saved(&leader).await {
-        Ok(saved) => saved,
+    let (steps, pause, all) = cut(leader, keeping, begun).await?;
+    let local_ms = ms(begun.elapsed());
+    let savings = || all.iter().map(|(_, saving)| saving);
+    let Some(barriers) = same_barriers(savings()) else { return Ok(None) };
+    let sum = |of: fn(&Saving) -> u64| savings().map(of).fold(0_u64, u64::saturating_add);
+    let cost = CheckpointCost {
+        pause_us: us(pause),
+        pages: sum(|saving| saving.pages.0),
+        bytes: sum(|saving| saving.bytes),
+        local_ms,
+        drain_ms: 0,
+    };
+    let slots = all.iter().filter_map(|(place, saving)| Some((place.node, saving.local?))).collect();
+    let time_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+    let manifest = manifest(leader.job, submitted, Moment { time_ns, barriers }, cost)?;
+    let checkpoint = drain(leader, submitted, manifest, all).await.map_err(|refused| none_made(leader.job, refused))?;
+    let cost = CheckpointCost { drain_ms: ms(begun.elapsed()), ..cost };
+    tracing::info!(%checkpoint, ?keeping, ?cost, "checkpoint made");
+    let (nodes, mode) =
+        (leader.places.len() as u32, if keeping.copy { CheckpointMode::Copy } else { Default::default() });
+    let report = CheckpointReport { checkpoint, nodes, steps, mode, cost };
+    Ok(Some((report, Newest { checkpoint, by: leader.by, is_base: true, slots })))
+}
+
+/// Has the ranks stand, and go on, and waits until their nodes have kept what they were: before they go on if it is to
+/// be copied, or else afterwards. Gives how long they stood, too.
+async fn cut(
+    leader: &Leader,
+    keeping: Keeping,
+    begun: Instant,
+) -> Result<(Vec<CutStep>, Duration, Vec<Kept>), Refused> {
+    let [before @ .., resume] = Step::of_checkpoint(keeping);
+    let mut steps = leader.lead(&before).await?;
+    let mut copied = None;
+    if keeping.copy {
+        let since = Instant::now();
+        copied = Some(kept_or_given_up(leader, COPYING_SILENCE_MAX).await?);
+        steps.push(CutStep { name: "copy".into(), us: us(since.elapsed()) });
+    }
+    steps.extend(leader.lead(&[resume]).await?);
+    let pause = begun.elapsed();
+    let all = match copied {
+        Some(all) => all,
+        None => kept_or_given_up(leader, SAVING_SILENCE_MAX).await?,
+    };
+    Ok((steps, pause, all))
+}
+
+async fn kept_or_given_up(leader: &Leader, silence: Duration) -> Result<Vec<Kept>, Refused> {
+    match kept(leader, silence).await {
+        Ok(all) => Ok(all),
         Err(refused) => {
             // Those that still keep something do so for nobody.
             leader.give_up().await;
-            let message = format!("no checkpoint of job {job} was made: {}", refused.message);
-            return Err(Refused { message, ..refused });
+            Err(none_made(leader.job, refused))
         }
-    };
-    let Some(barriers) = same_barriers(&saved) else { return Ok(None) };
-    let sum = |of: fn(&Saving) -> u64| saved.iter().map(of).fold(0_u64, u64::saturating_add);
-    let (pages, bytes) = (sum(|saving| saving.pages.0), sum(|saving| saving.bytes));
-    let drain_ms = us(resumed.elapsed()) / 1000;
-    let Submitted { submission, program, .. } = &submitted;
-    let manifest = Manifest {
+    }
+}
+
+fn none_made(job: JobId, refused: Refused) -> Refused {
+    Refused { message: format!("no checkpoint of job {job} was made: {}", refused.message), ..refused }
+}
+
+/// A time in whole ms.
+fn ms(time: Duration) -> u64 {
+    us(time) / 1000
+}
+
+/// What the job was at.
+struct Moment {
+    time_ns: u64,
+    barriers: u64,
+}
+
+/// What a manifest says, but for its number and parts.
+fn manifest(job: JobId, submitted: &Submitted, moment: Moment, cost: CheckpointCost) -> Result<Manifest, Refused> {
+    let Submitted { submission, program, .. } = submitted;
+    let CheckpointCost { pause_us, pages, bytes, .. } = cost;
+    Ok(Manifest {
         version: Manifest::VERSION,
         job,
         number: 0,
-        time_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
-        submission: serde_json::to_value(Resubmission::of(&submitted)).map_err(|error| Refused {
+        time_ns: moment.time_ns,
+        submission: serde_json::to_value(Resubmission::of(submitted)).map_err(|error| Refused {
             status: 500,
             message: format!("what job {job} was submitted with cannot be written: {error}"),
         })?,
@@ -80,81 +194,58 @@ async fn attempt(api: &Api, job: JobId) -> Result<Option<CheckpointReport>, Refu
         program_bytes: program.bytes,
         ranks: submission.ranks,
         ranks_per_node: submission.ranks_per_node,
-        barriers,
+        barriers: moment.barriers,
         pause_us,
         pages,
         bytes,
-        parts: all_parts(&saved, submission.ranks, submission.nodes_wanted())?,
-    };
-    let number = api.stored(HOST_FILE_TIME_MAX, move |storage| write(storage, manifest)).await?;
-    let checkpoint = CheckpointName { job: job.0, number };
-    tracing::info!(%checkpoint, pause_us, pages, bytes, drain_ms, "checkpoint made");
-    let nodes = leader.ranks.len() as u32;
-    Ok(Some(CheckpointReport { checkpoint, nodes, steps, pause_us, pages, bytes, drain_ms }))
+        parts: Vec::new(),
+    })
 }
 
-/// Waits until all nodes have kept what they recorded.
-async fn saved(leader: &Leader) -> Result<Vec<Saving>, Refused> {
-    let mut savings: Vec<(Rank, Saving)> = leader.ranks.iter().map(|rank| (*rank, Saving::default())).collect();
-    let (mut furthest, mut since) = (0, Instant::now());
-    loop {
-        let is_open = |(_, saving): &&mut (Rank, Saving)| saving.parts.is_none();
-        let open: Vec<&mut (Rank, Saving)> = savings.iter_mut().filter(is_open).collect();
-        if open.is_empty() {
-            return Ok(savings.into_iter().map(|(_, saving)| saving).collect());
-        }
-        let answers = leader.ask_all(open.iter().map(|(rank, _)| *rank), &Question::Saving).await;
-        for ((_, saving), answered) in open.into_iter().zip(answers) {
-            match answered {
-                Ok(Answer::Saving(said)) => *saving = said,
-                // It answers others at this moment.
-                Ok(Answer::NotTold(_)) | Err(Refused { status: 503, .. }) => {}
-                Ok(_) => return Err(something_else()),
-                Err(refused) => return Err(refused),
-            }
-            if let Some(why) = &saving.failed {
-                return Err(Refused::conflict(why));
-            }
-        }
-        let done = |(_, saving): &(Rank, Saving)| {
-            let over = u64::from(saving.parts.is_some());
-            saving.pages.0.saturating_add(saving.bytes).saturating_add(over)
-        };
-        let far = savings.iter().map(done).fold(0_u64, u64::saturating_add);
-        if far > furthest {
-            (furthest, since) = (far, Instant::now());
-        } else if since.elapsed() > SAVING_SILENCE_MAX {
-            let seconds = SAVING_SILENCE_MAX.as_secs();
-            return Err(Refused::conflict(&format!(
-                "its nodes have kept nothing more for {seconds} s; is what the checkpoints lie on still there?"
-            )));
-        }
-        tokio::time::sleep(SAVING_ASK_INTERVAL).await;
-    }
+/// Has what lies in regions stored, and writes the manifest of that and of what nodes have given away. From now on the
+/// job may end, and its nodes be lost.
+async fn drain(
+    leader: &Leader,
+    submitted: &Submitted,
+    manifest: Manifest,
+    all: Vec<Kept>,
+) -> Result<CheckpointName, Refused> {
+    let (api, job, submission) = (&leader.api, leader.job, &submitted.submission);
+    let number = api.stored(HOST_FILE_TIME_MAX, move |storage| next_number(storage, job)).await?;
+    let manifest = Manifest { number, ..manifest };
+    let pulls: Vec<Pull> =
+        all.iter().filter_map(|(place, saving)| Some(Pull::new(place.node, saving.local?))).collect();
+    let checkpoint = CheckpointName { job: job.0, number };
+    let view = view_of(checkpoint, submission, &manifest);
+    let shown = api.checkpoints.drain(view, pulls.iter().map(Pull::progress).collect());
+    let given = all.into_iter().filter(|(_, saving)| saving.local.is_none()).filter_map(|(_, saving)| saving.parts);
+    let said = [given.flatten().collect(), api.pull(pulls).await?].concat();
+    let parts = all_parts(said, submission.ranks, submission.nodes_wanted())?;
+    let manifest = Manifest { parts, ..manifest };
+    api.stored(HOST_FILE_TIME_MAX, move |storage| storage.write_manifest(&manifest)).await?;
+    drop(shown);
+    Ok(checkpoint)
 }
 
 /// The barriers that all nodes have left, if they are the same.
-fn same_barriers(saved: &[Saving]) -> Option<u64> {
-    let first = saved.first()?.barriers;
-    saved.iter().all(|saving| saving.barriers == first).then_some(first)
+fn same_barriers<'a>(mut savings: impl Iterator<Item = &'a Saving>) -> Option<u64> {
+    let first = savings.next()?.barriers;
+    savings.all(|saving| saving.barriers == first).then_some(first)
 }
 
-/// The parts that nodes have said, in order, if they are one for each rank and each node.
-fn all_parts(saved: &[Saving], ranks: u32, nodes: u32) -> Result<Vec<ManifestPart>, Refused> {
-    let said = saved.iter().flat_map(|saving| saving.parts.iter().flatten());
-    let parts: BTreeMap<PartOf, Part> = said.clone().map(|part| (part.of, *part)).collect();
+/// The parts that were said, in order, if they are one for each rank and each node.
+fn all_parts(said: Vec<Part>, ranks: u32, nodes: u32) -> Result<Vec<ManifestPart>, Refused> {
+    let count = said.len();
+    let parts: BTreeMap<PartOf, Part> = said.into_iter().map(|part| (part.of, part)).collect();
     let wanted = (0..ranks).map(|rank| PartOf::Rank(Rank(rank))).chain((0..nodes).map(PartOf::Node));
     // In the order of both.
-    if said.count() != parts.len() || !wanted.eq(parts.keys().copied()) {
+    if count != parts.len() || !wanted.eq(parts.keys().copied()) {
         return Err(something_else());
     }
     Ok(parts.into_values().map(ManifestPart::from).collect())
 }
 
-/// Writes a manifest with the next number of its job.
-fn write(storage: &Storage, manifest: Manifest) -> Result<u32, StorageError> {
-    let last = storage.manifests(manifest.job)?.last().map_or(0, |(number, _)| *number);
-    let number = last.saturating_add(1);
-    storage.write_manifest(&Manifest { number, ..manifest })?;
-    Ok(number)
+/// The number that the next one of a job has.
+fn next_number(storage: &Storage, job: JobId) -> Result<u32, StorageError> {
+    Ok(storage.manifests(job)?.last().map_or(0, |(number, _)| *number).saturating_add(1))
 }

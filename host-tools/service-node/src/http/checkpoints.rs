@@ -1,64 +1,96 @@
-//! The checkpoints that there are: listed, deleted, and who uses them.
+//! The checkpoints that there are: listed, and who uses them.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
-use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, CheckpointView, CheckpointsQuery, Deleted};
+use coppice_api::checkpoint::{CheckpointName, CheckpointState, CheckpointView, CheckpointsQuery};
 use coppice_api::job::Submission;
 use coppice_api::{counted, shown};
 use coppice_protocol::ids::{JobId, ProgramId};
-use coppice_storage::{Collected, Manifest, Storage, StorageError};
+use coppice_storage::{Manifest, Storage, StorageError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
+use super::draining::Draining;
 use super::{Answered, Api, answer};
 use crate::controller::{Refused, Submitted};
-use crate::limits::{CHECKPOINTS_MAX, HOST_FILE_TIME_MAX, STORAGE_TIME_MAX};
+use crate::limits::{CHECKPOINTS_MAX, HOST_FILE_TIME_MAX};
 
 /// The directory of checkpoints, and who does something with it.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoints {
     pub(super) storage: Arc<Storage>,
     /// Held by all for whom objects must stay that no manifest reaches, or not any more.
-    used: Arc<RwLock<()>>,
-    /// Jobs of which one is being made.
-    making: Arc<Mutex<BTreeSet<JobId>>>,
+    pub(super) used: Arc<RwLock<()>>,
+    /// Jobs with whose newest something is done, and what.
+    busy: Arc<Mutex<BTreeMap<JobId, Doing>>>,
+    /// Those that are not whole yet, but lie in regions.
+    pub(super) draining: Arc<Mutex<BTreeMap<JobId, Draining>>>,
 }
 
-/// One is being made, until this is dropped.
+/// What is done with the newest checkpoint of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// There will be a new one.
+    Making,
+    /// It is wiped from regions.
+    Deleting,
+}
+
+/// It is done, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Making {
+pub(super) struct Busy {
     checkpoints: Checkpoints,
     job: JobId,
 }
 
-impl Drop for Making {
+impl Drop for Busy {
     fn drop(&mut self) {
-        self.checkpoints.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.job);
+        self.checkpoints.busy().remove(&self.job);
     }
 }
 
 impl Checkpoints {
     pub(super) fn new(storage: Arc<Storage>) -> Self {
-        Self { storage, used: Arc::default(), making: Arc::default() }
+        Self { storage, used: Arc::default(), busy: Arc::default(), draining: Arc::default() }
+    }
+
+    fn busy(&self) -> MutexGuard<'_, BTreeMap<JobId, Doing>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One of a job is to be made.
-    pub(super) fn make(&self, job: JobId) -> Result<Making, Refused> {
-        let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if making.contains(&job) {
-            return Err(Refused::conflict(&format!("a checkpoint of job {job} is being made already; wait for it")));
+    pub(super) fn make(&self, job: JobId) -> Result<Busy, Refused> {
+        let mut busy = self.busy();
+        match busy.get(&job) {
+            None => {}
+            Some(Doing::Making) => {
+                let already = format!("a checkpoint of job {job} is being made already; wait for it");
+                return Err(Refused::conflict(&already));
+            }
+            Some(Doing::Deleting) => {
+                return Err(Refused::busy(&format!("a checkpoint of job {job} is being deleted; try again")));
+            }
         }
-        if making.len() >= CHECKPOINTS_MAX {
-            let others = counted(making.len(), "other job");
+        let made = busy.values().filter(|doing| **doing == Doing::Making).count();
+        if made >= CHECKPOINTS_MAX {
+            let others = counted(made, "other job");
             return Err(Refused::busy(&format!("checkpoints of {others} are being made; try again when one is done")));
         }
-        making.insert(job);
-        Ok(Making { checkpoints: self.clone(), job })
+        busy.insert(job, Doing::Making);
+        Ok(Busy { checkpoints: self.clone(), job })
+    }
+
+    /// The newest of a job is to be wiped from regions. Nothing if something is done with it already.
+    pub(super) fn delete(&self, job: JobId) -> Option<Busy> {
+        let mut busy = self.busy();
+        if busy.contains_key(&job) {
+            return None;
+        }
+        busy.insert(job, Doing::Deleting);
+        Some(Busy { checkpoints: self.clone(), job })
     }
 
     /// No object goes as long as this is held.
@@ -123,78 +155,54 @@ pub(super) async fn list(
     State(api): State<Api>,
     Query(query): Query<CheckpointsQuery>,
 ) -> Answered<Vec<CheckpointView>> {
+    // Those that are whole by then are so.
+    let draining = api.checkpoints.being_drained(query.job);
     let list = move |storage: &Storage| {
         let jobs = query.job.map_or_else(|| storage.jobs(), |job| Ok(vec![JobId(job)]))?;
         let mut views = Vec::new();
         for job in jobs {
             let manifests = storage.manifests(job)?;
-            views.extend(manifests.into_iter().map(|(number, manifest)| view(job, number, manifest)));
+            views.extend(manifests.into_iter().map(|(number, manifest)| view(storage, job, number, manifest)));
+        }
+        for view in draining {
+            // Behind those of its job: it has the number that comes next.
+            let at = views.partition_point(|other: &CheckpointView| other.checkpoint < view.checkpoint);
+            if views.get(at).is_none_or(|other| other.checkpoint != view.checkpoint) {
+                views.insert(at, view);
+            }
         }
         Ok(views)
     };
     answer(api.stored(HOST_FILE_TIME_MAX, list).await)
 }
 
-fn view(job: JobId, number: u32, manifest: Result<Manifest, StorageError>) -> CheckpointView {
+fn view(storage: &Storage, job: JobId, number: u32, manifest: Result<Manifest, StorageError>) -> CheckpointView {
     let checkpoint = CheckpointName { job: job.0, number };
     let read = manifest.and_then(|manifest| Ok((Resubmission::read(&manifest)?.submission, manifest)));
     match read {
-        Ok((submission, manifest)) => CheckpointView {
-            checkpoint,
-            at_ns: manifest.time_ns,
-            name: submission.name,
-            arguments: submission.arguments,
-            program: manifest.program.to_string(),
-            ranks: manifest.ranks,
-            ranks_per_node: manifest.ranks_per_node,
-            pause_us: manifest.pause_us,
-            pages: manifest.pages,
-            bytes: manifest.bytes,
-            damaged: None,
-        },
+        Ok((submission, manifest)) => {
+            let is_verified = storage.is_verified(job, number);
+            let state = if is_verified { CheckpointState::Verified } else { CheckpointState::Drained };
+            CheckpointView { state, ..view_of(checkpoint, &submission, &manifest) }
+        }
         Err(error) => CheckpointView { damaged: Some(error.to_string()), ..CheckpointView::unknown(checkpoint) },
     }
 }
 
-/// Deletes checkpoints, and gives the room back that they alone took.
-pub(super) async fn delete(
-    State(api): State<Api>,
-    which: Result<Json<CheckpointChoice>, JsonRejection>,
-) -> Answered<Deleted> {
-    let Json(CheckpointChoice { job, number }) = which.map_err(|error| Refused::bad(error.body_text()))?;
-    let of = JobId(job);
-    let numbers = match number {
-        Some(number) => vec![number],
-        None => {
-            let manifests = api.stored(HOST_FILE_TIME_MAX, move |storage| storage.manifests(of)).await?;
-            manifests.into_iter().map(|(number, _)| number).collect()
-        }
-    };
-    if numbers.is_empty() {
-        return Err(no_checkpoints(of));
+/// What a manifest says of a checkpoint.
+pub(super) fn view_of(checkpoint: CheckpointName, submission: &Submission, manifest: &Manifest) -> CheckpointView {
+    CheckpointView {
+        at_ns: manifest.time_ns,
+        name: submission.name.clone(),
+        arguments: submission.arguments.clone(),
+        program: manifest.program.to_string(),
+        ranks: manifest.ranks,
+        ranks_per_node: manifest.ranks_per_node,
+        pause_us: manifest.pause_us,
+        pages: manifest.pages,
+        bytes: manifest.bytes,
+        ..CheckpointView::unknown(checkpoint)
     }
-    let checkpoints = numbers.iter().map(|number| CheckpointName { job, number: *number }).collect();
-    let delete = move |storage: &Storage| numbers.iter().try_for_each(|number| storage.delete(of, *number));
-    api.stored(HOST_FILE_TIME_MAX, delete).await?;
-    let deleted = match collect(&api).await {
-        Ok(Collected { bytes, .. }) => Deleted { checkpoints, bytes, kept: None },
-        Err(refused) => Deleted { checkpoints, bytes: 0, kept: Some(refused.message) },
-    };
-    Ok(Json(deleted))
-}
-
-/// Removes what no checkpoint has any more, unless somebody still needs it.
-pub(super) async fn collect(api: &Api) -> Result<Collected, Refused> {
-    let Ok(alone) = Arc::clone(&api.checkpoints.used).try_write_owned() else {
-        let later = "others are being made or restarted from; it is given back with the next that is deleted";
-        return Err(Refused::conflict(later));
-    };
-    let collect = move |storage: &Storage| {
-        let collected = storage.collect();
-        drop(alone);
-        collected
-    };
-    api.stored(STORAGE_TIME_MAX, collect).await
 }
 
 /// A job has none.

@@ -19,14 +19,14 @@ pub(super) async fn cut(
 ) -> Answered<CutView> {
     let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
-    let ranks = api.ask(|answer| Request::NodesOf(job, answer)).await?;
-    let leader = Leader { api, job, by: new_leader(job), ranks };
+    let places = api.ask(|answer| Request::NodesOf(job, answer)).await?;
+    let leader = Leader { api, job, by: new_leader(job), places };
     // Whoever asked for it may go: nodes are not to wait for the next step then.
     let leading = tokio::spawn(async move {
         let end =
             Step::IN_ORDER.iter().position(|step| order.last == Some(*step)).map_or(Step::IN_ORDER.len(), |at| at + 1);
         let steps = leader.lead(&Step::IN_ORDER[..end]).await?;
-        Ok(CutView { nodes: leader.ranks.len() as u32, steps })
+        Ok(CutView { nodes: leader.places.len() as u32, steps })
     });
     answer(leading.await.map_err(|_| going_down())?)
 }

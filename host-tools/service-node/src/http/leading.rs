@@ -12,7 +12,7 @@ use coppice_protocol::inspect::{Answer, Query, Question};
 use futures_util::future::join_all;
 
 use super::Api;
-use crate::controller::{Refused, Request};
+use crate::controller::{Place, Refused, Request};
 
 /// How often it is waited for the network.
 const NETWORK_TRIES: u32 = 5;
@@ -24,7 +24,7 @@ pub(super) struct Leader {
     /// What nobody else is known to them by.
     pub(super) by: u64,
     /// One of each node.
-    pub(super) ranks: Vec<Rank>,
+    pub(super) places: Vec<Place>,
 }
 
 /// A number that nobody else has, as nodes know by it who leads them.
@@ -74,7 +74,7 @@ impl Leader {
 
     /// Has all nodes do a step.
     async fn step(&self, step: Step) -> Result<(), Refused> {
-        let answers = self.ask_all(self.ranks.iter().copied(), &Question::Cut(step)).await;
+        let answers = self.ask_all(self.places.iter().map(|place| place.rank), &Question::Cut(step)).await;
         for answered in answers {
             match answered? {
                 Answer::Cut => {}

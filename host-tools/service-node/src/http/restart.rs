@@ -19,6 +19,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 use super::checkpoints::{Resubmission, no_checkpoints};
 use super::jobs::{check, check_root, find};
 use super::leading::{Leader, new_leader};
+use super::verifying::verify_and_note;
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request, Restart, Restoring};
 use crate::database::FileKey;
@@ -32,6 +33,10 @@ pub(super) async fn restart(
     order: Result<Json<RestartOrder>, JsonRejection>,
 ) -> Answered<Restarted> {
     let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
+    // Both would have the same files open, and be taken for one another.
+    if api.ask(|answer| Request::Submitted(JobId(job), answer)).await.is_ok() {
+        return Err(Refused::conflict(&format!("job {job} still runs; end it first: coppice kill {job}")));
+    }
     let prepared = prepare(&api, JobId(job), order).await?;
     answer(submit(api, prepared, None).await)
 }
@@ -84,8 +89,8 @@ pub(super) async fn submit(api: Api, prepared: Prepared, continues: Option<JobId
 /// Leads the nodes of a job through what is left of the cut when all of its ranks are made.
 async fn lead(api: Api, job: JobId, by: u64) {
     // If it ends before there is nobody to be led.
-    let Ok(ranks) = api.ask(|answer| Request::Running(job, answer)).await else { return };
-    let leader = Leader { api, job, by, ranks };
+    let Ok(places) = api.ask(|answer| Request::Running(job, answer)).await else { return };
+    let leader = Leader { api, job, by, places };
     match leader.lead(&Step::OF_RESTART).await {
         Ok(steps) => tracing::info!(job = job.0, ?steps, "goes on from its checkpoint"),
         Err(refused) => {
@@ -107,7 +112,7 @@ async fn find_manifest(api: &Api, job: JobId, number: Option<u32>) -> Result<Man
 async fn look(api: &Api, manifest: Manifest, verify: bool) -> Result<Manifest, Refused> {
     let look = move |storage: &Storage| {
         if verify {
-            storage.verify(&manifest)?;
+            verify_and_note(storage, &manifest)?;
         } else {
             manifest.parts.iter().try_for_each(|part| check_listings(storage, part.object))?;
         }

@@ -265,6 +265,10 @@ impl Behaviour {
                 }
                 events
             }
+            ToPset::Pull { .. } | ToPset::Wipe { .. } => {
+                let said = self.cutting.region(message);
+                said.into_iter().map(|said| self.said(pset, said)).collect()
+            }
             ToPset::Inspect { node, inspect } => {
                 let starts: Vec<_> =
                     self.jobs.iter().map(|(_, start)| start).filter(|start| start.job == inspect.job).collect();

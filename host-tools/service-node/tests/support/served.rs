@@ -4,15 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coppice_api::checkpoint::CheckpointPolicy;
+use coppice_api::checkpoint::{CheckpointPolicy, CheckpointView, CheckpointsQuery};
 use coppice_api::job::{JobView, Submission};
 use coppice_api::{ApiError, Client};
 use coppice_protocol::checkpoint::PartOf;
-use coppice_protocol::ids::{Generation, NodeId, Rank};
+use coppice_protocol::ids::{Generation, NodeId, PsetId, Rank};
+use coppice_protocol::pset::FromPset;
 use coppice_service_node::connections::Connections;
 use coppice_service_node::controller::Event;
 use coppice_service_node::http::Api;
-use coppice_service_node::plant::{LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
 use coppice_storage::Storage;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -107,6 +108,36 @@ impl Served {
         let event = MachineEvent::Ended { reason: "QEMU was ended by signal 9".into(), last_words: LastWords::None };
         let event = PlantEvent::Machine { node: NodeId(node), generation, event };
         self.events.send(Event::Plant(event)).await.expect("it is up");
+    }
+
+    /// An I/O node says something.
+    pub(crate) async fn said(&self, pset: u32, message: FromPset) {
+        self.pset(pset, HelperEvent::Said(message)).await;
+    }
+
+    /// An I/O node ends all of a sudden.
+    pub(crate) async fn lose_io_node(&self, pset: u32) {
+        self.pset(pset, HelperEvent::Ended("it was killed by signal 9".into())).await;
+    }
+
+    /// Something about an I/O node, the first that its pset has.
+    async fn pset(&self, pset: u32, event: HelperEvent<FromPset>) {
+        let event = PlantEvent::Pset { pset: PsetId(pset), incarnation: Incarnation::default().next(), event };
+        self.events.send(Event::Plant(event)).await.expect("it is up");
+    }
+
+    /// Waits until the checkpoints of a job are listed as wanted, and gives them.
+    pub(crate) async fn listed(&self, job: u64, is_wanted: impl Fn(&[CheckpointView]) -> bool) -> Vec<CheckpointView> {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let views = self.client.checkpoints(&CheckpointsQuery { job: Some(job) }).await.expect("listed");
+                if is_wanted(&views) {
+                    return views;
+                }
+                tokio::time::sleep(TICK).await;
+            }
+        });
+        waited.await.expect("in time")
     }
 
     /// Waits until a job is as wanted, and gives it.
