@@ -191,7 +191,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         keep_output: run.options.output_kept(),
         core_file: run.options.core_file,
         restarted_from: None,
-        checkpoint_policy: run.automatic.policy(),
+        checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
     })
 }
 

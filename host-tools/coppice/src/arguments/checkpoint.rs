@@ -107,8 +107,8 @@ pub(crate) struct Restart {
 
 impl Restart {
     /// What the service node is asked for.
-    pub(crate) fn order(&self) -> RestartOrder {
-        RestartOrder {
+    pub(crate) fn order(&self) -> Result<RestartOrder, String> {
+        Ok(RestartOrder {
             checkpoint: self.checkpoint.number,
             verify: self.verify,
             nodes: self.options.nodes_list.as_ref().map(|NodesList(nodes)| nodes.clone()).unwrap_or_default(),
@@ -116,8 +116,8 @@ impl Restart {
             keep_output: self.options.output_kept(),
             core_file: self.options.core_file,
             timeout_ms: self.timeout,
-            checkpoint_policy: self.automatic.policy(),
-        }
+            checkpoint_policy: self.automatic.policy()?,
+        })
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_restart_is_ordered_as_it_is_said() {
         let order = |line: &str| match command(line) {
-            Ok(Command::Restart(restart)) => restart.order(),
+            Ok(Command::Restart(restart)) => restart.order().expect("fits"),
             other => panic!("{other:?}"),
         };
         assert_eq!(order("restart 7"), RestartOrder::default());

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use coppice_api::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,7 +30,8 @@ async fn restart_and_follow(
     restart: &Restart,
     accepted: &Cell<Option<u64>>,
 ) -> anyhow::Result<ExitCode> {
-    let restarted = client.restart(restart.checkpoint.job, &restart.order()).await?;
+    let order = restart.order().map_err(|wrong| anyhow!(wrong))?;
+    let restarted = client.restart(restart.checkpoint.job, &order).await?;
     let job = restarted.job;
     accepted.set(Some(job));
     if restart.options.detach {
