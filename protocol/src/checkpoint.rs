@@ -143,6 +143,14 @@ pub struct Saving {
     pub failed: Option<alloc::string::String>,
 }
 
+impl Saving {
+    /// Whether the node is done with it, well or not.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.parts.is_some() || self.local.is_some() || self.failed.is_some()
+    }
+}
+
 /// How what ranks are is to be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keeping {

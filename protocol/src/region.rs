@@ -25,7 +25,7 @@ mod table;
 
 pub use self::blocks::Blocks;
 pub use self::slot::{Extent, Slot, SlotKey, State, SuperBlock};
-pub use self::table::{Section, Table, TablePart};
+pub use self::table::{NoTable, Section, Table, TablePart};
 
 use alloc::vec::Vec;
 

@@ -40,10 +40,11 @@ impl Region {
             "-blockdev",
             disk.and(",locking=off,aio=threads,discard=ignore,cache.direct=off,cache.no-flush=off"),
         );
+        // A host that is full is told to the machine, which would stand still otherwise.
         arguments.option(
             "-device",
             "virtio-blk-pci,drive=engine-file,iothread=engine,num-queues=1,queue-size=256,seg-max-adjust=on,\
-             disable-legacy=on,discard=off,write-zeroes=off",
+             disable-legacy=on,discard=off,write-zeroes=off,werror=report,rerror=report",
         );
     }
 }

@@ -1,6 +1,7 @@
 //! What jobs have of the host: their roots and programs, the open files of their ranks, and the threads on which these
-//! are looked at, opened, changed and closed; and the objects of their checkpoints. The machine ([`crate::machine`])
-//! says what is to be done; what came of it is said through a queue, from whatever thread it was done on.
+//! are looked at, opened, changed and closed; the objects of their checkpoints, and nodes' regions. The machine
+//! ([`crate::machine`]) says what is to be done; what came of it is said through a queue, from whatever thread it was
+//! done on.
 
 mod data;
 mod keeps;
@@ -9,6 +10,7 @@ mod objects;
 mod opening;
 mod place;
 mod program;
+mod region;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -29,11 +31,12 @@ use self::data::{Prepared, Tried};
 use self::keeps::{Keeps, OpenedKeep};
 use self::objects::{ObjectCall, ObjectWork};
 use self::opening::Order;
-use self::place::{Owed, OwedClose, OwedOpen};
+use self::place::{Owed, OwedClose, OwedOpen, OwedRegion};
+use self::region::{Progress, RegionTask};
 use crate::descriptors::Descriptors;
 use crate::distribution::{Held, Homes};
 use crate::files::{Files, Porter, Result, Root};
-use crate::machine::{Answer, CallId, PlaceId};
+use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder};
 
 /// Something that was done.
 #[derive(Debug)]
@@ -48,9 +51,14 @@ pub(crate) enum Completion {
     Closed(PlaceId, Rank),
     /// A file that is to be sent, to be kept, was opened, or why not.
     KeepOpened(u64, std::result::Result<Box<OpenedKeep>, String>),
+    /// As [`crate::machine::Machine::region_done`].
+    RegionDone(NodeId, RegionAnswer),
+    /// As [`crate::machine::Machine::pulling`], which is not said again before the last is dropped.
+    Pulling(NodeId, (u64, u64), Arc<()>),
 }
 
-/// Where completions go in. There are at most as many as the machine has calls, jobs and ranks.
+/// Where completions go in. There are at most as many as the machine has calls, jobs and ranks, and two for each order
+/// about a region that is carried out.
 pub(crate) type Completions = UnboundedSender<Completion>;
 
 /// A job that is open.
@@ -223,6 +231,13 @@ impl Disk {
                 drop(owed);
             });
         }
+    }
+
+    /// As [`crate::machine::Effect::Region`].
+    pub(crate) fn region(&self, order: RegionOrder) {
+        let owed = OwedRegion::new(order, self.completions.clone());
+        let progress = Progress::new(order.node, self.completions.clone());
+        self.objects.leave_region(RegionTask { order, owed, progress });
     }
 
     fn whose(&self, (place, rank): (PlaceId, Rank)) -> Result<(&Job, &Arc<Files>, &Porter)> {

@@ -6,8 +6,8 @@
 //! for launches, results and heartbeats, one for the system calls of its ranks, which `files` executes in the job's
 //! root. Only calls that wait for the disk leave the event loop's thread, and those that open files or change names,
 //! which are done on a thread of the job's that the host's kernel keeps in its root (`wall`). Objects of checkpoints
-//! are kept by threads that reach nothing else. Files that a job stages go from here to its nodes in datagrams
-//! (`distribution`).
+//! are kept by threads that reach nothing else but nodes' regions, from which they pull some. Files that a job stages
+//! go from here to its nodes in datagrams (`distribution`).
 
 pub mod clock;
 mod descriptors;

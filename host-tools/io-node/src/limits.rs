@@ -66,6 +66,20 @@ pub const OBJECT_THREADS: usize = 4;
 /// threads. Further ones fail with `EBUSY`.
 pub const OBJECT_CALLS_MAX: usize = 64 * BLOCKING_THREADS_PER_JOB_MAX;
 
+/// Of these threads, those that pull from nodes' regions or wipe there at once, which takes long: jobs' calls find
+/// others. Further orders wait.
+pub const REGION_THREADS_MAX: usize = OBJECT_THREADS / 2;
+
+/// Orders about regions that wait; further ones are refused. A node has few at a time.
+pub const REGION_ORDERS_MAX: usize = 4096;
+
+/// Bytes of a table or an index of a region that are read: enough for some millions of objects. A longer one is
+/// damaged.
+pub const REGION_TABLE_BYTES_MAX: u64 = 256 << 20;
+
+/// Parts that are pulled with one order, so that the answer is a message; a table with more is refused.
+pub const REGION_PARTS_MAX: usize = 16 * 1024;
+
 /// How long a rank's end waits until its files are closed. All ranks of a node together are far from a node's silence.
 pub const CLOSE_TIME_MAX: Duration = Duration::from_millis(100);
 
@@ -96,7 +110,7 @@ pub const RECEIVED_MIB_MAX: usize = 4096;
 /// Pieces of a transfer kept in memory, since each goes to several nodes.
 pub const PIECES_KEPT_PER_TRANSFER: usize = 8;
 
-/// How often it is said of a transfer how far it is, at most.
+/// How often it is said of a transfer, or of a region that is pulled from, how far it is, at most.
 pub const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 
 /// Such words that nobody has taken; further ones are not said.

@@ -5,6 +5,7 @@
 //!
 //! - `lines` has the connections, from their handshake to their end; `nodes` which boot of each node may have them.
 //! - `keeps` has the files that nodes are to keep.
+//! - `regions` has what is to be done with nodes' regions.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
 //!   is a record (`calls`).
@@ -24,6 +25,7 @@ mod outbox;
 mod output;
 mod peers;
 mod ranks;
+mod regions;
 mod remains;
 mod ship;
 mod start;
@@ -40,6 +42,7 @@ pub use self::calls::CallId;
 pub(crate) use self::calls::failed;
 pub use self::effect::{Answer, Disconnected, Effect, PlaceId};
 pub use self::lines::LineId;
+pub use self::regions::{RegionAnswer, RegionOrder, RegionWork};
 pub use self::remains::Remains;
 
 use self::calls::Calls;
@@ -51,6 +54,7 @@ use self::lines::Lines;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
 use self::peers::BadPeers;
+use self::regions::Regions;
 use self::start::Places;
 use self::timers::{Timer, Timers};
 
@@ -78,6 +82,7 @@ pub struct Machine {
     nodes: Nodes,
     jobs: Jobs,
     keeps: Keeps,
+    regions: Regions,
     places: Places,
     calls: Calls,
     closing: Closing,
@@ -117,7 +122,12 @@ impl Machine {
             ToPset::Keep(order) => self.keep(order),
             ToPset::EndKeep { request } => self.end_keep(request),
             ToPset::Shutdown => self.stop(now),
-            ToPset::Pull { .. } | ToPset::Wipe { .. } => {}
+            ToPset::Pull { request, node, from } => {
+                self.order_region(RegionOrder { request, node, work: RegionWork::Pull(from) });
+            }
+            ToPset::Wipe { request, node, job, but } => {
+                self.order_region(RegionOrder { request, node, work: RegionWork::Wipe { job, but } });
+            }
             ToPset::Ask => self.outbox.push(FromPset::Alive),
             ToPset::Kill { .. }
             | ToPset::Signal { .. }

@@ -83,7 +83,7 @@ fn configure(
     writer: impl AsyncWrite + Unpin + 'static,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<Rc<Shell>> {
-    let ToPset::Configure { version, pset, mtu, socket, fabric, storage, .. } = first else {
+    let ToPset::Configure { version, pset, mtu, socket, fabric, storage, regions } = first else {
         bail!("the service node's first message is not its configuration");
     };
     if version != VERSION {
@@ -96,7 +96,8 @@ fn configure(
     let stack = Stack::new(Device::new(mtu), config, clock.now_ns());
     let port = Port::bind(path(&socket), path(&fabric))?;
     let opener = Opener::start().context("cannot start a thread")?;
-    let objects = Objects::start(storage.as_ref().map(|storage| path(storage))).context("cannot start a thread")?;
+    let [storage, regions] = [&storage, &regions].map(|directory| directory.as_ref().map(|bytes| path(bytes)));
+    let objects = Objects::start(storage, regions).context("cannot start a thread")?;
     confine(path(&socket));
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
     let shell = Shell::start(&stack, pset, clock, (opener, objects, limit.unwrap_or(usize::MAX)), writer, tasks)?;

@@ -156,6 +156,7 @@ impl Shell {
             Effect::Keep(order) => self.disk.borrow_mut().keep(*order),
             Effect::EndKeep(request) => self.disk.borrow_mut().end_keep(request),
             Effect::Close { place, rank, .. } => self.disk.borrow_mut().close(place, rank),
+            Effect::Region(order) => self.disk.borrow().region(order),
         }
     }
 
@@ -182,6 +183,11 @@ impl Shell {
                 Completion::Left(place) => self.with(|machine, _| machine.left(place)),
                 Completion::Done(id, answer) => self.with(|machine, now| machine.done(id, answer, now)),
                 Completion::Closed(place, rank) => self.with(|machine, now| machine.closed(place, rank, now)),
+                Completion::RegionDone(node, answer) => self.with(|machine, _| machine.region_done(node, answer)),
+                Completion::Pulling(node, objects, untaken) => {
+                    self.with(|machine, _| machine.pulling(node, objects));
+                    drop(untaken);
+                }
             }
         }
     }

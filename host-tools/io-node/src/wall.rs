@@ -10,7 +10,8 @@
 //!   A file or a directory that does not lie in the root is `EACCES` there, however it was found, and so are new
 //!   devices, sockets and FIFOs, and giving such a one another name, everywhere.
 //! - **The threads of objects** ([`confine_to_objects`]), which keep parts of checkpoints: they make, read and rename
-//!   files in two directories of where checkpoints are kept. Not even manifests can be reached there.
+//!   files in two directories of where checkpoints are kept, and read and write the regions of nodes where these lie.
+//!   Not even manifests can be reached there, and no region made or removed.
 //! - **Everything else** ([`confine_to_nothing`]): the event loop, which reads what nodes say, and the threads that
 //!   wait for disks. They work on files that were opened by the threads above, and can open and change none at all.
 //!   Their one right is to remove files from the directory of the cluster's sockets, because their own is in there.
@@ -80,21 +81,27 @@ pub fn confine_to_root(root: &impl AsFd) -> Result<Wall, RulesetError> {
         | AccessFs::MakeSym
         | AccessFs::Refer
         | AccessFs::Truncate;
-    raise(&[root.as_fd()], rights)
+    raise(&[(root.as_fd(), rights)])
 }
 
-/// Keeps this thread, and those it starts from now on, in the directories that objects of checkpoints are put in.
+/// Keeps this thread, and those it starts from now on, in the directories that objects of checkpoints are put in, and
+/// in that of nodes' regions, if there is one.
 ///
 /// # Errors
 /// As [`confine_to_root`].
-pub fn confine_to_objects(directories: [BorrowedFd<'_>; 2]) -> Result<Wall, RulesetError> {
+pub fn confine_to_objects(
+    directories: [BorrowedFd<'_>; 2],
+    regions: Option<BorrowedFd<'_>>,
+) -> Result<Wall, RulesetError> {
     let rights = AccessFs::ReadFile
         | AccessFs::WriteFile
         | AccessFs::RemoveFile
         | AccessFs::MakeDir
         | AccessFs::MakeReg
         | AccessFs::Refer;
-    raise(&directories, rights)
+    let mut rules = Vec::from(directories.map(|directory| (directory, rights)));
+    rules.extend(regions.map(|regions| (regions, AccessFs::ReadFile | AccessFs::WriteFile)));
+    raise(&rules)
 }
 
 /// Keeps this thread, and those it starts from now on, from opening and changing any file, but for removing some from
@@ -104,12 +111,13 @@ pub fn confine_to_objects(directories: [BorrowedFd<'_>; 2]) -> Result<Wall, Rule
 /// As [`confine_to_root`].
 pub fn confine_to_nothing(sockets: &Path) -> Result<Wall, RulesetError> {
     match PathFd::new(sockets) {
-        Ok(sockets) => raise(&[sockets.as_fd()], AccessFs::RemoveFile.into()),
-        Err(_) => raise(&[], AccessFs::RemoveFile.into()),
+        Ok(sockets) => raise(&[(sockets.as_fd(), AccessFs::RemoveFile.into())]),
+        Err(_) => raise(&[]),
     }
 }
 
-fn raise(directories: &[BorrowedFd<'_>], rights: BitFlags<AccessFs>) -> Result<Wall, RulesetError> {
+/// Leaves these rights in these directories.
+fn raise(rules: &[(BorrowedFd<'_>, BitFlags<AccessFs>)]) -> Result<Wall, RulesetError> {
     let mut ruleset = Ruleset::default()
         // All or nothing: without it, no file could be renamed from one directory to another.
         .set_compatibility(CompatLevel::SoftRequirement)
@@ -119,8 +127,8 @@ fn raise(directories: &[BorrowedFd<'_>], rights: BitFlags<AccessFs>) -> Result<W
         .handle_access(AccessNet::from_all(NETWORK))?
         .scope(Scope::from_all(SCOPES))?
         .create()?;
-    for directory in directories {
-        ruleset = ruleset.add_rule(PathBeneath::new(directory, rights))?;
+    for (directory, rights) in rules {
+        ruleset = ruleset.add_rule(PathBeneath::new(directory, *rights))?;
     }
     Ok(Wall::of(&ruleset.restrict_self()?))
 }

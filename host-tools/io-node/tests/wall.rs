@@ -6,15 +6,16 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind::PermissionDenied;
 use std::io::{Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use coppice_io_node::wall::{Wall, confine_to_nothing, confine_to_objects, confine_to_root};
 use coppice_storage::Storage;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use tempfile::TempDir;
 
 /// Runs a test on a thread, which goes behind a wall in it. The test gets the version of Landlock, at least 2; where
@@ -161,6 +162,30 @@ fn a_jobs_thread_stays_in_its_root() {
 }
 
 #[test]
+fn a_thread_of_objects_reads_and_writes_regions_and_makes_none() {
+    let dir = TempDir::new().unwrap();
+    let storage = Storage::open(dir.path().join("storage")).unwrap();
+    let regions = dir.path().join("regions");
+    std::fs::create_dir(&regions).unwrap();
+    std::fs::write(regions.join("0"), [1; 8192]).unwrap();
+    let opened = File::open(&regions).unwrap();
+    behind_a_wall(
+        || confine_to_objects(storage.work_directories(), Some(opened.as_fd())).unwrap(),
+        |_| {
+            let region = OpenOptions::new().read(true).write(true).open(regions.join("0")).unwrap();
+            region.write_all_at(b"index", 0).unwrap();
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&region, flags, 4096, 4096).unwrap();
+            refused(std::fs::write(regions.join("1"), ""));
+            refused(std::fs::create_dir(regions.join("1")));
+            refused(std::fs::remove_file(regions.join("0")));
+            refused(std::fs::rename(regions.join("0"), dir.path().join("storage/temporary/0")));
+            storage.put(b"as ever").unwrap();
+        },
+    );
+}
+
+#[test]
 fn a_thread_of_objects_reaches_no_manifest() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("storage");
@@ -170,7 +195,7 @@ fn a_thread_of_objects_reaches_no_manifest() {
     std::fs::write(path.join("jobs/1/1.json"), "manifest").unwrap();
     std::fs::write(dir.path().join("outside"), "").unwrap();
     behind_a_wall(
-        || confine_to_objects(storage.work_directories()).unwrap(),
+        || confine_to_objects(storage.work_directories(), None).unwrap(),
         |_| {
             // New directories among them.
             for number in 0..20_u8 {

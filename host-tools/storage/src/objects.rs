@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::directory::{errno, make_directory, read};
@@ -60,6 +60,19 @@ impl Storage {
         };
         let bytes = Some(file).filter(|file| file.len() <= OBJECT_FILE_BYTES_MAX).and_then(|file| decode(&file));
         bytes.filter(|bytes| ObjectId::of(bytes) == id).ok_or(StorageError::Damaged(id))
+    }
+
+    /// Whether there is an object of that name: it was put whole, and is not read for this.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn has(&self, id: ObjectId) -> Result<bool> {
+        let (_, name) = place(id);
+        match rustix::fs::statat(&self.objects, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) => Ok(FileType::from_raw_mode(status.st_mode).is_file() && status.st_size > 0),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(error) => Err(self.failed("look at", &format!("objects/{name}"), error)),
+        }
     }
 
     /// Whether there is an object of that name and so many bytes, as far as one look says. One that is there was put

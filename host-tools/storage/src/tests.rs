@@ -141,6 +141,20 @@ fn what_is_damaged_or_missing_is_said_to_be() {
 }
 
 #[test]
+fn what_is_there_is_known_without_reading_it() {
+    let (_dir, storage) = storage();
+    let there = storage.put(b"there").expect("puts");
+    assert!(storage.has(there).expect("looks"));
+    assert!(!storage.has(ObjectId::of(b"nowhere")).expect("looks"));
+    // An empty file is no object, and neither is a directory.
+    fs::write(file_of(&storage, there), "").expect("writes");
+    assert!(!storage.has(there).expect("looks"));
+    fs::remove_file(file_of(&storage, there)).expect("removes");
+    fs::create_dir(file_of(&storage, there)).expect("makes");
+    assert!(!storage.has(there).expect("looks"));
+}
+
+#[test]
 fn a_directory_of_another_version_or_of_something_else_is_refused() {
     let (_dir, storage) = storage();
     drop(Storage::open(storage.path()).expect("it is ours"));

@@ -34,7 +34,8 @@ pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{
-    cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, run, tasks,
+    cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, region_interrupt,
+    run, tasks,
 };
 pub use run_time::RunTime;
 pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};

@@ -103,6 +103,7 @@ pub(crate) fn launch(
         // What is not kept by now was the checkpoint of a job that is not whole any more.
         shared.saving.give_up("a rank came to its end before it was kept");
         shared.saving.idle().await;
+        shared.saving.forget();
         let transfers = shared.staging.counts();
         drop(shared);
         let report = life.report(&order, end, &retention).await;

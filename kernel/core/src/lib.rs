@@ -21,6 +21,7 @@ pub mod process;
 pub mod quota;
 pub mod random;
 pub mod ras;
+pub mod region;
 pub mod ship;
 pub mod staging;
 mod start;

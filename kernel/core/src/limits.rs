@@ -300,4 +300,4 @@ pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How long the ranks of a node that are made from a checkpoint wait for those of other nodes, ns; then they go on with
 /// what could be made.
-pub const RESTORE_NS_MAX: u64 = 120_000_000_000;
+pub const RESTORE_NS_MAX: u64 = 900_000_000_000;

@@ -19,6 +19,7 @@ use crate::net::{Credentials, IoNode, NicDevice, drive};
 use crate::pmi::Pmi;
 use crate::process::NodeFacts;
 use crate::quota::{Quota, Store};
+use crate::region::Region;
 use crate::ship::Ship;
 use crate::staging::Staging;
 use crate::{agent, clock, random, ras};
@@ -48,7 +49,7 @@ pub fn run(machine: hal::Machine) -> ! {
 
 /// Spawns the node's tasks.
 fn start(machine: hal::Machine) -> Result<(), StartError> {
-    let hal::Machine { memory_bytes, frames, personality, nic } = machine;
+    let hal::Machine { memory_bytes, frames, personality, nic, region } = machine;
     let Personality {
         node,
         generation,
@@ -95,7 +96,12 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let staging = Staging::new(Arc::new(stack.clone()), Arc::clone(&quota), &retention);
     executor::spawn(staging.clone().serve())?;
     let network = Arc::new(stack.clone());
-    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network, staging };
+    let region = region.and_then(|device| Region::new(device, frames));
+    if let Some(region) = &region {
+        executor::spawn(Arc::clone(region).hear())?;
+        executor::spawn(Arc::clone(region).prepare())?;
+    }
+    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network, staging, region };
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;

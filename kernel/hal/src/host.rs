@@ -6,4 +6,5 @@ pub mod irq;
 pub mod nic;
 pub mod power;
 pub mod random;
+pub mod region;
 pub mod time;

@@ -45,12 +45,12 @@ pub const CORES_MAX: usize = 64;
 #[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
-pub use machine::{BOOTLOADER_CONFIG, cpu, heap, irq, nic, power, random, start, time};
+pub use machine::{BOOTLOADER_CONFIG, cpu, heap, irq, nic, power, random, region, start, time};
 
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(not(target_os = "none"))]
-pub use host::{cpu, heap, irq, nic, power, random, time};
+pub use host::{cpu, heap, irq, nic, power, random, region, time};
 
 /// What the kernel above finds when the machine is set up.
 pub struct Machine {
@@ -62,4 +62,6 @@ pub struct Machine {
     pub personality: &'static [u8],
     /// The network card, if there is one that works; the log says why not.
     pub nic: Option<nic::Nic>,
+    /// What outlives the machine, if there is such a thing; the log says why one that is there does not work.
+    pub region: Option<&'static region::Region>,
 }

@@ -26,12 +26,14 @@ mod panic;
 mod pci;
 pub mod power;
 pub mod random;
+pub mod region;
 pub(crate) mod scrub;
 mod serial;
 mod start;
 pub mod time;
 mod trampoline;
 pub(crate) mod traps;
+mod virtio;
 mod window;
 
 /// Size of the stack a core starts with and keeps, bytes. One per core is all there is: tasks are futures.

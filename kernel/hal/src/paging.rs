@@ -271,7 +271,7 @@ impl PageTable {
             self.hold();
         }
         let entry = Raw(slot.swap(0, Ordering::Relaxed));
-        place.store(entry.0, Ordering::Relaxed);
+        place.store(entry.moved().0, Ordering::Relaxed);
         self.pool.counter(to).fetch_add(1, Ordering::Relaxed);
         self.forget(page, entry);
         self.pool.counter(from).fetch_sub(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{BLOCK_BYTES, Extent};
+use super::{BLOCK_BYTES, Extent, Slot, Table};
 
 /// A bit for each block. The first, which has the headers, is always used.
 #[derive(Clone, Debug)]
@@ -46,6 +46,15 @@ impl Blocks {
     pub fn use_extent(&mut self, extent: Extent) {
         let numbers = extent.blocks();
         (numbers.start..numbers.end.min(self.count)).for_each(|number| self.take(number));
+    }
+
+    /// Those of a slot are used: its table, its objects and the room for its index, of which a drained one's header
+    /// says only what the entries fill. Without a table that can be read, what the header says.
+    pub fn use_slot(&mut self, slot: &Slot, table: Option<&Table>) {
+        self.use_extent(slot.table);
+        let room = table.map_or(0, Table::index_bytes_max);
+        self.use_extent(Extent { bytes: slot.index.bytes.max(room), ..slot.index });
+        table.into_iter().flat_map(Table::extents).for_each(|extent| self.use_extent(extent));
     }
 
     /// Whether one is used; those that there are not are.
@@ -99,7 +108,10 @@ impl Extent {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Section, State, TablePart};
     use super::*;
+    use crate::checkpoint::PartOf;
+    use crate::ids::{JobId, Rank};
 
     #[test]
     fn blocks_are_given_once() {
@@ -114,6 +126,24 @@ mod tests {
         }
         assert_eq!(given, [3, 4, 5, 6, 7]);
         assert_eq!((blocks.free(), blocks.alloc_run(1)), (0, None));
+    }
+
+    #[test]
+    fn a_drained_slot_keeps_its_room() {
+        let at = |block: u64, bytes| Extent { offset: block * BLOCK_BYTES, bytes, check: 0 };
+        // So many that their entries fill one block, and their names in the listings most of another.
+        let sections = alloc::vec![Section::New(at(9, 1)); BLOCK_BYTES as usize / 48];
+        let part = TablePart { of: PartOf::Rank(Rank(0)), record_bytes: 0, sections };
+        let table = Table { job: JobId(1), key: 2, parts: alloc::vec![part] };
+        assert!((BLOCK_BYTES + 1..2 * BLOCK_BYTES).contains(&table.index_bytes_max()));
+        let slot = Slot { state: State::Drained, job: JobId(1), key: 2, table: at(2, 5), index: at(4, 48) };
+        let used = |table| {
+            let mut blocks = Blocks::new(20 * BLOCK_BYTES).expect("memory");
+            blocks.use_slot(&slot, table);
+            (1..20).filter(|number| blocks.is_used(*number)).collect::<Vec<_>>()
+        };
+        assert_eq!(used(Some(&table)), [2, 4, 5, 9]);
+        assert_eq!(used(None), [2, 4]);
     }
 
     #[test]

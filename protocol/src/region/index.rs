@@ -50,6 +50,17 @@ pub fn find(bytes: u64, name: &ObjectId, mut read: impl FnMut(u64, &mut [u8; ENT
     None
 }
 
+/// All that an index says, in order.
+pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (ObjectId, Place)> {
+    let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
+    entries.iter().filter_map(|entry| Some((ObjectId(*entry.first_chunk()?), place(entry)?)))
+}
+
+/// Where the objects of an index lie, by name. What cannot be an entry is none.
+pub fn places(index: &[u8]) -> impl Iterator<Item = Place> {
+    index.as_chunks().0.iter().filter_map(place)
+}
+
 fn place(entry: &[u8; ENTRY_BYTES]) -> Option<Place> {
     let (offset, rest) = entry[32..].split_first_chunk()?;
     let (bytes, _) = rest.split_first_chunk()?;
@@ -76,6 +87,11 @@ mod tests {
                 prop_assert_eq!(look(*name), Some(at(*name)));
             }
             prop_assert_eq!(look(other).is_some(), names.contains(&other));
+            prop_assert_eq!(places(&index).count() * ENTRY_BYTES, index.len());
+            for place in places(&index) {
+                let name = place.bytes as u8;
+                prop_assert!(names.contains(&name) && place == at(name));
+            }
         }
     }
 }

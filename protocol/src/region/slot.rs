@@ -88,7 +88,9 @@ pub struct Slot {
     pub key: u64,
     /// The [`super::Table`]; nothing while it is filled.
     pub table: Extent,
-    /// The room that the node left for the [`super::index`], with no check; that itself when it is drained.
+    /// The room that the node left for the [`super::index`], with no check: [`super::Table::index_bytes_max`]. When it
+    /// is drained, the index itself, which the room begins with; the rest of the room is still the slot's, as the
+    /// listings lie there ([`super::Blocks::use_slot`]).
     pub index: Extent,
 }
 

@@ -14,18 +14,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::mpi;
 
 /// Starts a job that nobody waits for. Gives its number.
-fn start(cluster: &Cluster, arguments: &[&str]) -> String {
+pub(crate) fn start(cluster: &Cluster, arguments: &[&str]) -> String {
     let run = [&["run", "--detach", "--keep-output"], arguments].concat();
     cluster.coppice(&run).success().text().trim().to_owned()
 }
 
 /// What a job has said so far.
-fn said(cluster: &Cluster, job: &str) -> String {
+pub(crate) fn said(cluster: &Cluster, job: &str) -> String {
     cluster.coppice(&["logs", job]).success().text()
 }
 
 /// Waits until a job has said something.
-fn wait_for(cluster: &Cluster, job: &str, words: &str) {
+pub(crate) fn wait_for(cluster: &Cluster, job: &str, words: &str) {
     wait_until("it has said so", Duration::from_secs(60), || {
         let text = said(cluster, job);
         if text.contains(words) { Ok(()) } else { Err(text) }
@@ -33,26 +33,26 @@ fn wait_for(cluster: &Cluster, job: &str, words: &str) {
 }
 
 /// Makes a checkpoint of a job. Gives its name.
-fn checkpoint(cluster: &Cluster, job: &str) -> String {
+pub(crate) fn checkpoint(cluster: &Cluster, job: &str) -> String {
     let made = cluster.coppice(&["checkpoint", job, "--json"]).success().text();
     let made: serde_json::Value = serde_json::from_str(&made).expect("JSON");
     made["checkpoint"].as_str().expect("a name").to_owned()
 }
 
 /// Has a job go on from a checkpoint, which nobody waits for. Gives its number.
-fn restart(cluster: &Cluster, checkpoint: &str, options: &[&str]) -> String {
+pub(crate) fn restart(cluster: &Cluster, checkpoint: &str, options: &[&str]) -> String {
     let run = [&["restart", checkpoint, "--detach", "--keep-output"], options].concat();
     cluster.coppice(&run).success().text().trim().to_owned()
 }
 
 /// Ends a job.
-fn end(cluster: &Cluster, job: &str) {
+pub(crate) fn end(cluster: &Cluster, job: &str) {
     let _ = cluster.coppice(&["kill", "--signal", "KILL", job]).success();
     assert_eq!(cluster.coppice(&["wait", job]).status, 137);
 }
 
 /// The number of the first round that was said.
-fn first_round(said: &str) -> usize {
+pub(crate) fn first_round(said: &str) -> usize {
     let number = said.strip_prefix("round ").and_then(|rest| rest.split(':').next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no round: {said}"))
 }
@@ -317,7 +317,7 @@ fn damaged_checkpoints_are_refused() {
 }
 
 /// All files below a directory.
-fn files_below(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();

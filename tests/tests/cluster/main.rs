@@ -43,6 +43,7 @@ mod objects;
 mod objects_listed;
 mod pmi;
 mod ranks;
+mod regions;
 mod retention;
 mod retention_abuse;
 mod retention_endurance;

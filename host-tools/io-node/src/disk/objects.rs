@@ -1,11 +1,13 @@
 //! Objects of checkpoints, which are put, got and settled on threads of their own: their directory lies in no job's
-//! root, and the host's kernel keeps these threads in it and nothing else ([`crate::wall`]).
+//! root, and the host's kernel keeps these threads in it, in the directory of nodes' regions, and nowhere else
+//! ([`crate::wall`]).
 //!
 //! All jobs share them, as they share the disk. What a job has there waits its turn among the job's calls before, and
-//! is not begun any more when its rank has ended.
+//! is not begun any more when its rank has ended. What is pulled from regions and wiped there takes longer; the machine
+//! has so little of that done at once that others find threads.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::Builder;
 
@@ -15,6 +17,7 @@ use coppice_storage::{Storage, StorageError};
 use rustix::io::Errno;
 
 use super::place::{JobPlace, Owed};
+use super::region::{RegionTask, Regions};
 use crate::files::{Files, Result};
 use crate::limits::{OBJECT_CALLS_MAX, OBJECT_THREADS};
 use crate::machine::Answer;
@@ -67,40 +70,64 @@ pub(super) struct ObjectWork {
     pub(super) owed: Owed,
 }
 
+/// Something for the threads to do.
+#[derive(Debug)]
+enum Work {
+    /// A call, with the place that it has among those that wait.
+    Call(ObjectWork, Arc<()>),
+    /// Something with a region.
+    Region(RegionTask),
+}
+
 /// The way to the threads; when it goes they end.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    work: Option<SyncSender<ObjectWork>>,
+    /// At most [`OBJECT_CALLS_MAX`] calls are in there, and as much about regions as the machine has done at once.
+    work: Option<Sender<Work>>,
+    /// Each call that waits holds it.
+    waits: Arc<()>,
 }
 
 impl Objects {
-    /// Starts the first of them, which opens the directory. Without one, nothing is kept.
+    /// Starts the first of them, which opens the directories of objects and of regions. Without one of objects, nothing
+    /// is kept.
     ///
     /// # Errors
     /// If there can be no thread.
-    pub(crate) fn start(directory: Option<&Path>) -> std::io::Result<Self> {
-        let Some(directory) = directory.map(Path::to_owned) else { return Ok(Self { work: None }) };
-        let (work, queue) = sync_channel(OBJECT_CALLS_MAX);
+    pub(crate) fn start(directory: Option<&Path>, regions: Option<&Path>) -> std::io::Result<Self> {
+        let waits = Arc::new(());
+        let Some(directory) = directory.map(Path::to_owned) else { return Ok(Self { work: None, waits }) };
+        let regions = regions.map(Path::to_owned);
+        let (work, queue) = channel();
         let first = Builder::new().name("objects".to_owned());
-        first.spawn(move || work_in(directory, Arc::new(Mutex::new(queue))))?;
-        Ok(Self { work: Some(work) })
+        first.spawn(move || work_in(directory, regions, Arc::new(Mutex::new(queue))))?;
+        Ok(Self { work: Some(work), waits })
     }
 
     /// Has a call made. `ENODEV` if nothing is kept, `EBUSY` if too many wait for the disk.
     pub(super) fn leave(&self, work: ObjectWork) {
         let Some(queue) = &self.work else { return work.owed.pay(Err(Errno::NODEV)) };
-        match queue.try_send(work) {
-            Ok(()) => {}
-            Err(TrySendError::Full(work)) => work.owed.pay(Err(Errno::BUSY)),
-            Err(TrySendError::Disconnected(work)) => work.owed.pay(Err(Errno::NODEV)),
+        if Arc::strong_count(&self.waits) > OBJECT_CALLS_MAX {
+            return work.owed.pay(Err(Errno::BUSY));
+        }
+        if let Err(SendError(Work::Call(work, _))) = queue.send(Work::Call(work, Arc::clone(&self.waits))) {
+            work.owed.pay(Err(Errno::NODEV));
+        }
+    }
+
+    /// Has something done with a region. If nobody takes it, that is heard.
+    pub(super) fn leave_region(&self, task: RegionTask) {
+        match &self.work {
+            Some(queue) => drop(queue.send(Work::Region(task))),
+            None => task.owed.refuse("this I/O node keeps no checkpoints"),
         }
     }
 }
 
-type Queue = Arc<Mutex<Receiver<ObjectWork>>>;
+type Queue = Arc<Mutex<Receiver<Work>>>;
 
-/// The first thread: opens the directory, goes behind the wall with it, and starts the others there.
-fn work_in(directory: PathBuf, queue: Queue) {
+/// The first thread: opens the directories, goes behind the wall with them, and starts the others there.
+fn work_in(directory: PathBuf, regions: Option<PathBuf>, queue: Queue) {
     let storage = match Storage::open(directory) {
         Ok(storage) => Arc::new(storage),
         Err(error) => {
@@ -108,31 +135,42 @@ fn work_in(directory: PathBuf, queue: Queue) {
             return tracing::error!(%error, "no checkpoints are kept");
         }
     };
-    if let Err(error) = confine_to_objects(storage.work_directories()) {
+    let regions = Arc::new(Regions::open(regions.as_deref()));
+    if let Err(error) = confine_to_objects(storage.work_directories(), regions.directory()) {
         tracing::warn!(%error, "no second wall around the directory of checkpoints");
     }
     for number in 1..OBJECT_THREADS {
-        let (storage, queue) = (Arc::clone(&storage), Arc::clone(&queue));
+        let (storage, regions, queue) = (Arc::clone(&storage), Arc::clone(&regions), Arc::clone(&queue));
         let other = Builder::new().name(format!("objects {number}"));
-        if let Err(error) = other.spawn(move || serve(&storage, &queue)) {
+        if let Err(error) = other.spawn(move || serve(&storage, &regions, &queue)) {
             tracing::warn!(%error, "cannot start a thread for objects");
         }
     }
-    serve(&storage, &queue);
+    serve(&storage, &regions, &queue);
 }
 
 /// Does what there is to do until nobody is left who could have any.
-fn serve(storage: &Storage, queue: &Queue) {
+fn serve(storage: &Storage, regions: &Regions, queue: &Queue) {
     loop {
         // One waits for work, and the others for this lock.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(ObjectWork { call, rank, place, owed }) = next else { return };
-        // Nobody is owed anything for a rank that has ended.
-        if rank.strong_count() > 0 {
-            let result = call.make(storage);
-            drop(place);
-            owed.pay(result);
+        match next {
+            Ok(Work::Call(work, waits)) => {
+                drop(waits);
+                make(work, storage);
+            }
+            Ok(Work::Region(task)) => task.run(regions, storage),
+            Err(_) => return,
         }
+    }
+}
+
+fn make(ObjectWork { call, rank, place, owed }: ObjectWork, storage: &Storage) {
+    // Nobody is owed anything for a rank that has ended.
+    if rank.strong_count() > 0 {
+        let result = call.make(storage);
+        drop(place);
+        owed.pay(result);
     }
 }
 

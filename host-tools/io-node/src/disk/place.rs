@@ -1,5 +1,6 @@
-//! What is owed to the machine: that a job's place is free, that a call is done, that files are closed. Each is held by
-//! whoever has something of it, and said when the last of them goes, whatever becomes of the thread it is on.
+//! What is owed to the machine: that a job's place is free, that a call or an order about a region is done, that files
+//! are closed. Each is held by whoever has something of it, and said when the last of them goes, whatever becomes of
+//! the thread it is on.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{Completion, Completions, Opened, OpenedKeep};
 use crate::files::Result;
-use crate::machine::{Answer, CallId, PlaceId, failed};
+use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, failed};
 
 /// A job's place among all jobs, which others can have when the job and all its threads are gone.
 #[derive(Clone, Debug)]
@@ -122,6 +123,38 @@ impl Drop for Owed {
     fn drop(&mut self) {
         let answer = self.answer.take().unwrap_or_else(|| failed(Errno::IO));
         drop(self.completions.send(Completion::Done(self.id, answer)));
+    }
+}
+
+/// What came of an order about a region. If that is not paid, there was no thread for it.
+#[derive(Debug)]
+pub(super) struct OwedRegion {
+    order: RegionOrder,
+    completions: Completions,
+    answer: Option<RegionAnswer>,
+}
+
+impl OwedRegion {
+    pub(super) fn new(order: RegionOrder, completions: Completions) -> Self {
+        Self { order, completions, answer: None }
+    }
+
+    pub(super) fn pay(mut self, answer: RegionAnswer) {
+        self.answer = Some(answer);
+    }
+
+    /// It is not done, for that reason.
+    pub(super) fn refuse(self, reason: &str) {
+        let answer = self.order.work.failed(reason.to_owned());
+        self.pay(answer);
+    }
+}
+
+impl Drop for OwedRegion {
+    fn drop(&mut self) {
+        let nobody = || "the directory of checkpoints cannot be used; the log of the I/O node says why".to_owned();
+        let answer = self.answer.take().unwrap_or_else(|| self.order.work.failed(nobody()));
+        drop(self.completions.send(Completion::RegionDone(self.order.node, answer)));
     }
 }
 

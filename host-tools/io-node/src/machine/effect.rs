@@ -10,6 +10,7 @@ use coppice_protocol::ship::{Call, Reply};
 
 use super::calls::CallId;
 use super::lines::LineId;
+use super::regions::RegionOrder;
 
 /// A reply with its bulk bytes.
 pub type Answer = (Reply, Vec<u8>);
@@ -97,6 +98,9 @@ pub enum Effect {
     Keep(Box<KeepFile>),
     /// Nothing is wanted any more of the file of that request.
     EndKeep(u64),
+    /// Pull from a node's region or wipe there, on a thread; answer with [`super::Machine::region_done`]. Until then
+    /// there is no other for that node, and there are never more than [`crate::limits::REGION_THREADS_MAX`] in all.
+    Region(RegionOrder),
 }
 
 /// The effects that nobody has taken yet.

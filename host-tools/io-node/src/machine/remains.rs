@@ -17,6 +17,8 @@ pub struct Remains {
     pub ends: usize,
     /// Files that nodes are to keep.
     pub keeps: usize,
+    /// Orders about nodes' regions.
+    pub regions: usize,
 }
 
 impl Machine {
@@ -31,6 +33,7 @@ impl Machine {
             calls: self.calls.count(),
             ends: self.closing.count(),
             keeps: self.keeps.count(),
+            regions: self.regions.count(),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Pset {
 
     /// As [`Self::start`], with so many files that it may have open.
     pub(crate) async fn start_with_files(limit: Option<u64>) -> Self {
-        Self::start_in(TempDir::new().unwrap(), limit, None).await
+        Self::start_in(TempDir::new().unwrap(), limit, [None, None]).await
     }
 
     /// As [`Self::start`], with a directory for checkpoints, which something happened to before.
@@ -76,10 +76,16 @@ impl Pset {
         let dir = TempDir::new().unwrap();
         let storage = dir.path().join("storage");
         happens(&storage);
-        Self::start_in(dir, None, Some(ByteString::from(storage.to_str().unwrap()))).await
+        Self::start_in(dir, None, [Some("storage"), None]).await
     }
 
-    async fn start_in(dir: TempDir, limit: Option<u64>, storage: Option<ByteString>) -> Self {
+    /// As [`Self::start`], with a directory for regions, and perhaps one for checkpoints.
+    pub(crate) async fn start_with_regions(storage: Option<&str>) -> Self {
+        Self::start_in(TempDir::new().unwrap(), None, [storage, Some("regions")]).await
+    }
+
+    /// The names are those of the directories for checkpoints and for regions.
+    async fn start_in(dir: TempDir, limit: Option<u64>, names: [Option<&str>; 2]) -> Self {
         let (own, fabric) = (dir.path().join("io.sock"), dir.path().join("io.sw"));
         std::fs::create_dir(dir.path().join("root")).unwrap();
         let program: Vec<u8> = (0..PROGRAM_BYTES).map(|index| (index / 7 % 251) as u8).collect();
@@ -102,19 +108,12 @@ impl Pset {
         let port = Port::bind(&fabric, &own).unwrap();
         driver.spawn_local(drive(stack.clone(), port, clock));
         let buffer = Vec::new();
-        let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
         let text = |path: &Path| ByteString::from(path.to_str().unwrap());
+        let [storage, regions] = names.map(|name| name.map(|name| text(&dir.path().join(name))));
+        let mut pset = Self { dir, child, commands, messages, buffer, stack, clock, _driver: driver };
         let (socket, fabric) = (text(&own), text(&fabric));
-        pset.send(ToPset::Configure {
-            version: VERSION,
-            pset: PsetId(0),
-            mtu: MTU,
-            socket,
-            fabric,
-            storage,
-            regions: None,
-        })
-        .await;
+        pset.send(ToPset::Configure { version: VERSION, pset: PsetId(0), mtu: MTU, socket, fabric, storage, regions })
+            .await;
         assert!(matches!(pset.receive().await, FromPset::Listening));
         pset
     }

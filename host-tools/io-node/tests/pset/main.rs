@@ -9,6 +9,7 @@ mod node;
 mod objects;
 mod once;
 mod ranks;
+mod regions;
 mod retain;
 mod staging;
 

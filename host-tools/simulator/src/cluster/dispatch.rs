@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coppice_io_node::machine::{Effect, Now};
+use coppice_io_node::machine::{Effect, Now, RegionAnswer, RegionOrder, RegionWork};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -341,6 +341,14 @@ impl World {
             }
             // Nobody orders it in this world.
             Effect::Keep(_) | Effect::EndKeep(_) => {}
+            // Nodes of this world have no regions: there is nothing to pull, and nothing to wipe.
+            Effect::Region(RegionOrder { node, work, .. }) => {
+                let answer = match work {
+                    RegionWork::Pull(_) => work.failed(format!("node {node} has no region")),
+                    RegionWork::Wipe { .. } => RegionAnswer::Wiped(None),
+                };
+                io_node.machine.region_done(node, answer);
+            }
             Effect::Drop(place) => left = io_node.disk.forget(place),
             Effect::Try { id, place, rank, call, bulk } => {
                 io_node.disk.begin(id, place, rank, call, bulk.len());

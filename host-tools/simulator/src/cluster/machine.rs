@@ -170,7 +170,8 @@ impl Machine {
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
             let (retention_of, quota_of) = (Arc::clone(&retention), Arc::clone(&quota));
-            let facts = NodeFacts { frames, retention: retention_of, quota: quota_of, network, staging };
+            let (retention, quota) = (retention_of, quota_of);
+            let facts = NodeFacts { frames, retention, quota, network, staging, region: None };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,

@@ -12,7 +12,7 @@ use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::ids::ProgramId;
 
 use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
-use super::objects::{Found, NotRead, Reader, find};
+use super::objects::{Found, NotRead, Reader, Source, find};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::record::outside::{self, Elsewhere, Longer, NotThere};
@@ -23,6 +23,7 @@ use crate::memory::{AddressSpace, NoPage, Retention, SharedMemory, Window};
 use crate::net::Network;
 use crate::pmi::Seat;
 use crate::quota::Quota;
+use crate::region::Region;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 
@@ -123,6 +124,14 @@ pub(crate) struct Place<'a> {
     pub(crate) retention: &'a Arc<Retention>,
     pub(crate) quota: &'a Arc<Quota>,
     pub(crate) network: &'a dyn Network,
+    /// What may have it without asking the I/O node.
+    pub(crate) region: Option<&'a Region>,
+}
+
+impl<'a> Place<'a> {
+    fn source(&self) -> Source<'a> {
+        Source { client: self.client, region: self.region }
+    }
 }
 
 /// What the ranks here share, made if it is not yet.
@@ -141,9 +150,9 @@ pub(crate) async fn load_node(name: ObjectId, on: &Place<'_>) -> Result<Arc<Shar
 }
 
 async fn make_node(name: ObjectId, on: &Place<'_>) -> Result<Shared, NotLoaded> {
-    let found = find(on.client, name, on.quota).await?;
+    let found = find(on.source(), name, on.quota).await?;
     let image: NodeImage = read(&found.record)?;
-    let mut reader = Reader::new(on.client, &found)?;
+    let mut reader = Reader::new(on.source(), &found)?;
     let mut memories = BTreeMap::new();
     for image in image.memories {
         memories.insert(image.id, make_memory(image, &mut reader, on).await?);
@@ -233,7 +242,7 @@ pub(crate) async fn load(
     on: &Place<'_>,
 ) -> Result<Loaded, NotLoaded> {
     let Place { client, seat, quota, network, .. } = *on;
-    let found = find(client, name, quota).await?;
+    let found = find(on.source(), name, quota).await?;
     let image: RankImage = read(&found.record)?;
     if image.program != program {
         return Err(NotLoaded::Program);
@@ -256,11 +265,11 @@ pub(crate) async fn load(
 /// [`NotLoaded`].
 pub(crate) async fn place_pages(
     pages: &StoredPages,
-    client: &Client,
+    (client, region): (&Client, Option<&Region>),
     space: &Mutex<AddressSpace>,
 ) -> Result<(), NotLoaded> {
     space.lock().keep_what_fits();
-    let mut reader = Reader::new(client, &pages.found)?;
+    let mut reader = Reader::new(Source { client, region }, &pages.found)?;
     for window in &pages.windows {
         let bytes = window_bytes(window, &mut reader).await?;
         place_window(window, &bytes, &mut space.lock())?;

@@ -3,13 +3,15 @@
 //!
 //! A checkpoint begins with a cut ([`crate::process::cut`]): all ranks stand and are data. In its step *save* each adds
 //! what it is to its job's [`OfJob`], with its pages as they are ([`crate::memory::Snapshot`]), and goes on. One task
-//! for all of them ([`save`]) gives that to the I/O node, object by object ([`objects`]), in turns with the programs.
-//! What is written is described in [`image`]; [`load`] reads it.
+//! for all of them ([`save`]) gives that to the node's region or to the I/O node, object by object ([`objects`]), in
+//! turns with the programs. What was kept last ([`last`]) and is unchanged is not given again. What is written is
+//! described in [`image`]; [`load`] reads it, from the region what is there.
 //!
 //! The whole is given up when a rank comes to its end before it is kept, and when a program needs the memory that its
 //! pages take as they were: a checkpoint never ends a job.
 
 mod image;
+mod last;
 mod load;
 mod objects;
 mod of_job;

@@ -4,12 +4,22 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::checkpoint::{Part, Saving};
+use coppice_protocol::checkpoint::{Keeping, Part, Saving};
+use coppice_protocol::region::SlotKey;
 
+use super::last::Last;
 use super::save::RankPart;
 use crate::executor::WaitQueue;
 use crate::memory::Snapshot;
 use crate::sync::{LockLevel, Mutex};
+
+/// What was kept.
+pub(super) enum Kept {
+    /// The I/O node has it.
+    Parts(Vec<Part>),
+    /// The node's region has it.
+    Local(SlotKey),
+}
 
 /// See this module.
 pub(crate) struct OfJob {
@@ -21,11 +31,15 @@ pub(crate) struct OfJob {
 struct State {
     /// Whose it is.
     by: u64,
+    /// How it is to be done.
+    keeping: Keeping,
     progress: Saving,
     /// Ranks that have said what they are.
     parts: Vec<RankPart>,
     /// Their pages, to be given up with the rest.
     snapshots: Vec<Arc<Snapshot>>,
+    /// What was kept last.
+    last: Option<Last>,
     /// A task is at it.
     runs: bool,
     /// It is to stop, for this.
@@ -40,12 +54,13 @@ impl Default for OfJob {
 
 impl OfJob {
     /// Begins one. False: an earlier one is still being kept.
-    pub(crate) fn begin(&self, by: u64) -> bool {
+    pub(crate) fn begin(&self, by: u64, keeping: Keeping) -> bool {
         let mut state = self.state.lock();
         if state.runs {
             return false;
         }
-        *state = State { by, ..State::default() };
+        let last = state.last.take();
+        *state = State { by, keeping, last, ..State::default() };
         true
     }
 
@@ -60,6 +75,12 @@ impl OfJob {
     /// What ranks have said.
     pub(super) fn take(&self) -> Vec<RankPart> {
         core::mem::take(&mut self.state.lock().parts)
+    }
+
+    /// Whose it is, and how it is to be done.
+    pub(super) fn order(&self) -> (u64, Keeping) {
+        let state = self.state.lock();
+        (state.by, state.keeping)
     }
 
     /// A task keeps that from now on, with so many pages that ranks share, after so many barriers.
@@ -77,12 +98,33 @@ impl OfJob {
         state.progress.bytes += bytes;
     }
 
+    /// What was kept last, if that is what need not be kept again. It is forgotten.
+    pub(super) fn take_last(&self) -> Option<Last> {
+        let (last, since) = {
+            let mut state = self.state.lock();
+            (state.last.take(), state.keeping.since)
+        };
+        last.filter(|last| since == Some(last.by))
+    }
+
+    /// That was kept.
+    pub(super) fn remember(&self, last: Last) {
+        self.state.lock().last = Some(last);
+    }
+
+    /// Nobody needs what was kept last.
+    pub(crate) fn forget(&self) {
+        let last = self.state.lock().last.take();
+        drop(last);
+    }
+
     /// The task is done.
-    pub(super) fn done(&self, result: Result<Vec<Part>, String>) {
+    pub(super) fn done(&self, result: Result<Kept, String>) {
         let snapshots = {
             let mut state = self.state.lock();
             match result {
-                Ok(parts) => state.progress.parts = Some(parts),
+                Ok(Kept::Parts(parts)) => state.progress.parts = Some(parts),
+                Ok(Kept::Local(slot)) => state.progress.local = Some(slot),
                 Err(why) => state.progress.failed = Some(state.given_up.take().unwrap_or(why)),
             }
             state.runs = false;
@@ -102,7 +144,7 @@ impl OfJob {
     pub(crate) fn give_up(&self, why: &str) {
         let (parts, snapshots) = {
             let mut state = self.state.lock();
-            let is_over = state.progress.parts.is_some() || state.progress.failed.is_some();
+            let is_over = state.progress.is_over();
             if !is_over && state.by != 0 {
                 state.given_up = Some(why.into());
                 if !state.runs {

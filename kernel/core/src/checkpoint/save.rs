@@ -6,27 +6,31 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_endpoint::record::OrphanRecord;
-use coppice_protocol::checkpoint::{ObjectId, Part, PartOf};
-use coppice_protocol::ids::{JobNode, ProgramId, Rank};
+use coppice_protocol::checkpoint::{Part, PartOf};
+use coppice_protocol::ids::{JobId, JobNode, ProgramId, Rank};
+use coppice_protocol::region::TablePart;
 use coppice_protocol::ship::Call;
 
 use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
-use super::objects::Writer;
-use super::of_job::OfJob;
+use super::last::{Known, KnownPages, Last, LastPages};
+use super::objects::{Finished, NotPut, Writer, Written};
+use super::of_job::{Kept, OfJob};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::record::Outside;
 use crate::files::record::outside::{self, OutsideRecord};
 use crate::files::shared::record::SharedFileRecord;
 use crate::files::shared::{SharedFile, SharedFiles};
-use crate::memory::{GivenUp, Pages, SharedMemory, Snapshot, Window};
+use crate::memory::{GivenUp, Pages, SharedMemory, Snapshot, Taken, Window};
 use crate::quota::{Charge, Quota};
+use crate::region::{Filling, NotWritten, Region};
 use crate::ship::Client;
 
 /// What stays on the node of a rank that is data.
 pub(crate) struct Outer<'a> {
     pub(crate) client: &'a Client,
     pub(crate) quota: &'a Arc<Quota>,
+    pub(crate) region: &'a Option<Arc<Region>>,
     pub(crate) outside: &'a [Outside],
     pub(crate) pages: &'a mut Pages,
 }
@@ -45,6 +49,7 @@ pub(crate) struct RankPart {
     rank: Rank,
     program: ProgramId,
     client: Client,
+    region: Option<Arc<Region>>,
     process: Vec<u8>,
     transports: Vec<u8>,
     outside: Vec<OutsideRecord>,
@@ -65,7 +70,7 @@ impl RankPart {
     pub(crate) async fn of(
         (rank, program): (Rank, ProgramId),
         (process, transports): (&[u8], &[u8]),
-        Outer { client, quota, outside, pages }: Outer<'_>,
+        Outer { client, quota, region, outside, pages }: Outer<'_>,
         pmi: (Vec<u8>, u64),
     ) -> Result<Self, String> {
         let no_memory = |errno: Errno| format!("rank {rank}: there is no memory to keep what it is: {errno}");
@@ -82,6 +87,7 @@ impl RankPart {
             rank,
             program,
             client: client.clone(),
+            region: region.clone(),
             process: process.to_vec(),
             transports: transports.to_vec(),
             outside,
@@ -154,7 +160,7 @@ impl NodePart {
 /// One line on what cannot be kept.
 pub(crate) fn begin(
     saving: &Arc<OfJob>,
-    here: JobNode,
+    (job, here): (JobId, JobNode),
     shared: &SharedFiles,
     orphans: Vec<OrphanRecord>,
 ) -> Result<(), String> {
@@ -165,7 +171,7 @@ pub(crate) fn begin(
     // Nothing else of the job, which is to be gone when its last rank is.
     let kept_in = Arc::clone(saving);
     let started = executor::spawn_program(async move {
-        let kept = match executor::race(kept_in.given_up(), save(&kept_in, here, parts, node)).await {
+        let kept = match executor::race(kept_in.given_up(), save(&kept_in, job, here, parts, node)).await {
             executor::Either::First(()) => Err(String::new()),
             executor::Either::Second(kept) => kept,
         };
@@ -179,22 +185,57 @@ pub(crate) fn begin(
     Ok(())
 }
 
-async fn save(saving: &OfJob, here: JobNode, mut parts: Vec<RankPart>, node: NodePart) -> Result<Vec<Part>, String> {
-    let mut kept = Vec::new();
-    let (client, quota, pmi) = match parts.first_mut() {
-        Some(first) => (first.client.clone(), Arc::clone(&first.quota), core::mem::take(&mut first.pmi.0)),
-        None => return Ok(kept),
+async fn save(
+    saving: &OfJob,
+    job: JobId,
+    here: JobNode,
+    mut parts: Vec<RankPart>,
+    node: NodePart,
+) -> Result<Kept, String> {
+    let (by, keeping) = saving.order();
+    let Some(first) = parts.first_mut() else { return Ok(Kept::Parts(Vec::new())) };
+    let (client, quota, pmi) = (first.client.clone(), Arc::clone(&first.quota), core::mem::take(&mut first.pmi.0));
+    let device = first.region.clone();
+    let said = |error: NotSaved| error.to_string();
+    let known = saving.take_last().map(|last| Known::new(last, device.as_deref(), &quota)).transpose();
+    let known = known.map_err(|errno| said(errno.into()))?;
+    let mut region = match device {
+        Some(region) => region.fill((job, by), keeping.copy, &quota).await.map_err(|error| said(error.into()))?,
+        None => None,
     };
+    let (mut written, mut ranks) = (Vec::new(), Vec::new());
     for part in parts {
-        let of = PartOf::Rank(part.rank);
         let rank = part.rank;
-        let object = save_rank(saving, part).await.map_err(|error| format!("rank {rank}: {error}"))?;
-        kept.push(Part { of, object });
+        let known = known.as_ref().and_then(|known| known.of(rank, &part.snapshot));
+        let of_rank = save_rank(saving, part, region.as_mut(), known).await;
+        let (of_rank, pages) = of_rank.map_err(|error| format!("rank {rank}: {error}"))?;
+        written.push((PartOf::Rank(rank), of_rank));
+        ranks.push(pages);
     }
-    let object = save_node(saving, &client, &quota, node, pmi).await.map_err(|error| error.to_string())?;
-    kept.push(Part { of: PartOf::Node(here.0), object });
-    let settled = client.call(Call::SettleObjects, Vec::new()).await;
-    settled.map_err(|errno| NotSaved::Errno(errno).to_string())?;
+    drop(known);
+    let of_node = save_node(saving, (&client, &quota), node, pmi, region.as_mut()).await.map_err(said)?;
+    written.push((PartOf::Node(here.0), of_node));
+    let kept = match region {
+        Some(region) => {
+            let listed = written.into_iter().filter_map(|(of, written)| match written {
+                Written::Listed(record_bytes, sections) => Some(TablePart { of, record_bytes, sections }),
+                Written::Named(_) => None,
+            });
+            let committed = region.commit(listed.collect()).await;
+            Kept::Local(committed.map_err(|error| said(error.into()))?)
+        }
+        None => {
+            let settled = client.call(Call::SettleObjects, Vec::new()).await;
+            settled.map_err(|errno| said(errno.into()))?;
+            let named = written.into_iter().filter_map(|(of, written)| match written {
+                Written::Named(object) => Some(Part { of, object }),
+                Written::Listed(..) => None,
+            });
+            Kept::Parts(named.collect())
+        }
+    };
+    let slot = if let Kept::Local(slot) = kept { Some(slot) } else { None };
+    saving.remember(Last { by, slot, ranks });
     Ok(kept)
 }
 
@@ -205,6 +246,17 @@ enum NotSaved {
     GivenUp(#[from] GivenUp),
     #[error("{}", said(*.0))]
     Errno(#[from] Errno),
+    #[error(transparent)]
+    Region(#[from] NotWritten),
+}
+
+impl From<NotPut> for NotSaved {
+    fn from(not_put: NotPut) -> Self {
+        match not_put {
+            NotPut::Errno(errno) => Self::Errno(errno),
+            NotPut::Region(error) => Self::Region(error),
+        }
+    }
 }
 
 fn said(errno: Errno) -> String {
@@ -216,52 +268,76 @@ fn said(errno: Errno) -> String {
     }
 }
 
-async fn save_rank(saving: &OfJob, part: RankPart) -> Result<ObjectId, NotSaved> {
-    let RankPart { program, client, process, transports, outside, memories, snapshot, quota, charge, .. } = part;
+async fn save_rank(
+    saving: &OfJob,
+    part: RankPart,
+    region: Option<&mut Filling>,
+    known: Option<KnownPages<'_>>,
+) -> Result<(Written, LastPages), NotSaved> {
+    let RankPart { rank, program, client, process, transports, outside, memories, snapshot, quota, charge, .. } = part;
     let memories = memories.iter().map(|memory| memory.id()).collect();
-    let mut writer = Writer::new(&client, &quota)?;
-    let windows = save_pages(saving, &snapshot, &mut writer).await?;
+    let mut writer = Writer::new(&client, &quota, region)?;
+    let windows = save_pages(saving, &snapshot, &mut writer, known).await?;
     let image = RankImage { version: VERSION, program, process, transports, outside, memories, windows };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
-    drop((image, charge));
-    finish(saving, writer, &record).await
+    let windows = image.windows;
+    drop(charge);
+    let Finished { written, pages, charge, .. } = finish(saving, writer, &record).await?;
+    Ok((written, LastPages::new(rank, snapshot.number(), windows, &pages, charge)))
 }
 
 async fn save_node(
     saving: &OfJob,
-    client: &Client,
-    quota: &Arc<Quota>,
+    (client, quota): (&Client, &Arc<Quota>),
     node: NodePart,
     pmi: Vec<u8>,
-) -> Result<ObjectId, NotSaved> {
+    region: Option<&mut Filling>,
+) -> Result<Written, NotSaved> {
     let NodePart { orphans, files, memories } = node;
-    let mut writer = Writer::new(client, quota)?;
+    let mut writer = Writer::new(client, quota, region)?;
     let mut images = Vec::new();
     for (image, snapshot) in memories {
-        let windows = save_pages(saving, &snapshot, &mut writer).await?;
+        let windows = save_pages(saving, &snapshot, &mut writer, None).await?;
         images.push(MemoryImage { windows, ..image });
     }
     let image = NodeImage { version: VERSION, orphans, pmi, files, memories: images };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
-    finish(saving, writer, &record).await
+    Ok(finish(saving, writer, &record).await?.written)
 }
 
-async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<ObjectId, NotSaved> {
+async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<Finished, NotSaved> {
     let before = writer.bytes;
-    let (object, bytes) = writer.finish(record).await?;
-    saving.kept(0, bytes - before);
-    Ok(object)
+    let finished = writer.finish(record).await?;
+    saving.kept(0, finished.bytes - before);
+    Ok(finished)
 }
 
-async fn save_pages(saving: &OfJob, snapshot: &Snapshot, writer: &mut Writer<'_>) -> Result<Vec<Window>, NotSaved> {
+async fn save_pages(
+    saving: &OfJob,
+    snapshot: &Snapshot,
+    writer: &mut Writer<'_>,
+    known: Option<KnownPages<'_>>,
+) -> Result<Vec<Window>, NotSaved> {
     let mut windows = Vec::new();
     loop {
-        let mut bytes = Vec::new();
-        let Some(window) = snapshot.take(&mut bytes)? else { return Ok(windows) };
+        let mut frames = Vec::new();
+        let taken = snapshot.take_frames(&mut frames, |number| known.and_then(|known| known.window(number)))?;
         let before = writer.bytes;
-        if window.filled != 0 {
-            writer.put(bytes).await?;
-        }
+        let window = match taken {
+            Some(Taken::Changed(window)) => {
+                if window.filled != 0 {
+                    writer.put_pages(frames).await?;
+                }
+                window
+            }
+            Some(Taken::Unchanged(window)) => {
+                if let Some(section) = known.and_then(|known| known.section(window.number)) {
+                    writer.put_known(section)?;
+                }
+                window
+            }
+            None => return Ok(windows),
+        };
         windows.push(window);
         let pages = u64::from((window.filled | window.zeros).count_ones());
         saving.kept(pages, writer.bytes - before);

@@ -29,6 +29,7 @@ pub(super) struct CoreState {
     idle_ns: AtomicU64,
     pub(super) sections: Sections,
     nic: Notify,
+    region: Notify,
 }
 
 impl CoreState {
@@ -43,6 +44,7 @@ impl CoreState {
             idle_ns: AtomicU64::new(0),
             sections: Sections::new(),
             nic: Notify::new(),
+            region: Notify::new(),
         }
     }
 
@@ -53,6 +55,9 @@ impl CoreState {
         let came = platform::take_interrupts();
         if came.nic {
             self.nic.notify();
+        }
+        if came.region {
+            self.region.notify();
         }
         if came.timer {
             self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
@@ -251,6 +256,11 @@ pub async fn programs_first(duration_ns: u64) {
 /// Waits for the network card's next interrupt; one that came since the last call counts.
 pub async fn nic_interrupt() {
     current().nic.notified().await;
+}
+
+/// Waits until the region's engine has done something; what it did since the last call counts.
+pub async fn region_interrupt() {
+    current().region.notified().await;
 }
 
 /// Runs this core's tasks for ever.

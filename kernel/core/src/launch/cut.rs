@@ -145,6 +145,13 @@ pub(super) async fn step(job: &Arc<JobOnNode>, by: u64, step: Step) -> Result<()
     do_step(job, (step, by), phase, deadline_ns).await.map_err(NotTold::Late)
 }
 
+/// Whoever leads is there still, and asks how far it is.
+pub(super) fn asked(job: &JobOnNode, by: u64) {
+    if job.cut.phase_of(by) != Phase::None {
+        job.cut.renew(lease_until());
+    }
+}
+
 /// What was kept for somebody is not to be after all. Returns whether it was.
 fn not_to_be_kept(job: &JobOnNode, by: u64) -> bool {
     let is_whose = job.saving.told(by).is_some();
@@ -195,13 +202,13 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             job.cut.keep_orphans(network.again().record_orphans().map_err(|error| error.to_string())?);
             Ok(())
         }
-        (Step::Save(_), Phase::Record) => {
-            if !job.saving.begin(by) {
+        (Step::Save(keeping), Phase::Record) => {
+            if !job.saving.begin(by, keeping) {
                 return Err("what was cut before is still being kept".into());
             }
             job.cut.enter(Phase::Record, Phase::Save)?;
             arrived(job, deadline_ns).await?;
-            checkpoint::begin(&job.saving, job.node, &job.shared, job.cut.take_orphans())
+            checkpoint::begin(&job.saving, (job.id, job.node), &job.shared, job.cut.take_orphans())
         }
         (Step::Resume, Phase::Record | Phase::Save) => {
             job.cut.give_up();

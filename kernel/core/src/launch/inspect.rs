@@ -25,7 +25,10 @@ pub(super) async fn answer(jobs: Arc<JobsOnNode>, inspect: Inspect) -> Answer {
         };
     }
     if inspect.query.question == Question::Saving {
-        let saving = jobs.find(inspect.job).and_then(|job| job.saving.told(inspect.query.by));
+        let saving = jobs.find(inspect.job).and_then(|job| {
+            cut::asked(&job, inspect.query.by);
+            job.saving.told(inspect.query.by)
+        });
         return saving.map_or(Answer::NotHere, Answer::Saving);
     }
     let Some(process) = find(&jobs, &inspect) else { return Answer::NotHere };

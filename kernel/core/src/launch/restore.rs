@@ -81,10 +81,12 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
         retention: &node.retention,
         quota: &node.quota,
         network: &*node.network,
+        region: node.region.as_deref(),
     };
     let shared = checkpoint::load_node(from.node, &place).await.map_err(said)?;
     let loaded = checkpoint::load(from.rank, order.program, &closer, &shared, &place).await.map_err(said)?;
     drop(shared);
+    let region = node.region.clone();
     let Loaded { process, outside, memories, pages, longer } = loaded;
     let no_memory = |errno| format!("there is no memory for a process: {errno}");
     let charge = node.quota.charge(process.len() * 2).map_err(no_memory)?;
@@ -98,6 +100,7 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
     process.node.quota.keep();
     let stood_ns = process.clock.now_ns();
     let made = Made { process, threads, charge, stood_ns };
-    checkpoint::place_pages(&pages, &made.process.client, &made.process.space).await.map_err(said)?;
+    let source = (&made.process.client, region.as_deref());
+    checkpoint::place_pages(&pages, source, &made.process.space).await.map_err(said)?;
     Ok((made, longer))
 }

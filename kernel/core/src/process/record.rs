@@ -84,7 +84,8 @@ impl Surroundings {
 
     /// All of that, for a checkpoint.
     pub(crate) fn outer(&mut self) -> Outer<'_> {
-        Outer { client: &self.client, quota: &self.node.quota, outside: &self.outside, pages: &mut self.pages }
+        let (quota, region) = (&self.node.quota, &self.node.region);
+        Outer { client: &self.client, quota, region, outside: &self.outside, pages: &mut self.pages }
     }
 }
 

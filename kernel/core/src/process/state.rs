@@ -29,6 +29,7 @@ use crate::process::timers::Timers;
 use crate::process::trace::Trace;
 use crate::process::{End, JobOnNode};
 use crate::quota::{Charge, Quota};
+use crate::region::Region;
 use crate::ship::Client;
 use crate::staging::{Site, Staging};
 use crate::sync::Mutex;
@@ -46,6 +47,8 @@ pub struct NodeFacts {
     pub network: Arc<dyn Network>,
     /// What is staged on the node.
     pub staging: Staging,
+    /// Its region, if it has one.
+    pub region: Option<Arc<Region>>,
 }
 
 impl NodeFacts {

@@ -62,7 +62,7 @@ fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFact
     let retention = Arc::<Retention>::default();
     let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
-    NodeFacts { frames, retention, quota, network, staging }
+    NodeFacts { frames, retention, quota, network, staging, region: None }
 }
 
 /// A process and its I/O node.

@@ -142,7 +142,7 @@ impl Frame {
     }
 
     /// Where its bytes are.
-    fn bytes(&self) -> *mut u8 {
+    pub(crate) fn bytes(&self) -> *mut u8 {
         self.pool.bytes_of(self.index)
     }
 }

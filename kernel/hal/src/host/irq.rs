@@ -7,6 +7,8 @@ pub struct Pending {
     pub nic: bool,
     /// The alarm went off.
     pub timer: bool,
+    /// The region's engine has done something.
+    pub region: bool,
 }
 
 /// Nothing came.

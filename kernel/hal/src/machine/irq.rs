@@ -16,6 +16,9 @@ pub(crate) const VECTOR_KICK: u8 = 0x22;
 /// Vector of the network card.
 pub(super) const VECTOR_NIC: u8 = 0x21;
 
+/// Vector of the region's engine.
+pub(super) const VECTOR_REGION: u8 = 0x23;
+
 /// Vector the interrupt controller uses when an interrupt vanished while being delivered. Not to be acknowledged.
 pub(super) const VECTOR_SPURIOUS: u8 = 0xff;
 
@@ -28,6 +31,9 @@ const TIMER: u32 = 1 << 0;
 /// Bit of [`Core::pending`]: the network card.
 const NIC: u32 = 1 << 1;
 
+/// Bit of [`Core::pending`]: the region's engine.
+const REGION: u32 = 1 << 2;
+
 /// What came since it was last asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
@@ -35,6 +41,8 @@ pub struct Pending {
     pub nic: bool,
     /// The alarm went off.
     pub timer: bool,
+    /// The region's engine has done something.
+    pub region: bool,
 }
 
 /// Takes what came, having let in what waits outside. A kick that came before ([`super::cpu::kick`]) counts no more.
@@ -51,7 +59,7 @@ pub fn take() -> Pending {
     if bits != 0 {
         bits = pending.swap(0, Ordering::Relaxed);
     }
-    Pending { nic: bits & NIC != 0, timer: bits & TIMER != 0 }
+    Pending { nic: bits & NIC != 0, timer: bits & TIMER != 0, region: bits & REGION != 0 }
 }
 
 /// Whether something came that nobody took.
@@ -64,6 +72,7 @@ pub(crate) fn handle(vector: u8) {
     let came = match vector {
         VECTOR_TIMER if time::alarm_is_due() => TIMER,
         VECTOR_NIC => NIC,
+        VECTOR_REGION => REGION,
         VECTOR_SPURIOUS => return,
         vector if vector & 0xf0 == VECTOR_LEGACY => return,
         // Nobody else was given a vector; an early timer has set itself again.

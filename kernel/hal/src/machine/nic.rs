@@ -19,15 +19,14 @@ use virtio_drivers::transport::pci::bus::{DeviceFunction, PciRoot};
 use virtio_drivers::transport::pci::{PciTransport, VirtioPciError};
 
 use self::buffers::Buffers;
-use self::doorbell::Doorbells;
 use self::ring::{ReceiveRing, TransmitRing};
 use super::dma::Virtio;
 use super::irq::VECTOR_NIC;
 use super::msix;
 use super::pci::{self, ConfigurationPorts};
+use super::virtio::Doorbells;
 
 mod buffers;
-mod doorbell;
 mod ring;
 
 /// Frames that may have come in and not been looked at. The card may keep as many places in its ring.

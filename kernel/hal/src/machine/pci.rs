@@ -1,7 +1,7 @@
 //! Devices on the PCI bus, through the configuration ports.
 
 use virtio_drivers::transport::DeviceType;
-use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, PciRoot};
+use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot};
 use virtio_drivers::transport::pci::virtio_device_type;
 use x86_64::instructions::port::{Port, PortWriteOnly};
 
@@ -58,11 +58,18 @@ pub(super) fn map_registers(root: &mut PciRoot<ConfigurationPorts>, function: De
     Some(())
 }
 
-/// The first network card on the first bus.
-pub(super) fn find_nic() -> Option<(PciRoot<ConfigurationPorts>, DeviceFunction)> {
+/// The first virtio device of a type on the first bus.
+pub(super) fn find(wanted: DeviceType) -> Option<(PciRoot<ConfigurationPorts>, DeviceFunction)> {
+    find_by(|info| virtio_device_type(info) == Some(wanted))
+}
+
+/// The first device on the first bus of which that is so.
+pub(super) fn find_by(
+    is_wanted: impl Fn(&DeviceFunctionInfo) -> bool,
+) -> Option<(PciRoot<ConfigurationPorts>, DeviceFunction)> {
     let mut root = PciRoot::new(ConfigurationPorts);
     let mut functions = root.enumerate_bus(0);
-    let (function, _) = functions.find(|(_, info)| virtio_device_type(info) == Some(DeviceType::Network))?;
+    let (function, _) = functions.find(|(_, info)| is_wanted(info))?;
     let (_, command) = root.get_status_command(function);
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
     Some((root, function))

@@ -1,10 +1,11 @@
 //! From the loader's hand-over to a machine that the kernel above can use.
 
 use bootloader_api::BootInfo;
+use virtio_drivers::transport::DeviceType;
 
 use super::nic::Nic;
 use super::{
-    acpi, apic, control, core_state, features, heap, legacy, memory, others, pci, serial, time, traps, window,
+    acpi, apic, control, core_state, features, heap, legacy, memory, others, pci, region, serial, time, traps, window,
 };
 use crate::Machine;
 use crate::user::fpu;
@@ -33,15 +34,16 @@ pub fn start(boot_info: &'static mut BootInfo) -> Machine {
     if let Some(tables) = tables {
         others::find(tables);
     }
-    let nic = pci::find_nic().and_then(|(root, function)| match Nic::start(root, function) {
+    let nic = pci::find(DeviceType::Network).and_then(|(root, function)| match Nic::start(root, function) {
         Ok(nic) => Some(nic),
         Err(error) => {
             log::error!("the network card does not start: {error}");
             None
         }
     });
+    let region = region::start();
     log::debug!("{} frames of memory", frames.total_frames());
-    Machine { memory_bytes: memory::bytes(boot_info), frames, personality: personality(boot_info), nic }
+    Machine { memory_bytes: memory::bytes(boot_info), frames, personality: personality(boot_info), nic, region }
 }
 
 /// What the loader brought.

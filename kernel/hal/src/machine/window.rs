@@ -8,7 +8,7 @@
 
 use spin::Mutex;
 use x86_64::structures::paging::mapper::Mapper;
-use x86_64::structures::paging::{FrameAllocator, Page, PageTableFlags, PhysFrame, Size4KiB};
+use x86_64::structures::paging::{FrameAllocator, Page, PageSize, PageTableFlags, PhysFrame, Size2MiB, Size4KiB};
 use x86_64::{PhysAddr, VirtAddr};
 
 use super::{features, memory};
@@ -100,6 +100,38 @@ pub(super) fn at(physical: u64, bytes: usize, kind: Kind) -> Option<*mut u8> {
     }
     *free = Some(Piece { kind, physical: start, bytes: length, address });
     Some((address + (physical - start)) as *mut u8)
+}
+
+/// How far behind the window's start memory is mapped that is not the kernel's, bytes: far behind all pieces, in the
+/// same top-level entry.
+const MEMORY_OFFSET: u64 = 1 << 38;
+
+/// Most bytes of such memory.
+const MEMORY_BYTES_MAX: u64 = 1 << 37;
+
+const _: () = assert!(WINDOW_BYTES_MAX <= MEMORY_OFFSET && MEMORY_OFFSET + MEMORY_BYTES_MAX <= 1 << 39);
+
+/// Where memory of a device appears that is used as memory is, in pages of 2 MiB. To be called once, while the machine
+/// is set up. `None`: it does not begin and end with such pages, the processor has no such addresses, or there is no
+/// memory for page tables.
+pub(super) fn memory_at(physical: u64, bytes: u64) -> Option<*mut u8> {
+    let end = physical.checked_add(bytes).filter(|end| *end <= features::physical_end())?;
+    let large = Size2MiB::SIZE;
+    let start = WINDOW.lock().start;
+    let fits = physical.is_multiple_of(large) && end.is_multiple_of(large) && bytes <= MEMORY_BYTES_MAX;
+    if start == 0 || !fits {
+        return None;
+    }
+    let address = start + MEMORY_OFFSET;
+    let flags = PageTableFlags::PRESENT | PageTableFlags::NO_EXECUTE | PageTableFlags::WRITABLE;
+    for offset in (0..bytes).step_by(large as usize) {
+        let page = Page::<Size2MiB>::containing_address(VirtAddr::new(address + offset));
+        let frame = PhysFrame::containing_address(PhysAddr::new(physical + offset));
+        // SAFETY: as in `map`.
+        let mapped = unsafe { memory::kernel_table().map_to(page, frame, flags, &mut Tables(memory::frames())) };
+        mapped.ok()?.ignore();
+    }
+    Some(address as *mut u8)
 }
 
 /// Maps a page.

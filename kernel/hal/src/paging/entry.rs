@@ -56,6 +56,9 @@ const MARKS_SHIFT: u32 = 9;
 const MARKS: u64 = 0b111 << MARKS_SHIFT;
 /// The entry holds a frame, even if it is not present.
 const HELD: u64 = 1 << 52;
+/// What lies at this address was neither written nor replaced since the last snapshot. Never together with
+/// [`WRITABLE`], so that the kernel comes to know of the first write.
+const UNCHANGED: u64 = 1 << 53;
 /// No instruction may be fetched.
 const NO_EXECUTE: u64 = 1 << 63;
 /// The physical address.
@@ -75,6 +78,9 @@ pub struct Entry {
     pub accessed: bool,
     /// Whether the page was written since the bit was last cleared.
     pub dirty: bool,
+    /// Whether what lies at this address was neither written nor replaced since the last snapshot
+    /// ([`super::PageTable::snapshot`]). Where it is not known, it is not said.
+    pub unchanged: bool,
 }
 
 /// An entry as it lies in memory.
@@ -87,7 +93,7 @@ impl Raw {
         Self(address | HELD).with(access, marks)
     }
 
-    /// The same frame, with other rights and marks. Accessed and dirty stay.
+    /// The same frame, with other rights and marks. Accessed and dirty stay; that it is unchanged is not said any more.
     pub(super) fn with(self, access: Access, marks: Marks) -> Self {
         let marks = Self::marked(marks);
         Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY) | marks | Self::rights(access))
@@ -116,7 +122,7 @@ impl Raw {
         self.is_present() && !other.access().contains(self.access())
     }
 
-    /// The same frame and marks, with rights from [`Raw::rights`].
+    /// The same frame and marks, with rights from [`Raw::rights`]. That it is unchanged is not said any more.
     pub(super) fn with_rights(self, rights: u64) -> Self {
         Self(self.0 & (ADDRESS | HELD | ACCESSED | DIRTY | MARKS) | rights)
     }
@@ -126,16 +132,26 @@ impl Raw {
         u64::from(marks.bits()) << MARKS_SHIFT
     }
 
-    /// The same frame and marks, which no processor may use.
+    /// The same frame and marks, and whether it is unchanged, which no processor may use.
     #[inline]
     pub(super) fn held_only(self) -> Self {
-        Self(self.0 & (ADDRESS | HELD | MARKS))
+        Self(self.0 & (ADDRESS | HELD | MARKS | UNCHANGED))
     }
 
-    /// The same, of which the next write goes to a copy.
+    /// The same, of which the next write goes to a copy, with one of [`Raw::unchanged_if`].
     #[inline]
-    pub(super) fn to_be_copied(self) -> Self {
-        Self(self.0 & !WRITABLE | Self::marked(Marks::COPY_ON_WRITE))
+    pub(super) fn to_be_copied(self, unchanged: u64) -> Self {
+        Self(self.0 & !(WRITABLE | UNCHANGED) | Self::marked(Marks::COPY_ON_WRITE) | unchanged)
+    }
+
+    /// The bits that say of an entry that is not writable that it is unchanged, or none.
+    pub(super) fn unchanged_if(unchanged: bool) -> u64 {
+        if unchanged { UNCHANGED } else { 0 }
+    }
+
+    /// The same at another address, where it is new.
+    pub(super) fn moved(self) -> Self {
+        Self(self.0 & !UNCHANGED)
     }
 
     /// Holds nothing.
@@ -172,13 +188,15 @@ impl Raw {
         Marks::from_bits_truncate(((self.0 & MARKS) >> MARKS_SHIFT) as u8)
     }
 
-    /// Bits that say the page was used and written.
-    pub(super) const WRITTEN: u64 = ACCESSED | DIRTY;
+    /// The same, and the page was used and written.
+    pub(super) fn written(self) -> Self {
+        Self(self.0 & !UNCHANGED | ACCESSED | DIRTY)
+    }
 
     /// Whether it says so already.
     #[inline]
     pub(super) fn is_written(self) -> bool {
-        self.0 & Self::WRITTEN == Self::WRITTEN
+        self.0 & (UNCHANGED | ACCESSED | DIRTY) == ACCESSED | DIRTY
     }
 
     /// The same without "was written".
@@ -188,11 +206,16 @@ impl Raw {
 
     /// All of it.
     pub(super) fn decode(self) -> Entry {
+        debug_assert!(
+            self.0 & (WRITABLE | UNCHANGED) != WRITABLE | UNCHANGED,
+            "what a processor may write at any time is not known to be unchanged"
+        );
         Entry {
             access: self.access(),
             marks: self.marks(),
             accessed: self.0 & ACCESSED != 0,
             dirty: self.0 & DIRTY != 0,
+            unchanged: self.0 & UNCHANGED != 0,
         }
     }
 }

@@ -72,9 +72,7 @@ impl<'a> Mapped<'a> {
     /// If they do not all fit into the page.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= PAGE_BYTES), "write beyond a page");
-        if !self.raw.is_written() {
-            self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
-        }
+        self.note_write();
         // SAFETY: as in `read`.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
@@ -88,9 +86,7 @@ impl<'a> Mapped<'a> {
         if !offset.is_multiple_of(align_of::<u32>()) || end.is_none_or(|end| end > PAGE_BYTES) {
             return None;
         }
-        if !self.raw.is_written() {
-            self.slot.fetch_or(Raw::WRITTEN, Ordering::Relaxed);
-        }
+        self.note_write();
         // SAFETY: inside the frame, which the entry holds while the table is borrowed, and aligned as the frame is and
         // `offset` was found to be. Nobody in the kernel holds a plain reference to a program's memory.
         Some(unsafe { core::slice::from_raw_parts(self.bytes().add(offset).cast::<AtomicU32>(), count) })
@@ -106,6 +102,16 @@ impl<'a> Mapped<'a> {
         }
         // SAFETY: as in `words`; what is only read need not be noted.
         Some(unsafe { &*self.bytes().add(offset).cast::<AtomicU32>() }.load(Ordering::Acquire))
+    }
+
+    /// The page is about to be written.
+    #[inline]
+    fn note_write(&self) {
+        if !self.raw.is_written() {
+            // Processors may note at any time that they used the page.
+            let note = |entry| Some(Raw(entry).written().0);
+            let _ = self.slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note);
+        }
     }
 
     /// Where the page's bytes are.

@@ -13,6 +13,8 @@ use super::{Access, Effort, Entry, Marks, PageTable, Raw, Verdict};
 use crate::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use crate::frames::{FrameKind, FramePool};
 
+mod snapshot;
+
 const MIB: usize = 1024 * 1024;
 
 fn page(number: u64) -> UserPage {
@@ -94,7 +96,7 @@ fn a_page_without_rights_keeps_its_frame() {
     assert!(table.protect(page(77), Access::empty(), Marks::FILE));
     assert_eq!(
         table.entry(page(77)),
-        Some(Entry { access: Access::empty(), marks: Marks::FILE, accessed: false, dirty: false })
+        Some(Entry { access: Access::empty(), marks: Marks::FILE, accessed: false, dirty: false, unchanged: false })
     );
     let mut text = [0; 10];
     table.lookup(page(77)).expect("held").read(0, &mut text);
@@ -185,7 +187,12 @@ enum Step {
     Restrict(u64, u64),
     Prepare(u64),
     Write(u64, u8),
+    Snapshot(u64, u64),
 }
+
+/// What is known of a page: the byte that it is full of, what may be done with it, what is noted, and whether it is
+/// unchanged.
+type Known = (u8, Access, Marks, bool);
 
 /// Page numbers that meet in tables of every level, and the last one there is.
 fn number() -> impl Strategy<Value = u64> {
@@ -212,6 +219,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => range().prop_map(|(start, end)| Step::Restrict(start, end)),
         1 => number().prop_map(Step::Prepare),
         2 => (number(), any::<u8>()).prop_map(|(n, value)| Step::Write(n, value)),
+        2 => range().prop_map(|(start, end)| Step::Snapshot(start, end)),
     ]
 }
 
@@ -225,7 +233,7 @@ fn effective(access: Access) -> Access {
 }
 
 /// Tables that the pages need: one per level and distinct prefix, and the top one.
-fn tables(model: &BTreeMap<u64, (u8, Access, Marks)>) -> u32 {
+fn tables(model: &BTreeMap<u64, Known>) -> u32 {
     let level = |shift: u32| model.keys().map(|number| number >> shift).collect::<BTreeSet<_>>().len() as u32;
     1 + level(9) + level(18) + level(27)
 }
@@ -240,7 +248,7 @@ proptest! {
         let pool = POOL.with(|pool| *pool);
         let free = pool.free_frames();
         let mut table = PageTable::new(pool).expect("memory");
-        let mut model: BTreeMap<u64, (u8, Access, Marks)> = BTreeMap::new();
+        let mut model: BTreeMap<u64, Known> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Map(number, value, access, marks) => {
@@ -248,7 +256,7 @@ proptest! {
                     let frame = pool.alloc(FrameKind::User).expect("memory");
                     frame.write(0, &[value; PAGE_BYTES]);
                     let before = table.map(page(number), frame, access, marks).expect("memory");
-                    let expected = model.insert(number, (value, effective(access), marks));
+                    let expected = model.insert(number, (value, effective(access), marks, false));
                     let mut byte = [0];
                     let before = before.map(|frame| { frame.read(9, &mut byte); byte[0] });
                     prop_assert_eq!(before, expected.map(|(value, ..)| value));
@@ -261,7 +269,7 @@ proptest! {
                     let known = model.get_mut(&number);
                     prop_assert_eq!(table.protect(page(number), access, marks), known.is_some());
                     if let Some(known) = known {
-                        (known.1, known.2) = (effective(access), marks);
+                        *known = (known.0, effective(access), marks, false);
                     }
                 }
                 Step::DropRange(start, end) => {
@@ -284,7 +292,7 @@ proptest! {
                         Verdict::Keep
                     });
                     for (_, known) in model.range_mut(start..end) {
-                        (known.1, known.2) = (Access::READ, Marks::COPY_ON_WRITE);
+                        *known = (known.0, Access::READ, Marks::COPY_ON_WRITE, false);
                     }
                 }
                 Step::Prepare(number) => {
@@ -296,17 +304,32 @@ proptest! {
                     prop_assert_eq!(mapped.is_some(), model.contains_key(&number));
                     if let (Some(mapped), Some(known)) = (mapped, model.get_mut(&number)) {
                         mapped.write(0, &[value; PAGE_BYTES]);
-                        known.0 = value;
+                        (known.0, known.3) = (value, false);
                     }
+                }
+                Step::Snapshot(start, end) => {
+                    let mut other = PageTable::new(pool).expect("memory");
+                    let taken = table.snapshot(range(start, end), &mut other, Marks::PRISTINE).expect("memory");
+                    let all = model.range_mut(start..end).filter(|(_, known)| !known.2.contains(Marks::PRISTINE));
+                    let mut count = 0;
+                    for (number, known) in all {
+                        let there = other.entry(page(*number)).map(|entry| (entry.marks, entry.unchanged));
+                        prop_assert_eq!(there, Some((known.2, known.3)));
+                        let access = known.1.difference(Access::WRITE);
+                        *known = (known.0, access, known.2 | Marks::COPY_ON_WRITE, true);
+                        count += 1;
+                    }
+                    prop_assert_eq!((taken, pages_in(&other)), (count, count));
                 }
             }
             prop_assert_eq!(free - pool.free_frames(), model.len() as u32 + tables(&model));
         }
-        for (number, (value, access, marks)) in &model {
+        for (number, (value, access, marks, unchanged)) in &model {
             let mapped = table.lookup(page(*number)).expect("in the model");
             let mut bytes = [0; 3];
             mapped.read(PAGE_BYTES - 3, &mut bytes);
             prop_assert_eq!((bytes, mapped.access(), mapped.marks()), ([*value; 3], *access, *marks));
+            prop_assert_eq!(table.entry(page(*number)).expect("it is there").unchanged, *unchanged);
         }
         let mut rest = PageRange::ALL;
         let mut found = Vec::new();
@@ -347,6 +370,13 @@ fn table_of(numbers: &BTreeSet<u64>) -> (&'static FramePool, u32, PageTable) {
         table.map(page(*number), frame, Access::READ, Marks::empty()).expect("memory");
     }
     (pool, free, table)
+}
+
+/// How many pages a table has.
+fn pages_in(table: &PageTable) -> u64 {
+    let mut pages = 0;
+    table.look(PageRange::ALL, &mut { Effort::WHOLE }, |_| pages += 1);
+    pages
 }
 
 /// The pages of a table, each of which must hold its number.

@@ -156,7 +156,8 @@ impl PageTable {
     ) -> (Walked, PageRange) {
         let (marked, rights) = (Raw::marked(marks), Raw::rights(access));
         // Most pages have the marks and the rights already.
-        let settled = Settled { mask: marked | Raw::RIGHTS, value: marked | rights };
+        let mask = marked | Raw::RIGHTS | Raw::unchanged_if(true);
+        let settled = Settled { mask, value: marked | rights };
         self.walk_unless(Some(settled), range, effort, |_, entry| {
             if entry.raw.0 & marked != marked {
                 return Verdict::Drop;

@@ -9,9 +9,9 @@ use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::pci::PciTransport;
 
 use super::buffers::Buffers;
-use super::doorbell::{Doorbell, Doorbells};
 use super::{CARD_HEADER_BYTES, RECEIVE_FRAMES, RING, TRANSMIT_FRAMES};
 use crate::machine::dma::Virtio;
+use crate::machine::virtio::{Doorbell, Doorbells};
 use crate::scrub::wipe;
 
 /// The card's number of the queue it fills.

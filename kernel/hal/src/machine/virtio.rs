@@ -1,12 +1,13 @@
-//! The registers of a virtio card that its generic driver does not reach: which interrupt a queue causes, and the
-//! doorbell of each queue, by one write instead of three accesses.
+//! The registers of a virtio device that its generic driver does not reach: which interrupt a queue causes, the
+//! doorbell of each queue, by one write instead of three accesses, and what a device says of itself that the driver does
+//! not know.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
 
-use crate::machine::window::{self, Kind};
+use super::window::{self, Kind};
 
 /// Number of vendor-specific capabilities, with which a card says where its registers are.
 const CAPABILITY_VENDOR: u8 = 9;
@@ -16,6 +17,9 @@ const KIND_COMMON: u8 = 1;
 
 /// Kind of such a capability: the doorbells.
 const KIND_DOORBELLS: u8 = 2;
+
+/// Kind of such a capability: what the device says of itself.
+const KIND_DEVICE: u8 = 4;
 
 /// Value of a message register: no interrupt.
 const NO_MESSAGE: u16 = 0xffff;
@@ -71,17 +75,9 @@ impl Doorbells {
         access: &mut impl ConfigurationAccess,
         function: DeviceFunction,
     ) -> Option<Self> {
-        let mut common = None;
-        let mut doorbells = None;
-        for capability in root.capabilities(function).filter(|capability| capability.id == CAPABILITY_VENDOR) {
-            match (capability.private_header >> 8) as u8 {
-                KIND_COMMON if common.is_none() => common = Some(capability.offset),
-                KIND_DOORBELLS if doorbells.is_none() => doorbells = Some(capability.offset),
-                _ => {}
-            }
-        }
-        let (common, _) = registers(root, access, function, common?)?;
-        let doorbells_at = doorbells?;
+        let common = capability(root, function, KIND_COMMON)?;
+        let (common, _) = registers(root, access, function, common)?;
+        let doorbells_at = capability(root, function, KIND_DOORBELLS)?;
         let (doorbells, doorbells_bytes) = registers(root, access, function, doorbells_at)?;
         let distance = access.read_word(function, doorbells_at + 16) as usize;
         let found = Self { common, doorbells, doorbells_bytes, distance };
@@ -108,6 +104,27 @@ impl Doorbells {
         // SAFETY: as above; only the selection of a queue and its message are written, before the card runs.
         unsafe { self.common.wrapping_add(offset).cast::<u16>().write_volatile(value) };
     }
+}
+
+/// What the device says of itself, in 8-byte words from its start. `None`: it does not say so much.
+pub(super) fn device_words<const WORDS: usize>(
+    root: &mut PciRoot<impl ConfigurationAccess>,
+    access: &mut impl ConfigurationAccess,
+    function: DeviceFunction,
+) -> Option<[u64; WORDS]> {
+    let capability = capability(root, function, KIND_DEVICE)?;
+    let (start, bytes) = registers(root, access, function, capability)?;
+    // As halves, which the standard wants (virtio 1.2, 4.1.3.1).
+    // SAFETY: the device says that its words are there, and they are mapped.
+    let half = |index| u64::from(unsafe { start.cast::<u32>().wrapping_add(index).read_volatile() });
+    let word = |index| half(2 * index) | half(2 * index + 1) << 32;
+    (bytes >= WORDS * size_of::<u64>()).then(|| core::array::from_fn(word))
+}
+
+/// Where in a function's configuration the first capability of this kind is.
+fn capability(root: &PciRoot<impl ConfigurationAccess>, function: DeviceFunction, kind: u8) -> Option<u8> {
+    let mut ours = root.capabilities(function).filter(|capability| capability.id == CAPABILITY_VENDOR);
+    ours.find(|capability| (capability.private_header >> 8) as u8 == kind).map(|capability| capability.offset)
 }
 
 /// Where the registers are that a capability tells of, and how many bytes there are.

@@ -1,0 +1,136 @@
+//! What a region has of a checkpoint is stored as a node would store it, and found in the region by its names.
+
+use coppice_protocol::checkpoint::{LISTED_MAX, OBJECT_BYTES_MAX, ObjectId, PartOf};
+use coppice_protocol::ids::Rank;
+use coppice_protocol::region::{Section, State, Table, index};
+
+use super::file::{Region, part};
+use super::{FROM, list, pull, start, storage};
+use crate::common::{JOB, run};
+
+/// Bytes that do not become shorter.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+#[test]
+fn what_lies_in_a_region_is_stored_and_found_there_by_its_names() {
+    run(async {
+        let mut pset = start().await;
+        let stored = storage(&pset);
+        let mut region = Region::new(&pset, 3);
+        let (pages, text) = (noise(1, OBJECT_BYTES_MAX), b"the same again".to_vec());
+        let [here, gone] = [b"kept and still here".as_slice(), b"kept and not here"]
+            .map(|bytes| (stored.put(bytes).unwrap(), bytes.to_vec()));
+        let mut first = region.new_objects(&[b"a record of twenty b", &pages, b"", &text]);
+        first.push(Section::Known(here.0, Some(region.write(&here.1))));
+        first.push(Section::Known(gone.0, None));
+        let second = region.new_objects(&[&text, b"shared"]);
+        let parts = vec![part(PartOf::Rank(Rank(5)), first), part(PartOf::Node(3), second)];
+        let filled = region.fill(FROM, parts);
+
+        let pulled = pull(&mut pset, region.node, FROM).await.unwrap();
+        assert_eq!(pulled.iter().map(|part| part.of).collect::<Vec<_>>(), [PartOf::Rank(Rank(5)), PartOf::Node(3)]);
+        let (record_bytes, objects, lists) = list(&stored, &pulled[0]);
+        assert_eq!((record_bytes, lists.len()), (20, 1));
+        let expected = [b"a record of twenty b".to_vec(), pages, Vec::new(), text.clone(), here.1, gone.1.clone()];
+        assert_eq!(objects, expected.each_ref().map(|bytes| ObjectId::of(bytes)));
+        for (object, bytes) in objects.iter().zip(&expected) {
+            assert_eq!(stored.get(*object).unwrap(), *bytes);
+            assert_eq!(region.get(FROM.slot, *object), (*bytes != gone.1).then(|| bytes.clone()));
+        }
+        let (_, of_second, more) = list(&stored, &pulled[1]);
+        assert_eq!(of_second, [ObjectId::of(&text), ObjectId::of(b"shared")]);
+        assert_eq!(region.get(FROM.slot, of_second[1]).unwrap(), b"shared");
+        for list in [lists, more].concat() {
+            assert_eq!(region.get(FROM.slot, list), Some(stored.get(list).unwrap()));
+        }
+        let slot = region.slot(FROM.slot).unwrap();
+        assert_eq!((slot.state, slot.job, slot.table), (State::Drained, JOB, filled.table));
+        assert_eq!((slot.index.offset, slot.index.bytes), (filled.index.offset, 8 * 48), "the same text is there once");
+
+        // Who asks once more gets the same.
+        assert_eq!(pull(&mut pset, region.node, FROM).await.unwrap(), pulled);
+        assert_eq!(region.slot(FROM.slot), Some(slot));
+    });
+}
+
+#[test]
+fn many_objects_take_several_lists() {
+    run(async {
+        let mut pset = start().await;
+        let mut region = Region::new(&pset, 0);
+        let objects: Vec<ObjectId> = (0..3_u8).map(|byte| ObjectId::of(&[byte])).collect();
+        let sections = region.new_objects(&[&[0], &[1], &[2]]);
+        let many: Vec<Section> = sections.iter().cycle().copied().take(2 * LISTED_MAX + 5).collect();
+        region.fill(FROM, vec![part(PartOf::Rank(Rank(0)), many), part(PartOf::Rank(Rank(1)), Vec::new())]);
+        // It has a record without objects, which is none.
+        let table = Table { job: JOB, key: FROM.key, parts: vec![part(PartOf::Rank(Rank(0)), Vec::new())] };
+        region.fill_for(FROM, &table, 1000);
+        let refused = pull(&mut pset, region.node, FROM).await.unwrap_err();
+        assert!(refused.contains("table"), "{refused}");
+
+        let many = sections.iter().cycle().copied().take(2 * LISTED_MAX + 5).collect();
+        let mut empty = part(PartOf::Rank(Rank(1)), Vec::new());
+        empty.record_bytes = 0;
+        region.fill(FROM, vec![part(PartOf::Rank(Rank(0)), many), empty]);
+        let pulled = pull(&mut pset, region.node, FROM).await.unwrap();
+        let (record_bytes, listed, lists) = list(&storage(&pset), &pulled[0]);
+        assert_eq!((record_bytes, lists.len()), (20, 3));
+        assert!(listed.iter().eq(objects.iter().cycle().take(2 * LISTED_MAX + 5)));
+        assert_eq!(list(&storage(&pset), &pulled[1]).1, []);
+        for object in objects.into_iter().chain(lists) {
+            assert!(region.get(FROM.slot, object).is_some());
+        }
+    });
+}
+
+#[test]
+fn what_has_no_room_in_the_index_is_found_in_the_storage_alone() {
+    run(async {
+        let mut pset = start().await;
+        let mut region = Region::new(&pset, 9);
+        let sections = region.new_objects(&[b"record", b"pages"]);
+        let ids = [ObjectId::of(b"record"), ObjectId::of(b"pages")];
+        let parts = vec![part(PartOf::Rank(Rank(0)), sections)];
+        let table = Table { job: JOB, key: FROM.key, parts };
+        let entries = index::ENTRY_BYTES as u64;
+        for (room, found) in [(3 * entries, 2), (2 * entries, 2), (2 * entries - 1, 1), (0, 0)] {
+            let slot = region.fill_for(FROM, &table, room);
+            let pulled = pull(&mut pset, region.node, FROM).await.unwrap();
+            let stored = storage(&pset);
+            let (_, objects, _) = list(&stored, &pulled[0]);
+            assert_eq!(objects, ids);
+            assert_eq!(ids.iter().filter(|id| region.get(FROM.slot, **id).is_some()).count(), found, "{room}");
+            assert_eq!(region.get(FROM.slot, pulled[0].object), None);
+            // Nothing is written beyond it.
+            let beyond = region.read(slot.index.offset + room, 10_000);
+            assert!(beyond.iter().all(|byte| *byte == 0));
+        }
+    });
+}
+
+#[test]
+fn what_the_host_has_no_room_for_is_said_and_stays_in_the_region() {
+    run(async {
+        let mut pset = start().await;
+        let mut region = Region::new(&pset, 1);
+        let sections = region.new_objects(&[b"record", b"pages"]);
+        region.fill(FROM, vec![part(PartOf::Rank(Rank(0)), sections)]);
+        // Something that is no directory, where one is wanted.
+        let name = ObjectId::of(b"pages").to_string();
+        let objects = storage(&pset).path().join("objects");
+        std::fs::write(objects.join(&name[..2]), "").unwrap();
+        let reason = pull(&mut pset, region.node, FROM).await.unwrap_err();
+        assert!(reason.contains(&name) && !reason.contains('\n'), "{reason}");
+        assert_eq!(region.slot(FROM.slot).unwrap().state, State::Local);
+        std::fs::remove_file(objects.join(&name[..2])).unwrap();
+        pull(&mut pset, region.node, FROM).await.unwrap();
+        assert_eq!(region.slot(FROM.slot).unwrap().state, State::Drained);
+    });
+}

@@ -1,0 +1,218 @@
+//! A slot of the region while it is filled.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::Frame;
+use coppice_hal::region::{Full, Ticket};
+use coppice_protocol::ids::JobId;
+use coppice_protocol::region::{
+    BLOCK_BYTES, Blocks, Extent, SLOTS, Slot, SlotKey, State, Table, TablePart, check, header_offset,
+};
+
+use super::{NotWritten, Region, Said};
+use crate::quota::{Charge, Quota};
+
+/// Bytes that a table and an index have of each object at most, with what they have of a part.
+const BYTES_OF_OBJECT: u64 = 256;
+
+/// Blocks that are left for a table and an index, beside those for their objects.
+const BLOCKS_LEFT: u64 = 4;
+
+/// Blocks that must be free for a slot to be filled at all.
+const BLOCKS_MIN: usize = 2 * BLOCKS_LEFT as usize;
+
+/// See this module. Whoever drops it gives it up.
+pub(crate) struct Filling {
+    region: Arc<Region>,
+    job: JobId,
+    key: SlotKey,
+    blocks: Blocks,
+    objects: u64,
+    /// What the engine has to do yet, in order.
+    under_way: VecDeque<Ticket>,
+    /// For an object's bytes, to be held against later.
+    buffer: Vec<u8>,
+    /// Ranks stand until it is done: what the engine has no room for is copied.
+    copy: bool,
+    _charge: Charge,
+}
+
+impl Region {
+    /// Begins to fill a slot for a job. `None`: there is none, nor room; or somebody else is at it.
+    pub(crate) async fn fill(
+        self: &Arc<Self>,
+        (job, key): (JobId, u64),
+        copy: bool,
+        quota: &Arc<Quota>,
+    ) -> Result<Option<Filling>, NotWritten> {
+        if !self.is_ready.load(Ordering::Acquire) || self.is_taken.swap(true, Ordering::Acquire) {
+            return Ok(None);
+        }
+        // Gives it back on all ways.
+        let taken = Taken(Arc::clone(self));
+        // It does not keep the order, and may still be writing for one that was given up.
+        self.changed.wait_until(|| self.device.is_idle().then_some(())).await;
+        let mut free = None;
+        for slot in 0..SLOTS {
+            // All of them are waited for: what is read of others from here on is whole.
+            let is_free = match self.said(slot).await {
+                Said::Nothing | Said::Noise => true,
+                Said::Slot(said) => said.state == State::Filling,
+            };
+            free = free.or(is_free.then_some(slot));
+        }
+        let Some(slot) = free else { return Ok(None) };
+        let bytes = Blocks::memory_bytes(self.device.bytes()) + BLOCK_BYTES as usize;
+        let charge = quota.charge(bytes).map_err(|_| NotWritten::Memory)?;
+        let blocks = self.free_blocks()?;
+        if blocks.free() < BLOCKS_MIN {
+            return Ok(None);
+        }
+        let nowhere = Extent { offset: 0, bytes: 0, check: 0 };
+        let header = Slot { state: State::Filling, job, key, table: nowhere, index: nowhere };
+        self.write_bytes(header_offset(slot), &header.bytes()).await?;
+        let region = Arc::clone(self);
+        core::mem::forget(taken);
+        let (key, under_way, buffer) = (SlotKey { slot, key }, VecDeque::new(), Vec::new());
+        Ok(Some(Filling { region, job, key, blocks, objects: 0, under_way, buffer, copy, _charge: charge }))
+    }
+
+    /// Those that no slot has.
+    fn free_blocks(&self) -> Result<Blocks, NotWritten> {
+        let mut blocks = Blocks::new(self.device.bytes()).map_err(|_| NotWritten::Memory)?;
+        for (_, slot) in self.whole() {
+            let table = self.table(&slot);
+            // Of one that is damaged nothing will be read.
+            blocks.use_slot(&slot, table.as_ref().ok());
+        }
+        Ok(blocks)
+    }
+}
+
+/// That a slot is being filled.
+struct Taken(Arc<Region>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::Release);
+    }
+}
+
+impl Filling {
+    /// Has an object of these pages be written. Nobody writes to them from now on.
+    async fn put_pages(&mut self, frames: Vec<Frame>, bytes: usize) -> Result<Extent, NotWritten> {
+        let offset = self.place().ok_or(NotWritten::Full)?;
+        let check = self.check_of(&frames, bytes);
+        self.reap()?;
+        if !self.region.device.has_engine() {
+            self.region.copy(offset, &frames)?;
+        } else if self.copy {
+            match self.region.device.write(offset, frames) {
+                Ok(ticket) => self.under_way.push_back(ticket),
+                Err(Full(frames)) => self.region.copy(offset, &frames)?,
+            }
+        } else {
+            let ticket = self.begin(offset, frames).await?;
+            self.under_way.push_back(ticket);
+        }
+        Ok(Extent { offset, bytes: bytes as u64, check })
+    }
+
+    /// Has an object of whole pages that are not zeros be written. Nobody writes to them from now on.
+    ///
+    /// # Errors
+    /// [`NotWritten::Full`]: it is to go elsewhere.
+    pub(crate) async fn put(&mut self, frames: Vec<Frame>) -> Result<Extent, NotWritten> {
+        let bytes = frames.len() * PAGE_BYTES;
+        self.put_pages(frames, bytes).await
+    }
+
+    /// Has an object of these bytes be written.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub(crate) async fn put_bytes(&mut self, bytes: &[u8]) -> Result<Extent, NotWritten> {
+        if !self.has_room() {
+            return Err(NotWritten::Full);
+        }
+        let frames = self.region.frames_of(bytes)?;
+        self.put_pages(frames, bytes.len()).await
+    }
+
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&self) -> bool {
+        let left = ((self.objects + 1) * BYTES_OF_OBJECT).div_ceil(BLOCK_BYTES) + BLOCKS_LEFT;
+        self.blocks.free() as u64 > left
+    }
+
+    /// One more object is named in the table, which lies elsewhere, or here already.
+    pub(crate) fn names_another(&mut self) {
+        self.objects += 1;
+    }
+
+    /// Writes what there is of all parts, and last that there is it.
+    ///
+    /// # Errors
+    /// [`NotWritten`].
+    pub(crate) async fn commit(mut self, parts: Vec<TablePart>) -> Result<SlotKey, NotWritten> {
+        while let Some(ticket) = self.under_way.pop_front() {
+            self.region.done(ticket).await?;
+        }
+        let table = Table { job: self.job, key: self.key.key, parts };
+        let bytes = table.bytes().map_err(|_| NotWritten::Memory)?;
+        let room = table.index_bytes_max();
+        let at = self.blocks.alloc_run(bytes.len() as u64).ok_or(NotWritten::Full)?;
+        let index = Extent { offset: self.blocks.alloc_run(room).ok_or(NotWritten::Full)?, bytes: room, check: 0 };
+        let at = Extent { offset: at, bytes: bytes.len() as u64, check: check(&bytes) };
+        self.region.write_bytes(at.offset, &bytes).await?;
+        self.region.flush().await?;
+        let header = Slot { state: State::Local, job: self.job, key: self.key.key, table: at, index };
+        self.region.write_bytes(header_offset(self.key.slot), &header.bytes()).await?;
+        self.region.flush().await?;
+        Ok(self.key)
+    }
+
+    fn place(&mut self) -> Option<u64> {
+        let place = if self.has_room() { self.blocks.alloc() } else { None };
+        self.objects += u64::from(place.is_some());
+        place
+    }
+
+    fn check_of(&mut self, frames: &[Frame], bytes: usize) -> u64 {
+        self.buffer.resize(frames.len() * PAGE_BYTES, 0);
+        let pages = self.buffer.chunks_mut(PAGE_BYTES);
+        pages.zip(frames).for_each(|(page, frame)| frame.read(0, page));
+        check(&self.buffer[..bytes.min(self.buffer.len())])
+    }
+
+    /// Forgets what was done well.
+    fn reap(&mut self) -> Result<(), NotWritten> {
+        while let Some(well) = self.under_way.front().and_then(|first| self.region.device.is_done(first)) {
+            self.under_way.pop_front();
+            if !well {
+                return Err(NotWritten::Engine);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to write, when there is room: whatever is done meanwhile makes some.
+    async fn begin(&mut self, offset: u64, frames: Vec<Frame>) -> Result<Ticket, NotWritten> {
+        while !self.region.has_room() {
+            let Some(first) = self.under_way.pop_front() else { break };
+            self.region.done(first).await?;
+        }
+        self.region.begin(offset, frames).await
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        // What the engine still does for it is waited for by whoever fills next.
+        self.region.is_taken.store(false, Ordering::Release);
+    }
+}

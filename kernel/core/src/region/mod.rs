@@ -1,0 +1,226 @@
+//! The node's region ([`coppice_protocol::region`]): checkpoints lie there first, and what they have is found there
+//! again by name. The I/O node pulls them from there, for which nothing is done here.
+//!
+//! One slot is filled at a time ([`Filling`]). Pages go by the engine, which fetches them from where they lie; what is
+//! read here comes by the processor's way, and is believed when it was held against its check or its name.
+
+mod filling;
+mod found;
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::{Frame, FrameKind, FramePool};
+use coppice_hal::region::{Full, Region as Device, Ticket};
+use coppice_protocol::region::{BLOCK_BYTES, header_offset};
+use coppice_protocol::region::{NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
+
+pub(crate) use self::filling::Filling;
+pub(crate) use self::found::Names;
+use crate::executor::{self, WaitQueue};
+
+/// Bytes of a header that say something.
+const SAID_BYTES: usize = 512;
+
+/// How long, and how often, a header is looked at again that says nothing: the I/O node may be writing it.
+const LOOK_AGAIN_NS: u64 = 10_000_000;
+const LOOKS: u32 = 10;
+
+/// See this module.
+pub struct Region {
+    device: &'static Device,
+    frames: &'static FramePool,
+    /// The engine has done something.
+    changed: WaitQueue,
+    /// It can be used: it begins with what it is to.
+    is_ready: AtomicBool,
+    /// A slot is being filled.
+    is_taken: AtomicBool,
+}
+
+/// What a header says.
+enum Said {
+    /// It is empty.
+    Nothing,
+    /// It is none, and stays that: it was torn when the node went.
+    Noise,
+    Slot(Slot),
+}
+
+/// Why something is not in the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotWritten {
+    /// The host could not.
+    #[error("the host could not write to the node's region; is its disk full?")]
+    Engine,
+    /// There is no memory for what is to be written.
+    #[error("there is no memory for what goes to the node's region")]
+    Memory,
+    /// It is full.
+    #[error("the node's region is too small (`coppice up --nmr`)")]
+    Full,
+}
+
+impl Region {
+    /// What the machine has. `None`: that is too small for anything.
+    #[must_use]
+    pub fn new(device: &'static Device, frames: &'static FramePool) -> Option<Arc<Self>> {
+        if device.bytes() < REGION_BYTES_MIN {
+            log::error!("the region has {} bytes, which is less than {REGION_BYTES_MIN}", device.bytes());
+            return None;
+        }
+        let (is_ready, is_taken) = (AtomicBool::new(false), AtomicBool::new(false));
+        Some(Arc::new(Self { device, frames, changed: WaitQueue::new(), is_ready, is_taken }))
+    }
+
+    /// Hears the engine, for ever.
+    pub async fn hear(self: Arc<Self>) {
+        loop {
+            executor::region_interrupt().await;
+            self.changed.wake_all();
+        }
+    }
+
+    /// Has it begin with what it is to, if it does not yet: then nothing is in it.
+    pub async fn prepare(self: Arc<Self>) {
+        let mut header = [0; SAID_BYTES];
+        let is_one = self.device.read(0, &mut header) && SuperBlock::is_at(&header, self.device.bytes());
+        let made = if is_one { self.clear().await } else { self.make().await };
+        match made {
+            Ok(()) => self.is_ready.store(true, Ordering::Release),
+            Err(error) => log::error!("the region is of no use: {error}"),
+        }
+    }
+
+    async fn make(&self) -> Result<(), NotWritten> {
+        for slot in 0..SLOTS {
+            self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
+        }
+        self.flush().await?;
+        self.write_bytes(0, &SuperBlock::of(self.device.bytes()).bytes()).await?;
+        self.flush().await
+    }
+
+    /// Empties slots that the node was filling when it went.
+    async fn clear(&self) -> Result<(), NotWritten> {
+        for slot in 0..SLOTS {
+            let is_ours = match self.said(slot).await {
+                Said::Nothing => false,
+                Said::Noise => true,
+                Said::Slot(slot) => slot.state == State::Filling,
+            };
+            if is_ours {
+                self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
+            }
+        }
+        self.flush().await
+    }
+
+    /// What a slot's header says, at last.
+    async fn said(&self, slot: u8) -> Said {
+        for _ in 0..LOOKS {
+            let mut header = [0; SAID_BYTES];
+            if !self.device.read(header_offset(slot), &mut header) || header == [0; SAID_BYTES] {
+                return Said::Nothing;
+            }
+            if let Some(slot) = Slot::read(&header, self.device.bytes()) {
+                return Said::Slot(slot);
+            }
+            executor::sleep(LOOK_AGAIN_NS).await;
+        }
+        Said::Noise
+    }
+
+    /// Whether the engine could take more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.device.has_room()
+    }
+
+    /// What a slot's header says. `None`: nothing is in it.
+    fn slot(&self, slot: u8) -> Option<Slot> {
+        let mut header = [0; SAID_BYTES];
+        let there = self.is_ready.load(Ordering::Acquire) && self.device.read(header_offset(slot), &mut header);
+        there.then(|| Slot::read(&header, self.device.bytes()))?
+    }
+
+    /// Slots of which all is there.
+    fn whole(&self) -> impl Iterator<Item = (u8, Slot)> {
+        let slots = (0..SLOTS).filter_map(|number| Some((number, self.slot(number)?)));
+        slots.filter(|(_, slot)| slot.state != State::Filling)
+    }
+
+    fn read(&self, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        let length = usize::try_from(bytes).ok().filter(|_| bytes <= self.device.bytes())?;
+        let mut read = Vec::new();
+        read.try_reserve_exact(length).ok()?;
+        read.resize(length, 0);
+        self.device.read(offset, &mut read).then_some(read)
+    }
+
+    /// The table of a slot.
+    fn table(&self, slot: &Slot) -> Result<Table, NoTable> {
+        let bytes = self.read(slot.table.offset, slot.table.bytes).ok_or(NoTable)?;
+        Table::read(&bytes, slot, self.device.bytes())
+    }
+
+    /// Begins to have the engine write pages; waits if it has enough to do.
+    async fn begin(&self, offset: u64, frames: Vec<Frame>) -> Result<Ticket, NotWritten> {
+        self.changed.wait_until(|| self.device.has_room().then_some(())).await;
+        // One at a time has anything written.
+        self.device.write(offset, frames).map_err(|Full(_)| NotWritten::Engine)
+    }
+
+    /// Waits until the engine has done something.
+    async fn done(&self, ticket: Ticket) -> Result<(), NotWritten> {
+        let well = self.changed.wait_until(|| self.device.is_done(&ticket)).await;
+        // There is room for another one.
+        drop(ticket);
+        self.changed.wake_all();
+        if well { Ok(()) } else { Err(NotWritten::Engine) }
+    }
+
+    /// Writes bytes at the beginning of a page; what is behind them in the last is zeros then.
+    async fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<(), NotWritten> {
+        for (chunk, at) in bytes.chunks(BLOCK_BYTES as usize).zip((offset..).step_by(BLOCK_BYTES as usize)) {
+            let frames = self.frames_of(chunk)?;
+            if !self.device.has_engine() {
+                self.copy(at, &frames)?;
+                continue;
+            }
+            let ticket = self.begin(at, frames).await?;
+            self.done(ticket).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies pages there, by the processor.
+    fn copy(&self, offset: u64, frames: &[Frame]) -> Result<(), NotWritten> {
+        let mut pages = frames.iter().zip((offset..).step_by(PAGE_BYTES));
+        let copied = pages.all(|(frame, at)| self.device.copy(at, frame));
+        if copied { Ok(()) } else { Err(NotWritten::Engine) }
+    }
+
+    /// Pages with these bytes.
+    fn frames_of(&self, bytes: &[u8]) -> Result<Vec<Frame>, NotWritten> {
+        let frames = bytes.chunks(PAGE_BYTES).map(|chunk| {
+            let frame = self.frames.alloc(FrameKind::User).ok_or(NotWritten::Memory)?;
+            frame.write(0, chunk);
+            Ok(frame)
+        });
+        frames.collect()
+    }
+
+    /// Has all be on stable storage that was written.
+    async fn flush(&self) -> Result<(), NotWritten> {
+        if !self.device.has_engine() {
+            // The host's kernel has it, whatever becomes of the machine.
+            return Ok(());
+        }
+        let ticket = self.changed.wait_until(|| self.device.flush()).await;
+        self.done(ticket).await
+    }
+}

@@ -1,0 +1,257 @@
+//! Checkpoints that lie in nodes' regions: from there they are pulled, and from there jobs go on.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coppice_protocol::region::{HEADER_BYTES, SLOTS, Slot, State, Table, header_offset};
+use coppice_tests::cluster::wait_until;
+use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::{Cluster, host};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::checkpoint::{checkpoint, end, files_below, first_round, restart, said, start, wait_for};
+
+/// MiB that the program has, rounds that nobody waits for, ms of each, and pages that are changed.
+const FEW: [&str; 4] = ["8", "1000000", "2", "64"];
+
+/// What is in all pages that the program has filled.
+const SECRET: &[u8] = b"-secret-";
+
+/// The file of a node's region.
+fn region(cluster: &Cluster, node: u32) -> PathBuf {
+    cluster.home_path().join(format!("state/default/regions/{node}"))
+}
+
+/// The directory of objects.
+fn objects(cluster: &Cluster) -> PathBuf {
+    cluster.home_path().join("state/default/checkpoints/objects")
+}
+
+/// The slots that a region has, with their tables.
+fn slots(path: &Path) -> Vec<(u8, Slot, Option<Table>)> {
+    let file = std::fs::File::open(path).expect("a region");
+    let bytes = file.metadata().expect("a length").len();
+    let read = |offset, length| {
+        let mut read = vec![0; length];
+        file.read_exact_at(&mut read, offset).expect("inside");
+        read
+    };
+    let headers = (0..SLOTS).filter_map(|slot| {
+        let header = read(header_offset(slot), usize::try_from(HEADER_BYTES).expect("short"));
+        Some((slot, Slot::read(&header, bytes)?))
+    });
+    let with_table = headers.map(|(number, slot)| {
+        let table = read(slot.table.offset, usize::try_from(slot.table.bytes).expect("short"));
+        (number, slot, Table::read(&table, &slot, bytes).ok())
+    });
+    with_table.collect()
+}
+
+/// Has only the lists of a checkpoint be in the storage, while this is there: what they list is nowhere but in regions.
+struct Elsewhere {
+    /// Where each file was, and is.
+    moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Elsewhere {
+    fn but_lists(cluster: &Cluster, name: &str) -> Self {
+        let (objects, aside) = (objects(cluster), cluster.home_path().join("aside"));
+        std::fs::create_dir(&aside).expect("make");
+        let (job, number) = name.split_once('@').expect("a name");
+        let manifest = objects.with_file_name("jobs").join(job).join(format!("{number}.json"));
+        let manifest = std::fs::read_to_string(manifest).expect("a manifest");
+        let mut moved = Vec::new();
+        let files = files_below(&objects);
+        for file in &files {
+            let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+            if !manifest.contains(name) {
+                let to = aside.join(name);
+                std::fs::rename(file, &to).expect("rename");
+                moved.push((file.clone(), to));
+            }
+        }
+        assert!(!moved.is_empty() && moved.len() < files.len(), "{manifest}");
+        Self { moved }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        for (from, to) in &self.moved {
+            std::fs::rename(to, from).expect("rename");
+        }
+    }
+}
+
+/// Starts the program on node 0 and waits until it has changed some pages.
+fn started(cluster: &Cluster) -> String {
+    let path = program("writes_few", Toolchain::Glibc);
+    let path = path.to_string_lossy();
+    let arguments = [&["--nodes-list", "0", &*path], &FEW[..]].concat();
+    let job = start(cluster, &arguments);
+    wait_for(cluster, &job, "round 100:");
+    job
+}
+
+/// Starts it, makes a checkpoint, and ends it when it has gone further.
+fn checkpointed(cluster: &Cluster) -> String {
+    let job = started(cluster);
+    let name = checkpoint(cluster, &job);
+    let rounds = said(cluster, &job).lines().count();
+    wait_for(cluster, &job, &format!("round {}:", rounds + 20));
+    end(cluster, &job);
+    name
+}
+
+/// Has it go on from a checkpoint on a node, and looks at what it says.
+#[track_caller]
+fn goes_on(cluster: &Cluster, name: &str, node: &str) {
+    let path = program("writes_few", Toolchain::Glibc);
+    let job = restart(cluster, name, &["--nodes-list", node]);
+    wait_until("it goes on", Duration::from_secs(60), || {
+        let text = said(cluster, &job);
+        if text.lines().count() > 100 { Ok(()) } else { Err(format!("{text}{}", cluster.json(&["jobs"]))) }
+    });
+    end(cluster, &job);
+    let text = said(cluster, &job);
+    let first = first_round(&text);
+    let rounds = (first + text.lines().count()).to_string();
+    let native = host::run(cluster.root(), &path, &[FEW[0], &rounds, "0", FEW[3]]).text();
+    assert!(first > 100 && native.contains(&text), "from {first}: {text}");
+}
+
+fn kill_machine(cluster: &Cluster, node: usize) {
+    let pid = cluster.json(&["nodes"])[node]["pid"].as_i64().expect("a process");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
+    kill_process(pid, Signal::KILL).expect("kill");
+}
+
+/// A node that was killed has its ranks again with nothing but what lies in its region; one that lost that, too, has
+/// them from the storage; and so has one whose region is damaged.
+#[test]
+fn a_job_goes_on_from_what_its_node_has() {
+    let cluster = Cluster::up(2);
+    let name = checkpointed(&cluster);
+    let slots = slots(&region(&cluster, 0));
+    let [(_, slot, Some(table))] = &slots[..] else { panic!("one checkpoint lies there: {slots:?}") };
+    assert_eq!(slot.state, State::Drained);
+    kill_machine(&cluster, 0);
+    let _ = cluster.coppice(&["reboot", "0"]);
+    cluster.wait_until_ready();
+    let elsewhere = Elsewhere::but_lists(&cluster, &name);
+    goes_on(&cluster, &name, "0");
+    let refused = cluster.coppice(&["restart", &name, "--nodes-list", "1"]);
+    assert!(refused.status == 125 && !refused.stderr.is_empty(), "{}", refused.stderr);
+    drop(elsewhere);
+    goes_on(&cluster, &name, "1");
+    // One bit of each object.
+    let file = OpenOptions::new().read(true).write(true).open(region(&cluster, 0)).expect("a region");
+    for extent in table.extents() {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, extent.offset + extent.bytes / 2).expect("inside");
+        file.write_all_at(&[byte[0] ^ 4], extent.offset + extent.bytes / 2).expect("inside");
+    }
+    goes_on(&cluster, &name, "0");
+    // All of it.
+    let length = file.metadata().expect("a length").len();
+    file.set_len(0).and_then(|()| file.set_len(length)).expect("cut");
+    goes_on(&cluster, &name, "0");
+}
+
+/// Bytes that a checkpoint of a job took.
+fn bytes_of_checkpoint(cluster: &Cluster, job: &str, options: &[&str]) -> (String, u64) {
+    let made: Value = cluster.json(&[&["checkpoint", job], options].concat());
+    (made["checkpoint"].as_str().expect("a name").to_owned(), made["bytes"].as_u64().expect("bytes"))
+}
+
+/// What was not written since the last checkpoint is not written again, and is there in each of them, in the region and
+/// in the storage.
+#[test]
+fn only_what_was_written_since_is_written_again() {
+    let cluster = Cluster::up(2);
+    let job = started(&cluster);
+    let whole: u64 = FEW[0].parse::<u64>().expect("a number") << 20;
+    let (first, bytes) = bytes_of_checkpoint(&cluster, &job, &[]);
+    assert!(bytes > whole, "{bytes} bytes of {whole}");
+    let mut last = first.clone();
+    for _ in 0..3 {
+        let rounds = said(&cluster, &job).lines().count();
+        wait_for(&cluster, &job, &format!("round {}:", rounds + 20));
+        let (name, bytes) = bytes_of_checkpoint(&cluster, &job, &[]);
+        assert!(bytes < whole / 4, "{name}: {bytes} bytes");
+        last = name;
+    }
+    // All of them are in the storage, the last one is in the region.
+    end(&cluster, &job);
+    goes_on(&cluster, &first, "1");
+    goes_on(&cluster, &last, "1");
+    let _elsewhere = Elsewhere::but_lists(&cluster, &last);
+    goes_on(&cluster, &last, "0");
+}
+
+/// If the checkpoint before was deleted, all is written again.
+#[test]
+fn what_was_deleted_is_written_again() {
+    let cluster = Cluster::up(2);
+    let job = started(&cluster);
+    let (first, bytes) = bytes_of_checkpoint(&cluster, &job, &[]);
+    let _ = cluster.coppice(&["checkpoints", "--delete", &first]).success();
+    let (second, again) = bytes_of_checkpoint(&cluster, &job, &[]);
+    assert!(again > bytes / 2, "{again} bytes of {bytes}");
+    end(&cluster, &job);
+    goes_on(&cluster, &second, "1");
+}
+
+/// Neither region nor storage has anything of a job whose checkpoints were deleted.
+#[test]
+fn nothing_is_left_of_what_was_deleted() {
+    let cluster = Cluster::up(1);
+    let job = started(&cluster);
+    let first = checkpoint(&cluster, &job);
+    wait_for(&cluster, &job, &format!("round {}:", said(&cluster, &job).lines().count() + 20));
+    let second = checkpoint(&cluster, &job);
+    end(&cluster, &job);
+    assert!(has_secret(&region(&cluster, 0)), "the region has what was checkpointed");
+    for name in [&first, &second] {
+        let _ = cluster.coppice(&["checkpoints", "--delete", name]).success();
+    }
+    assert!(!has_secret(&region(&cluster, 0)));
+    assert_eq!(slots(&region(&cluster, 0)), vec![]);
+    assert_eq!(files_below(&objects(&cluster)), Vec::<PathBuf>::new());
+}
+
+fn has_secret(path: &Path) -> bool {
+    std::fs::read(path).expect("a file").windows(SECRET.len()).any(|bytes| bytes == SECRET)
+}
+
+/// A region that is too small for all of it has what fits, and the I/O node is given the rest; without one it is given
+/// all.
+#[test]
+fn a_small_region_or_none_is_enough() {
+    for size in ["2M", "4M", "0"] {
+        let cluster = Cluster::up_with(&["--nodes", "2", "--nmr", size]);
+        let name = checkpointed(&cluster);
+        goes_on(&cluster, &name, "0");
+        goes_on(&cluster, &name, "1");
+    }
+}
+
+/// Ranks may stand until all of it is in the region.
+#[test]
+fn ranks_may_stand_until_all_is_copied() {
+    let cluster = Cluster::up(2);
+    let job = started(&cluster);
+    let made = cluster.json(&["checkpoint", &job, "--phase1", "copy"]);
+    let steps = made["steps"].as_array().expect("steps").iter().map(|step| step["name"].as_str().expect("a name"));
+    assert_eq!(steps.collect::<Vec<_>>(), ["stop", "quiet", "record", "save", "copy", "resume"], "{made}");
+    let name = made["checkpoint"].as_str().expect("a name");
+    let rounds = said(&cluster, &job).lines().count();
+    wait_for(&cluster, &job, &format!("round {}:", rounds + 20));
+    end(&cluster, &job);
+    goes_on(&cluster, name, "0");
+    goes_on(&cluster, name, "1");
+}
