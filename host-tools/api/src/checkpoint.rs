@@ -89,6 +89,10 @@ pub struct CheckpointPolicy {
     /// How often it is restarted from the newest when it has lost a node. Each restarted job may be once less.
     #[serde(default)]
     pub max_restarts: u32,
+    /// How long a node lasts on average, ms: from this, and from what the last one cost, it is chosen how soon the next
+    /// one is made. Then [`CheckpointPolicy::every_ms`] is for the first alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_mtbf_ms: Option<u64>,
 }
 
 /// Checkpoints that were made of a job; by now they may be deleted.
@@ -101,6 +105,9 @@ pub struct CheckpointsMade {
     /// What that cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CheckpointCost>,
+    /// From the beginning of one to that of the next, if that is chosen by what they cost, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
 }
 
 /// What a checkpoint cost its job.

@@ -21,6 +21,17 @@ pub const STREAM_FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Least time from the beginning of a checkpoint that is made by itself to that of the next, ms.
 pub const CHECKPOINT_INTERVAL_MS_MIN: u64 = 1000;
 
+/// When the first is made, if how often they are is to be found out by what it costs, ms after all ranks run.
+pub const CHECKPOINT_FIRST_MS: u64 = 60_000;
+
+/// How long a node lasts on average, if nobody says, ms: 30 days.
+pub const NODE_MTBF_MS_DEFAULT: u64 = 30 * 24 * 3_600_000;
+
+/// Least and most that can be said, ms: a second, a hundred years.
+pub const NODE_MTBF_MS_MIN: u64 = 1000;
+/// See [`NODE_MTBF_MS_MIN`].
+pub const NODE_MTBF_MS_MAX: u64 = 100 * 366 * 24 * 3_600_000;
+
 /// Checkpoints of a job that stay when a new one was made by itself, if nobody says.
 pub const CHECKPOINTS_KEPT_DEFAULT: u32 = 2;
 

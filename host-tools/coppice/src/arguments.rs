@@ -5,6 +5,7 @@ mod checkpoint;
 mod core;
 mod detached;
 mod gdb;
+mod job_options;
 mod link;
 mod objects;
 mod run;
@@ -102,7 +103,7 @@ pub(crate) enum Command {
     Kill(Kill),
     /// Make a checkpoint of a job that runs; the job goes on
     Checkpoint(Checkpoint),
-    /// List checkpoints, or delete some
+    /// List checkpoints, read all of some to verify them, or delete some
     Checkpoints(Checkpoints),
     /// Have a new job go on from a checkpoint and exit as it does
     Restart(Restart),

@@ -54,7 +54,9 @@ pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> 
     let accepted = Cell::new(None);
     tokio::select! {
         done = submit_and_follow(client, run, &submission, &accepted) => done,
-        () = interrupted(client, &accepted, run.detach, &mut interrupts) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        () = interrupted(client, &accepted, run.options.detach, &mut interrupts) => {
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
     }
 }
 
@@ -76,9 +78,9 @@ async fn submit_and_follow(
     let following = Following {
         trace,
         reads_input: submission.input_rank.is_some(),
-        core_file: run.core_file,
-        label: run.label,
-        json: run.json,
+        core_file: run.options.core_file,
+        label: run.options.label,
+        json: run.options.json,
         quiet: run.quiet,
     };
     following.follow_to_end(client, job, accepted).await
@@ -185,11 +187,11 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         retain: !run.no_retain,
         nodes,
         traced: run.trace.is_some(),
-        detached: run.detach,
-        keep_output: run.output_kept(),
-        core_file: run.core_file,
+        detached: run.options.detach,
+        keep_output: run.options.output_kept(),
+        core_file: run.options.core_file,
         restarted_from: None,
-        checkpoint_policy: run.automatic.policy(),
+        checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
     })
 }
 

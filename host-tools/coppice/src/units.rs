@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use coppice_api::limits::{
-    CHECKPOINT_INTERVAL_MS_MIN, LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN,
-    NODE_REGION_BYTES_MAX, NODE_REGION_BYTES_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN,
+    CHECKPOINT_INTERVAL_MS_MIN, LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODE_MTBF_MS_MAX,
+    NODE_MTBF_MS_MIN, NODE_REGION_BYTES_MAX, NODE_REGION_BYTES_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN,
 };
 use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
@@ -75,6 +75,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => number.checked_mul(3600).map(Duration::from_secs).ok_or_else(error),
         _ => Err(error()),
     }
+}
+
+/// `12h`, `90d`: how long a node lasts on average, ms.
+pub(crate) fn parse_mtbf(text: &str) -> Result<u64, String> {
+    let hours = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok()?.checked_mul(24));
+    let time = match hours {
+        Some(hours) => hours.checked_mul(3600).map(Duration::from_secs),
+        None => parse_duration(text).ok(),
+    };
+    let ms = time.and_then(|time| u64::try_from(time.as_millis()).ok());
+    let fits = |ms: &u64| (NODE_MTBF_MS_MIN..=NODE_MTBF_MS_MAX).contains(ms);
+    ms.filter(fits).ok_or_else(|| "give a time from 1s to 36600d, such as 12h or 90d".to_owned())
 }
 
 /// `30s`, `10m`: the time from one checkpoint to the next, ms.
@@ -214,6 +226,12 @@ mod tests {
         assert_eq!(parse_checkpoint_interval("2h"), Ok(7_200_000));
         for bad in ["999ms", "0s", "30", "s", "-1s", "1d", ""] {
             assert!(parse_checkpoint_interval(bad).is_err_and(|error| error.contains("at least 1 s")), "{bad}");
+        }
+        assert_eq!(parse_mtbf("90d"), Ok(90 * 86_400_000));
+        assert_eq!(parse_mtbf("1s"), Ok(1000));
+        assert_eq!(parse_mtbf("36600d"), Ok(NODE_MTBF_MS_MAX));
+        for bad in ["", "d", "0d", "999ms", "36601d", "-1d", "1.5d", "18446744073709551615d", "30"] {
+            assert!(parse_mtbf(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_bandwidth("1G"), Ok(1_000_000_000));
         assert!(parse_bandwidth("0").is_err() && parse_bandwidth("1T").is_err());

@@ -15,6 +15,7 @@ mod hearing;
 mod helpers;
 mod holdings;
 mod inspect;
+mod interval;
 mod job;
 mod jobs;
 mod keeps;

@@ -254,6 +254,12 @@ pub const CHECKPOINT_TURN_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often it tries.
 pub const CHECKPOINT_TURN_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Least time from the beginning of a checkpoint to that of the next, if that is chosen by what they cost.
+pub const CHECKPOINT_INTERVAL_CHOSEN_MIN: Duration = Duration::from_secs(10);
+
+/// And most.
+pub const CHECKPOINT_INTERVAL_CHOSEN_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Checkpoints that are tried for a job that has lost a node, the newest first. If none of them can be used it stays
 /// ended.
 pub const RESTART_CHECKPOINTS_MAX: usize = 4;

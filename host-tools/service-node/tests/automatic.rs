@@ -21,7 +21,7 @@ use support::{Cluster, Order, PROGRAM, job};
 /// A signal that asks for nothing in particular.
 const SIGUSR1: u8 = 10;
 
-const POLICY: CheckpointPolicy = CheckpointPolicy { every_ms: 30_000, keep: 3, max_restarts: 2 };
+const POLICY: CheckpointPolicy = CheckpointPolicy { every_ms: 30_000, keep: 3, max_restarts: 2, node_mtbf_ms: None };
 
 /// What checkpoints cost.
 const COST: CheckpointCost = CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600 };
@@ -95,7 +95,7 @@ fn one_is_made_in_each_interval_from_when_all_ranks_run() {
         tried(&mut cluster, id, &[]);
     }
     let last = CheckpointName { job: id.0, number: 3 };
-    let all = CheckpointsMade { count: 3, last, cost: Some(COST) };
+    let all = CheckpointsMade { count: 3, last, cost: Some(COST), interval_ms: None };
     assert_eq!(cluster.job(id).job.checkpoints_made, Some(all));
     assert_eq!(cluster.job(id).job.checkpoint_policy, Some(POLICY));
     cluster.end(id);
@@ -106,6 +106,36 @@ fn one_is_made_in_each_interval_from_when_all_ranks_run() {
     tried(&mut cluster, id, &["too late"]);
     assert_eq!(cluster.job(id).job.checkpoints_made.map(|made| made.count), Some(4));
     assert!(events(&mut cluster, "checkpoint-failed").is_empty());
+}
+
+#[test]
+fn they_are_made_as_often_as_pays() {
+    let mut cluster = Cluster::up(2, 2);
+    let day = 24 * 3_600_000;
+    let policy = CheckpointPolicy { every_ms: 60_000, node_mtbf_ms: Some(30 * day), ..POLICY };
+    let id = cluster.submit(Submission { checkpoint_policy: Some(policy), ..of_policy(2) }).expect("accepted");
+    cluster.pass(Duration::from_secs(60));
+    assert_eq!(ordered(&cluster), 1, "the first, to see what it costs");
+    // It is whole a second after it began. Two nodes that last 30 days each, and 20 ms: √(2 · 20 ms · 15 d) = 227.7 s.
+    cluster.pass(Duration::from_secs(1));
+    made(&mut cluster, id, 1);
+    tried(&mut cluster, id, &[]);
+    let interval = |cluster: &mut Cluster| cluster.job(id).job.checkpoints_made.and_then(|made| made.interval_ms);
+    assert_eq!(interval(&mut cluster), Some(227_690));
+    cluster.pass(Duration::from_millis(226_690));
+    assert_eq!(ordered(&cluster), 1);
+    cluster.pass(Duration::from_millis(1));
+    assert_eq!(ordered(&cluster), 2, "from the beginning of the last");
+    tried(&mut cluster, id, &["disk full"]);
+    // What somebody has made counts as well: it is due at once if it should have been made by now.
+    cluster.pass(Duration::from_secs(100));
+    let checkpoint = CheckpointName { job: id.0, number: 2 };
+    let newest = Newest { checkpoint, by: 2, is_base: true, slots: BTreeMap::new() };
+    let cheap = CheckpointCost { pause_us: 1000, ..COST };
+    say(&mut cluster, id, CheckpointEvent::Made(newest, cheap));
+    assert_eq!(interval(&mut cluster), Some(50_912));
+    cluster.pass(Duration::from_millis(1));
+    assert_eq!(ordered(&cluster), 3);
 }
 
 #[test]

@@ -13,10 +13,10 @@ use support::cutting::part;
 use support::served::{Served, TICK, refusal};
 
 /// Checkpoints that are made all the time.
-const OFTEN: CheckpointPolicy = CheckpointPolicy { every_ms: 1000, keep: 2, max_restarts: 0 };
+const OFTEN: CheckpointPolicy = CheckpointPolicy { every_ms: 1000, keep: 2, max_restarts: 0, node_mtbf_ms: None };
 
 /// Checkpoints that nobody lives to see, and restarts.
-const RARELY: CheckpointPolicy = CheckpointPolicy { every_ms: u64::MAX, keep: 2, max_restarts: 2 };
+const RARELY: CheckpointPolicy = CheckpointPolicy { every_ms: u64::MAX, keep: 2, max_restarts: 2, node_mtbf_ms: None };
 
 async fn numbers(served: &Served, job: u64) -> Vec<u32> {
     let views = served.client.checkpoints(&CheckpointsQuery { job: Some(job) }).await.expect("listed");

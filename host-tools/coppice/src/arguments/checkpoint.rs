@@ -2,12 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, RestartOrder};
-use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
 use super::Listing;
 use super::automatic::Automatic;
-use super::run::{NodesList, parse_nodes, parse_seconds};
-use crate::units::parse_output_size;
+use super::job_options::JobOptions;
+use super::run::{NodesList, parse_seconds};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -58,7 +57,7 @@ have in common is on the disk once. One that is local is on its way there yet, a
 Exit status: 0 if it was done; 125 if not, or one that was read is not what was written.\n\nExamples:\n  \
     coppice checkpoints                  all of them\n  \
     coppice checkpoints 7                those of job 7\n  \
-    coppice checkpoints --verify 7       read all that is in those of job 7, and note that they are whole\n  \
+    coppice checkpoints --verify 7       read all that is in those of job 7\n  \
     coppice checkpoints --delete 7@2     delete the second one of job 7\n  \
     coppice checkpoints --delete 7       delete all of job 7")]
 pub(crate) struct Checkpoints {
@@ -94,48 +93,31 @@ pub(crate) struct Restart {
     /// Read all that is in the checkpoint before, and do nothing if any of it is not what was written
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Print the new job's number and end; the job goes on by itself
-    #[arg(long, short, conflicts_with_all = ["label", "json"])]
-    pub(crate) detach: bool,
-    /// Keep the output, for `coppice logs`, in a log of this SIZE at most, such as 64M or 1G; the default of --detach
-    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, value_parser = parse_output_size,
-          default_missing_value = "64M")]
-    pub(crate) keep_output: Option<u64>,
-    /// Write a core file, core.JOB.RANK, of each rank that a signal such as SIGSEGV or SIGABRT ends, for gdb
-    #[arg(long = "core", conflicts_with = "detach")]
-    pub(crate) core_file: bool,
-    /// Start each line of output with the rank it comes from
-    #[arg(long)]
-    pub(crate) label: bool,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
     /// Kill the new job after that many seconds [default: as the job that the checkpoint is of]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<u64>,
-    /// At the end, print the job's record as JSON; the program's output goes to standard error then
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Do not say which checkpoint it goes on from, nor at the end which nodes had kept pages of the program
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) automatic: Automatic,
-    /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
-    #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
-    pub(crate) nodes_list: Option<NodesList>,
 }
 
 impl Restart {
     /// What the service node is asked for.
-    pub(crate) fn order(&self) -> RestartOrder {
-        RestartOrder {
+    pub(crate) fn order(&self) -> Result<RestartOrder, String> {
+        Ok(RestartOrder {
             checkpoint: self.checkpoint.number,
             verify: self.verify,
-            nodes: self.nodes_list.as_ref().map(|NodesList(nodes)| nodes.clone()).unwrap_or_default(),
-            detached: self.detach,
-            keep_output: self.keep_output.or(self.detach.then_some(OUTPUT_LOG_BYTES_DEFAULT)),
-            core_file: self.core_file,
+            nodes: self.options.nodes_list.as_ref().map(|NodesList(nodes)| nodes.clone()).unwrap_or_default(),
+            detached: self.options.detach,
+            keep_output: self.options.output_kept(),
+            core_file: self.options.core_file,
             timeout_ms: self.timeout,
-            checkpoint_policy: self.automatic.policy(),
-        }
+            checkpoint_policy: self.automatic.policy()?,
+        })
     }
 }
 
@@ -184,7 +166,7 @@ mod tests {
     #[test]
     fn a_restart_is_ordered_as_it_is_said() {
         let order = |line: &str| match command(line) {
-            Ok(Command::Restart(restart)) => restart.order(),
+            Ok(Command::Restart(restart)) => restart.order().expect("fits"),
             other => panic!("{other:?}"),
         };
         assert_eq!(order("restart 7"), RestartOrder::default());

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coppice_api::counted;
-use coppice_api::limits::{NODES_MAX, OUTPUT_LOG_BYTES_DEFAULT, RANKS_PER_NODE_MAX};
+use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
 
 use super::automatic::Automatic;
-use crate::units::parse_output_size;
+use super::job_options::JobOptions;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -75,19 +75,8 @@ pub(crate) struct Run {
     /// Rank that reads standard input, or `none` [default: 0, or none with --detach]
     #[arg(long, value_name = "RANK", value_parser = parse_stdin_rank)]
     pub(crate) stdin_rank: Option<StdinRank>,
-    /// Print the job's number and end; the job goes on by itself
-    #[arg(long, short, conflicts_with_all = ["label", "json"])]
-    pub(crate) detach: bool,
-    /// Keep the output, for `coppice logs`, in a log of this SIZE at most, such as 64M or 1G; the default of --detach
-    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, value_parser = parse_output_size,
-          default_missing_value = "64M")]
-    pub(crate) keep_output: Option<u64>,
-    /// Write a core file, core.JOB.RANK, of each rank that a signal such as SIGSEGV or SIGABRT ends, for gdb
-    #[arg(long = "core", conflicts_with = "detach")]
-    pub(crate) core_file: bool,
-    /// Start each line of output with the rank it comes from
-    #[arg(long)]
-    pub(crate) label: bool,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
     /// Kill the job after that many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<u64>,
@@ -107,17 +96,11 @@ pub(crate) struct Run {
     /// Write to FILE (`-`: standard error) what the ranks call, as strace shows it: a line for each system call
     #[arg(long, value_name = "FILE", conflicts_with_all = ["detach", "max_restarts"])]
     pub(crate) trace: Option<PathBuf>,
-    /// At the end, print the job's record as JSON; the program's output goes to standard error then
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Do not say at the end which nodes had kept pages of the program; what went wrong is said all the same
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) automatic: Automatic,
-    /// Run on exactly these nodes, rank by rank, such as 0,3-5; waits until all of them are free
-    #[arg(long, value_name = "LIST", value_parser = parse_nodes, help_heading = "Nodes")]
-    pub(crate) nodes_list: Option<NodesList>,
     /// Load the program even where nodes hold pages of it, and choose nodes without regard to that
     #[arg(long, help_heading = "Nodes")]
     pub(crate) no_retain: bool,
@@ -150,13 +133,8 @@ impl From<Scheme> for staging::Scheme {
 impl Run {
     /// The rank that reads standard input.
     pub(crate) fn input_rank(&self) -> Option<u32> {
-        let default = if self.detach { None } else { Some(0) };
+        let default = if self.options.detach { None } else { Some(0) };
         self.stdin_rank.map_or(default, |StdinRank(rank)| rank)
-    }
-
-    /// Room for what is kept of the output, bytes, if it is to be kept.
-    pub(crate) fn output_kept(&self) -> Option<u64> {
-        self.keep_output.or(self.detach.then_some(OUTPUT_LOG_BYTES_DEFAULT))
     }
 
     /// Whether the program is to be staged.
@@ -170,7 +148,7 @@ impl Run {
 
     /// Ranks and the nodes to run them on; no nodes: any.
     pub(crate) fn ranks_and_nodes(&self) -> Result<(u32, Vec<u32>), String> {
-        let Some(NodesList(nodes)) = &self.nodes_list else { return Ok((self.ranks.unwrap_or(1), Vec::new())) };
+        let Some(NodesList(nodes)) = &self.options.nodes_list else { return Ok((self.ranks.unwrap_or(1), Vec::new())) };
         let named = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         let per_node = self.ranks_per_node.max(1);
         match self.ranks {
@@ -255,8 +233,9 @@ const SECONDS_MAX: f64 = 3.2e9;
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
-    use super::{NODES_MAX, NodesList, OUTPUT_LOG_BYTES_DEFAULT, ProgramStaging, Run, Scheme};
+    use super::{NODES_MAX, NodesList, ProgramStaging, Run, Scheme};
     use super::{parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
@@ -271,7 +250,7 @@ mod tests {
     #[test]
     fn what_follows_the_program_is_the_programs() {
         let run = run(&["-n", "4", "--label", "--env", "A=1", "--env", "B", "./p", "-n", "9", "--label", "-q", "--"]);
-        assert_eq!((run.ranks, run.label, run.quiet), (Some(4), true, false));
+        assert_eq!((run.ranks, run.options.label, run.quiet), (Some(4), true, false));
         assert_eq!(run.environment, ["A=1", "B"]);
         assert_eq!(run.command, ["./p", "-n", "9", "--label", "-q", "--"]);
     }
@@ -281,7 +260,7 @@ mod tests {
         let run = run(&["p"]);
         assert_eq!((run.ranks_and_nodes(), run.root.to_str()), (Ok((1, vec![])), Some(".")));
         assert_eq!((run.cwd.to_str(), run.input_rank(), run.timeout), (Some("/"), Some(0), None));
-        assert_eq!((run.detach, run.output_kept()), (false, None));
+        assert_eq!((run.options.detach, run.options.output_kept()), (false, None));
         assert_eq!((run.no_retain, run.quiet, run.estimate), (false, false, None));
     }
 
@@ -304,9 +283,9 @@ mod tests {
     #[test]
     fn a_detached_job_has_no_input_and_its_output_is_kept() {
         let detached = run(&["-d", "p"]);
-        assert_eq!((detached.detach, detached.input_rank()), (true, None));
-        assert_eq!(detached.output_kept(), Some(OUTPUT_LOG_BYTES_DEFAULT));
-        let kept = |arguments: &[&str]| run(&[arguments, &["p", "x"]].concat()).output_kept();
+        assert_eq!((detached.options.detach, detached.input_rank()), (true, None));
+        assert_eq!(detached.options.output_kept(), Some(OUTPUT_LOG_BYTES_DEFAULT));
+        let kept = |arguments: &[&str]| run(&[arguments, &["p", "x"]].concat()).options.output_kept();
         assert_eq!(kept(&["--keep-output"]), Some(OUTPUT_LOG_BYTES_DEFAULT));
         assert_eq!((kept(&["--keep-output=8K"]), kept(&["-d", "--keep-output=4G"])), (Some(8192), Some(4 << 30)));
         for bad in [&["--keep-output=1K"][..], &["--keep-output=5G"], &["-d", "--json"], &["-d", "--label"]] {

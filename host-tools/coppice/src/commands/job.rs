@@ -89,9 +89,15 @@ fn describe(detail: &JobDetail) -> String {
 
 /// What is done about checkpoints of a job, and what was.
 fn checkpoints(job: &JobView) -> Option<String> {
-    let policy = job.checkpoint_policy.map(|CheckpointPolicy { every_ms, keep, max_restarts }| {
-        let every = show_ns(every_ms.saturating_mul(1_000_000));
-        format!("a checkpoint every {every}, {keep} stay, at most {}", counted(max_restarts, "restart"))
+    let ms = |ms: u64| show_ns(ms.saturating_mul(1_000_000));
+    let policy = job.checkpoint_policy.map(|CheckpointPolicy { every_ms, keep, max_restarts, node_mtbf_ms }| {
+        let chosen = job.checkpoints_made.and_then(|made| made.interval_ms);
+        let every = match (node_mtbf_ms, chosen) {
+            (None, _) => format!("a checkpoint every {}", ms(every_ms)),
+            (Some(_), None) => format!("a checkpoint after {}, then as often as pays", ms(every_ms)),
+            (Some(_), Some(chosen)) => format!("a checkpoint every {}, as often as pays", ms(chosen)),
+        };
+        format!("{every}, {keep} stay, at most {}", counted(max_restarts, "restart"))
     });
     let made = job.checkpoints_made.map(|made| {
         let cost = made.cost.map(|cost| format!(": {}", show_cost(&cost))).unwrap_or_default();
@@ -169,7 +175,7 @@ pub(crate) fn end_of(rank: &RankView) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use coppice_api::ahead::AheadDecision;
-    use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
+    use coppice_api::checkpoint::{CheckpointCost, CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
     use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
     use coppice_api::retain::{PlacedNode, Placement, PlacementReason};
 
@@ -300,8 +306,13 @@ pub(crate) mod tests {
     fn a_job_says_what_is_done_about_checkpoints_and_how_it_goes_on() {
         let last = CheckpointName { job: 7, number: 4 };
         let job = JobView {
-            checkpoint_policy: Some(CheckpointPolicy { every_ms: 600_000, keep: 2, max_restarts: 1 }),
-            checkpoints_made: Some(CheckpointsMade { count: 4, last, cost: None }),
+            checkpoint_policy: Some(CheckpointPolicy {
+                every_ms: 600_000,
+                keep: 2,
+                max_restarts: 1,
+                node_mtbf_ms: None,
+            }),
+            checkpoints_made: Some(CheckpointsMade { count: 4, last, cost: None, interval_ms: None }),
             continued_as: Some(Continuation { job: 8, checkpoint: last, lost_node: 3 }),
             ..view()
         };
@@ -310,6 +321,17 @@ pub(crate) mod tests {
         assert_eq!(checkpoints(&job), Some(all));
         assert_eq!(checkpoints(&JobView { checkpoint_policy: None, ..job.clone() }).as_deref(), Some(made));
         assert_eq!(checkpoints(&view()), None);
+        let auto = CheckpointPolicy { every_ms: 60_000, keep: 2, max_restarts: 0, node_mtbf_ms: Some(1000) };
+        let first = JobView { checkpoint_policy: Some(auto), checkpoints_made: None, ..job.clone() };
+        let text = "a checkpoint after 60.0 s, then as often as pays, 2 stay, at most 0 restarts";
+        assert_eq!(checkpoints(&first).as_deref(), Some(text));
+        let cost = CheckpointCost { pause_us: 12_000, pages: 900, bytes: 3 << 20, local_ms: 80, drain_ms: 300 };
+        let last = CheckpointsMade { count: 1, last, cost: Some(cost), interval_ms: Some(227_690) };
+        let text = checkpoints(&JobView { checkpoints_made: Some(last), ..first }).expect("some");
+        assert!(text.starts_with("a checkpoint every 227.7 s, as often as pays, 2 stay"), "{text}");
+        assert!(
+            text.ends_with("the last 7@4: paused 12 ms, local after 80 ms, drained after 300 ms; 900 pages, 3.0 MiB")
+        );
         let line = "job 7 lost node 3; goes on as job 8 from checkpoint 7@4";
         assert_eq!(goes_on(&job).as_deref(), Some(line));
         assert_eq!(goes_on(&view()), None);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use coppice_api::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,7 +18,9 @@ pub(crate) async fn restart(client: &Client, restart: &Restart) -> anyhow::Resul
     let accepted = Cell::new(None);
     tokio::select! {
         done = restart_and_follow(client, restart, &accepted) => done,
-        () = interrupted(client, &accepted, restart.detach, &mut interrupts) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        () = interrupted(client, &accepted, restart.options.detach, &mut interrupts) => {
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
     }
 }
 
@@ -27,10 +30,11 @@ async fn restart_and_follow(
     restart: &Restart,
     accepted: &Cell<Option<u64>>,
 ) -> anyhow::Result<ExitCode> {
-    let restarted = client.restart(restart.checkpoint.job, &restart.order()).await?;
+    let order = restart.order().map_err(|wrong| anyhow!(wrong))?;
+    let restarted = client.restart(restart.checkpoint.job, &order).await?;
     let job = restarted.job;
     accepted.set(Some(job));
-    if restart.detach {
+    if restart.options.detach {
         print(&format!("{job}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -40,9 +44,9 @@ async fn restart_and_follow(
     let following = Following {
         trace: None,
         reads_input: restarted.reads_input,
-        core_file: restart.core_file,
-        label: restart.label,
-        json: restart.json,
+        core_file: restart.options.core_file,
+        label: restart.options.label,
+        json: restart.options.json,
         quiet: restart.quiet,
     };
     following.follow_to_end(client, job, accepted).await

@@ -17,7 +17,7 @@ use coppice_protocol::region::SlotKey;
 use super::job::Job;
 use super::ranks::RankState;
 use super::requests::Refused;
-use super::{Controller, Now, ras};
+use super::{Controller, Now, interval, ras};
 use crate::limits::{JOB_TIME_MAX, RESTART_TIME_MAX};
 use crate::plant::{CheckpointEvent, CheckpointOrder, Plant};
 use crate::records::What;
@@ -27,6 +27,8 @@ use crate::records::What;
 pub(super) struct Schedule {
     /// Nothing if none are made.
     every: Option<Duration>,
+    /// When the last began, or all ranks ran.
+    last: Option<Instant>,
     /// Nothing before all ranks run, and when the job comes to its end.
     next: Option<Instant>,
     is_making: bool,
@@ -36,12 +38,21 @@ impl Schedule {
     /// Nothing is due yet.
     pub(super) fn of(policy: Option<&CheckpointPolicy>) -> Self {
         let every = policy.map(|policy| Duration::from_millis(policy.every_ms).min(JOB_TIME_MAX));
-        Self { every, next: None, is_making: false }
+        Self { every, ..Self::default() }
     }
 
     /// All ranks run.
     pub(super) fn begin(&mut self, now: Instant) {
+        self.last = Some(now);
         self.next = self.every.map(|every| now + every);
+    }
+
+    /// They are made so often from now on.
+    fn change(&mut self, every: Duration, now: Instant) {
+        self.every = Some(every);
+        if let (Some(last), Some(next)) = (self.last, &mut self.next) {
+            *next = (last + every).max(now);
+        }
     }
 
     /// When the next is due. Not while one is being made.
@@ -154,8 +165,14 @@ impl<P: Plant> Controller<P> {
             None => self.records.job(id).ok().flatten().and_then(|detail| detail.job.checkpoints_made),
         };
         let count = before.map_or(0, |made| made.count).saturating_add(1);
-        let made = CheckpointsMade { count, last: newest.checkpoint, cost: Some(cost) };
+        let chosen = self.jobs.get(&id).and_then(|job| interval::chosen(&job.submission, cost.pause_us));
+        let interval_ms = chosen.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
+        let made = CheckpointsMade { count, last: newest.checkpoint, cost: Some(cost), interval_ms };
         if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(every) = chosen {
+                tracing::info!(job = id.0, pause_us = cost.pause_us, ?every, "chose how often checkpoints are made");
+                job.schedule.change(every, now.instant);
+            }
             job.checkpoints_made = Some(made);
             job.newest = Some(newest);
         }

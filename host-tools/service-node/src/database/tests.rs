@@ -129,7 +129,7 @@ fn a_job_is_followed_from_queue_to_end() {
     database.add_ranks(job, &[rank(1)]).expect("ranks");
     let retention = RetentionSummary { warm_ranks: 2, warm_nodes: 1, pages_kept: 18, pages_fetched: 10 };
     let last = CheckpointName { job: job.0, number: 7 };
-    let made = CheckpointsMade { count: 8, last, cost: None };
+    let made = CheckpointsMade { count: 8, last, cost: None, interval_ms: None };
     database.set_checkpoints_made(job, &made).expect("made");
     let continued_as = Some(Continuation { job: 99, checkpoint: last, lost_node: 4 });
     let (reason, retention) = (Some("because".into()), Some(retention));
@@ -256,7 +256,12 @@ proptest! {
             root: path.clone(),
             arguments: vec![argument.into()],
             restarted_from: is_text.then_some(CheckpointName { job: 3, number: u32::MAX }),
-            checkpoint_policy: is_text.then_some(CheckpointPolicy { every_ms: 1000, keep: 2, max_restarts: 3 }),
+            checkpoint_policy: is_text.then_some(CheckpointPolicy {
+                every_ms: 1000,
+                keep: 2,
+                max_restarts: 3,
+                node_mtbf_ms: Some(u64::MAX / 2),
+            }),
             ..submission()
         };
         let id = database.add_job(&job, PROGRAM, &[], 10).expect("added");

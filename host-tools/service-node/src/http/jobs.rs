@@ -8,8 +8,10 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use coppice_api::checkpoint::CheckpointPolicy;
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
-use coppice_api::limits::{CHECKPOINT_INTERVAL_MS_MIN, CHECKPOINTS_KEPT_MAX, RESTARTS_MAX};
-use coppice_api::limits::{LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN};
+use coppice_api::limits::{
+    CHECKPOINT_INTERVAL_MS_MIN, CHECKPOINTS_KEPT_MAX, LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX, NODE_MTBF_MS_MAX,
+    NODE_MTBF_MS_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN, RESTARTS_MAX,
+};
 use coppice_api::shown;
 use coppice_api::staging::{ProgramStaging, Staged, staged_path};
 use coppice_protocol::ids::JobId;
@@ -136,7 +138,7 @@ pub(super) fn check(job: &Submission) -> Result<(), Refused> {
 
 /// What can be checked of how checkpoints are to be made of a job by itself.
 fn check_policy(policy: &CheckpointPolicy) -> Result<(), Refused> {
-    let CheckpointPolicy { every_ms, keep, max_restarts } = *policy;
+    let CheckpointPolicy { every_ms, keep, max_restarts, node_mtbf_ms } = *policy;
     if every_ms < CHECKPOINT_INTERVAL_MS_MIN {
         return Err(Refused::bad(format!(
             "--checkpoint-every {every_ms}ms is too often; use {CHECKPOINT_INTERVAL_MS_MIN}ms or more"
@@ -148,7 +150,10 @@ fn check_policy(policy: &CheckpointPolicy) -> Result<(), Refused> {
     if max_restarts > RESTARTS_MAX {
         return Err(Refused::bad(format!("--max-restarts {max_restarts}: use at most {RESTARTS_MAX}")));
     }
-    Ok(())
+    match node_mtbf_ms.filter(|ms| !(NODE_MTBF_MS_MIN..=NODE_MTBF_MS_MAX).contains(ms)) {
+        Some(ms) => Err(Refused::bad(format!("--node-mtbf {ms}ms: use 1s to 36600d"))),
+        None => Ok(()),
+    }
 }
 
 /// Makes the paths of files to be staged plain, so that they can be compared.
@@ -289,7 +294,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_in_one_line() {
         check(&job()).expect("fine");
         check(&Submission { staged: many(STAGED_FILES_MAX), ..job() }).expect("fine");
-        let policy = CheckpointPolicy { every_ms: 1000, keep: 1, max_restarts: 0 };
+        let policy = CheckpointPolicy { every_ms: 1000, keep: 1, max_restarts: 0, node_mtbf_ms: Some(1000) };
         let with = |policy| Submission { checkpoint_policy: Some(policy), ..job() };
         check(&with(policy)).expect("fine");
         let file = tempfile::NamedTempFile::new().expect("file");
@@ -321,6 +326,7 @@ mod tests {
                 "the program being one",
             ),
             (with(CheckpointPolicy { every_ms: 999, ..policy }), "--checkpoint-every 999ms is too often"),
+            (with(CheckpointPolicy { node_mtbf_ms: Some(999), ..policy }), "--node-mtbf 999ms"),
             (with(CheckpointPolicy { keep: 0, ..policy }), "--keep-checkpoints 0"),
             (with(CheckpointPolicy { max_restarts: u32::MAX, ..policy }), "--max-restarts 4294967295"),
             (Submission { root: "/no/such/place".into(), ..job() }, "No such file"),
