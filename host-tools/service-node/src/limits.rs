@@ -237,6 +237,10 @@ pub const CHECKPOINT_TURN_TIME_MAX: Duration = Duration::from_secs(60);
 /// How often it tries.
 pub const CHECKPOINT_TURN_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Checkpoints of a job that its ranks ask for begin so long after one another at least: one that is asked for sooner
+/// waits until then.
+pub const ASKED_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Checkpoints that are tried for a job that has lost a node, the newest first. If none of them can be used it stays
 /// ended.
 pub const RESTART_CHECKPOINTS_MAX: usize = 4;
