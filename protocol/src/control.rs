@@ -74,6 +74,13 @@ pub enum ToNode {
     },
     /// Say something of a rank.
     Inspect(Inspect),
+    /// Checkpoints of a job were made, or the one that a rank of it here asked for was not: it may ask again.
+    Checkpointed {
+        /// The job.
+        job: JobId,
+        /// How many were made since it began.
+        made: u64,
+    },
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
@@ -125,6 +132,11 @@ pub enum ToIoNode {
     Inspected(Inspected),
     /// A signal is about to end a rank of which a core file is wanted. It stands for a while for somebody to take that.
     Dies(Dying),
+    /// A rank here asks for a checkpoint of its job. Not said again before [`ToNode::Checkpointed`] has come.
+    WantsCheckpoint {
+        /// The job.
+        job: JobId,
+    },
 }
 
 impl ToIoNode {

@@ -26,7 +26,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 15;
+pub const VERSION: u16 = 16;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -154,6 +154,13 @@ pub enum ToPset {
         job: Option<JobId>,
         /// What stays.
         but: Option<SlotKey>,
+    },
+    /// As [`crate::control::ToNode::Checkpointed`], for all of the job's nodes on this pset.
+    Checkpointed {
+        /// The job.
+        job: JobId,
+        /// How many were made since it began.
+        made: u64,
     },
 }
 
@@ -377,6 +384,11 @@ pub enum FromPset {
         request: u64,
         /// Why something is left, one line.
         failed: Option<String>,
+    },
+    /// A rank asks for a checkpoint of its job. [`ToPset::Checkpointed`] says when that is over.
+    WantsCheckpoint {
+        /// The job.
+        job: JobId,
     },
 }
 

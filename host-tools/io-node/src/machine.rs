@@ -132,6 +132,7 @@ impl Machine {
             ToPset::Kill { .. }
             | ToPset::Signal { .. }
             | ToPset::Trace { .. }
+            | ToPset::Checkpointed { .. }
             | ToPset::Forget { .. }
             | ToPset::Input { .. }
             | ToPset::OutputTaken { .. } => self.order_for_job(order, now),

@@ -9,6 +9,7 @@
 //! (I/O nodes, boots, jobs).
 
 mod ahead;
+mod asked;
 mod checkpoints;
 mod forget;
 mod hearing;

@@ -260,6 +260,10 @@ pub const CHECKPOINT_INTERVAL_CHOSEN_MIN: Duration = Duration::from_secs(10);
 /// And most.
 pub const CHECKPOINT_INTERVAL_CHOSEN_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Checkpoints of a job that its ranks ask for begin so long after one another at least: one that is asked for sooner
+/// waits until then.
+pub const ASKED_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Checkpoints that are tried for a job that has lost a node, the newest first. If none of them can be used it stays
 /// ended.
 pub const RESTART_CHECKPOINTS_MAX: usize = 4;

@@ -96,6 +96,7 @@ impl Orders {
             | ToIoNode::Failed(_)
             | ToIoNode::Waits(_)
             | ToIoNode::Dies(_)
+            | ToIoNode::WantsCheckpoint { .. }
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_)
             | ToIoNode::Inspected(_)

@@ -67,6 +67,9 @@ pub trait Processes: Send + Sync {
 
     /// Has what these ranks of `job` do printed from now on, and what the others do not.
     fn trace(&self, job: JobId, traced: Traced);
+
+    /// So many checkpoints of `job` were made since it began, and none is made that a rank of it has asked for.
+    fn checkpointed(&self, job: JobId, made: u64);
 }
 
 /// What an agent needs to know of its node.

@@ -7,6 +7,7 @@
 //!
 //! What makes those who use it wait says when it is ready, and tells those who watch it ([`readiness`]).
 
+pub(crate) mod asks;
 mod buffer;
 mod channel;
 mod closer;

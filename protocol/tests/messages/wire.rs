@@ -283,6 +283,8 @@ fn control() {
         line(&mut table, name, &ToIoNode::Kept(kept(outcome)));
     }
     line(&mut table, "Dies", &ToIoNode::Dies(DYING));
+    line(&mut table, "WantsCheckpoint", &ToIoNode::WantsCheckpoint { job: JOB });
+    line(&mut table, "Checkpointed", &ToNode::Checkpointed { job: JOB, made: 3 });
     insta::assert_snapshot!(table);
 }
 
@@ -441,6 +443,8 @@ fn pset() {
     line(&mut table, "Pulled", &FromPset::Pulled { request: 7, parts: Ok(parts) });
     line(&mut table, "Pulling", &FromPset::Pulling { request: 7, objects: (1, 2) });
     line(&mut table, "Wiped", &FromPset::Wiped { request: 7, failed: Some("no".into()) });
+    line(&mut table, "WantsCheckpoint", &FromPset::WantsCheckpoint { job: JOB });
+    line(&mut table, "Checkpointed", &ToPset::Checkpointed { job: JOB, made: 3 });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");

@@ -1,5 +1,6 @@
 //! Real programs on clusters of real QEMU nodes, under TCG, driven through `coppice` as a user drives it.
 
+mod asked;
 mod bad_input;
 mod boot;
 mod busybox;

@@ -32,6 +32,7 @@ impl Machine {
             ToIoNode::Inspected(answer) => self.outbox.push(FromPset::Inspected { node: identity.node, answer }),
             ToIoNode::Kept(answer) => self.kept(identity, answer),
             ToIoNode::Dies(dying) => self.dies(identity, dying),
+            ToIoNode::WantsCheckpoint { job } => self.wants_checkpoint(identity, job),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }
     }
@@ -68,6 +69,12 @@ impl Machine {
     fn dies(&mut self, Identity { node, .. }: Identity, dying: Dying) {
         if self.jobs.rank_on(node, Owner { job: dying.job, rank: dying.rank }).is_some() {
             self.outbox.push(FromPset::Dies { node, dying });
+        }
+    }
+
+    fn wants_checkpoint(&mut self, Identity { node, .. }: Identity, job: JobId) {
+        if self.jobs.get(job).is_some_and(|job| job.is_on(node)) {
+            self.outbox.push(FromPset::WantsCheckpoint { job });
         }
     }
 

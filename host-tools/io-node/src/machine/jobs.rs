@@ -38,6 +38,8 @@ pub(super) struct Job {
     signals: Signals,
     /// Which of its ranks are traced, if that was said since it was started.
     traced: Option<Traced>,
+    /// How many checkpoints of it were made, if that was said.
+    checkpointed: Option<u64>,
     /// Barriers that ranks were said to wait in or have left.
     waited: u64,
 }
@@ -66,6 +68,7 @@ impl Job {
             is_killed: false,
             signals: Signals::default(),
             traced: None,
+            checkpointed: None,
             waited: 0,
         }
     }
@@ -140,6 +143,16 @@ impl Job {
         }
         signals.kept.push_back(signal);
         signal
+    }
+
+    /// So many checkpoints of it were made.
+    pub(super) fn has_checkpoints(&mut self, made: u64) {
+        self.checkpointed = Some(made);
+    }
+
+    /// How many checkpoints of it were made, if its nodes were told.
+    pub(super) fn checkpointed(&self) -> Option<u64> {
+        self.checkpointed
     }
 
     /// These of its ranks are traced from now on.

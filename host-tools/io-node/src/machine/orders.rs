@@ -121,6 +121,7 @@ impl Machine {
         let (ToPset::Kill { job }
         | ToPset::Signal { job, .. }
         | ToPset::Trace { job, .. }
+        | ToPset::Checkpointed { job, .. }
         | ToPset::Forget { job }
         | ToPset::Input { job, .. }
         | ToPset::OutputTaken { job, .. }) = order
@@ -134,6 +135,7 @@ impl Machine {
             ToPset::Kill { job } => self.kill(job),
             ToPset::Signal { job, signal } => self.signal(job, signal),
             ToPset::Trace { job, traced } => self.trace(job, traced),
+            ToPset::Checkpointed { job, made } => self.checkpointed(job, made),
             ToPset::Forget { job } => self.forget(job, now),
             ToPset::Input { job, bytes } => self.input(job, &bytes),
             // Does not fit only on machines where nothing of this runs.
@@ -161,6 +163,9 @@ impl Machine {
                 (_, Ok(())) => {
                     if let Some(traced) = self.jobs.get(id).and_then(Job::traced) {
                         self.send_control(node, &ToNode::Trace { job: id, traced });
+                    }
+                    if let Some(made) = self.jobs.get(id).and_then(Job::checkpointed) {
+                        self.send_control(node, &ToNode::Checkpointed { job: id, made });
                     }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
                     return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
@@ -254,6 +259,13 @@ impl Machine {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.trace(traced);
         job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Trace { job: id, traced }));
+    }
+
+    /// Tells a job's nodes of its checkpoints. One whose connection is expected back hears of them then.
+    fn checkpointed(&mut self, id: JobId, made: u64) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.has_checkpoints(made);
+        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Checkpointed { job: id, made }));
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more.

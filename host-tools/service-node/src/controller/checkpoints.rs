@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use coppice_api::checkpoint::{CheckpointCost, CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use coppice_api::cluster::ClusterState;
+use coppice_api::limits::CHECKPOINTS_KEPT_DEFAULT;
 use coppice_api::signal::{SIGINT, SIGTERM};
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::ras::{RasKind, Severity};
 use coppice_protocol::region::SlotKey;
 
+use super::asked::Asked;
 use super::job::Job;
 use super::ranks::RankState;
 use super::requests::Refused;
@@ -32,6 +34,8 @@ pub(super) struct Schedule {
     /// Nothing before all ranks run, and when the job comes to its end.
     next: Option<Instant>,
     is_making: bool,
+    /// Those that ranks ask for.
+    pub(super) asked: Asked,
 }
 
 impl Schedule {
@@ -44,6 +48,7 @@ impl Schedule {
     /// All ranks run.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last = Some(now);
+        self.asked.begin(now);
         self.next = self.every.map(|every| now + every);
     }
 
@@ -57,12 +62,13 @@ impl Schedule {
 
     /// When the next is due. Not while one is being made.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.next.filter(|_| !self.is_making)
+        [self.next, self.asked.due()].into_iter().flatten().min().filter(|_| !self.is_making)
     }
 
     /// One begins.
     fn begun(&mut self, now: Instant) {
         self.begin(now);
+        self.asked.begun(now);
         self.is_making = true;
     }
 
@@ -75,6 +81,7 @@ impl Schedule {
 
     /// No more are made.
     pub(super) fn end(&mut self) {
+        self.asked = Asked::default();
         self.next = None;
     }
 }
@@ -124,7 +131,7 @@ impl<P: Plant> Controller<P> {
     /// A checkpoint of a job is due.
     pub(super) fn make_checkpoint(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let Some(CheckpointPolicy { keep, .. }) = job.submission.checkpoint_policy else { return job.schedule.end() };
+        let keep = job.submission.checkpoint_policy.map_or(CHECKPOINTS_KEPT_DEFAULT, |policy| policy.keep);
         job.schedule.begun(now.instant);
         self.plant.checkpoint(CheckpointOrder::Make { job: id, keep });
     }
@@ -146,6 +153,8 @@ impl<P: Plant> Controller<P> {
             CheckpointEvent::Tried { troubles } => {
                 let Some(job) = self.jobs.get_mut(&id) else { return };
                 job.schedule.tried(now.instant);
+                self.ask_is_over(id, now);
+                let Some(job) = self.jobs.get(&id) else { return };
                 if job.is_being_killed() || job.restart.is_some() {
                     // None can be made of what comes to its end.
                     return;
@@ -177,6 +186,7 @@ impl<P: Plant> Controller<P> {
             job.newest = Some(newest);
         }
         self.records.add(What::Checkpoints(id, made), now);
+        self.tell_checkpointed(id);
     }
 
     /// All ranks of a job are over: it has ended, unless it may go on from a checkpoint.

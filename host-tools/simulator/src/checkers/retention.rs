@@ -66,7 +66,8 @@ impl Retention {
             | ToNode::Inspect(_)
             | ToNode::PowerOff
             | ToNode::Keep(_)
-            | ToNode::EndKeep { .. } => {}
+            | ToNode::EndKeep { .. }
+            | ToNode::Checkpointed { .. } => {}
         }
     }
 

@@ -247,6 +247,10 @@ impl Processes for Watched {
         self.table.trace(job, traced);
     }
 
+    fn checkpointed(&self, job: JobId, made: u64) {
+        self.table.checkpointed(job, made);
+    }
+
     fn inspect(&self, inspect: Inspect) -> BoxFuture<'static, Answer> {
         self.table.inspect(inspect)
     }

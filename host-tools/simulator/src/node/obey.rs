@@ -37,6 +37,7 @@ impl Life {
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }
+            | ToNode::Checkpointed { .. }
             | ToNode::Taken { .. } => Ok(()),
         }
     }

@@ -100,6 +100,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.trace(job, traced);
                 Ok(())
             }
+            Ok(ToNode::Checkpointed { job, made }) => {
+                jobs.checkpointed(job, made);
+                Ok(())
+            }
             Ok(ToNode::Inspect(inspect)) => {
                 jobs.inspect(inspect);
                 Ok(())

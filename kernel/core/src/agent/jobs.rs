@@ -276,6 +276,11 @@ impl<P: Processes + 'static> Jobs<P> {
         self.processes.trace(job, traced);
     }
 
+    /// So many checkpoints of a job were made, and a rank of it may ask for one again.
+    pub(super) fn checkpointed(&self, job: JobId, made: u64) {
+        self.processes.checkpointed(job, made);
+    }
+
     /// A message is about to be sent. If it says what this node holds, that is what it holds now: it may have been made
     /// or first sent before others, on a connection that was lost, and the last one is believed.
     pub(super) fn say_held_now(&self, message: &mut ToIoNode) {

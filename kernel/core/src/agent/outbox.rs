@@ -129,6 +129,7 @@ impl Started {
             Trouble::Failed(failure) => outbox.failed(failure),
             Trouble::Waits(waiting) => outbox.push(ToIoNode::Waits(waiting)),
             Trouble::Dies(dying) => outbox.push(ToIoNode::Dies(dying)),
+            Trouble::Asks(job) => outbox.push(ToIoNode::WantsCheckpoint { job }),
         })
     }
 
@@ -147,6 +148,8 @@ pub enum Trouble {
     Waits(Waiting),
     /// A signal is about to end a rank.
     Dies(Dying),
+    /// Nothing: a rank asks for a checkpoint of it.
+    Asks(JobId),
 }
 
 /// Says that a job cannot go on, or may not.
@@ -167,6 +170,11 @@ impl Failures {
     /// A signal is about to end a rank of the job, which stands for a core file of it to be taken.
     pub fn dies(&self, dying: Dying) {
         (self.0)(Trouble::Dies(dying));
+    }
+
+    /// A rank asks for a checkpoint of the job.
+    pub fn asks(&self, job: JobId) {
+        (self.0)(Trouble::Asks(job));
     }
 
     /// Ranks of the job have waited for a while.

@@ -114,6 +114,8 @@ impl Processes for Fakes {
 
     fn trace(&self, _: JobId, _: Traced) {}
 
+    fn checkpointed(&self, _: JobId, _: u64) {}
+
     fn inspect(&self, _: Inspect) -> BoxFuture<'static, Answer> {
         let Self { answers, changed, .. } = self.clone();
         Box::pin(async move { changed.wait_until(|| answers.load(Ordering::Relaxed).then_some(Answer::NotHere)).await })

@@ -6,12 +6,13 @@ use coppice_endpoint::record::OrphanRecord;
 use coppice_protocol::ids::ProgramId;
 use serde::{Deserialize, Serialize};
 
+use crate::files::asks::Counts;
 use crate::files::record::outside::OutsideRecord;
 use crate::files::shared::record::SharedFileRecord;
 use crate::memory::Window;
 
 /// What records begin with: another kernel may write others.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A rank.
 #[derive(Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub(super) struct RankImage {
 #[derive(Serialize, Deserialize)]
 pub(super) struct NodeImage {
     pub(super) version: u32,
+    /// Its checkpoints before this one.
+    pub(super) checkpoints: Counts,
     /// Connections that their programs have closed.
     pub(super) orphans: Vec<OrphanRecord>,
     /// See [`coppice_protocol::pmi::ServerRecord`].

@@ -15,6 +15,7 @@ use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
 use super::objects::{Found, NotRead, Reader, Source, find};
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::asks::Asks;
 use crate::files::record::outside::{self, Elsewhere, Longer, NotThere};
 use crate::files::record::{Outside, transports};
 use crate::files::shared::{SharedFile, SharedFiles};
@@ -120,6 +121,8 @@ pub(crate) struct Place<'a> {
     pub(crate) of_node: &'a OfNode,
     /// The job's `/dev/shm` here.
     pub(crate) files: &'a SharedFiles,
+    /// The job's checkpoints.
+    pub(crate) asks: &'a Asks,
     pub(crate) frames: &'static FramePool,
     pub(crate) retention: &'a Arc<Retention>,
     pub(crate) quota: &'a Arc<Quota>,
@@ -161,6 +164,7 @@ async fn make_node(name: ObjectId, on: &Place<'_>) -> Result<Shared, NotLoaded> 
         return Err(NotRead::Damaged.into());
     }
     let files = on.files.restore(image.files, &mut memories, on.quota).map_err(NotLoaded::Shared)?;
+    on.asks.go_on(image.checkpoints);
     on.seat.restore_job(&image.pmi).map_err(NotLoaded::Shared)?;
     let again = on.network.again();
     again.make_orphans(&image.orphans).map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;

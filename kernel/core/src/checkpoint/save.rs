@@ -17,6 +17,7 @@ use super::objects::{Finished, NotPut, Writer, Written};
 use super::of_job::{Kept, OfJob};
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::asks::Counts;
 use crate::files::record::Outside;
 use crate::files::record::outside::{self, OutsideRecord};
 use crate::files::shared::record::SharedFileRecord;
@@ -113,6 +114,7 @@ impl RankPart {
 
 /// What the ranks of a node share.
 pub(crate) struct NodePart {
+    checkpoints: Counts,
     orphans: Vec<OrphanRecord>,
     files: Vec<SharedFileRecord>,
     memories: Vec<(MemoryImage, Snapshot)>,
@@ -120,7 +122,11 @@ pub(crate) struct NodePart {
 
 impl NodePart {
     /// Takes it down while all ranks stand.
-    fn of(shared: &SharedFiles, parts: &mut [RankPart], orphans: Vec<OrphanRecord>) -> Result<Self, String> {
+    fn of(
+        (shared, checkpoints): (&SharedFiles, Counts),
+        parts: &mut [RankPart],
+        orphans: Vec<OrphanRecord>,
+    ) -> Result<Self, String> {
         let no_memory = |_| String::from("there is no memory for a copy of what ranks share");
         let open: Vec<_> = parts.iter_mut().flat_map(|part| core::mem::take(&mut part.files)).collect();
         let (mut files, mut memories, mut staged) = (Vec::new(), Vec::new(), Vec::new());
@@ -146,7 +152,7 @@ impl NodePart {
             };
             Ok((image, memory.snapshot().map_err(no_memory)?))
         });
-        Ok(Self { orphans, files, memories: taken.collect::<Result<_, String>>()? })
+        Ok(Self { checkpoints, orphans, files, memories: taken.collect::<Result<_, String>>()? })
     }
 
     fn pages(&self) -> u64 {
@@ -161,7 +167,7 @@ impl NodePart {
 pub(crate) fn begin(
     saving: &Arc<OfJob>,
     (job, here): (JobId, JobNode),
-    shared: &SharedFiles,
+    shared: (&SharedFiles, Counts),
     orphans: Vec<OrphanRecord>,
 ) -> Result<(), String> {
     let mut parts = saving.take();
@@ -293,14 +299,14 @@ async fn save_node(
     pmi: Vec<u8>,
     region: Option<&mut Filling>,
 ) -> Result<Written, NotSaved> {
-    let NodePart { orphans, files, memories } = node;
+    let NodePart { checkpoints, orphans, files, memories } = node;
     let mut writer = Writer::new(client, quota, region)?;
     let mut images = Vec::new();
     for (image, snapshot) in memories {
         let windows = save_pages(saving, &snapshot, &mut writer, None).await?;
         images.push(MemoryImage { windows, ..image });
     }
-    let image = NodeImage { version: VERSION, orphans, pmi, files, memories: images };
+    let image = NodeImage { version: VERSION, checkpoints, orphans, pmi, files, memories: images };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
     Ok(finish(saving, writer, &record).await?.written)
 }

@@ -24,7 +24,9 @@ impl OpenFile {
             Object::Poller(_) => anonymous("eventpoll"),
             Object::Shared(file) => file.name(),
             Object::Device(device) => Some(Vec::from(device.path())),
-            Object::Text(_, node) | Object::Program(node) | Object::Special(node) => Some(node.path().into_bytes()),
+            Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {
+                Some(node.path().into_bytes())
+            }
         }
     }
 }

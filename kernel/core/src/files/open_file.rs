@@ -9,6 +9,7 @@ use coppice_protocol::ship::{FileStatus, Handle};
 use coppice_protocol::text::ByteString;
 use spin::Once;
 
+use super::asks::AskFile;
 use super::closer::Closer;
 use super::device::Device;
 use super::event::Event;
@@ -105,6 +106,8 @@ pub(crate) enum Object {
     Device(Device),
     /// A text that the kernel makes whenever it is read.
     Text(Text, Node),
+    /// Where programs ask for checkpoints, and are told of them.
+    Asks(AskFile, Node),
     /// The program's own file.
     Program(Node),
     /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
@@ -165,6 +168,7 @@ impl Object {
             | Self::Poller(_)
             | Self::Service(_)
             | Self::Timer(_)
+            | Self::Asks(..)
             | Self::Signals(_) => Level::new(Level::LOOK_CLOSER),
             Self::Standard(_) => Level::new(Ready::WRITE.bits()),
             Self::Shipped(_)
@@ -340,6 +344,7 @@ impl OpenFile {
             Object::Poller(poller) => poller.ready(),
             Object::Service(service) => service.ready(),
             Object::Timer(timer) => timer.ready(),
+            Object::Asks(asks, _) => asks.ready(),
             Object::Signals(signals) => signals.ready(),
             _ => Ready::empty(),
         }
@@ -365,6 +370,7 @@ impl OpenFile {
             Object::Poller(poller) => poller.watch(waker),
             Object::Service(service) => service.watch(waker),
             Object::Timer(timer) => timer.watch(waker),
+            Object::Asks(asks, _) => asks.watch(waker),
             Object::Signals(signals) => signals.watch(waker),
             _ => Ok(()),
         }
@@ -372,8 +378,7 @@ impl OpenFile {
 
     /// Whether it ever makes anybody wait, so that there is something to watch.
     pub(crate) fn makes_wait(&self) -> bool {
-        matches!(self.object, Object::Standard(_) | Object::Poller(_) | Object::Signals(_))
-            || self.as_stream().is_some()
+        matches!(self.object, Object::Asks(..)) || self.has_no_offsets()
     }
 
     /// What is read and written without offsets, if it is that.
@@ -391,7 +396,8 @@ impl OpenFile {
 
     /// Whether reads and writes have no offsets (`ESPIPE`).
     pub(crate) fn has_no_offsets(&self) -> bool {
-        self.makes_wait()
+        matches!(self.object, Object::Standard(_) | Object::Poller(_) | Object::Signals(_))
+            || self.as_stream().is_some()
     }
 
     /// Waits for one's turn to read or write where it was left.

@@ -83,6 +83,8 @@ pub(super) enum ObjectRecord {
     Standard(u8),
     Device(u32),
     Text(NodeRecord),
+    /// Nothing of it was read when it is made again.
+    Asks(NodeRecord),
     Program(NodeRecord),
     Special(NodeRecord),
     Pipe(PipeRecord),
@@ -203,6 +205,7 @@ impl Catalogue {
             Object::Standard(stream) => ObjectRecord::Standard(stream.number() as u8),
             Object::Device(device) => ObjectRecord::Device(device.minor()),
             Object::Text(_, node) => ObjectRecord::Text(node.record()),
+            Object::Asks(_, node) => ObjectRecord::Asks(node.record()),
             Object::Program(node) => ObjectRecord::Program(node.record()),
             Object::Special(node) => ObjectRecord::Special(node.record()),
             Object::Pipe(end) => ObjectRecord::Pipe(end.record(|channel| self.channel(channel))),

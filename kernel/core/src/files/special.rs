@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Terminal,
     /// A text made when it is read.
     Text(Text),
+    /// Where programs ask for checkpoints ([`super::asks`]).
+    Checkpoint,
     /// The program's own file.
     Program,
     /// The directory of memory that ranks share.

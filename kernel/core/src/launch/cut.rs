@@ -208,7 +208,8 @@ async fn do_step(job: &Arc<JobOnNode>, (step, by): (Step, u64), phase: Phase, de
             }
             job.cut.enter(Phase::Record, Phase::Save)?;
             arrived(job, deadline_ns).await?;
-            checkpoint::begin(&job.saving, (job.id, job.node), &job.shared, job.cut.take_orphans())
+            let shared = (&job.shared, job.asks.counts());
+            checkpoint::begin(&job.saving, (job.id, job.node), shared, job.cut.take_orphans())
         }
         (Step::Resume, Phase::Record | Phase::Save) => {
             job.cut.give_up();

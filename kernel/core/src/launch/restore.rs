@@ -77,6 +77,7 @@ async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Resul
         seat,
         of_node: &job.restoring,
         files: &job.shared,
+        asks: &job.asks,
         frames: node.frames,
         retention: &node.retention,
         quota: &node.quota,

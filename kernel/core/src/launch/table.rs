@@ -80,6 +80,8 @@ impl Processes for ProcessTable {
                 });
             }
         };
+        let (failures, id) = (started.failures(), order.job);
+        job.asks.say(move || failures.asks(id));
         if order.core_file {
             let failures = started.failures();
             job.say_who_dies(move |dying| failures.dies(dying));
@@ -148,6 +150,12 @@ impl Processes for ProcessTable {
     fn trace(&self, job: JobId, traced: Traced) {
         if let Some(job) = self.jobs.find(job) {
             job.trace(traced);
+        }
+    }
+
+    fn checkpointed(&self, job: JobId, made: u64) {
+        if let Some(job) = self.jobs.find(job) {
+            job.asks.made(made);
         }
     }
 }

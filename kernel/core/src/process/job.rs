@@ -22,6 +22,7 @@ use coppice_protocol::world::World;
 use crate::checkpoint;
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
+use crate::files::asks::Asks;
 use crate::files::buffer;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
@@ -51,6 +52,8 @@ pub(crate) struct JobOnNode {
     pub(crate) saving: Arc<checkpoint::OfJob>,
     /// What its ranks here share, while they are made from a checkpoint.
     pub(crate) restoring: checkpoint::OfNode,
+    /// Checkpoints of it that its ranks here ask for, and those that were made.
+    pub(crate) asks: Arc<Asks>,
     /// Its threads that sleep at words of memory.
     pub(crate) futexes: Futexes,
     /// All of its ranks become data, here and elsewhere.
@@ -116,7 +119,7 @@ impl JobsOnNode {
             return Ok(job);
         }
         let charge = quota.charge(JobOnNode::bytes(order))?;
-        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames, charge)?);
+        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames, (quota, charge))?);
         let other = {
             let mut jobs = self.0.lock();
             let other = jobs.get(&order.job).and_then(Weak::upgrade);
@@ -147,6 +150,8 @@ impl JobOnNode {
         shared_bytes::<Self>()
             + shared_bytes::<Cut>()
             + shared_bytes::<checkpoint::OfJob>()
+            + shared_bytes::<Asks>()
+            + Asks::BYTES
             + Futexes::BYTES
             + block_bytes(size_of_val(&*order.world.nodes))
             + told
@@ -154,7 +159,12 @@ impl JobOnNode {
 
     /// # Errors
     /// `ENOMEM`.
-    fn new(order: &Launch, jobs: Weak<JobsOnNode>, frames: &FramePool, charge: Charge) -> Result<Self, Errno> {
+    fn new(
+        order: &Launch,
+        jobs: Weak<JobsOnNode>,
+        frames: &FramePool,
+        (quota, charge): (&Arc<Quota>, Charge),
+    ) -> Result<Self, Errno> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(order.world.nodes.len()).map_err(|_| Errno::ENOMEM)?;
         nodes.extend_from_slice(&order.world.nodes);
@@ -168,6 +178,7 @@ impl JobOnNode {
             staging: OfJob::default(),
             saving: Arc::default(),
             restoring: checkpoint::OfNode::default(),
+            asks: Arc::new(Asks::new(quota)),
             futexes: Futexes::default(),
             cut: Arc::new(Cut::none()),
             begun: AtomicBool::new(false),

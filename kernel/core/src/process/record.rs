@@ -291,6 +291,7 @@ fn make(
             quota,
             input: &input,
             locks: &locks,
+            asks: &job.asks,
             board: &|| signals.borrow_mut().board(quota),
             on_node: &|own_ns| clock.on_node(own_ns),
         };

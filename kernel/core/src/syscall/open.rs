@@ -15,6 +15,7 @@ use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
 use crate::abi::u64_at;
 use crate::errno::Errno;
+use crate::files::asks::AskFile;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, absolute, buffer, flags};
 use crate::memory::{FileChange, FileIdentity};
@@ -187,6 +188,7 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
         Kind::Terminal => Err(Errno::ENXIO),
         Kind::Text(text) if writes && !matches!(text, Text::Name(_)) => Err(Errno::EACCES),
         Kind::Text(text) => open(Object::Text(text, node)),
+        Kind::Checkpoint => open(Object::Asks(AskFile::new(&caller.process.job.asks), node)),
         Kind::Program if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
         Kind::Program if writes => Err(Errno::ETXTBSY),
         Kind::Program => open(Object::Program(node)),

@@ -1,5 +1,6 @@
 //! System calls as programs make them, by number and registers, with an I/O node that the tests play.
 
+mod asking;
 mod charges;
 mod descriptors;
 mod edges;

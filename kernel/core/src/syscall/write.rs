@@ -169,6 +169,10 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges
             thread::set_name(caller, *thread, &name)?;
             Ok(length)
         }
+        Object::Asks(asks, _) => {
+            asks.ask();
+            Ok(ranges.left())
+        }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
         Object::Pipe(_)
         | Object::Pair(_)
@@ -362,6 +366,10 @@ pub(super) async fn write_once(
         Object::Shared(shared) => Ok(shared.write(offset, &bytes)?),
         Object::Device(device) => {
             device.write()?;
+            Ok((length, 0))
+        }
+        Object::Asks(asks, _) => {
+            asks.ask();
             Ok((length, 0))
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),

@@ -228,6 +228,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
         inspect().prop_map(ToNode::Inspect),
+        (job(), any::<u64>()).prop_map(|(job, made)| ToNode::Checkpointed { job, made }),
     ]
 }
 
@@ -245,6 +246,7 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         ras_event().prop_map(ToIoNode::Ras),
         kept().prop_map(ToIoNode::Kept),
         dying().prop_map(ToIoNode::Dies),
+        job().prop_map(|job| ToIoNode::WantsCheckpoint { job }),
         inspected().prop_map(ToIoNode::Inspected),
     ]
 }

@@ -89,6 +89,7 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         (any::<u64>(), node(), slot_key()).prop_map(|(request, node, from)| ToPset::Pull { request, node, from }),
         (any::<u64>(), node(), option::of(job()), option::of(slot_key()))
             .prop_map(|(request, node, job, but)| ToPset::Wipe { request, node, job, but }),
+        (job(), any::<u64>()).prop_map(|(job, made)| ToPset::Checkpointed { job, made }),
     ]
 }
 
@@ -118,6 +119,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         any::<(u64, (u64, u64))>().prop_map(|(request, objects)| FromPset::Pulling { request, objects }),
         any::<(u64, Option<String>)>().prop_map(|(request, failed)| FromPset::Wiped { request, failed }),
         (node(), dying()).prop_map(|(node, dying)| FromPset::Dies { node, dying }),
+        job().prop_map(|job| FromPset::WantsCheckpoint { job }),
         (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {

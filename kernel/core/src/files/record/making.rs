@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::{BadFiles, FileRecord, FilesRecord, Number, ObjectRecord, Outside};
 use crate::abi::signal_set::SignalSet;
 use crate::errno::Errno;
+use crate::files::asks::{AskFile, Asks};
 use crate::files::channel::{Channel, ChannelRecord};
 use crate::files::descriptors::{Descriptor, Descriptors};
 use crate::files::device::Device;
@@ -30,6 +31,8 @@ pub(crate) struct Making<'a> {
     pub(crate) quota: &'a Arc<Quota>,
     pub(crate) input: &'a Arc<Input>,
     pub(crate) locks: &'a Arc<Locks>,
+    /// The job's checkpoints.
+    pub(crate) asks: &'a Arc<Asks>,
     /// Where signals are read, if any are.
     pub(crate) board: &'a dyn Fn() -> Arc<SignalBoard>,
     /// What the node's clock shows when the process's shows that, ns.
@@ -159,6 +162,10 @@ impl ObjectRecord {
             Self::Device(minor) => Object::Device(Device::of_minor(minor).ok_or(BadFiles)?),
             Self::Text(node) => match Node::again(&node).ok_or(BadFiles)? {
                 node @ Node { kind: Kind::Text(text), .. } => Object::Text(text, node),
+                _ => return Err(BadFiles.into()),
+            },
+            Self::Asks(node) => match Node::again(&node).ok_or(BadFiles)? {
+                node @ Node { kind: Kind::Checkpoint, .. } => Object::Asks(AskFile::new(making.asks), node),
                 _ => return Err(BadFiles.into()),
             },
             Self::Program(node) => Object::Program(Node::again(&node).ok_or(BadFiles)?),

@@ -21,6 +21,8 @@ pub(super) const ENTRIES: &[(&str, Kind)] = &[
     ("/etc/hostname", Kind::Text(Text::HostName)),
     ("/etc/hosts", Kind::Text(Text::Hosts)),
     ("/proc", Kind::Directory),
+    ("/proc/coppice", Kind::Directory),
+    ("/proc/coppice/checkpoint", Kind::Checkpoint),
     ("/proc/cpuinfo", Kind::Text(Text::Processors)),
     ("/proc/filesystems", Kind::Text(Text::Fixed("nodev\tproc\nnodev\tsysfs\nnodev\ttmpfs\n"))),
     ("/proc/loadavg", Kind::Text(Text::Load)),
