@@ -10,6 +10,7 @@ use coppice_protocol::retain::Discarded;
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::world::{JobKey, World};
 
+use super::effect::PlaceId;
 use super::{Disconnected, Effect, LineId, Machine, Now};
 use crate::limits::OUTBOX_MESSAGES_MAX;
 
@@ -69,11 +70,15 @@ fn ready(machine: &mut Machine, number: u32) -> [Wire; 2] {
     machine.order(ToPset::AddNode { node, generation, key: key.clone() }, at(0)).expect("makes sense");
     let mut control = Wire::connect(machine, Channel::Control, node, &key);
     let ship = Wire::connect(machine, Channel::Ship, node, &key);
-    let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
-    control.say(&ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory }));
+    control.say(&is_ready());
     control.exchange(machine, at(0));
     assert!(matches!(machine.next_message(at(0)), Some(FromPset::NodeReady { node: of, .. }) if of == node));
     [control, ship]
+}
+
+fn is_ready() -> ToIoNode {
+    let memory = MemoryStatus { total: 4, kernel: 1, free: 3, retained: 0 };
+    ToIoNode::Ready(NodeStatus { kernel: "0".into(), boot_ns: 1, boot_idle_ns: 0, cores: 1, memory })
 }
 
 fn event() -> ToIoNode {
@@ -289,10 +294,8 @@ fn who_reports_ends_is_told_at_once_what_was_read() {
     assert_eq!(control.orders(&mut machine, at(2)), [ToNode::Taken { taken: 3 }]);
 }
 
-#[test]
-fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed() {
-    let mut machine = Machine::default();
-    let [mut control, _ship] = ready(&mut machine, 0);
+/// Starts a job. Gives its place.
+fn start(machine: &mut Machine) -> PlaceId {
     machine.order(ToPset::Start(job()), at(0)).expect("makes sense");
     let opened = std::iter::from_fn(|| machine.next_effect()).find_map(|effect| match effect {
         Effect::Open { place, .. } => Some(place),
@@ -300,6 +303,36 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
     });
     let place = opened.expect("its root is opened");
     machine.opened(place, Ok(()), at(0));
+    place
+}
+
+#[test]
+fn checkpoints_that_nodes_ask_for_are_passed_on_and_told_of_also_over_the_next_connection() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    start(&mut machine);
+    control.orders(&mut machine, at(0));
+    for job in [JOB, JobId(JOB.0 + 1)] {
+        control.say(&ToIoNode::WantsCheckpoint { job });
+        control.exchange(&mut machine, at(1));
+    }
+    assert!(matches!(machine.next_message(at(1)), Some(FromPset::WantsCheckpoint { job: JOB })));
+    assert!(!machine.has_messages(), "it has no rank of another");
+    machine.order(ToPset::Checkpointed { job: JOB, made: 3 }, at(1)).expect("makes sense");
+    let told = ToNode::Checkpointed { job: JOB, made: 3 };
+    assert_eq!(control.orders(&mut machine, at(1)), [told.clone()]);
+    machine.disconnected(control.line, Disconnected::Closed, at(2));
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
+    again.say(&is_ready());
+    again.exchange(&mut machine, at(3));
+    assert!(again.orders(&mut machine, at(3)).contains(&told));
+}
+
+#[test]
+fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    let place = start(&mut machine);
     control.say(&ToIoNode::Ended(report()));
     control.exchange(&mut machine, at(1));
     let mut effects = std::iter::from_fn(|| machine.next_effect());
