@@ -19,7 +19,7 @@ use crate::files::record::Outside;
 use crate::files::record::outside::{self, OutsideRecord};
 use crate::files::shared::record::SharedFileRecord;
 use crate::files::shared::{SharedFile, SharedFiles};
-use crate::memory::{GivenUp, Pages, SharedMemory, Snapshot, Window};
+use crate::memory::{GivenUp, Pages, SharedMemory, Snapshot, Taken, Window};
 use crate::quota::{Charge, Quota};
 use crate::ship::Client;
 
@@ -257,7 +257,8 @@ async fn save_pages(saving: &OfJob, snapshot: &Snapshot, writer: &mut Writer<'_>
     let mut windows = Vec::new();
     loop {
         let mut bytes = Vec::new();
-        let Some(window) = snapshot.take(&mut bytes)? else { return Ok(windows) };
+        let Some(taken) = snapshot.take(&mut bytes, |_| None)? else { return Ok(windows) };
+        let (Taken::Changed(window) | Taken::Unchanged(window)) = taken;
         let before = writer.bytes;
         if window.filled != 0 {
             writer.put(bytes).await?;

@@ -61,7 +61,7 @@ pub use self::record::{Pages, SpaceRecord};
 pub use self::retention::Retention;
 pub use self::share::{BesideError, Wanted};
 pub use self::shared::{Budget, NoPage, SHARED_BYTES_MAX, SharedMemory};
-pub use self::snapshot::{GivenUp, Snapshot, WINDOW_PAGES, Window};
+pub use self::snapshot::{GivenUp, Snapshot, Taken, WINDOW_PAGES, Window};
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
 pub(crate) use self::spare::Spare;
 pub use self::stack::StartInfo;

@@ -75,6 +75,8 @@ pub struct Pages {
     pub(super) shown: Vec<Shown>,
     /// They as they were, as long as they are being written down.
     pub(super) snapshot: Option<Arc<Snapshot>>,
+    /// How often that was to be taken down, on this node.
+    pub(super) snapshots: u64,
 }
 
 /// Where memory is shown that others may show too.
@@ -127,8 +129,8 @@ impl AddressSpace {
             start: self.start,
             limits: self.limits,
         };
-        let Self { frames, table, image, aside, retention, file_changes, snapshot, .. } = self;
-        (record, Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot })
+        let Self { frames, table, image, aside, retention, file_changes, snapshot, snapshots, .. } = self;
+        (record, Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot, snapshots })
     }
 }
 
@@ -154,7 +156,7 @@ impl SpaceRecord {
         file: impl Fn(u32) -> Option<Arc<dyn FileSource>>,
         quota: &Arc<Quota>,
     ) -> Result<AddressSpace, Errno> {
-        let Pages { frames, table, image, aside, retention, file_changes, memories, snapshot, .. } = pages;
+        let Pages { frames, table, image, aside, retention, file_changes, memories, snapshot, snapshots, .. } = pages;
         let mut areas = Areas::default();
         areas.limit(self.areas_max as usize, quota);
         for AreaRecord { start, end, access, may_write, content } in self.areas {
@@ -188,6 +190,7 @@ impl SpaceRecord {
             limits: self.limits,
             file_changes,
             snapshot,
+            snapshots,
             ..AddressSpace::over(frames, retention, table)
         })
     }

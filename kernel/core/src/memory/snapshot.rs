@@ -7,12 +7,17 @@
 //!
 //! Pages are taken out in *windows*: those of a run of [`WINDOW_PAGES`] at a multiple of that, whatever lies beside
 //! them. What a program does not change is in equal windows each time.
+//!
+//! Snapshots of a process are numbered, and in each the entry of a page says whether it is as it was in the one before.
+//! Whoever has kept all of that one needs no bytes of a window whose pages are the same ones, all unchanged: these are
+//! let go of, and nobody looks at them ([`Taken::Unchanged`]). A snapshot that fails has a number, too, and is one that
+//! nobody has kept. So a page is known to be unchanged, or it is taken to be another.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
-use coppice_hal::frames::FrameKind;
+use coppice_hal::frames::{Frame, FrameKind};
 use coppice_hal::paging::{Marks, PageTable, Verdict};
 use coppice_protocol::checkpoint::OBJECT_BYTES_MAX;
 use serde::{Deserialize, Serialize};
@@ -61,14 +66,41 @@ impl Window {
 #[error("the node had no memory for both the pages as they were and those written since")]
 pub struct GivenUp;
 
+/// A window that was taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is as it was in the snapshot before, and nothing that is in it was given.
+    Unchanged(Window),
+    /// It may be another, and all that is in it was given.
+    Changed(Window),
+}
+
 /// See this module.
 pub struct Snapshot {
     /// `None`: given up.
     table: Mutex<Option<PageTable>>,
     pages: u64,
+    number: u64,
 }
 
 impl Snapshot {
+    fn of(number: u64, table: PageTable, pages: u64) -> Self {
+        Self { table: Mutex::new(LockLevel::Reaper, Some(table)), pages, number }
+    }
+
+    /// Which one of the process it is on this node, from 1 on. What is unchanged in it is so since the one with the
+    /// number before. 0: nothing is ever known to be unchanged in it.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether what is unchanged in it is so since the one with that number.
+    #[must_use]
+    pub fn follows(&self, number: u64) -> bool {
+        self.number > 1 && self.number - 1 == number
+    }
+
     /// How many pages were in it.
     #[must_use]
     pub fn pages(&self) -> u64 {
@@ -78,27 +110,75 @@ impl Snapshot {
     /// Takes out what the first window has, with the bytes of its pages that are not zeros behind those in `out`.
     /// `None`: there is nothing left.
     ///
+    /// `known` says what the window with a number was in the snapshot that this one follows ([`Self::follows`]), if who
+    /// asks has kept all of that. If it is the same one, nothing is read.
+    ///
     /// # Errors
     /// [`GivenUp`].
-    pub fn take(&self, out: &mut Vec<u8>) -> Result<Option<Window>, GivenUp> {
-        let mut table = self.table.lock();
-        let table = table.as_mut().ok_or(GivenUp)?;
-        let Some(first) = table.first_in(PageRange::ALL) else { return Ok(None) };
-        let mut window = Window { number: first.number() / WINDOW_PAGES, ..Window::default() };
-        let places = window.pages(u32::MAX).enumerate();
-        for (index, page) in places {
-            let Some(frame) = table.unmap(page) else { continue };
+    pub fn take(&self, out: &mut Vec<u8>, known: impl FnOnce(u64) -> Option<Window>) -> Result<Option<Taken>, GivenUp> {
+        self.take_window(known, |frame| {
             let before = out.len();
             out.resize(before + PAGE_BYTES, 0);
             frame.read(0, &mut out[before..]);
-            if is_zero(&out[before..]) {
-                out.truncate(before);
+        })
+    }
+
+    /// As [`Self::take`], with the frames of its pages instead of their bytes. As long as they are held the process
+    /// writes to copies of them, and giving the snapshot up frees the others only.
+    ///
+    /// # Errors
+    /// [`GivenUp`].
+    pub fn take_frames(
+        &self,
+        out: &mut Vec<Frame>,
+        known: impl FnOnce(u64) -> Option<Window>,
+    ) -> Result<Option<Taken>, GivenUp> {
+        self.take_window(known, |frame| out.push(frame))
+    }
+
+    /// Takes the first window out, and gives the frames of its pages that are not zeros to `each`, in order, unless it
+    /// is known.
+    fn take_window(
+        &self,
+        known: impl FnOnce(u64) -> Option<Window>,
+        mut each: impl FnMut(Frame),
+    ) -> Result<Option<Taken>, GivenUp> {
+        let Some(Next { number, frames, unchanged }) = self.next()? else { return Ok(None) };
+        let there = frames.iter().enumerate().filter(|(_, frame)| frame.is_some());
+        let there = there.fold(0, |bits, (index, _)| bits | 1 << index);
+        // A page that came is not unchanged; if one went they are fewer.
+        let is_same = |known: &Window| known.number == number && known.filled | known.zeros == there;
+        if unchanged == there
+            && let Some(known) = known(number).filter(is_same)
+        {
+            return Ok(Some(Taken::Unchanged(known)));
+        }
+        let mut window = Window { number, ..Window::default() };
+        for (index, frame) in frames.into_iter().enumerate() {
+            let Some(frame) = frame else { continue };
+            if is_zero(&frame) {
                 window.zeros |= 1 << index;
             } else {
                 window.filled |= 1 << index;
+                each(frame);
             }
         }
-        Ok(Some(window))
+        Ok(Some(Taken::Changed(window)))
+    }
+
+    /// Takes the frames of the first window out.
+    fn next(&self) -> Result<Option<Next>, GivenUp> {
+        let mut table = self.table.lock();
+        let table = table.as_mut().ok_or(GivenUp)?;
+        let Some(first) = table.first_in(PageRange::ALL) else { return Ok(None) };
+        let window = Window { number: first.number() / WINDOW_PAGES, ..Window::default() };
+        let mut next = Next { number: window.number, frames: [const { None }; _], unchanged: 0 };
+        for ((index, page), place) in window.pages(u32::MAX).enumerate().zip(&mut next.frames) {
+            let Some((frame, entry)) = table.take(page) else { continue };
+            next.unchanged |= u32::from(entry.unchanged) << index;
+            *place = Some(frame);
+        }
+        Ok(Some(next))
     }
 
     /// Gives it up, for its memory. Returns whether there was anything.
@@ -111,9 +191,24 @@ impl Snapshot {
     }
 }
 
-fn is_zero(page: &[u8]) -> bool {
-    let (words, rest) = page.as_chunks::<16>();
-    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+/// A window as it comes out of the table.
+struct Next {
+    number: u64,
+    /// Of its pages, in their places.
+    frames: [Option<Frame>; WINDOW_PAGES as usize],
+    /// A bit for each page that is unchanged.
+    unchanged: u32,
+}
+
+/// Whether a frame is all zeros. Nobody writes to it: most that are not show that in their first bytes.
+fn is_zero(frame: &Frame) -> bool {
+    const PART_BYTES: usize = 256;
+    let mut part = [0; PART_BYTES];
+    (0..PAGE_BYTES).step_by(PART_BYTES).all(|at| {
+        frame.read(at, &mut part);
+        let (words, _) = part.as_chunks::<16>();
+        words.iter().all(|word| u128::from_ne_bytes(*word) == 0)
+    })
 }
 
 impl Pages {
@@ -128,6 +223,8 @@ impl Pages {
     /// # Errors
     /// There is no memory for its page tables.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, OutOfMemory> {
+        // Even if it fails: some pages are unchanged since then that nobody has.
+        self.snapshots += 1;
         let mut copy = PageTable::new(self.frames).ok_or(OutOfMemory)?;
         let (mut pages, mut reached) = (0, 0);
         for area in self.shown.iter().map(Some).chain([None]) {
@@ -140,8 +237,7 @@ impl Pages {
             }
             reached = end;
         }
-        let snapshot = Snapshot { table: Mutex::new(LockLevel::Reaper, Some(copy)), pages };
-        let snapshot = Arc::new(snapshot);
+        let snapshot = Arc::new(Snapshot::of(self.snapshots, copy, pages));
         self.snapshot = Some(Arc::clone(&snapshot));
         Ok(snapshot)
     }
@@ -176,7 +272,8 @@ impl AddressSpace {
     /// Its pages, when nothing else of it is known yet, with memories that it will show.
     pub fn into_pages(self, memories: Vec<Arc<SharedMemory>>) -> Pages {
         let Self { frames, table, image, aside, retention, file_changes, .. } = self;
-        Pages { frames, table, image, aside, retention, file_changes, memories, shown: Vec::new(), snapshot: None }
+        let (shown, snapshot, snapshots) = (Vec::new(), None, 0);
+        Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot, snapshots }
     }
 
     /// Takes pages of the program out of the table that are not where areas show them: it was made before those were
@@ -237,6 +334,6 @@ impl SharedMemory {
     /// There is no memory for it.
     pub fn snapshot(&self) -> Result<Snapshot, OutOfMemory> {
         let (copy, pages) = self.copied()?;
-        Ok(Snapshot { table: Mutex::new(LockLevel::Reaper, Some(copy)), pages })
+        Ok(Snapshot::of(0, copy, pages))
     }
 }

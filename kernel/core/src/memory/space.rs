@@ -73,6 +73,8 @@ pub struct AddressSpace {
     pub(super) file_changes: FileChanges,
     /// Its pages as they were, as long as they are being written down.
     pub(super) snapshot: Option<Arc<Snapshot>>,
+    /// How often that was to be taken down, on this node.
+    pub(super) snapshots: u64,
 }
 
 /// What a program finds when it starts.
@@ -122,6 +124,7 @@ impl AddressSpace {
             file_changes: FileChanges::default(),
             changes: Changes::default(),
             snapshot: None,
+            snapshots: 0,
         }
     }
 

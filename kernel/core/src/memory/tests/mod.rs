@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_hal::addr::UserPage;
 use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
@@ -10,14 +11,17 @@ use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::retain::WalkCounts;
 use spin::Mutex;
 
-use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Resolution, Retention, Signal, Source};
+use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Pages, Resolution, Retention, Signal, Source};
+use crate::quota::tests::quota;
 
 mod copies;
 mod faults;
+mod keeper;
 mod mapping;
 mod memory_end;
 mod model;
 mod model_pair;
+mod model_snapshot;
 mod remapping;
 mod retention;
 mod retention_end;
@@ -26,6 +30,7 @@ mod sharing;
 mod snapshot;
 mod start;
 mod steps;
+mod unchanged;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MIB: usize = 1024 * 1024;
@@ -168,6 +173,16 @@ impl World {
         }
     }
 
+    /// The process stands, as data, and goes on. It has no file mapped but this. Meanwhile `f` has its pages.
+    pub(super) fn stand<R>(&mut self, file: Option<&Arc<TestFile>>, f: impl FnOnce(&mut Pages) -> R) -> R {
+        let none = AddressSpace::new(self.pool, Arc::clone(&self.retention)).expect("memory");
+        let (record, mut pages) = core::mem::replace(&mut self.space, none).into_record(|_| 0);
+        let result = f(&mut pages);
+        let file = |_| file.map(|file| Arc::clone(file) as Arc<dyn FileSource>);
+        self.space = record.make(pages, file, &quota()).expect("as it was");
+        result
+    }
+
     /// What the source of a fetch has there.
     pub(super) fn serve(&mut self, fetch: &Fetch) -> Vec<u8> {
         let (offset, length) = (fetch.offset() as usize, fetch.length());
@@ -210,6 +225,16 @@ impl World {
             };
         }
         panic!("touching {address:#x} comes to no end");
+    }
+
+    /// The program writes a byte, if it may: the processor does, past the kernel.
+    pub(super) fn store(&mut self, address: u64, byte: u8) -> Result<(), Signal> {
+        self.touch(address, Access::WRITE)?;
+        let page = UserPage::containing(address).expect("it was touched");
+        let entry = self.space.table().entry(page).expect("it was touched");
+        assert!(entry.access.contains(Access::WRITE));
+        self.space.table().frame(page).expect("it was touched").write((address % PAGE) as usize, &[byte]);
+        Ok(())
     }
 
     /// Copies from the program as a system call does. `Err`: how much was copied before the fault.

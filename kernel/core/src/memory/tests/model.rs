@@ -42,11 +42,11 @@ impl Origin {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Page {
+pub(super) struct Page {
     access: Access,
     origin: Origin,
     /// What the program wrote to it; until then it shows its origin.
-    own: Option<Vec<u8>>,
+    pub(super) own: Option<Vec<u8>>,
 }
 
 impl Page {
@@ -59,7 +59,7 @@ impl Page {
 }
 
 /// The window's pages.
-type Model = Vec<Option<Page>>;
+pub(super) type Model = Vec<Option<Page>>;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -106,8 +106,8 @@ fn between() -> impl Strategy<Value = Between> {
 
 pub(super) struct Check {
     pub(super) world: World,
-    file: Arc<TestFile>,
-    model: Model,
+    pub(super) file: Arc<TestFile>,
+    pub(super) model: Model,
 }
 
 impl Check {
@@ -135,7 +135,7 @@ impl Check {
     }
 
     /// What a page shows; `None` if the file has no such page.
-    fn shows(&self, page: &Page) -> Option<Vec<u8>> {
+    pub(super) fn shows(&self, page: &Page) -> Option<Vec<u8>> {
         if let Some(own) = &page.own {
             return Some(own.clone());
         }
@@ -243,7 +243,13 @@ impl Check {
         let reach = self.reach(at, length, Access::WRITE);
         let result = self.world.write(START + at, &bytes);
         prop_assert_eq!(result, if reach == length { Ok(()) } else { Err(reach) });
-        for (at, byte) in (at..).zip(&bytes[..reach]) {
+        self.note(at, &bytes[..reach]);
+        Ok(())
+    }
+
+    /// These bytes were written there.
+    pub(super) fn note(&mut self, at: u64, bytes: &[u8]) {
+        for (at, byte) in (at..).zip(bytes) {
             let index = (at / PAGE) as usize;
             if self.model[index].as_ref().is_some_and(|page| page.own.is_none()) {
                 let shown = self.model[index].as_ref().and_then(|page| self.shows(page));
@@ -253,7 +259,11 @@ impl Check {
                 own[(at % PAGE) as usize] = *byte;
             }
         }
-        Ok(())
+    }
+
+    /// Whether it may be read there.
+    pub(super) fn is_readable(&self, at: u64) -> bool {
+        self.reach(at, 1, Access::READ) == 1
     }
 
     pub(super) fn read(&mut self, at: u64, length: usize) -> Result<(), TestCaseError> {

@@ -9,7 +9,7 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 
 use super::{ANONYMOUS, DATA, MIB, PAGE, PROGRAM, RW, World, pattern};
-use crate::memory::{AddressSpace, Backing, GivenUp, Pages, Snapshot, SpaceRecord, WINDOW_PAGES, Window};
+use crate::memory::{AddressSpace, Backing, GivenUp, Pages, Snapshot, SpaceRecord, Taken, WINDOW_PAGES, Window};
 use crate::quota::tests::quota;
 
 const SHARED: u64 = 0x21;
@@ -25,9 +25,7 @@ fn taken(world: &mut World) -> (Arc<Snapshot>, SpaceRecord, Pages) {
 
 /// As [`taken`], and it goes on.
 fn snapshot(world: &mut World) -> Arc<Snapshot> {
-    let (snapshot, record, pages) = taken(world);
-    world.space = record.make(pages, |_| None, &quota()).expect("as it was");
-    snapshot
+    world.stand(None, |pages| pages.snapshot().expect("memory"))
 }
 
 /// All that is in one: windows, with the bytes of each.
@@ -35,8 +33,9 @@ fn all(snapshot: &Snapshot) -> Vec<(Window, Vec<u8>)> {
     let mut windows = Vec::new();
     loop {
         let mut bytes = Vec::new();
-        match snapshot.take(&mut bytes).expect("not given up") {
-            Some(window) => windows.push((window, bytes)),
+        match snapshot.take(&mut bytes, |_| None).expect("not given up") {
+            Some(Taken::Changed(window)) => windows.push((window, bytes)),
+            Some(Taken::Unchanged(window)) => panic!("{window:?} is not known"),
             None => return windows,
         }
     }
@@ -124,7 +123,7 @@ fn it_is_given_up_before_the_program_lacks_memory() {
     for number in 0..filled {
         world.write(at + number * PAGE, &[2; 8]).expect("the snapshot is given up instead");
     }
-    assert_eq!(snapshot.take(&mut Vec::new()), Err(GivenUp));
+    assert_eq!(snapshot.take(&mut Vec::new(), |_| None), Err(GivenUp));
     for number in 0..filled {
         assert_eq!(world.byte(at + number * PAGE), Some(2));
     }
