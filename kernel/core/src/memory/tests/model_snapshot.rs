@@ -35,7 +35,7 @@ enum Turn {
     /// A step in short steps, in the middle of which a snapshot is taken.
     Midway(Step),
     Snapshot,
-    /// One that fails for want of memory: so many frames are left.
+    /// One that fails for want of memory, so many frames being left, and another at once, which is kept.
     Fails(u32),
     /// The first one that is not kept yet is kept, or given up, some windows of it having been taken.
     Keep,
@@ -83,7 +83,7 @@ fn turn() -> impl Strategy<Value = Turn> {
         12 => Just(Turn::Kept),
         5 => Just(Turn::Snapshot),
         4 => Just(Turn::Keep),
-        2 => (0_u32..12).prop_map(Turn::Fails),
+        2 => (2_u32..7).prop_map(Turn::Fails),
         2 => (0_u8..3).prop_map(Turn::GiveUp),
         2 => (at(), 1_usize..200, any::<u8>()).prop_map(|(at, length, value)| Turn::Poke(at, length, value)),
         6 => (at(), any::<u8>()).prop_map(|(at, value)| Turn::Store(at, value)),
@@ -171,6 +171,15 @@ impl Kept {
         Ok(())
     }
 
+    /// Takes another one, and keeps all.
+    fn keep_all(&mut self) -> Result<(), TestCaseError> {
+        self.snapshot()?;
+        while !self.waiting.is_empty() {
+            self.keep()?;
+        }
+        Ok(())
+    }
+
     fn poke(&mut self, at: u64, length: usize, value: u8) -> Result<(), TestCaseError> {
         // In one page.
         let bytes = vec![value; length.min((PAGE - at % PAGE) as usize)];
@@ -207,14 +216,12 @@ impl Kept {
                 self.check.step(step)?;
                 self.snapshot()?;
             }
-            Turn::Kept => {
-                self.snapshot()?;
-                while !self.waiting.is_empty() {
-                    self.keep()?;
-                }
-            }
+            Turn::Kept => self.keep_all()?,
             Turn::Snapshot => self.snapshot()?,
-            Turn::Fails(left) => self.fail(left),
+            Turn::Fails(left) => {
+                self.fail(left);
+                self.keep_all()?;
+            }
             Turn::Keep => self.keep()?,
             Turn::GiveUp(windows) => {
                 if let Some((snapshot, _)) = self.waiting.pop_front() {
@@ -255,10 +262,7 @@ proptest! {
         for turn in turns {
             kept.take(turn)?;
         }
-        kept.snapshot()?;
-        while !kept.waiting.is_empty() {
-            kept.keep()?;
-        }
+        kept.keep_all()?;
         kept.check.invariants()?;
         for number in 0..PAGES {
             kept.check.read(number * PAGE, PAGE as usize)?;
