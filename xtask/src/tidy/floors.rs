@@ -31,7 +31,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("files", &["abi", "clock", "errno", "executor", "limits", "memory", "net", "quota", "random", "ship", "sync"]),
     ("pmi", &["agent", "errno", "executor", "files", "limits", "net", "quota", "sync"]),
     ("staging", &["errno", "executor", "files", "limits", "memory", "net", "quota", "random", "ras", "sync"]),
-    ("checkpoint", &["errno", "executor", "files", "limits", "memory", "net", "pmi", "quota", "ship", "sync"]),
+    ("region", &["errno", "executor", "quota"]),
+    (
+        "checkpoint",
+        &["errno", "executor", "files", "limits", "memory", "net", "pmi", "quota", "region", "ship", "sync"],
+    ),
     (
         "process",
         &[
@@ -46,6 +50,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "net",
             "quota",
             "ras",
+            "region",
             "ship",
             "staging",
             "sync",
@@ -84,7 +89,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "start",
         &[
             "agent", "clock", "executor", "launch", "limits", "memory", "net", "pmi", "process", "quota", "random",
-            "ras", "ship", "staging",
+            "ras", "region", "ship", "staging",
         ],
     ),
 ];

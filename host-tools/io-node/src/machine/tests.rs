@@ -320,7 +320,7 @@ fn checkpoints_that_nodes_ask_for_are_passed_on_and_told_of_also_over_the_next_c
     assert!(!machine.has_messages(), "it has no rank of another");
     machine.order(ToPset::Checkpointed { job: JOB, made: 3 }, at(1)).expect("makes sense");
     let told = ToNode::Checkpointed { job: JOB, made: 3 };
-    assert_eq!(control.orders(&mut machine, at(1)), [told.clone()]);
+    assert_eq!(control.orders(&mut machine, at(1)), std::slice::from_ref(&told));
     machine.disconnected(control.line, Disconnected::Closed, at(2));
     let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
     again.say(&is_ready());

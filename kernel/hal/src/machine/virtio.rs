@@ -1,6 +1,6 @@
 //! The registers of a virtio device that its generic driver does not reach: which interrupt a queue causes, the
-//! doorbell of each queue, by one write instead of three accesses, and what a device says of itself that the driver does
-//! not know.
+//! doorbell of each queue, by one write instead of three accesses, and what a device says of itself that the driver
+//! does not know.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
