@@ -1,9 +1,14 @@
-//! What a checkpoint costs the program: how long it stands, beside a copy of its memory; and what is given to the I/O
-//! node.
+//! What a checkpoint costs the program: how long it stands, beside a copy of its memory; what is written for it; and
+//! how long it takes until it is in the storage, and until a job goes on from it.
 
-use std::time::Duration;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::Figure;
 use super::cluster::Cluster;
@@ -13,32 +18,51 @@ use crate::build::Built;
 /// Pages that the program has written: 64 MiB.
 const PAGES: u64 = 16_384;
 
+/// As many MiB.
+const MIB: &str = "64";
+
+/// Pages that it changes from one checkpoint to the next: 1 MiB.
+const PAGES_CHANGED: &str = "256";
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
 /// How long the program may take to have written them.
-const WAIT: Duration = Duration::from_secs(120);
+const WAIT: Duration = Duration::from_secs(180);
 
 /// All figures of checkpoints.
 ///
 /// # Errors
 /// If a measurement fails.
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
+    let mut figures = pauses(built)?;
+    figures.extend(times(built)?);
+    Ok(figures)
+}
+
+/// For how long a rank stands, and what is written, in instructions and pages.
+fn pauses(built: &Built) -> Result<Vec<Figure>> {
     let program = compile("bench_stays")?;
     let path = program.to_str().context("path is not UTF-8")?;
     let cluster = Cluster::up(built, &["--nodes", "1", "--icount", "--memory", "256M"])?;
     let copied = cluster.output(&["run", path, &PAGES.to_string(), "copy"])?;
-    let small = checkpoint(&cluster, path, 1)?;
-    let large = checkpoint(&cluster, path, PAGES)?;
+    let small = checkpoint(&cluster, path, 1, &[])?;
+    let large = checkpoint(&cluster, path, PAGES, &[])?;
+    checkpoint(&cluster, path, PAGES, &["--phase1", "copy"])?;
     let console = cluster.output(&["console", "0"])?;
     let worked: Vec<u64> = console.lines().filter_map(worked).collect();
-    let [of_small, of_large] = worked[..] else { bail!("the node says nothing of two checkpoints: {console}") };
+    let [of_small, of_large, of_copy] = worked[..] else {
+        bail!("the node does not say of three checkpoints what they took: {console}")
+    };
     Ok(vec![
         Figure {
             name: "rank with 64 MiB written stands for a checkpoint, instructions".into(),
             measured: of_large.to_string(),
-            beside: format!("with one page {of_small}, copying its memory {}", copied.trim()),
+            beside: format!("with one page {of_small}, --phase1 copy {of_copy}, copying its memory {}", copied.trim()),
             wanted: "≤ 1000000",
         },
         Figure {
-            name: "pages that are given to the I/O node".into(),
+            name: "pages that are in it".into(),
             measured: large.to_string(),
             beside: format!("written {PAGES}, with one page {small}"),
             wanted: "–",
@@ -46,20 +70,122 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Makes a checkpoint of the program that has written so many pages, and ends it. Gives how many pages are in it.
-fn checkpoint(cluster: &Cluster, path: &str, pages: u64) -> Result<u64> {
-    let job = cluster.output(&["run", "--detach", "--keep-output", path, &pages.to_string()])?;
+/// What a second checkpoint writes, and how long draining and restarting take.
+fn times(built: &Built) -> Result<Vec<Figure>> {
+    let program = compile("writes_few")?;
+    let path = program.to_str().context("path is not UTF-8")?;
+    let cluster = Cluster::up(built, &["--nodes", "2", "--memory", "256M"])?;
+    let arguments =
+        ["run", "--detach", "--keep-output", "--nodes-list", "0", path, MIB, "10000000", "1", PAGES_CHANGED];
+    let job = cluster.output(&arguments)?;
     let job = job.trim();
-    let end = std::time::Instant::now() + WAIT;
-    while !cluster.output(&["logs", job])?.contains("ready") {
-        if std::time::Instant::now() > end {
-            bail!("the program was not ready in {} s", WAIT.as_secs());
+    wait_for(&cluster, job, "round 20:")?;
+    let first = cluster.json(&["checkpoint", job])?;
+    wait_for(&cluster, job, "round 600:")?;
+    let second = cluster.json(&["checkpoint", job])?;
+    cluster.output(&["kill", "--signal", "KILL", job])?;
+    let number = |made: &Value, what: &str| made[what].as_u64().with_context(|| format!("no {what} in {made}"));
+    let drained = number(&first, "drain_ms")?.saturating_sub(number(&first, "local_ms")?);
+    let plain = plain_copy(&cluster.root(), number(&first, "bytes")?)?;
+    let name = second["checkpoint"].as_str().context("a checkpoint without a name")?.to_owned();
+    let from_region = restarted(&cluster, &name, "0")?;
+    let from_storage = restarted(&cluster, &name, "1")?;
+    Ok(vec![
+        Figure {
+            name: "second checkpoint, 1 MiB written since, pages written".into(),
+            measured: (number(&second, "bytes")? / PAGE_BYTES).to_string(),
+            beside: format!("the first {}, changed {PAGES_CHANGED}", number(&first, "bytes")? / PAGE_BYTES),
+            wanted: "≤ 256 + state",
+        },
+        Figure {
+            name: "pause of these, wall".into(),
+            measured: format!("{} ms", number(&first, "pause_us")? / 1000),
+            beside: format!("the second {} ms", number(&second, "pause_us")? / 1000),
+            wanted: "–",
+        },
+        Figure {
+            name: "draining the first".into(),
+            measured: format!("{drained} ms"),
+            beside: format!("a plain copy of as many bytes, on stable storage, {} ms", plain.as_millis()),
+            wanted: "≥ 80 % of its speed",
+        },
+        Figure {
+            name: "restart to the first line of output, 64 MiB, from the region".into(),
+            measured: format!("{} ms", from_region.as_millis()),
+            beside: format!("from the storage {} ms", from_storage.as_millis()),
+            wanted: "–",
+        },
+        Figure { name: "the same program under CRIU".into(), measured: criu(), beside: "–".into(), wanted: "–" },
+    ])
+}
+
+/// Waits until a job has said something.
+fn wait_for(cluster: &Cluster, job: &str, words: &str) -> Result<()> {
+    let end = Instant::now() + WAIT;
+    while !cluster.output(&["logs", job])?.contains(words) {
+        if Instant::now() > end {
+            bail!("the program has not said {words} in {} s", WAIT.as_secs());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let made = cluster.json(&["checkpoint", job])?;
+    Ok(())
+}
+
+/// Makes a checkpoint of the program that has written so many pages, and ends it. Gives how many pages are in it.
+fn checkpoint(cluster: &Cluster, path: &str, pages: u64, options: &[&str]) -> Result<u64> {
+    let job = cluster.output(&["run", "--detach", "--keep-output", path, &pages.to_string()])?;
+    let job = job.trim();
+    wait_for(cluster, job, "ready")?;
+    let made = cluster.json(&[&["checkpoint", job], options].concat())?;
     cluster.output(&["kill", "--signal", "KILL", job])?;
     made["pages"].as_u64().context("the checkpoint does not say how many pages it has")
+}
+
+/// How long a plain copy of so many bytes takes that cannot be compressed, until it is on stable storage.
+fn plain_copy(directory: &Path, bytes: u64) -> Result<Duration> {
+    let (from, to) = (directory.join("plain"), directory.join("copy"));
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let noise = (0..bytes / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    std::fs::write(&from, noise.collect::<Vec<u8>>())?;
+    let start = Instant::now();
+    std::fs::copy(&from, &to)?;
+    let mut copy = File::options().append(true).open(&to)?;
+    copy.flush()?;
+    copy.sync_all()?;
+    Ok(start.elapsed())
+}
+
+/// How long it takes on a node from the order to restart until the job says something.
+fn restarted(cluster: &Cluster, checkpoint: &str, node: &str) -> Result<Duration> {
+    let start = Instant::now();
+    let job = cluster.output(&["restart", checkpoint, "--detach", "--keep-output", "--nodes-list", node])?;
+    let job = job.trim();
+    while cluster.output(&["logs", job])?.is_empty() {
+        if start.elapsed() > WAIT {
+            bail!("the job did not go on in {} s", WAIT.as_secs());
+        }
+    }
+    let took = start.elapsed();
+    cluster.output(&["kill", "--signal", "KILL", job])?;
+    Ok(took)
+}
+
+/// Whether the host can do the same with CRIU.
+fn criu() -> String {
+    match Command::new("criu").arg("check").output() {
+        Ok(checked) if checked.status.success() => "it can; not measured".into(),
+        Ok(checked) => {
+            let said = String::from_utf8_lossy(&checked.stderr);
+            let first = said.lines().find(|line| line.contains("Error")).unwrap_or("it does not say why");
+            format!("not on this host: {first}")
+        }
+        Err(_) => "not installed".into(),
+    }
 }
 
 /// For how long a node's core worked while a rank was taken apart and put together, in instructions.
