@@ -3,10 +3,11 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use coppice_protocol::region::{HEADER_BYTES, SLOTS, Slot, State, Table, header_offset};
-use coppice_tests::cluster::wait_until;
+use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
 use coppice_tests::{Cluster, host};
 
@@ -17,6 +18,9 @@ use crate::checkpoint::{checkpoint, end, files_below, first_round, restart, said
 
 /// MiB that the program has, rounds that nobody waits for, ms of each, and pages that are changed.
 const FEW: [&str; 4] = ["8", "1000000", "2", "64"];
+
+/// How often a checkpoint is made that is drained too soon to be seen before.
+const TRIES: u32 = 10;
 
 /// What is in all pages that the program has filled.
 const SECRET: &[u8] = b"-secret-";
@@ -124,10 +128,10 @@ fn goes_on(cluster: &Cluster, name: &str, node: &str) {
     assert!(first > 100 && native.contains(&text), "from {first}: {text}");
 }
 
-fn kill_machine(cluster: &Cluster, node: usize) {
+/// The process of a node's machine.
+fn machine(cluster: &Cluster, node: usize) -> Pid {
     let pid = cluster.json(&["nodes"])[node]["pid"].as_i64().expect("a process");
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
-    kill_process(pid, Signal::KILL).expect("kill");
+    Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
 
 /// A node that was killed has its ranks again with nothing but what lies in its region; one that lost that, too, has
@@ -139,7 +143,7 @@ fn a_job_goes_on_from_what_its_node_has() {
     let slots = slots(&region(&cluster, 0));
     let [(_, slot, Some(table))] = &slots[..] else { panic!("one checkpoint lies there: {slots:?}") };
     assert_eq!(slot.state, State::Drained);
-    kill_machine(&cluster, 0);
+    kill_process(machine(&cluster, 0), Signal::KILL).expect("kill");
     let _ = cluster.coppice(&["reboot", "0"]);
     cluster.wait_until_ready();
     let elsewhere = Elsewhere::but_lists(&cluster, &name);
@@ -254,4 +258,43 @@ fn ranks_may_stand_until_all_is_copied() {
     end(&cluster, &job);
     goes_on(&cluster, name, "0");
     goes_on(&cluster, name, "1");
+}
+
+/// What lies in a region is pulled while its machine executes nothing: it is stopped.
+#[test]
+fn draining_takes_nothing_of_the_node() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--memory", "128M"]);
+    let path = program("writes_few", Toolchain::Glibc);
+    let arguments = [&*path.to_string_lossy(), "48", "1000000", "2", "64"];
+    let is_local = |job: &str| {
+        let listed = cluster.json(&["checkpoints", job]);
+        listed.as_array().is_some_and(|listed| listed.iter().any(|checkpoint| checkpoint["state"] == "local"))
+    };
+    // It may be drained before it was seen to be local.
+    for _ in 0..TRIES {
+        let job = start(&cluster, &arguments);
+        wait_for(&cluster, &job, "round 20:");
+        let mut command = cluster.command(&["checkpoint", &job, "--json"]);
+        let mut making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+        let mut was_local = false;
+        while !was_local && making.try_wait().expect("a child").is_none() {
+            was_local = is_local(&job);
+        }
+        let machine = machine(&cluster, 0);
+        if was_local {
+            kill_process(machine, Signal::STOP).expect("stop");
+        }
+        let made = finish_child(making, "checkpoint");
+        let rounds = said(&cluster, &job).lines().count();
+        if was_local {
+            kill_process(machine, Signal::CONT).expect("go on");
+        }
+        assert_eq!(made.status, 0, "{}", made.stderr);
+        wait_for(&cluster, &job, &format!("round {}:", rounds + 5));
+        end(&cluster, &job);
+        if was_local {
+            return;
+        }
+    }
+    panic!("no checkpoint was seen to be local in {TRIES} tries");
 }

@@ -82,7 +82,7 @@ fn starter(directory: &Path) {
         "*/n1.qmp*)",
         "  for word; do",
         "    shift",
-        "    [ \"$word\" = size=64M ] && word=size=32M",
+        "    case \"$word\" in size=64M*) word=size=32M${word#size=64M} ;; esac",
         "    set -- \"$@\" \"$word\"",
         "  done ;;",
         "esac",
