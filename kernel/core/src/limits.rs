@@ -301,3 +301,10 @@ pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long the ranks of a node that are made from a checkpoint wait for those of other nodes, ns; then they go on with
 /// what could be made.
 pub const RESTORE_NS_MAX: u64 = 900_000_000_000;
+
+/// How often a header of the region is looked at that says nothing: the I/O node may be writing it. Then it is taken
+/// for one that was torn when the node went.
+pub const REGION_LOOKS: u32 = 10;
+
+/// How long that is waited for each time, ns.
+pub const REGION_LOOK_NS: u64 = 10_000_000;

@@ -31,7 +31,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("files", &["abi", "clock", "errno", "executor", "limits", "memory", "net", "quota", "random", "ship", "sync"]),
     ("pmi", &["agent", "errno", "executor", "files", "limits", "net", "quota", "sync"]),
     ("staging", &["errno", "executor", "files", "limits", "memory", "net", "quota", "random", "ras", "sync"]),
-    ("region", &["errno", "executor", "quota"]),
+    ("region", &["errno", "executor", "limits", "quota"]),
     (
         "checkpoint",
         &["errno", "executor", "files", "limits", "memory", "net", "pmi", "quota", "region", "ship", "sync"],

@@ -19,6 +19,9 @@ use crate::quota::{Charge, Quota};
 /// Bytes that a table and an index have of each object at most, with what they have of a part.
 const BYTES_OF_OBJECT: u64 = 256;
 
+/// How much longer a table is in memory at most, as bytes and as what they say while that grows.
+const TABLE_IN_MEMORY: usize = 16;
+
 /// Blocks that are left for a table and an index, beside those for their objects.
 const BLOCKS_LEFT: u64 = 4;
 
@@ -38,6 +41,8 @@ pub(crate) struct Filling {
     buffer: Vec<u8>,
     /// Ranks stand until it is done: what the engine has no room for is copied.
     copy: bool,
+    /// Others may fill one when it goes. What the engine still does for it is waited for by whoever does.
+    _taken: Taken,
     _charge: Charge,
 }
 
@@ -68,7 +73,7 @@ impl Region {
         let Some(slot) = free else { return Ok(None) };
         let bytes = Blocks::memory_bytes(self.device.bytes()) + BLOCK_BYTES as usize;
         let charge = quota.charge(bytes).map_err(|_| NotWritten::Memory)?;
-        let blocks = self.free_blocks()?;
+        let blocks = self.free_blocks(quota)?;
         if blocks.free() < BLOCKS_MIN {
             return Ok(None);
         }
@@ -76,15 +81,17 @@ impl Region {
         let header = Slot { state: State::Filling, job, key, table: nowhere, index: nowhere };
         self.write_bytes(header_offset(slot), &header.bytes()).await?;
         let region = Arc::clone(self);
-        core::mem::forget(taken);
         let (key, under_way, buffer) = (SlotKey { slot, key }, VecDeque::new(), Vec::new());
-        Ok(Some(Filling { region, job, key, blocks, objects: 0, under_way, buffer, copy, _charge: charge }))
+        let (_taken, _charge) = (taken, charge);
+        Ok(Some(Filling { region, job, key, blocks, objects: 0, under_way, buffer, copy, _taken, _charge }))
     }
 
-    /// Those that no slot has.
-    fn free_blocks(&self) -> Result<Blocks, NotWritten> {
+    /// Those that no slot has. What its tables take meanwhile is charged to `quota`.
+    fn free_blocks(&self, quota: &Arc<Quota>) -> Result<Blocks, NotWritten> {
         let mut blocks = Blocks::new(self.device.bytes()).map_err(|_| NotWritten::Memory)?;
         for (_, slot) in self.whole() {
+            let bytes = usize::try_from(slot.table.bytes).unwrap_or(usize::MAX);
+            let _read = quota.charge(bytes.saturating_mul(TABLE_IN_MEMORY)).map_err(|_| NotWritten::Memory)?;
             let table = self.table(&slot);
             // Of one that is damaged nothing will be read.
             blocks.use_slot(&slot, table.as_ref().ok());
@@ -207,12 +214,5 @@ impl Filling {
             self.region.done(first).await?;
         }
         self.region.begin(offset, frames).await
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        // What the engine still does for it is waited for by whoever fills next.
-        self.region.is_taken.store(false, Ordering::Release);
     }
 }

@@ -15,20 +15,19 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
-use coppice_hal::region::{Full, Region as Device, Ticket};
+use coppice_hal::region::{Full, PAGES_MAX, Region as Device, Ticket};
 use coppice_protocol::region::{BLOCK_BYTES, header_offset};
 use coppice_protocol::region::{NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
 
 pub(crate) use self::filling::Filling;
 pub(crate) use self::found::Names;
 use crate::executor::{self, WaitQueue};
+use crate::limits::{REGION_LOOK_NS, REGION_LOOKS};
 
 /// Bytes of a header that say something.
 const SAID_BYTES: usize = 512;
 
-/// How long, and how often, a header is looked at again that says nothing: the I/O node may be writing it.
-const LOOK_AGAIN_NS: u64 = 10_000_000;
-const LOOKS: u32 = 10;
+const _: () = assert!(PAGES_MAX * PAGE_BYTES == BLOCK_BYTES as usize, "a block is what the engine writes at once");
 
 /// See this module.
 pub struct Region {
@@ -122,7 +121,7 @@ impl Region {
 
     /// What a slot's header says, at last.
     async fn said(&self, slot: u8) -> Said {
-        for _ in 0..LOOKS {
+        for _ in 0..REGION_LOOKS {
             let mut header = [0; SAID_BYTES];
             if !self.device.read(header_offset(slot), &mut header) || header == [0; SAID_BYTES] {
                 return Said::Nothing;
@@ -130,7 +129,7 @@ impl Region {
             if let Some(slot) = Slot::read(&header, self.device.bytes()) {
                 return Said::Slot(slot);
             }
-            executor::sleep(LOOK_AGAIN_NS).await;
+            executor::sleep(REGION_LOOK_NS).await;
         }
         Said::Noise
     }
