@@ -70,6 +70,10 @@ pub const OBJECT_CALLS_MAX: usize = 64 * BLOCKING_THREADS_PER_JOB_MAX;
 /// others. Further orders wait.
 pub const REGION_THREADS_MAX: usize = OBJECT_THREADS / 2;
 
+/// Threads that store what is pulled from one region: making an object's name and compressing it takes longer than
+/// writing it.
+pub const PULL_THREADS_MAX: usize = 4;
+
 /// Orders about regions that wait; further ones are refused. A node has few at a time.
 pub const REGION_ORDERS_MAX: usize = 4096;
 

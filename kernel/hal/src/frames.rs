@@ -247,8 +247,17 @@ impl FramePool {
     /// As for [`Self::counter`].
     #[inline]
     pub(crate) fn hold(&self, physical: u64) {
-        let before = self.info[self.index(physical)].references().fetch_add(1, Ordering::Relaxed);
-        assert!(before < u32::MAX / 2, "a frame has too many holders");
+        self.hold_number(physical / PAGE_BYTES as u64);
+    }
+
+    /// As [`Self::hold`], of the frame whose address is so many pages.
+    #[inline]
+    pub(crate) fn hold_number(&self, number: u64) {
+        // A snapshot comes here for each page: nothing of a complaint is made before it has to be.
+        let Some(info) = self.info.get((number - self.first) as usize) else { not_held() };
+        if info.references().fetch_add(1, Ordering::Relaxed) >= u32::MAX / 2 {
+            not_held();
+        }
     }
 
     /// Index of the record of the frame at a physical address.
@@ -278,4 +287,11 @@ impl FramePool {
         }
         self.free.lock().give(self.info, index, order);
     }
+}
+
+/// An entry has a frame that is not the pool's, or that too many hold.
+#[cold]
+#[inline(never)]
+fn not_held() -> ! {
+    panic!("an entry's frame is no frame of the pool, or has too many holders")
 }

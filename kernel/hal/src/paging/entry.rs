@@ -159,6 +159,18 @@ impl Raw {
         self.0 == 0
     }
 
+    /// Whether it holds a frame and has none of these bits of marks.
+    #[inline]
+    pub(super) fn holds_without(self, marks: u64) -> bool {
+        self.0 & (HELD | marks) == HELD
+    }
+
+    /// The number of the frame: of its address in pages.
+    #[inline]
+    pub(super) fn frame_number(self) -> u64 {
+        (self.0 & ADDRESS) >> ADDRESS.trailing_zeros()
+    }
+
     /// The processor may have it in its memory of translations.
     #[inline]
     pub(super) fn is_present(self) -> bool {

@@ -66,11 +66,11 @@ fn snapshot_run(pool: &FramePool, from: &[AtomicU64], to: &[AtomicU64], but: u64
     let mut taken = 0;
     for (slot, copy) in from.iter().zip(to) {
         let raw = Raw(slot.load(Ordering::Relaxed));
-        if raw.is_empty() || raw.0 & but != 0 {
+        if !raw.holds_without(but) {
             continue;
         }
         // What the other table has of this range it has from here.
-        pool.hold(raw.address());
+        pool.hold_number(raw.frame_number());
         copy.store(raw.held_only().0, Ordering::Relaxed);
         // No processor notes anything there now.
         slot.store(raw.to_be_copied(unchanged).0, Ordering::Relaxed);

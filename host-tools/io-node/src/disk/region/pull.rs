@@ -1,6 +1,10 @@
-//! Pulling: each object of a slot is read, held against what the table says, and stored by its name; then the lists of
-//! the parts are made as a node makes them that stores its objects itself. When all is on stable storage the slot gets
-//! its index.
+//! Pulling: each object of a slot is read, held against what the table says, and stored by its name, several at a time;
+//! then the lists of the parts are made as a node makes them that stores its objects itself. When all is on stable
+//! storage the slot gets its index.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, Builder};
 
 use coppice_protocol::checkpoint::{LISTED_MAX, Listing, ObjectId, Part};
 use coppice_protocol::region::index::Place;
@@ -12,7 +16,7 @@ use super::Progress;
 use super::error::{RegionError, Result};
 use super::file::Region;
 use super::index::Index;
-use crate::limits::REGION_PARTS_MAX;
+use crate::limits::{PULL_THREADS_MAX, REGION_PARTS_MAX};
 
 /// A pull that is under way.
 struct Pull<'a> {
@@ -22,16 +26,24 @@ struct Pull<'a> {
     /// Objects that are stored, and that there are.
     objects: (u64, u64),
     index: Index,
-    /// What was read last.
-    buffer: Vec<u8>,
+}
+
+/// Objects of a part, that are stored by several threads: each takes the first that nobody has taken.
+struct Objects<'a> {
+    region: &'a Region,
+    storage: &'a Storage,
+    sections: &'a [Section],
+    taken: AtomicUsize,
+    stored: AtomicUsize,
+    /// One thread failed: what the others have is not wanted.
+    is_over: AtomicBool,
 }
 
 /// Stores what a slot has. One that was drained is stored anew, and stays as it is.
 pub(super) fn pull(region: &Region, storage: &Storage, from: SlotKey, progress: &mut Progress) -> Result<Vec<Part>> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
-    let (index, buffer) = (Index::default(), Vec::new());
-    let mut pull = Pull { region, storage, progress, objects: (0, all), index, buffer };
+    let mut pull = Pull { region, storage, progress, objects: (0, all), index: Index::default() };
     let parts = table.parts.iter().map(|part| pull.part(part)).collect::<Result<Vec<Part>>>()?;
     storage.settle()?;
     if slot.state == State::Local
@@ -66,7 +78,7 @@ fn find(region: &Region, from: SlotKey) -> Result<(Slot, Table)> {
 
 impl Pull<'_> {
     fn part(&mut self, part: &TablePart) -> Result<Part> {
-        let names = part.sections.iter().map(|section| self.object(section)).collect::<Result<Vec<ObjectId>>>()?;
+        let names = self.names(&part.sections)?;
         // Each names the next one, so that is there before it.
         let mut next = None;
         for run in (0..names.len().div_ceil(LISTED_MAX).max(1)).rev() {
@@ -79,25 +91,31 @@ impl Pull<'_> {
         Ok(Part { of: part.of, object })
     }
 
-    /// The name of an object, which is stored from now on.
-    fn object(&mut self, section: &Section) -> Result<ObjectId> {
-        let node = self.region.node;
-        let object = match *section {
-            Section::New(extent) if self.region.read_extent(extent, &mut self.buffer)? => {
-                self.storage.put(&self.buffer)?
+    /// The names of objects, which are stored from now on.
+    fn names(&mut self, sections: &[Section]) -> Result<Vec<ObjectId>> {
+        let (region, storage) = (self.region, self.storage);
+        let [taken, stored] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let objects = Objects { region, storage, sections, taken, stored, is_over: AtomicBool::new(false) };
+        let more = thread::available_parallelism().map_or(0, |count| count.get().min(PULL_THREADS_MAX) - 1);
+        let all = thread::scope(|scope| {
+            let start = || Builder::new().name("pull".into()).spawn_scoped(scope, || objects.store(|_| {})).ok();
+            let others: Vec<_> = (0..more.min(sections.len() / 2)).map_while(|_| start()).collect();
+            let (before, all) = self.objects;
+            let mine = objects.store(|stored| self.progress.at((before + stored, all)));
+            let others = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
+            std::iter::once(mine).chain(others).collect::<Result<Vec<_>>>()
+        })?;
+        self.objects.0 += sections.len() as u64;
+        let mut names: Vec<(usize, ObjectId)> = all.concat();
+        names.sort_unstable_by_key(|(at, _)| *at);
+        for (section, (_, object)) in sections.iter().zip(&names) {
+            if let Some(extent) = section.extent() {
+                // An object's length is no more than that of a table that was read.
+                let place = Place { offset: extent.offset, bytes: u32::try_from(extent.bytes).unwrap_or(u32::MAX) };
+                self.index.add(*object, place);
             }
-            Section::New(extent) => return Err(RegionError::Object { node, offset: extent.offset }),
-            Section::Known(object, _) if self.storage.has(object)? => object,
-            Section::Known(object, _) => return Err(RegionError::NotKept { node, object }),
-        };
-        if let Some(extent) = section.extent() {
-            // An object's length is no more than that of a table that was read.
-            let place = Place { offset: extent.offset, bytes: u32::try_from(extent.bytes).unwrap_or(u32::MAX) };
-            self.index.add(object, place);
         }
-        self.objects.0 += 1;
-        self.progress.at(self.objects);
-        Ok(object)
+        Ok(names.into_iter().map(|(_, object)| object).collect())
     }
 
     fn listing(&mut self, listing: &Listing) -> Result<ObjectId> {
@@ -109,5 +127,32 @@ impl Pull<'_> {
 
     fn no_memory(&self) -> RegionError {
         RegionError::Host { what: "list what is in", node: self.region.node, error: Errno::NOMEM.into() }
+    }
+}
+
+impl Objects<'_> {
+    /// Stores objects until all are taken or a thread fails, and says how many are stored by all. Gives the places of
+    /// those that it stored, and their names.
+    fn store(&self, mut say: impl FnMut(u64)) -> Result<Vec<(usize, ObjectId)>> {
+        let (mut names, mut buffer) = (Vec::new(), Vec::new());
+        while !self.is_over.load(Ordering::Relaxed) {
+            let at = self.taken.fetch_add(1, Ordering::Relaxed);
+            let Some(section) = self.sections.get(at) else { break };
+            let object = self.object(section, &mut buffer).inspect_err(|_| self.is_over.store(true, Ordering::Relaxed));
+            names.push((at, object?));
+            say(self.stored.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+        }
+        Ok(names)
+    }
+
+    /// The name of an object, which is stored from now on.
+    fn object(&self, section: &Section, buffer: &mut Vec<u8>) -> Result<ObjectId> {
+        let node = self.region.node;
+        Ok(match *section {
+            Section::New(extent) if self.region.read_extent(extent, buffer)? => self.storage.put(buffer)?,
+            Section::New(extent) => return Err(RegionError::Object { node, offset: extent.offset }),
+            Section::Known(object, _) if self.storage.has(object)? => object,
+            Section::Known(object, _) => return Err(RegionError::NotKept { node, object }),
+        })
     }
 }
