@@ -241,18 +241,12 @@ impl FramePool {
         self.info[self.index(physical)].word()
     }
 
-    /// One more entry holds the frame at a physical address, which another holds.
+    /// One more entry holds the frame whose address is so many pages, which another holds.
     ///
     /// # Panics
-    /// As for [`Self::counter`].
+    /// If it is not the pool's; only what an entry says comes here.
     #[inline]
-    pub(crate) fn hold(&self, physical: u64) {
-        self.hold_number(physical / PAGE_BYTES as u64);
-    }
-
-    /// As [`Self::hold`], of the frame whose address is so many pages.
-    #[inline]
-    pub(crate) fn hold_number(&self, number: u64) {
+    pub(crate) fn hold(&self, number: u64) {
         // A snapshot comes here for each page: nothing of a complaint is made before it has to be.
         let Some(info) = self.info.get((number - self.first) as usize) else { not_held() };
         if info.references().fetch_add(1, Ordering::Relaxed) >= u32::MAX / 2 {

@@ -70,7 +70,7 @@ fn snapshot_run(pool: &FramePool, from: &[AtomicU64], to: &[AtomicU64], but: u64
             continue;
         }
         // What the other table has of this range it has from here.
-        pool.hold_number(raw.frame_number());
+        pool.hold(raw.frame_number());
         copy.store(raw.held_only().0, Ordering::Relaxed);
         // No processor notes anything there now.
         slot.store(raw.to_be_copied(unchanged).0, Ordering::Relaxed);
