@@ -38,13 +38,13 @@ impl Region {
         let disk = Value::text("driver=file,node-name=engine-file,filename=").path(&self.path);
         arguments.option(
             "-blockdev",
-            disk.and(",locking=off,aio=threads,discard=ignore,cache.direct=off,cache.no-flush=off"),
+            disk.and(",locking=off,aio=threads,discard=unmap,cache.direct=off,cache.no-flush=off"),
         );
         // A host that is full is told to the machine, which would stand still otherwise.
         arguments.option(
             "-device",
             "virtio-blk-pci,drive=engine-file,iothread=engine,num-queues=1,queue-size=256,seg-max-adjust=on,\
-             disable-legacy=on,discard=off,write-zeroes=off,werror=report,rerror=report",
+             disable-legacy=on,discard=off,write-zeroes=on,werror=report,rerror=report",
         );
     }
 }

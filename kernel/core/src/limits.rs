@@ -302,6 +302,10 @@ pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// what could be made.
 pub const RESTORE_NS_MAX: u64 = 900_000_000_000;
 
+/// How long the region's engine may take for something, ns. The service node gives up a checkpoint of which so long
+/// nothing more is kept somewhat later.
+pub const REGION_SILENCE_NS: u64 = 20_000_000_000;
+
 /// How often a header of the region is looked at that says nothing: the I/O node may be writing it. Then it is taken
 /// for one that was torn when the node went.
 pub const REGION_LOOKS: u32 = 10;

@@ -63,6 +63,18 @@ impl Blocks {
         self.words.get(number / 64).is_none_or(|word| word & 1 << (number % 64) != 0)
     }
 
+    /// Runs of free ones, in order: where each lies.
+    pub fn free_runs(&self) -> impl Iterator<Item = Extent> + '_ {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let start = (from..self.count).find(|number| !self.is_used(*number))?;
+            let end = (start..self.count).find(|number| self.is_used(*number)).unwrap_or(self.count);
+            from = end;
+            let bytes = (end - start) as u64 * BLOCK_BYTES;
+            Some(Extent { offset: start as u64 * BLOCK_BYTES, bytes, check: 0 })
+        })
+    }
+
     /// Takes a free one: where it begins, bytes.
     pub fn alloc(&mut self) -> Option<u64> {
         let free = (self.next..self.count).find(|number| !self.is_used(*number))?;
@@ -119,6 +131,8 @@ mod tests {
         assert_eq!(blocks.free(), 9);
         blocks.use_extent(Extent { offset: BLOCK_BYTES + 1, bytes: BLOCK_BYTES, check: 0 });
         assert_eq!(blocks.free(), 7, "it lies in two");
+        let runs: alloc::vec::Vec<_> = blocks.free_runs().map(|run| run.blocks()).collect();
+        assert_eq!(runs, [3..10]);
         assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(8 * BLOCK_BYTES));
         let mut given = alloc::vec![];
         while let Some(offset) = blocks.alloc() {
@@ -152,8 +166,13 @@ mod tests {
         blocks.use_extent(Extent { offset: 8 * BLOCK_BYTES, bytes: 1, check: 0 });
         assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(6 * BLOCK_BYTES));
         assert_eq!(blocks.alloc_run(1), Some(9 * BLOCK_BYTES));
+        blocks.use_extent(Extent { offset: 3 * BLOCK_BYTES, bytes: 1, check: 0 });
+        let runs: alloc::vec::Vec<_> = blocks.free_runs().map(|run| run.blocks()).collect();
+        assert_eq!(runs, [1..3, 4..6]);
         assert_eq!(blocks.alloc_run(6 * BLOCK_BYTES), None);
-        assert_eq!(blocks.alloc_run(5 * BLOCK_BYTES), Some(BLOCK_BYTES));
-        assert_eq!(blocks.free(), 0);
+        assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(4 * BLOCK_BYTES));
+        assert_eq!(blocks.free_runs().map(|run| run.bytes).collect::<alloc::vec::Vec<_>>(), [2 * BLOCK_BYTES]);
+        assert_eq!(blocks.alloc_run(2 * BLOCK_BYTES), Some(BLOCK_BYTES));
+        assert_eq!((blocks.free(), blocks.free_runs().count()), (0, 0));
     }
 }

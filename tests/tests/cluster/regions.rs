@@ -228,6 +228,56 @@ fn nothing_is_left_of_what_was_deleted() {
     assert_eq!(files_below(&objects(&cluster)), Vec::<PathBuf>::new());
 }
 
+/// Nor of what was given up: because the node went, or the job.
+#[test]
+fn nothing_is_left_of_what_was_given_up() {
+    let cluster = Cluster::up_with(&["--nodes", "1", "--memory", "128M"]);
+    let path = program("writes_few", Toolchain::Glibc);
+    let arguments = [&*path.to_string_lossy(), "48", "1000000", "2", "64"];
+    let region = region(&cluster, 0);
+    let is_being_filled = || {
+        let slots = slots(&region);
+        slots.iter().all(|(_, slot, _)| slot.state == State::Filling) && !slots.is_empty() && has_secret(&region)
+    };
+    let mut was_stopped = 0;
+    for _ in 0..TRIES {
+        let job = start(&cluster, &arguments);
+        wait_for(&cluster, &job, "round 20:");
+        let mut command = cluster.command(&["checkpoint", &job]);
+        let mut making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+        let machine = machine(&cluster, 0);
+        while !is_being_filled() && making.try_wait().expect("a child").is_none() {}
+        kill_process(machine, Signal::STOP).expect("stop");
+        // It may have been whole a moment later.
+        let is_stopped = is_being_filled();
+        was_stopped += usize::from(is_stopped);
+        if was_stopped == 1 {
+            kill_process(machine, Signal::KILL).expect("kill");
+        } else {
+            kill_process(machine, Signal::CONT).expect("go on");
+            let _ = cluster.coppice(&["kill", "--signal", "KILL", &job]).success();
+        }
+        let made = finish_child(making, "checkpoint");
+        assert!(made.status != 0 || !is_stopped || was_stopped > 1, "{}", made.text());
+        let _ = cluster.coppice(&["wait", &job]);
+        if was_stopped == 1 {
+            let _ = cluster.coppice(&["reboot", "0"]);
+            cluster.wait_until_ready();
+        }
+        for checkpoint in cluster.json(&["checkpoints"]).as_array().expect("a list") {
+            let _ = cluster.coppice(&["checkpoints", "--delete", checkpoint["checkpoint"].as_str().expect("a name")]);
+        }
+        wait_until("nothing is left", Duration::from_secs(60), || {
+            let left = (has_secret(&region), slots(&region));
+            if left == (false, Vec::new()) { Ok(()) } else { Err(format!("{left:?}")) }
+        });
+        if was_stopped > 1 {
+            return;
+        }
+    }
+    panic!("no slot was seen to be filled in {TRIES} tries");
+}
+
 fn has_secret(path: &Path) -> bool {
     std::fs::read(path).expect("a file").windows(SECRET.len()).any(|bytes| bytes == SECRET)
 }

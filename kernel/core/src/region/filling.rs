@@ -13,7 +13,7 @@ use coppice_protocol::region::{
     BLOCK_BYTES, Blocks, Extent, SLOTS, Slot, SlotKey, State, Table, TablePart, check, header_offset,
 };
 
-use super::{NotWritten, Region, Said};
+use super::{NotWritten, Region, Said, clean, free_blocks};
 use crate::quota::{Charge, Quota};
 
 /// Bytes that a table and an index have of each object at most, with what they have of a part.
@@ -41,9 +41,19 @@ pub(crate) struct Filling {
     buffer: Vec<u8>,
     /// Ranks stand until it is done: what the engine has no room for is copied.
     copy: bool,
-    /// Others may fill one when it goes. What the engine still does for it is waited for by whoever does.
-    _taken: Taken,
+    /// Others may fill one when it goes. What the engine still does for it is waited for by whoever does. `None`: it is
+    /// whole.
+    taken: Option<Taken>,
+    quota: Arc<Quota>,
     _charge: Charge,
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            clean::begin(taken, Arc::clone(&self.quota));
+        }
+    }
 }
 
 impl Region {
@@ -54,13 +64,11 @@ impl Region {
         copy: bool,
         quota: &Arc<Quota>,
     ) -> Result<Option<Filling>, NotWritten> {
-        if !self.is_ready.load(Ordering::Acquire) || self.is_taken.swap(true, Ordering::Acquire) {
+        let Some(taken) = self.take_to_fill().await else { return Ok(None) };
+        // It does not keep the order, and may still be writing for one that was given up.
+        if self.answered(|| self.device.is_idle().then_some(())).await.is_err() {
             return Ok(None);
         }
-        // Gives it back on all ways.
-        let taken = Taken(Arc::clone(self));
-        // It does not keep the order, and may still be writing for one that was given up.
-        self.changed.wait_until(|| self.device.is_idle().then_some(())).await;
         let mut free = None;
         for slot in 0..SLOTS {
             // All of them are waited for: what is read of others from here on is whole.
@@ -73,7 +81,7 @@ impl Region {
         let Some(slot) = free else { return Ok(None) };
         let bytes = Blocks::memory_bytes(self.device.bytes()) + BLOCK_BYTES as usize;
         let charge = quota.charge(bytes).map_err(|_| NotWritten::Memory)?;
-        let blocks = self.free_blocks(quota)?;
+        let blocks = self.free_blocks(Some(quota))?;
         if blocks.free() < BLOCKS_MIN {
             return Ok(None);
         }
@@ -82,16 +90,28 @@ impl Region {
         self.write_bytes(header_offset(slot), &header.bytes()).await?;
         let region = Arc::clone(self);
         let (key, under_way, buffer) = (SlotKey { slot, key }, VecDeque::new(), Vec::new());
-        let (_taken, _charge) = (taken, charge);
-        Ok(Some(Filling { region, job, key, blocks, objects: 0, under_way, buffer, copy, _taken, _charge }))
+        let (taken, quota, _charge) = (Some(taken), Arc::clone(quota), charge);
+        Ok(Some(Filling { region, job, key, blocks, objects: 0, under_way, buffer, copy, taken, quota, _charge }))
+    }
+
+    /// Takes the blocks that no slot has, to fill one, when nobody cleans them any more. `None`: they cannot be had, or
+    /// somebody else fills one.
+    async fn take_to_fill(self: &Arc<Self>) -> Option<Taken> {
+        if !self.is_ready.load(Ordering::Acquire) || !self.is_answering() {
+            return None;
+        }
+        let is_clean = || (self.has_free_blocks.load(Ordering::Acquire) != free_blocks::CLEANING).then_some(());
+        self.answered(is_clean).await.ok()?;
+        Taken::take(self, free_blocks::FILLING)
     }
 
     /// Those that no slot has. What its tables take meanwhile is charged to `quota`.
-    fn free_blocks(&self, quota: &Arc<Quota>) -> Result<Blocks, NotWritten> {
+    pub(super) fn free_blocks(&self, quota: Option<&Arc<Quota>>) -> Result<Blocks, NotWritten> {
         let mut blocks = Blocks::new(self.device.bytes()).map_err(|_| NotWritten::Memory)?;
         for (_, slot) in self.whole() {
             let bytes = usize::try_from(slot.table.bytes).unwrap_or(usize::MAX);
-            let _read = quota.charge(bytes.saturating_mul(TABLE_IN_MEMORY)).map_err(|_| NotWritten::Memory)?;
+            let charge = quota.map(|quota| quota.charge(bytes.saturating_mul(TABLE_IN_MEMORY)));
+            let _read = charge.transpose().map_err(|_| NotWritten::Memory)?;
             let table = self.table(&slot);
             // Of one that is damaged nothing will be read.
             blocks.use_slot(&slot, table.as_ref().ok());
@@ -100,12 +120,31 @@ impl Region {
     }
 }
 
-/// That a slot is being filled.
-struct Taken(Arc<Region>);
+/// The blocks of a region that no slot has.
+pub(super) struct Taken(Arc<Region>);
+
+impl Taken {
+    /// Takes them for one of [`free_blocks`]. `None`: somebody has them.
+    pub(super) fn take(region: &Arc<Region>, by: u8) -> Option<Self> {
+        let had = &region.has_free_blocks;
+        let taken = had.compare_exchange(free_blocks::NOBODY, by, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|_| Self(Arc::clone(region)))
+    }
+
+    /// They are had for something else from now on.
+    pub(super) fn set(&self, by: u8) {
+        self.0.has_free_blocks.store(by, Ordering::Release);
+    }
+
+    pub(super) fn region(&self) -> &Arc<Region> {
+        &self.0
+    }
+}
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
+        self.set(free_blocks::NOBODY);
+        self.0.changed.wake_all();
     }
 }
 
@@ -180,6 +219,8 @@ impl Filling {
         let header = Slot { state: State::Local, job: self.job, key: self.key.key, table: at, index };
         self.region.write_bytes(header_offset(self.key.slot), &header.bytes()).await?;
         self.region.flush().await?;
+        // It has its blocks itself now.
+        self.taken = None;
         Ok(self.key)
     }
 

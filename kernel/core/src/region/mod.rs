@@ -3,7 +3,11 @@
 //!
 //! One slot is filled at a time ([`Filling`]). Pages go by the engine, which fetches them from where they lie; what is
 //! read here comes by the processor's way, and is believed when it was held against its check or its name.
+//!
+//! What was given up does not stay: blocks that no slot has become zeros, then and when the node boots ([`clean`]). If
+//! the engine does not answer the region is left alone until it has done all it was given.
 
+mod clean;
 mod filling;
 mod found;
 #[cfg(test)]
@@ -11,7 +15,7 @@ mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
@@ -22,7 +26,10 @@ use coppice_protocol::region::{NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, Su
 pub(crate) use self::filling::Filling;
 pub(crate) use self::found::Names;
 use crate::executor::{self, WaitQueue};
-use crate::limits::{REGION_LOOK_NS, REGION_LOOKS};
+use crate::limits::{REGION_LOOK_NS, REGION_LOOKS, REGION_SILENCE_NS};
+
+/// [`REGION_SILENCE_NS`] as it is said.
+const REGION_SILENCE_S: u64 = REGION_SILENCE_NS / 1_000_000_000;
 
 /// Bytes of a header that say something.
 const SAID_BYTES: usize = 512;
@@ -37,8 +44,19 @@ pub struct Region {
     changed: WaitQueue,
     /// It can be used: it begins with what it is to.
     is_ready: AtomicBool,
+    /// One of [`free_blocks`].
+    has_free_blocks: AtomicU8,
+    /// The engine has not answered in time.
+    is_silent: AtomicBool,
+}
+
+/// Who has the blocks that no slot has.
+mod free_blocks {
+    pub(super) const NOBODY: u8 = 0;
     /// A slot is being filled.
-    is_taken: AtomicBool,
+    pub(super) const FILLING: u8 = 1;
+    /// They become zeros.
+    pub(super) const CLEANING: u8 = 2;
 }
 
 /// What a header says.
@@ -56,6 +74,9 @@ pub(crate) enum NotWritten {
     /// The host could not.
     #[error("the host could not write to the node's region; is its disk full?")]
     Engine,
+    /// The engine does not answer.
+    #[error("the node's region has not answered for {REGION_SILENCE_S} s; is what it lies on still there?")]
+    Silent,
     /// There is no memory for what is to be written.
     #[error("there is no memory for what goes to the node's region")]
     Memory,
@@ -72,8 +93,9 @@ impl Region {
             log::error!("the region has {} bytes, which is less than {REGION_BYTES_MIN}", device.bytes());
             return None;
         }
-        let (is_ready, is_taken) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Arc::new(Self { device, frames, changed: WaitQueue::new(), is_ready, is_taken }))
+        let [is_ready, is_silent] = [false, false].map(AtomicBool::new);
+        let has_free_blocks = AtomicU8::new(free_blocks::NOBODY);
+        Some(Arc::new(Self { device, frames, changed: WaitQueue::new(), is_ready, has_free_blocks, is_silent }))
     }
 
     /// Hears the engine, for ever.
@@ -89,10 +111,11 @@ impl Region {
         let mut header = [0; SAID_BYTES];
         let is_one = self.device.read(0, &mut header) && SuperBlock::is_at(&header, self.device.bytes());
         let made = if is_one { self.clear().await } else { self.make().await };
-        match made {
-            Ok(()) => self.is_ready.store(true, Ordering::Release),
-            Err(error) => log::error!("the region is of no use: {error}"),
+        if let Err(error) = made {
+            return log::error!("the region is of no use: {error}");
         }
+        self.is_ready.store(true, Ordering::Release);
+        self.clean_at_boot().await;
     }
 
     async fn make(&self) -> Result<(), NotWritten> {
@@ -166,16 +189,23 @@ impl Region {
         Table::read(&bytes, slot, self.device.bytes())
     }
 
+    /// What the engine has to say, which it may not do in time.
+    async fn answered<T>(&self, look: impl FnMut() -> Option<T> + Unpin) -> Result<T, NotWritten> {
+        let answered = executor::timeout(REGION_SILENCE_NS, self.changed.wait_until(look)).await;
+        self.is_silent.fetch_or(answered.is_err(), Ordering::Relaxed);
+        answered.map_err(|_| NotWritten::Silent)
+    }
+
     /// Begins to have the engine write pages; waits if it has enough to do.
     async fn begin(&self, offset: u64, frames: Vec<Frame>) -> Result<Ticket, NotWritten> {
-        self.changed.wait_until(|| self.device.has_room().then_some(())).await;
+        self.answered(|| self.device.has_room().then_some(())).await?;
         // One at a time has anything written.
         self.device.write(offset, frames).map_err(|Full(_)| NotWritten::Engine)
     }
 
     /// Waits until the engine has done something.
     async fn done(&self, ticket: Ticket) -> Result<(), NotWritten> {
-        let well = self.changed.wait_until(|| self.device.is_done(&ticket)).await;
+        let well = self.answered(|| self.device.is_done(&ticket)).await?;
         // There is room for another one.
         drop(ticket);
         self.changed.wake_all();
@@ -219,7 +249,7 @@ impl Region {
             // The host's kernel has it, whatever becomes of the machine.
             return Ok(());
         }
-        let ticket = self.changed.wait_until(|| self.device.flush()).await;
+        let ticket = self.answered(|| self.device.flush()).await?;
         self.done(ticket).await
     }
 }

@@ -210,6 +210,71 @@ fn what_is_given_up_is_not_there() {
     assert_eq!(filled(&region, 2, &[1]).map(|(key, _)| key.slot), Ok(0));
 }
 
+/// Whether these bytes are anywhere in it.
+fn has(device: &Device, byte: u8) -> bool {
+    let mut all = vec![0; device.bytes() as usize];
+    assert!(device.read(0, &mut all));
+    all.windows(4096).step_by(4096).any(|page| page == [byte; 4096])
+}
+
+#[test]
+fn what_is_given_up_becomes_zeros_and_nothing_else_does() {
+    let (device, region) = region(BLOCKS);
+    let (first, _) = filled(&region, 1, &[3]).expect("written");
+    let names = drain(device, &region, first);
+    let (second, _) = filled(&region, 2, &[4]).expect("written");
+    let given_up = Arc::clone(&region);
+    run(async move {
+        let mut filling = given_up.fill((JOB, 3), false, &quota()).await.expect("written").expect("a free slot");
+        for _ in 0..9 {
+            filling.put(pages(5, 32)).await.expect("written");
+        }
+        given_up.answered(|| given_up.device.is_idle().then_some(())).await.expect("it answers");
+        assert!(has(given_up.device, 5), "it is there until then");
+    });
+    // Whoever fills the next one waits for that.
+    let (third, _) = filled(&region, 4, &[6]).expect("written");
+    assert!(!has(device, 5) && [3, 4, 6].iter().all(|byte| has(device, *byte)));
+    assert!(region.object(&names[0]).is_some());
+    let slots = [first, second, third].map(|key| region.slot(key.slot).map(|slot| slot.key));
+    assert_eq!(slots, [1, 2, 4].map(Some));
+}
+
+#[test]
+fn what_was_written_when_the_node_went_becomes_zeros() {
+    let (device, region) = region(BLOCKS);
+    let (key, _) = filled(&region, 1, &[3]).expect("written");
+    let free = region.free_blocks(None).expect("memory");
+    free.free_runs().for_each(|run| device.host_write(run.offset, &vec![5; run.bytes as usize]));
+    assert!(has(device, 5));
+    let again = Region::new(device, frames()).expect("not too small");
+    run(Arc::clone(&again).prepare());
+    assert!(!has(device, 5) && has(device, 3));
+    assert_eq!(again.slot(key.slot).map(|slot| slot.key), Some(1));
+}
+
+#[test]
+fn an_engine_that_does_not_answer_is_left_alone_until_it_does() {
+    let (device, region) = region(BLOCKS);
+    let fill = |key| {
+        let region = Arc::clone(&region);
+        run(async move {
+            let Some(mut filling) = region.fill((JOB, key), false, &quota()).await? else { return Ok(None) };
+            region.device.be_silent(key == 1);
+            let extent = filling.put(pages(5, 2)).await?;
+            filling.commit(part(vec![Section::New(extent)])).await.map(Some)
+        })
+    };
+    assert_eq!(fill(1), Err(NotWritten::Silent));
+    let before = executor::now_ns();
+    assert_eq!(fill(2), Ok(None), "it goes elsewhere");
+    assert_eq!(executor::now_ns(), before, "at once");
+    device.be_silent(false);
+    region.changed.wake_all();
+    assert!(fill(3).is_ok_and(|key| key.is_some()));
+    assert_eq!(region.whole().count(), 1);
+}
+
 #[test]
 fn ranks_that_stand_do_not_wait_for_the_engine() {
     let (_, region) = region(BLOCKS);

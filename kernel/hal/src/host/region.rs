@@ -22,11 +22,16 @@ struct State {
     requests: [Request; REQUESTS],
     /// Writes that still go well; `None`: all.
     writes_left: Option<usize>,
+    /// It answers nothing.
+    is_silent: bool,
+    /// Requests that are under way, of which nobody wants to know.
+    is_forgotten: [bool; REQUESTS],
 }
 
 enum Request {
     Free,
     Write(u64, Vec<Frame>),
+    Zero(u64, u64),
     Flush,
     Done(bool),
 }
@@ -41,7 +46,11 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.region.state();
         state.work();
-        state.requests[self.slot] = Request::Free;
+        if matches!(state.requests[self.slot], Request::Done(_)) {
+            state.requests[self.slot] = Request::Free;
+        } else {
+            state.is_forgotten[self.slot] = true;
+        }
     }
 }
 
@@ -52,7 +61,10 @@ pub struct Full(pub Vec<Frame>);
 impl State {
     /// Does all that is under way.
     fn work(&mut self) {
-        for request in &mut self.requests {
+        if self.is_silent {
+            return;
+        }
+        for (request, is_forgotten) in self.requests.iter_mut().zip(&mut self.is_forgotten) {
             let well = match request {
                 Request::Write(offset, frames) => {
                     let may = self.writes_left.is_none_or(|left| left > 0);
@@ -63,10 +75,14 @@ impl State {
                     }
                     may
                 }
+                Request::Zero(offset, bytes) => {
+                    self.memory[*offset as usize..][..*bytes as usize].fill(0);
+                    true
+                }
                 Request::Flush => true,
                 Request::Free | Request::Done(_) => continue,
             };
-            *request = Request::Done(well);
+            *request = if core::mem::take(is_forgotten) { Request::Free } else { Request::Done(well) };
         }
     }
 
@@ -86,13 +102,24 @@ impl Region {
     #[must_use]
     pub fn new(bytes: usize) -> &'static Self {
         let requests = [const { Request::Free }; REQUESTS];
-        let state = State { memory: alloc::vec![0; bytes], requests, writes_left: None };
+        let state = State {
+            memory: alloc::vec![0; bytes],
+            requests,
+            writes_left: None,
+            is_silent: false,
+            is_forgotten: [false; REQUESTS],
+        };
         Box::leak(Box::new(Self(Mutex::new(state))))
     }
 
     /// Has writes go wrong after so many.
     pub fn fail_after(&self, writes: Option<usize>) {
         self.state().writes_left = writes;
+    }
+
+    /// Has the engine answer nothing, or what it was given meanwhile, too.
+    pub fn be_silent(&self, is_silent: bool) {
+        self.state().is_silent = is_silent;
     }
 
     /// Writes as the host does.
@@ -155,6 +182,15 @@ impl Region {
         Some(Ticket { region: self, slot })
     }
 
+    /// Has the engine have zeros there, in at most [`PAGES_MAX`] pages; gives in how many bytes. `None`: as [`Full`].
+    pub fn zero(&'static self, offset: u64, bytes: u64) -> Option<(Ticket, u64)> {
+        let mut state = self.state();
+        let zeroed = bytes.min((PAGES_MAX * PAGE_BYTES) as u64);
+        let end = offset.checked_add(bytes).filter(|end| *end <= state.memory.len() as u64);
+        let slot = end.and_then(|_| state.begin(Request::Zero(offset, zeroed)).ok())?;
+        Some((Ticket { region: self, slot }, zeroed))
+    }
+
     /// Whether that was done, well or not; `None`: not yet.
     pub fn is_done(&self, ticket: &Ticket) -> Option<bool> {
         let mut state = self.state();
@@ -167,13 +203,16 @@ impl Region {
 
     /// Whether the engine would take something.
     pub fn has_room(&self) -> bool {
-        self.state().requests.iter().any(|slot| matches!(slot, Request::Free))
+        let mut state = self.state();
+        state.work();
+        state.requests.iter().any(|slot| matches!(slot, Request::Free))
     }
 
     /// Whether the engine has nothing to do, be it for nobody any more.
     pub fn is_idle(&self) -> bool {
-        self.state().work();
-        true
+        let mut state = self.state();
+        state.work();
+        state.requests.iter().all(|slot| matches!(slot, Request::Free | Request::Done(_)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

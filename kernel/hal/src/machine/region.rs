@@ -118,6 +118,14 @@ impl Region {
         Some(Ticket { region: self, slot })
     }
 
+    /// Has the engine have zeros in so many bytes, whose room is the host's again; or in as many of them as it does at
+    /// once, which it gives, too. `None`: as [`Full`].
+    pub fn zero(&'static self, offset: u64, bytes: u64) -> Option<(Ticket, u64)> {
+        self.at(offset, usize::try_from(bytes).ok()?)?;
+        let (slot, zeroed) = self.engine.as_ref()?.lock().zero(offset, bytes)?;
+        Some((Ticket { region: self, slot }, zeroed))
+    }
+
     /// Whether that was done, well or not; `None`: not yet. To be asked after an interrupt.
     pub fn is_done(&self, ticket: &Ticket) -> Option<bool> {
         self.engine.as_ref()?.lock().is_done(ticket.slot)

@@ -29,19 +29,34 @@ const QUEUE: usize = 256;
 /// Requests under way: each takes a place for its header, each page, and its status.
 const REQUESTS: usize = QUEUE / (PAGES_MAX + 2);
 
-/// Bytes from the header of a request to that of the next; its status is behind the header.
+/// Bytes from the header of a request to that of the next; its status is behind the header, and what is to become
+/// zeros behind that.
 const STRIDE: usize = 64;
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 16;
 
+/// Where what is to become zeros lies in the memory of a header, behind the status: the first sector, how many they
+/// are, and that the host may have their room back.
+const RANGE: usize = 32;
+
+/// Its bytes.
+const RANGE_BYTES: usize = 16;
+
+/// That the host may have the room back.
+const UNMAP: u32 = 1;
+
 /// What the device counts in, bytes.
 const SECTOR_BYTES: u64 = 512;
+
+/// Of these, in a page.
+const SECTORS_PER_PAGE: u64 = PAGE_BYTES as u64 / SECTOR_BYTES;
 
 /// Kinds of requests.
 mod kind {
     pub(super) const WRITE: u32 = 1;
     pub(super) const FLUSH: u32 = 4;
+    pub(super) const WRITE_ZEROES: u32 = 13;
 }
 
 /// A request's status when all is well.
@@ -51,6 +66,7 @@ const STATUS_OK: u8 = 0;
 mod configuration {
     pub(super) const CAPACITY: usize = 0;
     pub(super) const SEGMENTS_MAX: usize = 12;
+    pub(super) const ZERO_SECTORS_MAX: usize = 48;
 }
 
 bitflags::bitflags! {
@@ -61,6 +77,8 @@ bitflags::bitflags! {
         const SEGMENTS_MAX = 1 << 2;
         /// It can be told to have all on stable storage.
         const FLUSH = 1 << 9;
+        /// It can be told to have zeros somewhere.
+        const WRITE_ZEROES = 1 << 14;
         /// The standard's first version, not what was before.
         const VERSION_1 = 1 << 32;
     }
@@ -92,7 +110,7 @@ impl fmt::Display for EngineError {
             Self::Virtio(error) => write!(f, "{error}"),
             Self::Registers => f.write_str("its registers cannot be mapped"),
             Self::NoMessages => f.write_str("it cannot interrupt by message"),
-            Self::Features => f.write_str("it cannot flush, or take 32 pages at once, or is older than virtio 1.0"),
+            Self::Features => f.write_str("it cannot flush, write zeros or take 32 pages at once, or is no virtio 1.0"),
             Self::Length(bytes) => write!(f, "it has {bytes} bytes, fewer than the region"),
             Self::OutOfMemory => f.write_str("no memory for its headers"),
         }
@@ -114,6 +132,8 @@ enum Request {
         /// The queue's name for it.
         token: u16,
         frames: Vec<Frame>,
+        /// It also reads what is to become zeros.
+        has_range: bool,
         /// Nobody wants to know.
         is_forgotten: bool,
     },
@@ -127,6 +147,8 @@ pub(super) struct Engine {
     doorbell: Doorbell,
     /// Headers and statuses.
     headers: NonNull<u8>,
+    /// Sectors that become zeros with one request.
+    zeros_max: u64,
     requests: [Request; REQUESTS],
 }
 
@@ -154,6 +176,7 @@ impl Engine {
         if (transport.read_config_space::<u32>(configuration::SEGMENTS_MAX)? as usize) < PAGES_MAX {
             return Err(EngineError::Features);
         }
+        let zeros_max = u64::from(transport.read_config_space::<u32>(configuration::ZERO_SECTORS_MAX)?);
         let mut ports = ConfigurationPorts;
         msix::enable(&mut root, &mut ports, function, VECTOR_REGION).ok_or(EngineError::NoMessages)?;
         let doorbells = Doorbells::find(&mut root, &mut ports, function).ok_or(EngineError::NoMessages)?;
@@ -163,7 +186,7 @@ impl Engine {
         transport.finish_init();
         // Dropping it would reset the device.
         core::mem::forget(transport);
-        Ok(Self { queue, doorbell, headers, requests: [const { Request::Free }; REQUESTS] })
+        Ok(Self { queue, doorbell, headers, zeros_max, requests: [const { Request::Free }; REQUESTS] })
     }
 
     /// Begins to write pages; gives them back if there is no room.
@@ -171,12 +194,23 @@ impl Engine {
         if frames.is_empty() || frames.len() > PAGES_MAX {
             return Err(frames);
         }
-        self.begin(kind::WRITE, offset / SECTOR_BYTES, frames)
+        self.begin(kind::WRITE, (offset / SECTOR_BYTES, 0), frames)
+    }
+
+    /// Begins to have zeros in so many bytes, or as many of them as it does at once: gives how many, too.
+    pub(super) fn zero(&mut self, offset: u64, bytes: u64) -> Option<(u8, u64)> {
+        let most = self.zeros_max.min(u32::MAX.into()) / SECTORS_PER_PAGE * SECTORS_PER_PAGE;
+        let sectors = (bytes / SECTOR_BYTES).min(most);
+        if sectors == 0 {
+            return None;
+        }
+        let slot = self.begin(kind::WRITE_ZEROES, (offset / SECTOR_BYTES, sectors as u32), Vec::new()).ok()?;
+        Some((slot, sectors * SECTOR_BYTES))
     }
 
     /// Begins a flush.
     pub(super) fn flush(&mut self) -> Option<u8> {
-        self.begin(kind::FLUSH, 0, Vec::new()).ok()
+        self.begin(kind::FLUSH, (0, 0), Vec::new()).ok()
     }
 
     /// Whether there is room for a request.
@@ -213,7 +247,8 @@ impl Engine {
         self.requests.iter().position(|request| matches!(request, Request::Free))
     }
 
-    fn begin(&mut self, kind: u32, sector: u64, frames: Vec<Frame>) -> Result<u8, Vec<Frame>> {
+    /// Begins something from a sector on, and with so many of them if that is to become zeros.
+    fn begin(&mut self, kind: u32, (sector, zeros): (u64, u32), frames: Vec<Frame>) -> Result<u8, Vec<Frame>> {
         self.reclaim();
         let Some(slot) = self.free() else { return Err(frames) };
         let header = self.header(slot);
@@ -221,17 +256,22 @@ impl Engine {
         unsafe {
             header.cast::<u32>().write(kind);
             header.cast::<u32>().add(1).write(0);
-            header.cast::<u64>().add(1).write(sector);
+            header.cast::<u64>().add(1).write(if zeros == 0 { sector } else { 0 });
             header.add(HEADER_BYTES).write(!STATUS_OK);
+            let range = header.add(RANGE);
+            range.cast::<u64>().write(sector);
+            range.cast::<u32>().add(2).write(zeros);
+            range.cast::<u32>().add(3).write(UNMAP);
         }
         // SAFETY: header, frames and status are the device's alone until the request is taken out of the queue; the
         // frames are kept until then, and are written by nobody, which the caller sees to.
         let added = unsafe {
-            let pieces = read_by_device(header, &frames);
-            self.queue.add(&pieces[..=frames.len()], &mut [written_by_device(header)])
+            let (pieces, count) = read_by_device(header, &frames, zeros != 0);
+            self.queue.add(&pieces[..count], &mut [written_by_device(header)])
         };
         let Ok(token) = added else { return Err(frames) };
-        self.requests[slot] = Request::UnderWay { token, frames, is_forgotten: false };
+        let has_range = zeros != 0;
+        self.requests[slot] = Request::UnderWay { token, frames, has_range, is_forgotten: false };
         // What the device wants is read after the request is in the queue.
         fence(Ordering::SeqCst);
         if self.queue.should_notify() {
@@ -247,11 +287,11 @@ impl Engine {
             let Some(slot) = self.requests.iter().position(is_it) else { return };
             let header = self.header(slot);
             let request = core::mem::replace(&mut self.requests[slot], Request::Free);
-            let Request::UnderWay { frames, is_forgotten, .. } = request else { return };
+            let Request::UnderWay { frames, has_range, is_forgotten, .. } = request else { return };
             // SAFETY: the same buffers as when it was begun, which the device is done with.
             let popped = unsafe {
-                let pieces = read_by_device(header, &frames);
-                self.queue.pop_used(done, &pieces[..=frames.len()], &mut [written_by_device(header)])
+                let (pieces, count) = read_by_device(header, &frames, has_range);
+                self.queue.pop_used(done, &pieces[..count], &mut [written_by_device(header)])
             };
             // SAFETY: inside the header, which the device is done with.
             let status = unsafe { header.add(HEADER_BYTES).read() };
@@ -268,19 +308,29 @@ impl Engine {
     }
 }
 
-/// What the device reads of a request: the header, and a page of each frame.
+/// What the device reads of a request: the header, and a page of each frame or what is to become zeros. Gives how many
+/// pieces that are, too.
 ///
 /// # Safety
 /// Header and frames stay and nobody writes to them while the result is used.
-unsafe fn read_by_device<'a>(header: NonNull<u8>, frames: &[Frame]) -> [&'a [u8]; PAGES_MAX + 1] {
+unsafe fn read_by_device<'a>(
+    header: NonNull<u8>,
+    frames: &[Frame],
+    has_range: bool,
+) -> ([&'a [u8]; PAGES_MAX + 1], usize) {
     let mut pieces: [&[u8]; PAGES_MAX + 1] = [&[]; PAGES_MAX + 1];
     // SAFETY: the header's memory; by the caller.
     pieces[0] = unsafe { slice::from_raw_parts(header.as_ptr(), HEADER_BYTES) };
+    if has_range {
+        // SAFETY: inside the header's memory; by the caller.
+        pieces[1] = unsafe { slice::from_raw_parts(header.add(RANGE).as_ptr(), RANGE_BYTES) };
+        return (pieces, 2);
+    }
     for (piece, frame) in pieces[1..].iter_mut().zip(frames) {
         // SAFETY: a page of a frame that is held; by the caller.
         *piece = unsafe { slice::from_raw_parts(frame.bytes(), PAGE_BYTES) };
     }
-    pieces
+    (pieces, 1 + frames.len())
 }
 
 /// What the device writes of a request: the status.
