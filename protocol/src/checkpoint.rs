@@ -170,6 +170,8 @@ pub struct Restore {
     pub node: ObjectId,
     /// Who leads it through the rest of the cut ([`crate::inspect::cut`]): makes connections and lets it go on.
     pub by: u64,
+    /// Files that have grown since stay as they are.
+    pub keep_files: bool,
 }
 
 #[cfg(test)]

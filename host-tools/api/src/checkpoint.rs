@@ -292,6 +292,9 @@ pub struct RestartOrder {
     /// Read all that is in it before, and refuse if something is not what was written.
     #[serde(default)]
     pub verify: bool,
+    /// Do not cut files back that have grown since the checkpoint.
+    #[serde(default)]
+    pub keep_files: bool,
     /// The nodes to run on, in order of the ranks; empty: any.
     #[serde(default)]
     pub nodes: Vec<u32>,

@@ -68,7 +68,7 @@ fn events(cluster: &mut Cluster, kind: &str) -> Vec<RasView> {
 
 fn go_on(cluster: &mut Cluster, old: JobId, number: u32) -> Result<JobId, Refused> {
     let part = |number: u32| ObjectId::of(&number.to_le_bytes());
-    let restore = Restoring { by: 7, ranks: vec![part(0), part(1)], nodes: vec![part(2), part(3)] };
+    let restore = Restoring { by: 7, keep_files: false, ranks: vec![part(0), part(1)], nodes: vec![part(2), part(3)] };
     let checkpoint_policy = Some(CheckpointPolicy { max_restarts: 1, ..POLICY });
     let from = CheckpointName { job: old.0, number };
     let submission = Submission { restarted_from: Some(from), checkpoint_policy, ..of_policy(2) };

@@ -207,6 +207,7 @@ async fn a_job_goes_on_from_a_checkpoint() {
         rank: part(PartOf::Rank(Rank(rank))).object,
         node: part(PartOf::Node(rank / 2)).object,
         by,
+        keep_files: false,
     };
     let made: Vec<_> = members.iter().map(|member| (member.node.0, member.restore)).collect();
     assert_eq!(made, [(3, Some(from(0))), (3, Some(from(1))), (2, Some(from(2)))]);

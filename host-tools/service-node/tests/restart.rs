@@ -18,7 +18,8 @@ fn part(number: u32) -> ObjectId {
 
 /// Parts of so many ranks and nodes, which are all different.
 fn restoring(ranks: u32, nodes: u32) -> Restoring {
-    Restoring { by: 77, ranks: (0..ranks).map(part).collect(), nodes: (100..100 + nodes).map(part).collect() }
+    let (ranks, nodes) = ((0..ranks).map(part).collect(), (100..100 + nodes).map(part).collect());
+    Restoring { by: 77, keep_files: true, ranks, nodes }
 }
 
 fn restart(cluster: &mut Cluster, submission: Submission, restore: Restoring) -> Result<JobId, Refused> {
@@ -36,7 +37,7 @@ fn each_rank_is_made_from_its_part_and_its_nodes() {
     let mut members = cluster.members(id);
     members.sort_by_key(|member| member.rank);
     let made: Vec<_> = members.iter().map(|member| (member.rank.0, member.node.0, member.restore)).collect();
-    let from = |rank, node: u32| Some(Restore { rank: part(rank), node: part(100 + node), by: 77 });
+    let from = |rank, node: u32| Some(Restore { rank: part(rank), node: part(100 + node), by: 77, keep_files: true });
     let wanted = [(0, 3, from(0, 0)), (1, 3, from(1, 0)), (2, 0, from(2, 1)), (3, 0, from(3, 1)), (4, 1, from(4, 2))];
     assert_eq!(made, wanted);
     assert_eq!(cluster.job(id).job.restarted_from, Some(FROM));

@@ -44,7 +44,7 @@ const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
 const OBJECT: ObjectId = ObjectId([0xdd; 32]);
 const SLOT: SlotKey = SlotKey { slot: 2, key: 9 };
-const RESTORE: Restore = Restore { rank: OBJECT, node: ObjectId([0xee; 32]), by: 9 };
+const RESTORE: Restore = Restore { rank: OBJECT, node: ObjectId([0xee; 32]), by: 9, keep_files: true };
 
 const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
 const DYING: Dying = Dying { job: JOB, rank: RANK, signal: 11 };

@@ -290,6 +290,24 @@ fn files_that_changed_are_refused() {
     goes_on(&cluster, &name);
 }
 
+/// Files that have grown behind the checkpoint are cut back, or left as they are.
+#[test]
+fn files_that_have_grown_may_stay() {
+    const LONG: u64 = 64 << 20;
+    let cluster = Cluster::up(1);
+    let name = checkpointed(&cluster, "0");
+    let file = cluster.root().join("lines.txt");
+    let length_after = |options: &[&str]| {
+        std::fs::OpenOptions::new().write(true).open(&file).expect("open").set_len(LONG).expect("grown");
+        let job = restart(&cluster, &name, options);
+        wait_for(&cluster, &job, "round ");
+        end(&cluster, &job);
+        std::fs::metadata(&file).expect("a file").len()
+    };
+    assert_eq!(length_after(&["--keep-files"]), LONG);
+    assert!(length_after(&[]) < LONG);
+}
+
 /// Whatever is damaged is found, before anything is started or by the rank that reads it; other checkpoints are whole.
 #[test]
 fn damaged_checkpoints_are_refused() {

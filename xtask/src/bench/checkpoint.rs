@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Figure;
 use super::cluster::Cluster;
-use super::guest::compile;
+use super::guest::{compile, compile_mpi};
 use crate::build::Built;
 
 /// Pages that the program has written: 64 MiB.
@@ -27,6 +27,9 @@ const PAGES_CHANGED: &str = "256";
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 
+/// Checkpoints of the MPI job.
+const MPI_CHECKPOINTS: usize = 10;
+
 /// How long the program may take to have written them.
 const WAIT: Duration = Duration::from_secs(180);
 
@@ -37,7 +40,30 @@ const WAIT: Duration = Duration::from_secs(180);
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
     let mut figures = pauses(built)?;
     figures.extend(times(built)?);
+    figures.push(of_mpi(built)?);
     Ok(figures)
+}
+
+/// For how long all ranks of an MPI job stand that sends all the time, of several checkpoints the shortest, by the
+/// clock: there are more nodes than this machine has processors.
+fn of_mpi(built: &Built) -> Result<Figure> {
+    let program = compile_mpi("ring")?;
+    let path = program.to_str().context("path is not UTF-8")?;
+    let cluster = Cluster::up(built, &["--nodes", "8", "--memory", "128M"])?;
+    let job = cluster.output(&["run", "--detach", "--keep-output", "-n", "8", path, "1000000000"])?;
+    let made = (0..MPI_CHECKPOINTS).map(|_| cluster.json(&["checkpoint", job.trim()]));
+    let made = made.collect::<Result<Vec<Value>>>()?;
+    let pause = |made: &Value| made["pause_us"].as_u64().unwrap_or(u64::MAX);
+    let shortest = made.iter().min_by_key(|made| pause(made)).context("no checkpoint")?;
+    let steps = shortest["steps"].as_array().context("no steps")?.iter();
+    let steps = steps.map(|step| format!("{} {} µs", step["name"].as_str().unwrap_or_default(), step["us"]));
+    cluster.output(&["kill", "--signal", "KILL", job.trim()])?;
+    Ok(Figure {
+        name: format!("pause of an MPI job of 8 ranks on 8 nodes, wall, shortest of {MPI_CHECKPOINTS}"),
+        measured: format!("{:.1} ms", pause(shortest) as f64 / 1000.0),
+        beside: steps.collect::<Vec<_>>().join(", "),
+        wanted: "≤ 25 ms",
+    })
 }
 
 /// For how long a rank stands, and what is written, in instructions and pages.

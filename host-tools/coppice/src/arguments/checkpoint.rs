@@ -93,6 +93,10 @@ pub(crate) struct Restart {
     /// Read all that is in the checkpoint before, and do nothing if any of it is not what was written
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Leave files as they are that the job was writing and that have grown since the checkpoint, instead of cutting
+    /// them back to what they were
+    #[arg(long)]
+    pub(crate) keep_files: bool,
     #[command(flatten)]
     pub(crate) options: JobOptions,
     /// Kill the new job after that many seconds [default: as the job that the checkpoint is of]
@@ -111,6 +115,7 @@ impl Restart {
         Ok(RestartOrder {
             checkpoint: self.checkpoint.number,
             verify: self.verify,
+            keep_files: self.keep_files,
             nodes: self.options.nodes_list.as_ref().map(|NodesList(nodes)| nodes.clone()).unwrap_or_default(),
             detached: self.options.detach,
             keep_output: self.options.output_kept(),
@@ -173,12 +178,13 @@ mod tests {
         let wanted = RestartOrder {
             checkpoint: Some(2),
             verify: true,
+            keep_files: true,
             nodes: vec![4, 6, 7],
             core_file: true,
             timeout_ms: Some(1500),
             ..RestartOrder::default()
         };
-        assert_eq!(order("restart --verify --nodes-list 4,6-7 --core --timeout 1.5 7@2"), wanted);
+        assert_eq!(order("restart --verify --keep-files --nodes-list 4,6-7 --core --timeout 1.5 7@2"), wanted);
         let kept = Some(OUTPUT_LOG_BYTES_DEFAULT);
         assert_eq!(
             order("restart -d 7"),

@@ -33,6 +33,8 @@ pub struct Submitted {
 pub struct Restoring {
     /// Who leads its nodes through the rest of the cut.
     pub by: u64,
+    /// Files that have grown since the checkpoint stay as they are.
+    pub keep_files: bool,
     /// The part of each rank, in order.
     pub ranks: Vec<ObjectId>,
     /// The part of each node of the job, in order of the ranks.
@@ -43,7 +45,8 @@ impl Restoring {
     /// What a rank is made from, so many of them being on a node.
     pub(super) fn of(&self, rank: Rank, ranks_per_node: u32) -> Option<Restore> {
         let node = rank.0.checked_div(ranks_per_node)?;
-        Some(Restore { rank: *self.ranks.get(rank.0 as usize)?, node: *self.nodes.get(node as usize)?, by: self.by })
+        let (rank, node) = (*self.ranks.get(rank.0 as usize)?, *self.nodes.get(node as usize)?);
+        Some(Restore { rank, node, by: self.by, keep_files: self.keep_files })
     }
 }
 

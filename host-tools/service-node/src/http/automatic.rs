@@ -122,6 +122,7 @@ async fn restart(api: Api, job: JobId, submission: Submission) -> Result<(), Str
         let order = RestartOrder {
             checkpoint: Some(checkpoint.number),
             verify: true,
+            keep_files: false,
             nodes: Vec::new(),
             detached: submission.detached,
             keep_output: submission.keep_output,

@@ -56,6 +56,7 @@ pub(super) async fn prepare(api: &Api, job: JobId, order: RestartOrder) -> Resul
     let checkpoint = CheckpointName { job: job.0, number: manifest.number };
     let manifest = look(api, manifest, order.verify).await?;
     let Resubmission { submission, staged } = Resubmission::read(&manifest)?;
+    let keep_files = order.keep_files;
     let submission = changed(submission, order, checkpoint);
     check(&submission)?;
     let root = submission.root.clone();
@@ -63,7 +64,7 @@ pub(super) async fn prepare(api: &Api, job: JobId, order: RestartOrder) -> Resul
     api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
     let (program, file) = find_program(api, &manifest, &submission.program, checkpoint).await?;
     let staged = find_staged(api, &submission, &staged, checkpoint).await?;
-    let restore = restoring(&manifest, new_leader(job));
+    let restore = restoring(&manifest, new_leader(job), keep_files);
     let restart = Restart { submission, program, file, staged, restore, continues: None };
     Ok(Prepared { restart, checkpoint, used })
 }
@@ -199,7 +200,7 @@ async fn find_staged(
 }
 
 /// The parts by what they are of.
-fn restoring(manifest: &Manifest, by: u64) -> Restoring {
+fn restoring(manifest: &Manifest, by: u64, keep_files: bool) -> Restoring {
     let (mut ranks, mut nodes) = (BTreeMap::new(), BTreeMap::new());
     for Part { of, object } in manifest.parts.iter().copied().map(Part::from) {
         match of {
@@ -210,5 +211,5 @@ fn restoring(manifest: &Manifest, by: u64) -> Restoring {
     // Up to the first that is missing; that there are too few is refused when the job is submitted.
     let ranks = (0..).map_while(|rank| ranks.get(&Rank(rank)).copied()).collect();
     let nodes = (0..).map_while(|node| nodes.get(&node).copied()).collect();
-    Restoring { by, ranks, nodes }
+    Restoring { by, keep_files, ranks, nodes }
 }

@@ -37,9 +37,13 @@ pub(super) async fn restore(
     made_it: impl FnOnce(&Arc<Process>),
 ) -> Result<Arc<Process>, String> {
     let job = Arc::clone(&facts.job);
+    let keep_files = from.keep_files;
+    let by = from.by;
     let (made, longer) = make(order, from, facts, seat).await?;
-    let member = join(&job, order, from.by, &made)?;
-    job.restoring.is_to_cut(&made.process.client, longer);
+    let member = join(&job, order, by, &made)?;
+    if !keep_files {
+        job.restoring.is_to_cut(&made.process.client, longer);
+    }
     member.arrive(Ok(()));
     made_it(&made.process);
     member.next(Phase::Go).await;

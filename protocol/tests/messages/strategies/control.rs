@@ -125,10 +125,11 @@ pub(super) fn traced() -> impl Strategy<Value = Traced> {
 }
 
 pub(super) fn restore() -> impl Strategy<Value = Restore> {
-    any::<([u8; 32], [u8; 32], u64)>().prop_map(|(rank, node, by)| Restore {
+    any::<([u8; 32], [u8; 32], u64, bool)>().prop_map(|(rank, node, by, keep_files)| Restore {
         rank: ObjectId(rank),
         node: ObjectId(node),
         by,
+        keep_files,
     })
 }
 
