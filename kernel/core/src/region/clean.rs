@@ -1,20 +1,23 @@
-//! Blocks that no slot has become zeros: what was written there for a checkpoint that was given up is nobody's.
+//! Blocks that no slot has become zeros: what was written there for a checkpoint that was given up is nobody's. Then
+//! the slot is empty that was filled for it.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use coppice_protocol::region::{Blocks, Extent};
+use coppice_protocol::region::{Blocks, Extent, SLOTS, State, header_offset};
 
 use super::filling::Taken;
-use super::{NotWritten, Region, free_blocks};
+use super::{NotWritten, Region, SAID_BYTES, Said, free_blocks};
 use crate::executor;
 use crate::quota::Quota;
 
 impl Region {
-    /// Has it done for what was being written when the node went.
+    /// Has it done for what was being written when the node went. The region may be used from now on.
     pub(super) async fn clean_at_boot(self: &Arc<Self>) {
-        // Nobody else is here yet who could be charged.
-        if let Some(taken) = Taken::take(self, free_blocks::CLEANING) {
+        // Nobody else is here yet: neither to have them, nor to be charged.
+        let taken = Taken::take(self, free_blocks::CLEANING);
+        self.is_ready.store(true, Ordering::Release);
+        if let Some(taken) = taken {
             clean(taken, None).await;
         }
     }
@@ -35,10 +38,7 @@ async fn clean(taken: Taken, quota: Option<&Arc<Quota>>) {
     let cleaned = loop {
         // The engine does not keep the order: what it still writes there comes first, whenever that is.
         region.changed.wait_until(|| region.device.is_idle().then_some(())).await;
-        let cleaned = match region.free_blocks(quota) {
-            Ok(blocks) => region.zero_all(&blocks).await,
-            Err(error) => Err(error),
-        };
+        let cleaned = region.clean(quota).await;
         if cleaned != Err(NotWritten::Silent) {
             break cleaned;
         }
@@ -49,6 +49,27 @@ async fn clean(taken: Taken, quota: Option<&Arc<Quota>>) {
 }
 
 impl Region {
+    async fn clean(&self, quota: Option<&Arc<Quota>>) -> Result<(), NotWritten> {
+        let blocks = self.free_blocks(quota)?;
+        self.zero_all(&blocks).await?;
+        self.empty_filled().await
+    }
+
+    /// Empties slots that were being filled.
+    async fn empty_filled(&self) -> Result<(), NotWritten> {
+        for slot in 0..SLOTS {
+            let was_filled = match self.said(slot).await {
+                Said::Nothing => false,
+                Said::Noise => true,
+                Said::Slot(slot) => slot.state == State::Filling,
+            };
+            if was_filled {
+                self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
+            }
+        }
+        self.flush().await
+    }
+
     async fn zero_all(&self, blocks: &Blocks) -> Result<(), NotWritten> {
         if !self.device.has_engine() {
             // The processor would fill the whole of it.

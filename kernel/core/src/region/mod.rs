@@ -110,11 +110,9 @@ impl Region {
     pub async fn prepare(self: Arc<Self>) {
         let mut header = [0; SAID_BYTES];
         let is_one = self.device.read(0, &mut header) && SuperBlock::is_at(&header, self.device.bytes());
-        let made = if is_one { self.clear().await } else { self.make().await };
-        if let Err(error) = made {
+        if !is_one && let Err(error) = self.make().await {
             return log::error!("the region is of no use: {error}");
         }
-        self.is_ready.store(true, Ordering::Release);
         self.clean_at_boot().await;
     }
 
@@ -124,21 +122,6 @@ impl Region {
         }
         self.flush().await?;
         self.write_bytes(0, &SuperBlock::of(self.device.bytes()).bytes()).await?;
-        self.flush().await
-    }
-
-    /// Empties slots that the node was filling when it went.
-    async fn clear(&self) -> Result<(), NotWritten> {
-        for slot in 0..SLOTS {
-            let is_ours = match self.said(slot).await {
-                Said::Nothing => false,
-                Said::Noise => true,
-                Said::Slot(slot) => slot.state == State::Filling,
-            };
-            if is_ours {
-                self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
-            }
-        }
         self.flush().await
     }
 
