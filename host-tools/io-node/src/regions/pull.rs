@@ -8,7 +8,6 @@ use coppice_protocol::region::{SLOTS, Section, Slot, SlotKey, State, Table, Tabl
 use coppice_storage::Storage;
 use rustix::io::Errno;
 
-use super::Progress;
 use super::error::{RegionError, Result};
 use super::file::Region;
 use super::index::Index;
@@ -18,7 +17,7 @@ use crate::limits::REGION_PARTS_MAX;
 struct Pull<'a> {
     region: &'a Region,
     storage: &'a Storage,
-    progress: &'a mut Progress,
+    progress: &'a mut dyn FnMut((u64, u64)),
     /// Objects that are stored, and that there are.
     objects: (u64, u64),
     index: Index,
@@ -27,7 +26,12 @@ struct Pull<'a> {
 }
 
 /// Stores what a slot has. One that was drained is stored anew, and stays as it is.
-pub(super) fn pull(region: &Region, storage: &Storage, from: SlotKey, progress: &mut Progress) -> Result<Vec<Part>> {
+pub(super) fn pull(
+    region: &Region,
+    storage: &Storage,
+    from: SlotKey,
+    progress: &mut dyn FnMut((u64, u64)),
+) -> Result<Vec<Part>> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
     let (index, buffer) = (Index::default(), Vec::new());
@@ -96,7 +100,7 @@ impl Pull<'_> {
             self.index.add(object, place);
         }
         self.objects.0 += 1;
-        self.progress.at(self.objects);
+        (self.progress)(self.objects);
         Ok(object)
     }
 
