@@ -1,8 +1,13 @@
 //! A region that plays the machine's: memory, and an engine that has done what it was given when it is asked for that.
 //! Its host may be as full, and its writes as torn, as a test wants.
+//!
+//! Or it is a file of the host, as that of a real machine is, and the engine does what it was given in steps that are
+//! somebody else's to take ([`Region::step`]).
 
 use alloc::vec::Vec;
 use std::boxed::Box;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::addr::PAGE_BYTES;
@@ -18,17 +23,76 @@ const REQUESTS: usize = 7;
 pub struct Region(Mutex<State>);
 
 struct State {
-    memory: Vec<u8>,
+    memory: Memory,
     requests: [Request; REQUESTS],
     /// Writes that still go well; `None`: all.
     writes_left: Option<usize>,
+    /// The engine does nothing by itself.
+    has_steps: bool,
+}
+
+/// What is in it.
+enum Memory {
+    Here(Vec<u8>),
+    /// So many bytes of a file.
+    File(File, u64),
+    /// The machine is gone.
+    Gone,
 }
 
 enum Request {
     Free,
     Write(u64, Vec<Frame>),
+    /// The same, for nobody any more.
+    Orphan(u64, Vec<Frame>),
     Flush,
     Done(bool),
+}
+
+impl Memory {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Here(memory) => memory.len() as u64,
+            Self::File(_, bytes) => *bytes,
+            Self::Gone => 0,
+        }
+    }
+
+    fn has(&self, offset: u64, bytes: usize) -> bool {
+        offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes())
+    }
+
+    /// False, and nothing is read, if it has no such bytes.
+    fn read(&self, offset: u64, out: &mut [u8]) -> bool {
+        match self {
+            _ if !self.has(offset, out.len()) => false,
+            Self::Here(memory) => {
+                out.copy_from_slice(&memory[offset as usize..][..out.len()]);
+                true
+            }
+            Self::File(file, _) => file.read_exact_at(out, offset).is_ok(),
+            Self::Gone => false,
+        }
+    }
+
+    /// The same of bytes that are written.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        match self {
+            _ if !self.has(offset, bytes.len()) => false,
+            Self::Here(memory) => {
+                memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                true
+            }
+            Self::File(file, _) => file.write_all_at(bytes, offset).is_ok(),
+            Self::Gone => false,
+        }
+    }
+
+    fn write_frame(&mut self, offset: u64, frame: &Frame) -> bool {
+        let mut page = [0; PAGE_BYTES];
+        frame.read(0, &mut page);
+        self.write(offset, &page)
+    }
 }
 
 /// Something the engine does. When it goes, what becomes of that is not told.
@@ -41,7 +105,11 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.region.state();
         state.work();
-        state.requests[self.slot] = Request::Free;
+        let request = &mut state.requests[self.slot];
+        *request = match core::mem::replace(request, Request::Free) {
+            Request::Write(offset, frames) => Request::Orphan(offset, frames),
+            _ => Request::Free,
+        };
     }
 }
 
@@ -50,24 +118,32 @@ impl Drop for Ticket {
 pub struct Full(pub Vec<Frame>);
 
 impl State {
-    /// Does all that is under way.
+    /// Does all that is under way, unless that is somebody else's to say.
     fn work(&mut self) {
-        for request in &mut self.requests {
-            let well = match request {
-                Request::Write(offset, frames) => {
-                    let may = self.writes_left.is_none_or(|left| left > 0);
-                    self.writes_left = self.writes_left.map(|left| left.saturating_sub(1));
-                    let pages = self.memory[*offset as usize..].chunks_mut(PAGE_BYTES);
-                    if may {
-                        pages.zip(frames).for_each(|(page, frame)| frame.read(0, page));
-                    }
-                    may
-                }
-                Request::Flush => true,
-                Request::Free | Request::Done(_) => continue,
-            };
-            *request = Request::Done(well);
+        if !self.has_steps {
+            (0..REQUESTS).for_each(|slot| self.step(slot));
         }
+    }
+
+    /// Does what is in a slot, if anything is.
+    fn step(&mut self, slot: usize) {
+        let request = core::mem::replace(&mut self.requests[slot], Request::Free);
+        self.requests[slot] = match request {
+            Request::Write(offset, frames) => Request::Done(self.write(offset, &frames)),
+            Request::Orphan(offset, frames) => {
+                self.write(offset, &frames);
+                Request::Free
+            }
+            Request::Flush => Request::Done(true),
+            other => other,
+        };
+    }
+
+    fn write(&mut self, offset: u64, frames: &[Frame]) -> bool {
+        let may = self.writes_left.is_none_or(|left| left > 0);
+        self.writes_left = self.writes_left.map(|left| left.saturating_sub(1));
+        let mut pages = frames.iter().zip((offset..).step_by(PAGE_BYTES));
+        may && pages.all(|(frame, offset)| self.memory.write_frame(offset, frame))
     }
 
     fn begin(&mut self, request: Request) -> Result<usize, Request> {
@@ -85,9 +161,44 @@ impl Region {
     /// One of so many bytes, all zeros, for good.
     #[must_use]
     pub fn new(bytes: usize) -> &'static Self {
+        Self::of(Memory::Here(alloc::vec![0; bytes]), false)
+    }
+
+    /// One that is a file of so many bytes, until its machine is gone ([`Self::end`]), with an engine that does
+    /// nothing before it is to take a step.
+    #[must_use]
+    pub fn of_file(file: File, bytes: u64) -> &'static Self {
+        Self::of(Memory::File(file, bytes), true)
+    }
+
+    fn of(memory: Memory, has_steps: bool) -> &'static Self {
         let requests = [const { Request::Free }; REQUESTS];
-        let state = State { memory: alloc::vec![0; bytes], requests, writes_left: None };
-        Box::leak(Box::new(Self(Mutex::new(state))))
+        Box::leak(Box::new(Self(Mutex::new(State { memory, requests, writes_left: None, has_steps }))))
+    }
+
+    /// How many things the engine has to do.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        let is_one = |request: &&Request| !matches!(request, Request::Free | Request::Done(_));
+        self.state().requests.iter().filter(is_one).count()
+    }
+
+    /// The engine does one of them, the one with that number: it does not keep the order. Then it interrupts.
+    pub fn step(&self, number: usize) {
+        let mut state = self.state();
+        let mut slots = (0..REQUESTS).filter(|slot| !matches!(state.requests[*slot], Request::Free | Request::Done(_)));
+        if let Some(slot) = slots.nth(number) {
+            state.step(slot);
+        }
+    }
+
+    /// The machine is gone: what was under way was not done.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.memory = Memory::Gone;
+        let requests = core::mem::replace(&mut state.requests, [const { Request::Free }; REQUESTS]);
+        drop(state);
+        drop(requests);
     }
 
     /// Has writes go wrong after so many.
@@ -100,13 +211,13 @@ impl Region {
     /// # Panics
     /// If it has no such bytes.
     pub fn host_write(&self, offset: u64, bytes: &[u8]) {
-        self.state().memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        assert!(self.state().memory.write(offset, bytes), "there are no such bytes");
     }
 
     /// Its length, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.state().memory.len() as u64
+        self.state().memory.bytes()
     }
 
     /// There is an engine.
@@ -118,18 +229,13 @@ impl Region {
     /// Copies bytes out of it. False, and nothing is copied, if it has no such bytes.
     #[must_use]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> bool {
-        let state = self.state();
-        let end = (offset as usize).checked_add(out.len());
-        let bytes = end.and_then(|end| state.memory.get(offset as usize..end));
-        bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
+        self.state().memory.read(offset, out)
     }
 
     /// Copies a page there, by the processor. False, and nothing is copied, if there is no room.
     #[must_use]
     pub fn copy(&self, offset: u64, frame: &Frame) -> bool {
-        let mut state = self.state();
-        let page = state.memory.get_mut(offset as usize..).and_then(|rest| rest.get_mut(..PAGE_BYTES));
-        page.map(|page| frame.read(0, page)).is_some()
+        self.state().memory.write_frame(offset, frame)
     }
 
     /// Has the engine write these pages.
@@ -138,8 +244,7 @@ impl Region {
     /// [`Full`].
     pub fn write(&'static self, offset: u64, frames: Vec<Frame>) -> Result<Ticket, Full> {
         let mut state = self.state();
-        let end = offset.saturating_add((frames.len() * PAGE_BYTES) as u64);
-        if frames.is_empty() || frames.len() > PAGES_MAX || end > state.memory.len() as u64 {
+        if frames.is_empty() || frames.len() > PAGES_MAX || !state.memory.has(offset, frames.len() * PAGE_BYTES) {
             return Err(Full(frames));
         }
         match state.begin(Request::Write(offset, frames)) {
@@ -172,8 +277,9 @@ impl Region {
 
     /// Whether the engine has nothing to do, be it for nobody any more.
     pub fn is_idle(&self) -> bool {
-        self.state().work();
-        true
+        let mut state = self.state();
+        state.work();
+        state.requests.iter().all(|request| matches!(request, Request::Free | Request::Done(_)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
