@@ -48,7 +48,7 @@ mod words;
 mod world;
 
 pub use self::shrink::{Shrunk, shrink};
-pub use self::trial::{Outcome, Trial, Tried, Victim, try_all, try_one};
+pub use self::trial::{Outcome, Trial, Tried, Victim, try_all, try_one, try_some};
 use crate::{Failure, Report};
 
 /// How long and how large a run is.

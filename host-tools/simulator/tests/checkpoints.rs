@@ -40,6 +40,17 @@ fn a_job_goes_on_from_what_was_cut() {
 }
 
 #[test]
+fn ranks_that_leave_a_barrier_leave_it_together_when_they_go_on() {
+    let trial = Trial { talks: true, ..Trial::default() };
+    for seed in 0..4 {
+        for from in [None, Some(1)] {
+            let (_, outcome) = try_one(seed, &options(), Trial { from, ..trial }).expect("holds");
+            assert_eq!(outcome.from, from.unwrap_or(2));
+        }
+    }
+}
+
+#[test]
 fn whoever_dies_there_is_the_old_one_or_the_new_one() {
     let (some, others) = VICTIMS.split_at(2);
     let beside = std::thread::spawn(|| try_steps(Trial::default(), some, STEPS));

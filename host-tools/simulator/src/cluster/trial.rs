@@ -45,6 +45,8 @@ pub struct Trial {
     pub has_regions: bool,
     /// Ranks stand until all is copied.
     pub copies: bool,
+    /// Ranks go through barriers of PMI, and checkpoints begin when the first has left one.
+    pub talks: bool,
     /// Who dies in front of which step of making the second checkpoint, counted from 0; nobody.
     pub strike: Option<(u64, Victim)>,
     /// Which of the job's checkpoints it goes on from afterwards; the newest.
@@ -53,7 +55,7 @@ pub struct Trial {
 
 impl Default for Trial {
     fn default() -> Self {
-        Self { has_regions: true, copies: false, strike: None, from: None }
+        Self { has_regions: true, copies: false, talks: false, strike: None, from: None }
     }
 }
 
@@ -92,6 +94,8 @@ impl<T> Said<T> {
 #[derive(Debug, Default)]
 pub(super) struct Trials {
     stage: Stage,
+    /// Barriers that ranks have left, one by one.
+    pub barriers: u64,
     /// Numbers of the lines that ranks of jobs have printed.
     lines: BTreeMap<(JobId, u32), Vec<u64>>,
     /// When the stage began, ns.
@@ -104,8 +108,12 @@ impl Trials {
     /// Output is kept. Each line is written at once.
     pub(super) fn saw(&mut self, job: JobId, rank: u32, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
-        let numbers = text.lines().filter_map(|line| line.split(' ').nth(1)?.parse::<u64>().ok());
-        self.lines.entry((job, rank)).or_default().extend(numbers);
+        for line in text.lines() {
+            let mut numbers = line.split(' ').map_while(|number| number.parse::<u64>().ok());
+            // What another rank prints is no line of this one.
+            let is_own = numbers.next() == Some(rank.into());
+            self.lines.entry((job, rank)).or_default().push(numbers.next().filter(|_| is_own).unwrap_or(u64::MAX));
+        }
     }
 
     /// What is still to come, if anything is.
@@ -141,7 +149,19 @@ pub struct Tried {
     pub from: BTreeMap<(Victim, u32), u64>,
 }
 
-/// Has each of these die at each step of making a checkpoint, or at so many steps, evenly.
+/// Tries a few of all the ways in which somebody may die there: which, depends on the seed.
+///
+/// # Errors
+/// [`Failure`]: something must not be.
+pub fn try_some(seed: u64) -> Result<Tried, Failure> {
+    let options = Options { nodes: 2, pset_size: 1, users: 0, ..Options::default() };
+    let trial = Trial { has_regions: seed % 5 != 4, copies: seed % 3 == 2, talks: seed % 2 == 1, ..Trial::default() };
+    let victims =
+        [Victim::Node(0), Victim::AllNodes, Victim::IoNode(0), Victim::IoNode(1), Victim::ServiceNode, Victim::Node(1)];
+    try_all(seed, &options, trial, &victims, 2)
+}
+
+/// Has each of these die at each step of making a checkpoint, or at so many steps, evenly, which depend on the seed.
 ///
 /// # Errors
 /// [`Failure`]: something must not be.
@@ -153,9 +173,10 @@ pub fn try_all(seed: u64, options: &Options, trial: Trial, victims: &[Victim], a
     let count = steps.min(at_most.max(1));
     for (place, victim) in victims.iter().enumerate() {
         // Different ones of each, so that together they are more.
-        let shift = steps / count * place as u64 / victims.len() as u64;
+        let each = (steps / count).max(1);
+        let shift = each * place as u64 / victims.len() as u64 + seed * (each / 3 + 1);
         for number in 0..count {
-            let step = number * steps / count + shift;
+            let step = number * steps / count + shift % each;
             let strike = Some((step, *victim));
             let (report, outcome) = try_one(seed, options, Trial { strike, ..trial })?;
             let expected = known.get(&outcome.from);

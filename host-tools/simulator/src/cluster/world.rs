@@ -250,7 +250,10 @@ impl World {
         for (mark, rank, note) in seen.pmi.drain(..) {
             match note {
                 Note::Done => self.trace.count("PMI conversations", 1),
-                Note::Leaves(_) => self.trace.count("PMI barriers left by ranks", 1),
+                Note::Leaves(_) => {
+                    self.trials.barriers += 1;
+                    self.trace.count("PMI barriers left by ranks", 1);
+                }
                 Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
                 _ => {}
             }

@@ -10,6 +10,7 @@ use coppice_service_node::controller::Request;
 use coppice_storage::Storage;
 
 use super::super::world::World;
+use super::Victim;
 use super::stages::{STATUS, lines_of};
 
 /// Checkpoints that a job of this world has at most.
@@ -40,6 +41,22 @@ impl World {
         }
     }
 
+    /// If all I/O nodes have lived, no region has more of the job than its newest checkpoint.
+    pub(super) fn look_at_the_newest(&mut self, job: JobId, made: Option<bool>) {
+        let strike = self.options.trial.and_then(|trial| trial.strike);
+        let they_lived = strike.is_none_or(|(_, victim)| matches!(victim, Victim::Node(_) | Victim::AllNodes));
+        let (Some(made), true) = (made, they_lived && self.host.region_bytes() > 0) else { return };
+        for node in 0..self.options.nodes {
+            match self.slots_of(NodeId(node)) {
+                // Leaders have numbers in order: the second may have been tried more than once.
+                Ok(slots) if slots.len() == 1 && slots.iter().all(|slot| slot.job == job && made == (slot.key > 1)) => {
+                }
+                Ok(slots) => self.violate(format!("made: {made}, and the region of node {node} has {slots:?}")),
+                Err(error) => self.trouble = Some(error),
+            }
+        }
+    }
+
     /// Slots of a region that have something. One that a node has given up is said to be filled until it is again.
     fn slots_of(&self, node: NodeId) -> anyhow::Result<Vec<Slot>> {
         let bytes = fs::read(self.host.region_path(node))?;
@@ -62,6 +79,12 @@ impl World {
         if ended != (Some(STATUS), None) {
             self.violate(format!("job {job} went on, and ended so: {ended:?}"));
         }
+        let newest = self.host.storage.as_ref().and_then(|storage| storage.manifests(JobId(1)).ok()?.pop());
+        let from = self.trials.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner).from;
+        let wanted = self.options.trial.and_then(|trial| trial.from).or(newest.map(|(number, _)| number));
+        if wanted != Some(from) {
+            self.violate(format!("it went on from checkpoint {from}, and not from {wanted:?}"));
+        }
         for ((_, rank), printed) in self.trials.lines.clone().into_iter().filter(|((of, _), _)| *of == job) {
             let first = printed.first().copied().unwrap_or(u64::MAX);
             if !printed.iter().copied().eq(first..lines_of(rank)) {
@@ -78,6 +101,8 @@ impl World {
     fn look_at_what_is_left(&self) -> anyhow::Result<()> {
         let Some(path) = self.host.storage.as_ref().map(|storage| storage.path().to_owned()) else { return Ok(()) };
         let storage = checkpoints::open(path.clone())?;
+        let collected = storage.collect()?.objects;
+        anyhow::ensure!(collected == 0, "{collected} objects of no checkpoint when the service node has started");
         let temporary = fs::read_dir(path.join("temporary"))?.count();
         anyhow::ensure!(temporary == 0, "{temporary} files that are no objects");
         for job in storage.jobs()? {

@@ -11,17 +11,23 @@ use coppice_service_node::controller::Request;
 use super::super::leading::{Leaders, Surroundings};
 use super::super::queue::{MILLISECOND_NS, SECOND_NS};
 use super::super::script::Script;
+use super::super::words::Talk;
 use super::super::world::World;
 use super::Said;
 
 /// How long a stage takes at most, ns: also if nodes have to be given up and booted again meanwhile.
 const STAGE_NS_MAX: u64 = 150 * SECOND_NS;
 
+/// How long it takes at most until a checkpoint is made or has come to nothing, ns: who waits for somebody who is dead
+/// hears that at once, or when an answer to a question is late.
+const CHECKPOINT_NS_MAX: u64 = 12 * SECOND_NS;
+
 /// Ranks of a node.
 const RANKS_PER_NODE: u32 = 2;
 /// What each of them does. They print at times of their own: whoever has one rank of one moment and one of another has
 /// lines that do not fit together.
-fn script() -> Script {
+fn script(talks: bool) -> Script {
+    let talk = Talk { rounds: ROUNDS, mark: 1, keys: 1, value_bytes: 8, pause_ns: TALK_NS, ..Talk::default() };
     Script {
         program: 1,
         lines: 16,
@@ -30,6 +36,7 @@ fn script() -> Script {
         line_bytes: 20,
         status: STATUS,
         touches: 5,
+        talk: if talks { talk } else { Talk::default() },
         ..Script::default()
     }
 }
@@ -37,11 +44,17 @@ fn script() -> Script {
 pub(super) const STATUS: u8 = 3;
 /// Lines that a rank prints, from the first on.
 pub(super) fn lines_of(rank: u32) -> u64 {
-    script().lines_of(rank)
+    script(false).lines_of(rank)
 }
 
 /// Lines that each rank has printed before the first checkpoint, and before the second.
 const LINES_BEFORE: [usize; 2] = [2, 4];
+
+/// Barriers that ranks go through where they do, and their longest pause before one, ns.
+const ROUNDS: u64 = 8;
+const TALK_NS: u64 = 30 * MILLISECOND_NS;
+/// Barriers that all ranks have left before the first of them leaves the next, which begins a checkpoint.
+const BARRIERS_BEFORE: [u64; 2] = [1, 4];
 
 /// How far it is.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +84,16 @@ pub(super) enum Stage {
     Over,
 }
 
+impl Stage {
+    /// How long it takes at most, ns.
+    fn longest_ns(&self) -> u64 {
+        match self {
+            Self::First(..) | Self::Second(..) | Self::Third(..) => CHECKPOINT_NS_MAX,
+            _ => STAGE_NS_MAX,
+        }
+    }
+}
+
 impl PartialEq for Stage {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
@@ -96,7 +119,7 @@ impl World {
     pub(in super::super) fn go_on_with_the_trial(&mut self) {
         let ranks = self.ranks();
         match self.trials.stage.clone() {
-            Stage::Runs(job) if self.trials.have_printed(job, ranks, LINES_BEFORE[0]) => {
+            Stage::Runs(job) if self.is_time(job, 0) => {
                 let said = self.begin_checkpoint(job);
                 self.begin_stage(Stage::First(job, said));
             }
@@ -105,7 +128,7 @@ impl World {
                 Some(Ok(_)) => self.begin_stage(Stage::HasOne(job)),
                 Some(Err(refused)) => self.violate(format!("no first checkpoint: {}", refused.message)),
             },
-            Stage::HasOne(job) if self.trials.have_printed(job, ranks, LINES_BEFORE[1]) && self.is_all_done() => {
+            Stage::HasOne(job) if self.is_time(job, 1) && self.is_all_done() => {
                 let said = self.begin_checkpoint(job);
                 self.begin_stage(Stage::Second(job, said));
             }
@@ -129,6 +152,15 @@ impl World {
             },
             _ => {}
         }
+    }
+
+    /// Whether the job has come as far as where it has the checkpoint with that number.
+    fn is_time(&self, job: JobId, number: usize) -> bool {
+        let ranks = self.ranks();
+        if self.options.trial.is_some_and(|trial| trial.talks) {
+            return self.trials.barriers > BARRIERS_BEFORE[number] * u64::from(ranks);
+        }
+        self.trials.have_printed(job, ranks, LINES_BEFORE[number])
     }
 
     /// One more step of making the second checkpoint.
@@ -164,7 +196,7 @@ impl World {
 
     /// A second has passed: whether a stage takes too long, or is over.
     pub(in super::super) fn look_at_the_trial(&mut self) {
-        if self.now_ns - self.trials.since_ns > STAGE_NS_MAX && self.trials.stage != Stage::Over {
+        if self.now_ns - self.trials.since_ns > self.trials.stage.longest_ns() && self.trials.stage != Stage::Over {
             let stage = format!("{:?}", self.trials.stage);
             let why = self.what_is_not_up();
             return self.violate(format!("it waits for too long: {stage}; {why:?}"));
@@ -173,6 +205,7 @@ impl World {
             Stage::Up if self.is_up() => self.submit_one(),
             Stage::Settles(job, made) if self.has_ended(job) && self.is_up() => {
                 self.look_at_storage(job, made);
+                self.look_at_the_newest(job, made);
                 self.begin_restart(job);
             }
             Stage::Ends(job) if self.has_ended(job) && self.is_up() => {
@@ -189,7 +222,7 @@ impl World {
     }
 
     fn submit_one(&mut self) {
-        let script = script();
+        let script = script(self.options.trial.is_some_and(|trial| trial.talks));
         let Some(copied) = self.copy_of(script.program) else { return };
         let submission = Submission {
             ranks: self.ranks(),
